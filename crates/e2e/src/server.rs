@@ -1,0 +1,293 @@
+//! The program under test: started, killed and started again on one data folder and one port.
+//!
+//! Everything a server says goes to a log beside its data; when a test fails, the end of that log is printed.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::http::{Connection, Request, Response};
+use crate::poll::{PATIENCE, until};
+use crate::setup;
+
+/// How a server is to be started.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    args: Vec<OsString>,
+    env: Vec<(String, String)>,
+    config: Option<String>,
+    wrapper: Vec<OsString>,
+}
+
+impl Options {
+    #[must_use]
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(OsString::from));
+        self
+    }
+
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The text of a configuration file.
+    #[must_use]
+    pub fn config(mut self, yaml: &str) -> Self {
+        self.config = Some(yaml.to_owned());
+        self
+    }
+
+    /// A program and its arguments that run the server, such as a tracer. It must keep the server's process id.
+    #[must_use]
+    pub fn under(mut self, wrapper: &[OsString]) -> Self {
+        self.wrapper = wrapper.to_vec();
+        self
+    }
+
+    /// Starts the server and waits until it is ready.
+    ///
+    /// # Panics
+    /// When it does not become ready.
+    pub fn start(self) -> Server {
+        let folder = tempfile::Builder::new()
+            .prefix("rialto-e2e-")
+            .tempdir()
+            .expect("a temporary folder");
+        if let Some(config) = &self.config {
+            fs::write(folder.path().join("rialto.yaml"), config).expect("the config is written");
+        }
+        // Another process may take the port between our look and the server's bind; then another is tried.
+        for _ in 0..4 {
+            let addr = free_address();
+            let mut server = Server {
+                child: None,
+                addr,
+                folder: None,
+                path: folder.path().to_owned(),
+                options: self.clone(),
+            };
+            match server.launch() {
+                Ok(()) => {
+                    server.folder = Some(folder);
+                    return server;
+                }
+                Err(why) if why.contains("in use") => eprintln!("{addr} was taken: {why}"),
+                Err(why) => panic!("the server did not start: {why}"),
+            }
+        }
+        panic!("no free port found");
+    }
+}
+
+/// A running server. It ends with the value.
+#[derive(Debug)]
+pub struct Server {
+    child: Option<Child>,
+    addr: SocketAddr,
+    folder: Option<TempDir>,
+    path: PathBuf,
+    options: Options,
+}
+
+impl Server {
+    /// `rialto serve` on a free loopback port and an empty data folder, with more arguments.
+    pub fn start(args: &[&str]) -> Self {
+        Options::default().args(args).start()
+    }
+
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
+    /// A client of one agent, at `/a2a/{agent}`.
+    pub fn agent(&self, agent: &str) -> Client {
+        self.at(&format!("/a2a/{agent}"))
+    }
+
+    /// A client of whatever answers at `base`.
+    pub fn at(&self, base: &str) -> Client {
+        Client::new(self.addr, base)
+    }
+
+    pub fn get(&self, path: &str) -> Response {
+        self.exchange(&Request::new("GET", path))
+    }
+
+    /// One request on a connection of its own.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn exchange(&self, request: &Request) -> Response {
+        Connection::open(self.addr)
+            .and_then(|mut connection| connection.exchange(request))
+            .expect("the server answers")
+    }
+
+    /// Takes the process away without a warning.
+    pub fn kill9(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("the server is ours to kill");
+            child.wait().expect("the server ends");
+        }
+    }
+
+    /// Asks the process to end, and waits until it has: its status, and how long it took.
+    ///
+    /// # Panics
+    /// When it is still there after a long time.
+    pub fn terminate(&mut self) -> (ExitStatus, Duration) {
+        let mut child = self.child.take().expect("the server runs");
+        let started = Instant::now();
+        signal(child.id(), "TERM");
+        let status = until("the server has ended after SIGTERM", PATIENCE, || {
+            child.try_wait().expect("the server can be waited for")
+        });
+        (status, started.elapsed())
+    }
+
+    /// Starts the server again on the same data and port.
+    ///
+    /// # Panics
+    /// When it does not become ready.
+    pub fn restart(&mut self) {
+        self.kill9();
+        if let Err(why) = self.launch() {
+            panic!("the server did not start again: {why}");
+        }
+    }
+
+    /// Everything the server has said so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// The command line of this server, for tests that expect it not to start.
+    pub fn command(options: &Options, listen: &str, folder: &Path) -> Command {
+        let mut words = options.wrapper.clone();
+        words.push(setup::binary().into());
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .args(["serve", "--listen", listen, "--data"])
+            .arg(folder.join("data"))
+            .args(&options.args)
+            .envs(options.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        if options.config.is_some() {
+            command.arg("--config").arg(folder.join("rialto.yaml"));
+        }
+        command
+    }
+
+    fn launch(&mut self) -> Result<(), String> {
+        let log = self.open_log().map_err(|error| error.to_string())?;
+        let before = log.metadata().map_or(0, |meta| meta.len()) as usize;
+        let errors = log.try_clone().map_err(|error| error.to_string())?;
+        let mut child = Self::command(&self.options, &self.addr.to_string(), &self.path)
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", setup::binary().display()))?;
+        let started = Instant::now();
+        loop {
+            if let Ok(Some(status)) = child.try_wait() {
+                let said = self.log().split_off(before);
+                return Err(format!("{status}: {said}"));
+            }
+            if self.is_ready() {
+                self.child = Some(child);
+                return Ok(());
+            }
+            if started.elapsed() > PATIENCE {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("not ready after {PATIENCE:?}: {}", self.log()));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        Connection::open(self.addr)
+            .and_then(|mut connection| connection.exchange(&Request::new("GET", "/readyz")))
+            .is_ok_and(|response| response.status() == 200)
+    }
+
+    fn open_log(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.path.join("server.log")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(120)..];
+            eprintln!("--- the server said ---\n{}\n---", tail.join("\n"));
+            if std::env::var_os("RIALTO_KEEP").is_some()
+                && let Some(folder) = self.folder.take()
+            {
+                eprintln!("its data is kept in {}", folder.keep().display());
+            }
+        }
+    }
+}
+
+/// Sends a signal by name. The shell's `kill` does it: no unsafe code for a test.
+pub fn signal(pid: u32, name: &str) {
+    let sent = Command::new("sh")
+        .arg("-c")
+        .arg(format!("kill -{name} {pid}"))
+        .status()
+        .expect("sh runs");
+    assert!(sent.success(), "kill -{name} {pid}");
+}
+
+/// An address nobody listens on now. Ports below the range that outgoing connections use, so that no client of a test
+/// takes the port while a killed server is away.
+pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() % 1000) as u16 * 20;
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 10_000 + (start + step) % 20_000;
+        let addr = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(addr).is_ok() {
+            return addr;
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a caller wants, in canonical form. Dialects decode to it; the engine carries it out.
+
+use std::sync::Arc;
+
+use crate::{ContextId, Json, Message, State, Time, View};
+
+/// Who is asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub tenant: Arc<str>,
+    /// The name of the credential; for a caller without one, `anonymous`.
+    pub name: Arc<str>,
+    pub authenticated: bool,
+}
+
+impl Caller {
+    pub fn anonymous() -> Caller {
+        Caller { tenant: "default".into(), name: "anonymous".into(), authenticated: false }
+    }
+}
+
+/// Where a call is made: an agent as seen through a mount by a caller. Tasks of another place do not exist here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub caller: Caller,
+    pub agent: Arc<str>,
+    /// The lists a task opened here appears in; the first is the one read here.
+    pub views: Vec<View>,
+    /// The dialect spoken.
+    pub dialect: Arc<str>,
+}
+
+impl Place {
+    /// A place with tenant visibility: everybody of the caller's tenant sees the agent's tasks.
+    pub fn tenant(caller: Caller, agent: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>) -> Place {
+        let agent = agent.into();
+        let views = vec![View::tenant(&caller.tenant, &agent)];
+        Place { caller, agent, views, dialect: dialect.into() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    Send(Box<Send>),
+    Stream(Box<Send>),
+    Get(Get),
+    List(List),
+    Cancel(Cancel),
+    Subscribe(Subscribe),
+    Push(PushCall),
+    ExtendedCard,
+}
+
+impl Call {
+    /// The operation's name in logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Call::Send(_) => "send",
+            Call::Stream(_) => "stream",
+            Call::Get(_) => "get",
+            Call::List(_) => "list",
+            Call::Cancel(_) => "cancel",
+            Call::Subscribe(_) => "subscribe",
+            Call::Push(push) => push.name(),
+            Call::ExtendedCard => "extended_card",
+        }
+    }
+}
+
+/// How long a send waits before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Until the task settles or waits for somebody; at most so long, where a dialect sets an end.
+    Rest { max_ms: Option<u64> },
+    /// Only until the task exists.
+    Exists,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Send {
+    pub message: Message,
+    /// The task it continues, in the dialect's spelling.
+    pub task: Option<String>,
+    pub context: Option<ContextId>,
+    pub wait: Wait,
+    /// Of the answer's history, the newest so many; `None` is all.
+    pub history: Option<u32>,
+    pub accepted_output: Vec<String>,
+    pub metadata: Option<Json>,
+    pub push: Option<PushConfig>,
+    /// Filled in by the front, from headers.
+    pub extensions: Vec<String>,
+    pub trace: Option<String>,
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A caller's promise that a repeat with this key is the same request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    pub key: String,
+    /// The hash of the request the key was used with.
+    pub body: [u8; 32],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Get {
+    pub task: String,
+    pub history: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct List {
+    pub context: Option<ContextId>,
+    pub state: Option<State>,
+    /// Only tasks whose status is from then on.
+    pub since: Option<Time>,
+    pub page_size: Option<u32>,
+    pub page_token: Option<String>,
+    pub history: Option<u32>,
+    pub artifacts: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cancel {
+    pub task: String,
+    pub metadata: Option<Json>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscribe {
+    pub task: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PushCall {
+    Create(PushConfig),
+    Get { task: String, id: String },
+    List { task: String, page_size: Option<u32>, page_token: Option<String> },
+    Delete { task: String, id: String },
+}
+
+impl PushCall {
+    pub fn name(&self) -> &'static str {
+        match self {
+            PushCall::Create(_) => "push_create",
+            PushCall::Get { .. } => "push_get",
+            PushCall::List { .. } => "push_list",
+            PushCall::Delete { .. } => "push_delete",
+        }
+    }
+}
+
+/// Where to tell of a task's progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushConfig {
+    pub task: Option<String>,
+    pub id: Option<String>,
+    pub url: String,
+    pub token: Option<String>,
+    pub scheme: Option<String>,
+    pub credentials: Option<String>,
+}

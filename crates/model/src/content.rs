@@ -1,0 +1,176 @@
+//! What is said: messages, artifacts and their parts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::{ContextId, Json, TaskId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    #[serde(rename = "u")]
+    User,
+    #[serde(rename = "a")]
+    Agent,
+}
+
+/// One message of a conversation. Its task and context are those of the log it stands in; a message that a caller
+/// sends names them in [`crate::Send`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    #[serde(rename = "i")]
+    pub id: Arc<str>,
+    #[serde(rename = "r")]
+    pub role: Role,
+    #[serde(rename = "p")]
+    pub parts: Vec<Part>,
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Json>,
+    #[serde(rename = "e", default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<String>,
+    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<String>,
+}
+
+impl Message {
+    /// The text parts, joined by newlines; what a person would read.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.parts.iter().filter_map(Part::as_text).collect();
+        texts.join("\n")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    #[serde(rename = "c")]
+    pub content: Content,
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Json>,
+}
+
+impl Part {
+    pub fn text(text: impl Into<String>) -> Part {
+        Part::new(Content::Text(text.into()))
+    }
+    pub fn data(data: Json) -> Part {
+        Part::new(Content::Data(data))
+    }
+    pub fn new(content: Content) -> Part {
+        Part { content, filename: None, media_type: None, metadata: None }
+    }
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Text(text) => Some(text),
+            Content::Raw(_) | Content::Url(_) | Content::Data(_) | Content::Blob(_) => None,
+        }
+    }
+    /// Bytes this part holds in memory, for limits and backpressure.
+    pub fn weight(&self) -> usize {
+        64 + match &self.content {
+            Content::Text(text) | Content::Url(text) => text.len(),
+            Content::Raw(bytes) => bytes.len(),
+            Content::Data(json) => json.text().len(),
+            Content::Blob(_) => 48,
+        } + self.metadata.as_ref().map_or(0, |m| m.text().len())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    #[serde(rename = "t")]
+    Text(String),
+    #[serde(rename = "b", with = "base64_bytes")]
+    Raw(Bytes),
+    #[serde(rename = "u")]
+    Url(String),
+    #[serde(rename = "d")]
+    Data(Json),
+    /// A large text, file or value, kept beside the log and named by its hash.
+    #[serde(rename = "o")]
+    Blob(Blob),
+}
+
+/// A reference to large content of the same tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blob {
+    #[serde(rename = "k")]
+    pub kind: BlobKind,
+    #[serde(rename = "h", with = "hash_text")]
+    pub hash: [u8; 32],
+    #[serde(rename = "l")]
+    pub len: u64,
+}
+
+/// What the bytes of a blob are: UTF-8 text, raw bytes, or JSON text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlobKind {
+    #[serde(rename = "t")]
+    Text,
+    #[serde(rename = "b")]
+    Raw,
+    #[serde(rename = "d")]
+    Data,
+}
+
+/// What an agent makes. In the log a [`crate::Chunk`] of it, in the fold the whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Artifact {
+    #[serde(rename = "i")]
+    pub id: Arc<str>,
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(rename = "p")]
+    pub parts: Vec<Part>,
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Json>,
+    #[serde(rename = "e", default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<String>,
+}
+
+/// A message that stands for a whole answer, with the conversation it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub message: Arc<Message>,
+    pub context: ContextId,
+    /// Where the exchange is kept; callers are never told.
+    pub exchange: TaskId,
+}
+
+mod base64_bytes {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+    use std::borrow::Cow;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&STANDARD.encode(bytes))
+    }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
+        let text = Cow::<'de, str>::deserialize(d)?;
+        STANDARD.decode(text.as_bytes()).map(Bytes::from).map_err(de::Error::custom)
+    }
+}
+
+mod hash_text {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+    use std::borrow::Cow;
+
+    pub(super) fn serialize<S: Serializer>(hash: &[u8; 32], s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&STANDARD_NO_PAD.encode(hash))
+    }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<[u8; 32], D::Error> {
+        let text = Cow::<'de, str>::deserialize(d)?;
+        let bytes = STANDARD_NO_PAD.decode(text.as_bytes()).map_err(de::Error::custom)?;
+        bytes.try_into().map_err(|_| de::Error::custom("a blob hash has 32 bytes"))
+    }
+}

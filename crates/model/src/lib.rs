@@ -1,0 +1,27 @@
+//! The nouns of Rialto and the rules that hold between them.
+//!
+//! A task's truth is an append-only log of [`Event`]s; the [`Task`] is a fold of that log. What a caller wants is a
+//! [`Call`], what goes wrong is a [`Fault`], what stands outside is a port ([`ports`]).
+//!
+//! This crate is pure: no I/O, no clock, no randomness, no wire. Its types are never serialised to a caller; the only
+//! serialisation here is the log's own format, in [`stored`].
+
+pub mod call;
+pub mod content;
+pub mod event;
+pub mod fault;
+pub mod ids;
+pub mod json;
+pub mod limits;
+pub mod ports;
+pub mod stored;
+pub mod task;
+
+pub use call::{Call, Caller, Cancel, Get, List, Place, PushCall, PushConfig, Send, Subscribe, Wait};
+pub use content::{Artifact, Blob, BlobKind, Content, Message, Part, Role};
+pub use event::{Body, Chunk, Event, Inbound, Opened, StatusChange};
+pub use fault::{Fault, Kind};
+pub use ids::{ContextId, Epoch, EventId, Seq, TaskId, Time, TurnId, View};
+pub use json::Json;
+pub use limits::Limits;
+pub use task::{Core, OpenTurn, Refused, Shape, State, Status, Task};

@@ -1,0 +1,368 @@
+//! The task: a fold of its log, and the state machine that says which event may follow.
+//!
+//! [`Core`] holds what the rules need, is small and cheap to copy; a writer steps a copy through a batch to see whether
+//! the batch is allowed before it commits. [`Task::apply`] folds a committed event into the whole.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Artifact, Body, Chunk, ContextId, Event, Json, Message, Opened, Seq, TaskId, Time, TurnId, View};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum State {
+    #[serde(rename = "S")]
+    Submitted,
+    #[serde(rename = "W")]
+    Working,
+    #[serde(rename = "I")]
+    InputRequired,
+    #[serde(rename = "A")]
+    AuthRequired,
+    #[serde(rename = "C")]
+    Completed,
+    #[serde(rename = "F")]
+    Failed,
+    #[serde(rename = "X")]
+    Canceled,
+    #[serde(rename = "R")]
+    Rejected,
+}
+
+impl State {
+    pub const ALL: [State; 8] = [
+        State::Submitted,
+        State::Working,
+        State::InputRequired,
+        State::AuthRequired,
+        State::Completed,
+        State::Failed,
+        State::Canceled,
+        State::Rejected,
+    ];
+
+    /// Nothing changes any more.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            State::Completed | State::Failed | State::Canceled | State::Rejected => true,
+            State::Submitted | State::Working | State::InputRequired | State::AuthRequired => false,
+        }
+    }
+
+    /// The agent waits for somebody outside.
+    pub fn is_interrupted(self) -> bool {
+        match self {
+            State::InputRequired | State::AuthRequired => true,
+            State::Submitted
+            | State::Working
+            | State::Completed
+            | State::Failed
+            | State::Canceled
+            | State::Rejected => false,
+        }
+    }
+
+    /// A stable small number, for stores.
+    pub fn code(self) -> u8 {
+        match self {
+            State::Submitted => 1,
+            State::Working => 2,
+            State::Completed => 3,
+            State::Failed => 4,
+            State::Canceled => 5,
+            State::InputRequired => 6,
+            State::Rejected => 7,
+            State::AuthRequired => 8,
+        }
+    }
+
+    pub fn from_code(code: u8) -> Option<State> {
+        State::ALL.into_iter().find(|s| s.code() == code)
+    }
+}
+
+/// What the exchange turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The agent has not said yet; nobody can see it.
+    Undecided,
+    Task,
+    /// Answered by a message; never was a task to anyone.
+    Reply,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenTurn {
+    pub id: TurnId,
+    pub attempt: u32,
+    pub started_at: Time,
+}
+
+/// What the rules look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Core {
+    pub state: State,
+    pub shape: Shape,
+    pub seq: Seq,
+    /// The turn that runs (or ran when the process died). Ends with a terminal or interrupted status, or a reply.
+    pub turn: Option<OpenTurn>,
+    /// How many turns were started, attempts not counted.
+    pub turns: u32,
+    /// Messages that no turn has taken up yet.
+    pub waiting: u32,
+    pub cancel_requested: bool,
+}
+
+/// Why an event may not follow. The engine turns it into a fault; for turn events it is the engine's own mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("the task has settled")]
+    Settled,
+    #[error("a log begins with one opening event")]
+    Opening,
+    #[error("a turn is already open")]
+    TurnOpen,
+    #[error("no turn is open")]
+    NoTurn,
+    #[error("a task that was shown cannot become a direct reply")]
+    AlreadyShown,
+    #[error("the first chunk of an artifact cannot append")]
+    AppendToNothing,
+}
+
+impl Core {
+    fn opened(opened: &Opened) -> Core {
+        Core {
+            state: State::Submitted,
+            shape: if opened.undecided { Shape::Undecided } else { Shape::Task },
+            seq: Seq(1),
+            turn: None,
+            turns: 0,
+            waiting: 0,
+            cancel_requested: false,
+        }
+    }
+
+    /// The task can no longer change.
+    pub fn is_settled(&self) -> bool {
+        self.state.is_terminal() || self.shape == Shape::Reply
+    }
+
+    /// A waiting caller has its answer: settled, or interrupted with no turn about to go on.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_settled() || (self.state.is_interrupted() && self.turn.is_none() && self.waiting == 0)
+    }
+
+    /// Steps over one event, or says why it may not follow. A settled task refuses everything.
+    pub fn step(&mut self, body: &Body, at: Time) -> Result<(), Refused> {
+        if self.is_settled() {
+            return Err(Refused::Settled);
+        }
+        match body {
+            Body::Opened(_) => return Err(Refused::Opening),
+            Body::Message(_) => self.waiting += 1,
+            Body::TurnStarted { turn, attempt } => {
+                match self.turn {
+                    // Another attempt of the same turn.
+                    Some(open) if open.id == *turn => {}
+                    // The next turn follows at once only when somebody spoke during the last one.
+                    Some(_) if self.waiting == 0 => return Err(Refused::TurnOpen),
+                    Some(_) | None => self.turns += 1,
+                }
+                self.turn = Some(OpenTurn { id: *turn, attempt: *attempt, started_at: at });
+                self.waiting = 0;
+            }
+            Body::Bound { .. } => {
+                self.turn.ok_or(Refused::NoTurn)?;
+            }
+            Body::Status(change) => {
+                self.state = change.state;
+                self.shape = Shape::Task;
+                if change.state.is_terminal() || change.state.is_interrupted() {
+                    self.turn = None;
+                }
+                if change.state.is_terminal() {
+                    self.waiting = 0;
+                }
+            }
+            Body::Artifact(_) => self.shape = Shape::Task,
+            Body::Replied(_) => {
+                if self.shape != Shape::Undecided {
+                    return Err(Refused::AlreadyShown);
+                }
+                self.shape = Shape::Reply;
+                self.turn = None;
+            }
+            Body::Metadata(_) => {}
+            Body::CancelRequested { .. } => self.cancel_requested = true,
+        }
+        self.seq = self.seq.next();
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    pub state: State,
+    pub message: Option<Arc<Message>>,
+    pub at: Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    pub id: TaskId,
+    pub context: ContextId,
+    pub agent: Arc<str>,
+    pub tenant: Arc<str>,
+    pub owner: Arc<str>,
+    pub parties: Vec<Arc<str>>,
+    pub views: Vec<View>,
+    pub dialect: Arc<str>,
+    pub created_at: Time,
+    pub core: Core,
+    pub status: Status,
+    pub artifacts: Vec<Arc<Artifact>>,
+    /// What was said, oldest first: callers' messages, and status messages that a later status replaced.
+    pub history: Vec<Arc<Message>>,
+    pub metadata: Option<Json>,
+    /// The direct answer, when the shape is a reply.
+    pub reply: Option<Arc<Message>>,
+    /// The remote name of the open turn, if it has one.
+    pub bound: Option<String>,
+}
+
+impl Task {
+    /// Begins a fold with a log's first event.
+    pub fn open(event: &Event) -> Result<Task, Refused> {
+        let Body::Opened(opened) = &event.body else {
+            return Err(Refused::Opening);
+        };
+        if event.seq != Seq(1) {
+            return Err(Refused::Opening);
+        }
+        Ok(Task {
+            id: opened.id,
+            context: opened.context.clone(),
+            agent: opened.agent.clone(),
+            tenant: opened.tenant.clone(),
+            owner: opened.owner.clone(),
+            parties: opened.parties.clone(),
+            views: opened.views.clone(),
+            dialect: opened.dialect.clone(),
+            created_at: event.at,
+            core: Core::opened(opened),
+            status: Status { state: State::Submitted, message: None, at: event.at },
+            artifacts: Vec::new(),
+            history: Vec::new(),
+            metadata: None,
+            reply: None,
+            bound: None,
+        })
+    }
+
+    /// Folds a whole log. `None` when it is empty.
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Option<Task>, Refused> {
+        let mut events = events.into_iter();
+        let Some(first) = events.next() else {
+            return Ok(None);
+        };
+        let mut task = Task::open(first)?;
+        for event in events {
+            task.apply(event)?;
+        }
+        Ok(Some(task))
+    }
+
+    pub fn seq(&self) -> Seq {
+        self.core.seq
+    }
+
+    pub fn state(&self) -> State {
+        self.status.state
+    }
+
+    /// Folds one more event in. Work is in proportion to the event, not to the task.
+    pub fn apply(&mut self, event: &Event) -> Result<(), Refused> {
+        if let Body::Artifact(chunk) = &event.body
+            && chunk.append
+            && self.artifact_at(chunk).is_none()
+        {
+            return Err(Refused::AppendToNothing);
+        }
+        self.core.step(&event.body, event.at)?;
+        match &event.body {
+            Body::Opened(_) => return Err(Refused::Opening),
+            Body::Message(inbound) => {
+                // The question comes before its answer.
+                if self.status.state.is_interrupted()
+                    && let Some(question) = self.status.message.take()
+                {
+                    self.history.push(question);
+                }
+                self.history.push(inbound.message.clone());
+            }
+            Body::TurnStarted { attempt, .. } => {
+                if *attempt <= 1 {
+                    self.bound = None;
+                }
+            }
+            Body::Bound { remote } => self.bound = Some(remote.clone()),
+            Body::Status(change) => {
+                if let Some(replaced) = self.status.message.take() {
+                    self.history.push(replaced);
+                }
+                self.status = Status { state: change.state, message: change.message.clone(), at: event.at };
+            }
+            Body::Artifact(chunk) => self.fold_chunk(chunk),
+            Body::Replied(message) => self.reply = Some(message.clone()),
+            Body::Metadata(json) => {
+                self.metadata = Some(match &self.metadata {
+                    Some(known) => known.merged(json),
+                    None => json.clone(),
+                });
+            }
+            Body::CancelRequested { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn artifact_at(&self, chunk: &Chunk) -> Option<&Arc<Artifact>> {
+        self.artifacts.get(chunk.ordinal as usize).filter(|known| known.id == chunk.artifact.id)
+    }
+
+    fn fold_chunk(&mut self, chunk: &Chunk) {
+        let new = &chunk.artifact;
+        if self.artifact_at(chunk).is_none() {
+            self.artifacts.push(Arc::new(new.clone()));
+            return;
+        }
+        let slot = &mut self.artifacts[chunk.ordinal as usize];
+        if !chunk.append {
+            *slot = Arc::new(new.clone());
+            return;
+        }
+        let known = Arc::make_mut(slot);
+        known.parts.extend(new.parts.iter().cloned());
+        if let Some(name) = &new.name {
+            known.name = Some(name.clone());
+        }
+        if let Some(description) = &new.description {
+            known.description = Some(description.clone());
+        }
+        if let Some(metadata) = &new.metadata {
+            known.metadata = Some(match &known.metadata {
+                Some(old) => old.merged(metadata),
+                None => metadata.clone(),
+            });
+        }
+        for extension in &new.extensions {
+            if !known.extensions.contains(extension) {
+                known.extensions.push(extension.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "task_tests.rs"]
+mod tests;

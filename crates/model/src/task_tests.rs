@@ -1,0 +1,192 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::{Inbound, Part, Role, StatusChange};
+
+fn opened(undecided: bool) -> Event {
+    let body = Body::Opened(Box::new(Opened {
+        id: TaskId(Uuid::from_u128(1)),
+        context: "c".into(),
+        agent: "echo".into(),
+        tenant: "t".into(),
+        owner: "o".into(),
+        parties: vec![],
+        views: vec![View::tenant("t", "echo")],
+        dialect: "a2a_v1".into(),
+        undecided,
+    }));
+    Event { seq: Seq(1), at: Time(1), body }
+}
+
+fn message(role: Role, text: &str) -> Arc<Message> {
+    Arc::new(Message {
+        id: text.into(),
+        role,
+        parts: vec![Part::text(text)],
+        metadata: None,
+        extensions: vec![],
+        references: vec![],
+    })
+}
+fn said(text: &str) -> Body {
+    Body::Message(Arc::new(Inbound {
+        message: message(Role::User, text),
+        metadata: None,
+        accepted_output: vec![],
+        extensions: vec![],
+        trace: None,
+    }))
+}
+fn turn(n: u128) -> Body {
+    Body::TurnStarted { turn: TurnId(Uuid::from_u128(n)), attempt: 1 }
+}
+fn status(state: State, text: Option<&str>) -> Body {
+    Body::Status(StatusChange { state, message: text.map(|t| message(Role::Agent, t)), metadata: None })
+}
+fn chunk(id: &str, ordinal: u32, text: &str, append: bool) -> Body {
+    Body::Artifact(Arc::new(Chunk {
+        artifact: Artifact {
+            id: id.into(),
+            name: None,
+            description: None,
+            parts: vec![Part::text(text)],
+            metadata: None,
+            extensions: vec![],
+        },
+        ordinal,
+        append,
+        last: false,
+        metadata: None,
+    }))
+}
+
+fn fold(undecided: bool, bodies: Vec<Body>) -> Result<Task, Refused> {
+    let mut task = Task::open(&opened(undecided))?;
+    for body in bodies {
+        let event = Event { seq: task.seq().next(), at: Time(task.seq().0 as i64 + 1), body };
+        task.apply(&event)?;
+    }
+    Ok(task)
+}
+fn texts(task: &Task) -> Vec<String> {
+    task.history.iter().map(|m| m.text()).collect()
+}
+
+#[test]
+fn a_question_stands_before_its_answer_in_the_history() {
+    let task = fold(
+        false,
+        vec![
+            said("hi"),
+            turn(1),
+            status(State::Working, Some("on it")),
+            status(State::InputRequired, Some("which?")),
+            said("this"),
+            status(State::Working, None),
+        ],
+    )
+    .unwrap();
+    assert_eq!(texts(&task), ["hi", "on it", "which?", "this"]);
+    assert_eq!(task.status.message, None);
+}
+
+#[test]
+fn a_settled_task_refuses_everything() {
+    for end in State::ALL.into_iter().filter(|s| s.is_terminal()) {
+        for next in [
+            said("more"),
+            turn(2),
+            status(State::Working, None),
+            chunk("a", 0, "x", false),
+            Body::CancelRequested { metadata: None },
+        ] {
+            let got = fold(false, vec![said("hi"), turn(1), status(end, None), next]);
+            assert_eq!(got.unwrap_err(), Refused::Settled);
+        }
+    }
+}
+
+#[test]
+fn chunks_append_or_replace() {
+    let task = fold(
+        false,
+        vec![
+            chunk("a", 0, "1", false),
+            chunk("a", 0, "2", true),
+            chunk("b", 1, "x", false),
+            chunk("a", 0, "3", true),
+            chunk("b", 1, "y", false),
+        ],
+    )
+    .unwrap();
+    let texts: Vec<Vec<&str>> =
+        task.artifacts.iter().map(|a| a.parts.iter().filter_map(Part::as_text).collect()).collect();
+    assert_eq!(texts, vec![vec!["1", "2", "3"], vec!["y"]]);
+    assert_eq!(fold(false, vec![chunk("a", 0, "1", true)]).unwrap_err(), Refused::AppendToNothing);
+}
+
+#[test]
+fn an_undecided_exchange_becomes_a_reply_or_a_task_but_never_both() {
+    let reply = || Body::Replied(message(Role::Agent, "yo"));
+    assert_eq!(fold(true, vec![said("hi"), turn(1), reply()]).unwrap().core.shape, Shape::Reply);
+    assert_eq!(fold(true, vec![said("hi"), turn(1), status(State::Working, None)]).unwrap().core.shape, Shape::Task);
+    assert_eq!(fold(true, vec![said("hi"), status(State::Working, None), reply()]).unwrap_err(), Refused::AlreadyShown);
+    assert_eq!(fold(true, vec![said("hi"), turn(1), reply(), said("more")]).unwrap_err(), Refused::Settled);
+}
+
+#[test]
+fn a_message_during_a_turn_waits_for_the_next() {
+    let task = fold(false, vec![said("a"), turn(1), said("b")]).unwrap();
+    assert_eq!(task.core.waiting, 1);
+    let task = fold(false, vec![said("a"), turn(1), said("b"), status(State::Working, None), turn(2)]).unwrap();
+    assert_eq!((task.core.waiting, task.core.turns), (0, 2));
+    assert_eq!(fold(false, vec![said("a"), turn(1), turn(2)]).unwrap_err(), Refused::TurnOpen);
+}
+
+fn any_body() -> impl Strategy<Value = Body> {
+    prop_oneof![
+        "[a-c]{1,3}".prop_map(|t| said(&t)),
+        (1_u128..4).prop_map(turn),
+        (0_usize..8, proptest::option::of("[a-z]{1,4}")).prop_map(|(s, t)| status(State::ALL[s], t.as_deref())),
+        (0_u32..3, "[x-z]{0,3}", any::<bool>()).prop_map(|(n, t, append)| chunk(&format!("a{n}"), n, &t, append)),
+        Just(Body::CancelRequested { metadata: None }),
+        Just(Body::Bound { remote: "r".into() }),
+        Just(Body::Replied(message(Role::Agent, "yo"))),
+    ]
+}
+
+proptest! {
+    /// Whatever arrives: accepted events are numbered without a hole, the first terminal state stays, the rules' copy and
+    /// the fold agree, and nothing that was said is lost.
+    #[test]
+    fn any_sequence_keeps_the_invariants(undecided: bool, bodies in prop::collection::vec(any_body(), 0..40)) {
+        let mut task = Task::open(&opened(undecided)).unwrap();
+        let mut settled: Option<Task> = None;
+        let mut spoken = 0;
+        for body in bodies {
+            let event = Event { seq: task.seq().next(), at: Time(5), body };
+            let mut core = task.core;
+            let allowed = core.step(&event.body, event.at);
+            let before = task.clone();
+            match task.apply(&event) {
+                Ok(()) => {
+                    prop_assert!(allowed.is_ok());
+                    prop_assert_eq!(core, task.core);
+                    prop_assert_eq!(task.seq(), before.seq().next());
+                    prop_assert_eq!(task.status.state, task.core.state);
+                    spoken += usize::from(matches!(event.body, Body::Message(_)));
+                }
+                Err(refused) => {
+                    prop_assert!(allowed == Err(refused) || refused == Refused::AppendToNothing);
+                    prop_assert_eq!(&before, &task);
+                }
+            }
+            if let Some(end) = &settled { prop_assert_eq!(end, &task); }
+            if task.core.is_settled() { settled.get_or_insert_with(|| task.clone()); }
+        }
+        prop_assert_eq!(task.history.iter().filter(|m| m.role == Role::User).count(), spoken);
+    }
+}
