@@ -40,7 +40,7 @@ pub enum Body {
     #[serde(rename = "st")]
     Status(StatusChange),
     #[serde(rename = "art")]
-    Artifact(Arc<Chunk>),
+    Artifact(Chunk),
     /// The agent answered with a message instead of a task: the exchange is over and was never a task to anyone.
     #[serde(rename = "reply")]
     Replied(Arc<Message>),
@@ -109,7 +109,7 @@ pub struct StatusChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     #[serde(rename = "a")]
-    pub artifact: Artifact,
+    pub artifact: Arc<Artifact>,
     /// The artifact's place among the task's artifacts, in order of first appearance.
     #[serde(rename = "o")]
     pub ordinal: u32,

@@ -55,20 +55,20 @@ fn every_event() -> Vec<Event> {
             message: Some(message.clone()),
             metadata: Json::parse("{}"),
         }),
-        Body::Artifact(Arc::new(Chunk {
-            artifact: Artifact {
+        Body::Artifact(Chunk {
+            artifact: Arc::new(Artifact {
                 id: "a".into(),
                 name: Some("n".into()),
                 description: Some("d".into()),
                 parts: vec![Part::text("x")],
                 metadata: Json::parse("{}"),
                 extensions: vec!["e".into()],
-            },
+            }),
             ordinal: 0,
             append: false,
             last: true,
             metadata: Json::parse("{}"),
-        })),
+        }),
         Body::Metadata(Json::parse(r#"{"usage":{"total":3}}"#).unwrap()),
         Body::CancelRequested { metadata: None },
         Body::Replied(Arc::new(Message { role: Role::Agent, ..(*message).clone() })),

@@ -333,12 +333,12 @@ impl Task {
     fn fold_chunk(&mut self, chunk: &Chunk) {
         let new = &chunk.artifact;
         if self.artifact_at(chunk).is_none() {
-            self.artifacts.push(Arc::new(new.clone()));
+            self.artifacts.push(new.clone());
             return;
         }
         let slot = &mut self.artifacts[chunk.ordinal as usize];
         if !chunk.append {
-            *slot = Arc::new(new.clone());
+            *slot = new.clone();
             return;
         }
         let known = Arc::make_mut(slot);

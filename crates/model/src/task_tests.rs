@@ -47,20 +47,20 @@ fn status(state: State, text: Option<&str>) -> Body {
     Body::Status(StatusChange { state, message: text.map(|t| message(Role::Agent, t)), metadata: None })
 }
 fn chunk(id: &str, ordinal: u32, text: &str, append: bool) -> Body {
-    Body::Artifact(Arc::new(Chunk {
-        artifact: Artifact {
+    Body::Artifact(Chunk {
+        artifact: Arc::new(Artifact {
             id: id.into(),
             name: None,
             description: None,
             parts: vec![Part::text(text)],
             metadata: None,
             extensions: vec![],
-        },
+        }),
         ordinal,
         append,
         last: false,
         metadata: None,
-    }))
+    })
 }
 
 fn fold(undecided: bool, bodies: Vec<Body>) -> Result<Task, Refused> {
