@@ -1,1 +1,240 @@
-//! (to come)
+//! What happens over time.
+//!
+//! The engine carries out calls. A task has one truth, its log in the store; everything here is either on its way into
+//! that log (`batch`, `turn`) or a cursor on it (`subscription`, `reading`). Nothing is told to anyone before it is
+//! committed.
+//!
+//! * `open` and `resume`: a message opens a task or continues one, and a turn begins
+//! * `turn`: one run of an agent, pumped into the log
+//! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
+//! * `recovery`, `timers`: what a restart or a clock brings
+//!
+//! The engine knows no wire, no concrete store and no concrete agent.
+
+mod batch;
+mod blobs;
+mod cancel;
+mod clock;
+mod live;
+mod modes;
+mod open;
+mod pending;
+mod reading;
+mod recovery;
+mod subscription;
+mod timers;
+mod turn;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use model::ports::agent::{Agent, Profile};
+use model::ports::store::{Health, Store, Trouble};
+use model::{Fault, Kind, Limits, TaskId};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+pub use live::Committed;
+pub use open::Answer;
+pub use reading::Listing;
+pub use subscription::{Item, Subscription};
+
+/// A handle on the engine; cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn Store>,
+    agents: HashMap<Arc<str>, Arc<dyn Agent>>,
+    limits: Limits,
+    clock: clock::Clock,
+    lives: Arc<live::Registry>,
+    running: AtomicUsize,
+    /// Told whenever a turn ends, for whoever drains.
+    turn_ended: Notify,
+    timer_set: Notify,
+    draining: AtomicBool,
+    /// Cancelled when the engine stops for good: streams end, loops return.
+    stopped: CancellationToken,
+    stats: Stats,
+}
+
+/// Counters since the start, for metrics.
+#[derive(Debug, Default)]
+struct Stats {
+    opened: AtomicU64,
+    turns: AtomicU64,
+    events: AtomicU64,
+    settled: AtomicU64,
+    recovered: AtomicU64,
+    store_troubles: AtomicU64,
+}
+
+/// A reading of the engine's counters and gauges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub tasks_opened: u64,
+    pub turns_started: u64,
+    pub events_committed: u64,
+    pub tasks_settled: u64,
+    pub turns_recovered: u64,
+    pub store_troubles: u64,
+    pub turns_running: u64,
+    pub tasks_live: u64,
+}
+
+impl Engine {
+    /// Takes up the store: sees to the turns a crash cut off, then to timers and retention.
+    pub async fn start(store: Arc<dyn Store>, agents: Vec<Arc<dyn Agent>>, limits: Limits) -> Result<Engine, Fault> {
+        let agents = agents.into_iter().map(|agent| (agent.profile().name.clone(), agent)).collect();
+        let engine = Engine {
+            shared: Arc::new(Shared {
+                store,
+                agents,
+                limits,
+                clock: clock::Clock::default(),
+                lives: Arc::default(),
+                running: AtomicUsize::new(0),
+                turn_ended: Notify::new(),
+                timer_set: Notify::new(),
+                draining: AtomicBool::new(false),
+                stopped: CancellationToken::new(),
+                stats: Stats::default(),
+            }),
+        };
+        recovery::recover(&engine.shared).await?;
+        tokio::spawn(timers::run(engine.shared.clone()));
+        tokio::spawn(timers::sweep(engine.shared.clone()));
+        Ok(engine)
+    }
+
+    pub fn profile(&self, agent: &str) -> Option<&Profile> {
+        self.shared.agents.get(agent).map(|agent| agent.profile())
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
+    }
+
+    /// The bytes of large content that a task of this tenant refers to.
+    pub async fn blob(&self, tenant: &Arc<str>, hash: [u8; 32]) -> Result<bytes::Bytes, Fault> {
+        let found = self.shared.store.blob(tenant.clone(), hash).await.map_err(troubled)?;
+        found.ok_or_else(|| Fault::internal("a blob that a log refers to is missing"))
+    }
+
+    pub async fn health(&self) -> Result<Health, Fault> {
+        self.shared.store.health().await.map_err(troubled)
+    }
+
+    pub fn figures(&self) -> Figures {
+        let stats = &self.shared.stats;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Figures {
+            tasks_opened: read(&stats.opened),
+            turns_started: read(&stats.turns),
+            events_committed: read(&stats.events),
+            tasks_settled: read(&stats.settled),
+            turns_recovered: read(&stats.recovered),
+            store_troubles: read(&stats.store_troubles),
+            turns_running: self.shared.running.load(Ordering::Relaxed) as u64,
+            tasks_live: self.shared.lives.len() as u64,
+        }
+    }
+
+    /// Refuses new work from now on.
+    pub fn begin_drain(&self) {
+        self.shared.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits for running turns, at most `Limits::drain_ms`; then ends every stream and closes the store. Turns that are
+    /// still at work are left to the next start and their agents' rules.
+    pub async fn drain(&self) {
+        self.begin_drain();
+        let patience = Duration::from_millis(self.shared.limits.drain_ms);
+        let idle = async {
+            loop {
+                let ended = self.shared.turn_ended.notified();
+                if self.shared.running.load(Ordering::SeqCst) == 0 {
+                    break;
+                }
+                ended.await;
+            }
+        };
+        if tokio::time::timeout(patience, idle).await.is_err() {
+            tracing::warn!(turns = self.shared.running.load(Ordering::SeqCst), "stopping with turns at work");
+        }
+        self.shared.stopped.cancel();
+        self.shared.store.close().await;
+    }
+
+    /// Removes a task for good, whatever its state; a running turn is cancelled first.
+    pub async fn purge(&self, task: TaskId) -> Result<bool, Fault> {
+        if let Some(live) = self.shared.lives.find(task) {
+            live.stop_turn();
+        }
+        self.shared.store.remove(task).await.map_err(troubled)
+    }
+}
+
+impl Shared {
+    fn agent(&self, name: &str) -> Result<&Arc<dyn Agent>, Fault> {
+        self.agents
+            .get(name)
+            .ok_or_else(|| Fault::new(Kind::Unavailable, format!("the agent {name:?} is not served here any more")))
+    }
+
+    fn refuse_if_draining(&self) -> Result<(), Fault> {
+        if self.draining.load(Ordering::Relaxed) {
+            return Err(Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly").retry_after(2));
+        }
+        Ok(())
+    }
+
+    /// Counts a turn as running for as long as the answer lives.
+    fn take_turn(self: &Arc<Self>) -> Result<RunningTurn, Fault> {
+        self.refuse_if_draining()?;
+        let running = RunningTurn { shared: self.clone() };
+        if self.running.fetch_add(1, Ordering::SeqCst) >= self.limits.running_turns {
+            return Err(Fault::new(Kind::Unavailable, "too many turns are running; try again shortly").retry_after(1));
+        }
+        Ok(running)
+    }
+}
+
+struct RunningTurn {
+    shared: Arc<Shared>,
+}
+
+impl Drop for RunningTurn {
+    fn drop(&mut self) {
+        self.shared.running.fetch_sub(1, Ordering::SeqCst);
+        self.shared.turn_ended.notify_waiters();
+    }
+}
+
+/// A store's trouble as a fault: what the caller hears, and what the log hears.
+fn troubled(trouble: Trouble) -> Fault {
+    let fault = match &trouble {
+        Trouble::Full => {
+            Fault::new(Kind::Unavailable, "the server's disk is full; new work is refused until there is room")
+        }
+        Trouble::ReadOnly => {
+            Fault::new(Kind::Unavailable, "the server's data folder is read-only; new work is refused")
+        }
+        Trouble::Busy => Fault::new(Kind::Unavailable, "the server has too much work waiting; try again shortly"),
+        Trouble::Closed => Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly"),
+        Trouble::Broken(_) => Fault::new(Kind::Internal, "Internal error"),
+    };
+    match fault.kind {
+        Kind::Unavailable => fault.retry_after(1).because(trouble),
+        _ => fault.because(trouble),
+    }
+}

@@ -1,0 +1,60 @@
+//! A cancel that reaches the agent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{Body, Cancel, Fault, Kind, Place, State, Task, TaskId};
+
+use crate::live::{Draft, Live};
+use crate::pending;
+use crate::{Engine, Shared};
+
+impl Engine {
+    /// Asks the agent to stop and answers when the task has settled, at the latest a second after the grace is over.
+    pub async fn cancel(&self, place: &Place, call: Cancel) -> Result<Arc<Task>, Fault> {
+        let id: TaskId = call.task.parse().map_err(|_| Fault::task_not_found(&call.task))?;
+        let (live, _) = self.visible_live(place, id).await?;
+        self.cancel_live(live, call.metadata).await
+    }
+
+    /// Cancels whatever the caller; for operators.
+    pub async fn cancel_by_operator(&self, id: TaskId) -> Result<Arc<Task>, Fault> {
+        let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
+        self.cancel_live(live, None).await
+    }
+
+    async fn cancel_live(&self, live: Arc<Live>, metadata: Option<model::Json>) -> Result<Arc<Task>, Fault> {
+        let (shared, target) = (self.shared.clone(), live.clone());
+        let asked = Shared::detached(async move { request(&shared, &target, metadata).await }).await?;
+        if asked.core.is_settled() {
+            return Ok(asked);
+        }
+        let patience = Duration::from_millis(self.shared.limits.cancel_grace_ms + 1_000);
+        let settled = live.wait_until(|task| task.core.is_settled());
+        match tokio::time::timeout(patience, settled).await {
+            Ok(task) => task,
+            Err(_) => live.snapshot(),
+        }
+    }
+}
+
+async fn request(shared: &Shared, live: &Live, metadata: Option<model::Json>) -> Result<Arc<Task>, Fault> {
+    let asked = live.append(shared, |task| {
+        if task.core.is_settled() {
+            let message = "Task cannot be canceled: it has settled";
+            return Err(Fault::new(Kind::TaskNotCancelable, message).fact("taskId", task.id.to_string()));
+        }
+        let mut bodies = Vec::new();
+        if !task.core.cancel_requested {
+            bodies.push(Body::CancelRequested { metadata: metadata.clone() });
+        }
+        // Nobody is at work: there is no one to ask.
+        if task.core.turn.is_none() {
+            bodies.push(pending::status(State::Canceled, None));
+        }
+        Ok(Draft::outside(bodies))
+    });
+    let task = asked.await.map_err(Fault::from)?;
+    live.stop_turn();
+    Ok(task)
+}

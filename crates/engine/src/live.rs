@@ -1,0 +1,450 @@
+//! A task that somebody here is busy with: a turn that runs, a caller that waits, a subscriber that listens.
+//!
+//! A [`Live`] is the only way to a task's log in this process: its `writing` lock makes one writer at a time, its fold is
+//! what the next batch is checked against, its tail serves subscribers without reading the store. It lives as long as
+//! somebody holds it; a settled task that nobody watches takes no memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use model::ports::agent::Cancelled;
+use model::ports::store::{Conflict, KeyUse, Outcome, Store, Trouble};
+use model::{Body, Epoch, Event, Fault, Inbound, Limits, Seq, Task, TaskId, stored};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::{Notify, OnceCell, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::batch::{Batch, Stamp};
+use crate::{Shared, troubled};
+
+/// An event that is in the log, and its encodings, made once and shared by every reader.
+#[derive(Debug)]
+pub struct Committed {
+    pub event: Event,
+    encodings: Mutex<Vec<(u16, Bytes)>>,
+}
+
+impl Committed {
+    pub(crate) fn new(event: Event) -> Arc<Committed> {
+        Arc::new(Committed { event, encodings: Mutex::default() })
+    }
+
+    /// The event in some encoding. `slot` names the encoding; whoever comes first makes it.
+    pub fn encoded(&self, slot: u16, make: impl FnOnce() -> Bytes) -> Bytes {
+        let mut encodings = self.encodings.lock();
+        if let Some((_, bytes)) = encodings.iter().find(|(s, _)| *s == slot) {
+            return bytes.clone();
+        }
+        let bytes = make();
+        encodings.push((slot, bytes.clone()));
+        bytes
+    }
+}
+
+pub(crate) struct Live {
+    pub(crate) id: TaskId,
+    inner: OnceCell<Mutex<Inner>>,
+    /// The log's length, for whoever waits for more.
+    seq: OnceLock<watch::Sender<Seq>>,
+    /// Held over a commit: one in flight per task.
+    writing: tokio::sync::Mutex<()>,
+    turn: Mutex<Option<TurnHandle>>,
+    registry: Weak<Registry>,
+}
+
+struct Inner {
+    task: Arc<Task>,
+    /// Messages that no turn has taken up.
+    waiting: Vec<Arc<Inbound>>,
+    /// Messages of the open turn.
+    current: Vec<Arc<Inbound>>,
+    tail: VecDeque<Arc<Committed>>,
+    tail_bytes: usize,
+}
+
+/// How to reach the turn that runs in this process.
+#[derive(Clone)]
+pub(crate) struct TurnHandle {
+    pub(crate) cancel: CancellationToken,
+    pub(crate) timed_out: Arc<Notify>,
+}
+
+impl TurnHandle {
+    pub(crate) fn new() -> TurnHandle {
+        TurnHandle { cancel: CancellationToken::new(), timed_out: Arc::default() }
+    }
+
+    pub(crate) fn cancelled(&self) -> Cancelled {
+        use futures_util::FutureExt;
+        self.cancel.clone().cancelled_owned().boxed().shared()
+    }
+}
+
+/// Why an append did not happen.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The draft itself refused.
+    Fault(Fault),
+    /// Another holder has the turn.
+    Lost,
+    Key(KeyUse),
+    Trouble(Trouble),
+}
+
+impl From<Failed> for Fault {
+    fn from(failed: Failed) -> Fault {
+        match failed {
+            Failed::Fault(fault) => fault,
+            Failed::Lost => Fault::internal("another process holds this turn"),
+            Failed::Key(_) => Fault::internal("an idempotency key conflict was not handled"),
+            Failed::Trouble(trouble) => troubled(trouble),
+        }
+    }
+}
+
+/// What a draft wants appended, besides events.
+#[derive(Default)]
+pub(crate) struct Draft {
+    pub(crate) bodies: Vec<Body>,
+    pub(crate) key: Option<(KeyUse, model::Time)>,
+    /// Set by a turn's holder, and by whoever starts one: takes or keeps the hold.
+    pub(crate) epoch: Option<Epoch>,
+}
+
+impl Draft {
+    /// From outside: a message, a cancel request.
+    pub(crate) fn outside(bodies: Vec<Body>) -> Draft {
+        Draft { bodies, ..Draft::default() }
+    }
+    /// From the turn's holder.
+    pub(crate) fn held(bodies: Vec<Body>, epoch: Epoch) -> Draft {
+        Draft { bodies, epoch: Some(epoch), ..Draft::default() }
+    }
+}
+
+impl Live {
+    /// A task whose first batch has just been committed.
+    pub(crate) fn opened(shared: &Shared, task: Task, events: Vec<Event>) -> Arc<Live> {
+        let live = Live::empty(task.id, &shared.lives);
+        let mut inner = Inner::new(task);
+        for event in events {
+            inner.sort_message(&event.body);
+            inner.keep(Committed::new(event), shared.limits.tail_bytes);
+        }
+        let _ = live.seq.set(watch::Sender::new(inner.task.seq()));
+        let _ = live.inner.set(Mutex::new(inner));
+        let live = Arc::new(live);
+        shared.lives.put(&live);
+        live
+    }
+
+    fn empty(id: TaskId, registry: &Arc<Registry>) -> Live {
+        Live {
+            id,
+            inner: OnceCell::new(),
+            seq: OnceLock::new(),
+            writing: tokio::sync::Mutex::default(),
+            turn: Mutex::default(),
+            registry: Arc::downgrade(registry),
+        }
+    }
+
+    /// The inner state; `None` only before the first load is over, when nobody has this `Live` yet.
+    fn inner(&self) -> Option<MutexGuard<'_, Inner>> {
+        self.inner.get().map(Mutex::lock)
+    }
+
+    pub(crate) fn task(&self) -> Option<Arc<Task>> {
+        self.inner().map(|inner| inner.task.clone())
+    }
+
+    /// The fold, for one whose existence the caller has already seen.
+    pub(crate) fn snapshot(&self) -> Result<Arc<Task>, Fault> {
+        self.task().ok_or_else(|| Fault::internal("a live task without a fold"))
+    }
+
+    pub(crate) fn current_messages(&self) -> Vec<Arc<Inbound>> {
+        self.inner().map(|inner| inner.current.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn watch(&self) -> Option<watch::Receiver<Seq>> {
+        self.seq.get().map(watch::Sender::subscribe)
+    }
+
+    pub(crate) fn set_turn(&self, handle: Option<TurnHandle>) {
+        *self.turn.lock() = handle;
+    }
+
+    pub(crate) fn turn(&self) -> Option<TurnHandle> {
+        self.turn.lock().clone()
+    }
+
+    pub(crate) fn stop_turn(&self) {
+        if let Some(turn) = self.turn() {
+            turn.cancel.cancel();
+        }
+    }
+
+    /// Waits until `done` is true of the fold.
+    pub(crate) async fn wait_until(&self, mut done: impl FnMut(&Task) -> bool) -> Result<Arc<Task>, Fault> {
+        let mut seq = self.watch().ok_or_else(|| Fault::internal("a live task without a fold"))?;
+        loop {
+            seq.mark_unchanged();
+            let task = self.snapshot()?;
+            if done(&task) {
+                return Ok(task);
+            }
+            if seq.changed().await.is_err() {
+                return self.snapshot();
+            }
+        }
+    }
+
+    /// Events after `after`, if the tail still has them all; `None` sends the reader to the store.
+    pub(crate) fn tail_after(&self, after: Seq, most: usize) -> Option<Vec<Arc<Committed>>> {
+        let inner = self.inner()?;
+        if after >= inner.task.seq() {
+            return Some(Vec::new());
+        }
+        let first = inner.tail.front()?.event.seq;
+        if after.next() < first {
+            return None;
+        }
+        let skip = (after.next().0 - first.0) as usize;
+        Some(inner.tail.iter().skip(skip).take(most).cloned().collect())
+    }
+
+    /// Appends what `draft` makes of the fold. `draft` runs again when somebody else was faster. The caller must run this
+    /// where it cannot be dropped half way (see [`Shared::detached`]).
+    pub(crate) async fn append(
+        &self,
+        shared: &Shared,
+        mut draft: impl FnMut(&Task) -> Result<Draft, Fault>,
+    ) -> Result<Arc<Task>, Failed> {
+        let _one_writer = self.writing.lock().await;
+        loop {
+            let task = self.snapshot().map_err(Failed::Fault)?;
+            let draft = draft(&task).map_err(Failed::Fault)?;
+            if draft.bodies.is_empty() {
+                return Ok(task);
+            }
+            let stamp = Stamp { now: shared.clock.now(), epoch: draft.epoch };
+            let Batch { events, mut commit } = Batch::following(&task, draft.bodies, stamp, &shared.limits)
+                .map_err(|refused| Failed::Fault(Fault::internal(refused)))?;
+            drop(task);
+            if let Some((mut key, not_before)) = draft.key {
+                key.seq = events.last().map_or(key.seq, |e| e.seq);
+                commit.guards.push(model::ports::store::Guard::KeyFree { key: key.key, not_before });
+                commit.keys.push(key);
+            }
+            let timer_set = !commit.timers.is_empty();
+            match shared.store.commit(commit.clone()).await {
+                Outcome::Done => {}
+                Outcome::Conflict(Conflict::Seq(..)) => {
+                    self.catch_up(shared).await.map_err(Failed::Fault)?;
+                    continue;
+                }
+                Outcome::Conflict(Conflict::Epoch(..)) => return Err(Failed::Lost),
+                Outcome::Conflict(Conflict::Key(key)) => return Err(Failed::Key(key)),
+                Outcome::Refused(trouble) => return Err(Failed::Trouble(trouble)),
+                Outcome::Unknown(trouble) => {
+                    if !self.is_in_log(shared, &events).await.map_err(Failed::Fault)? {
+                        return Err(Failed::Trouble(trouble));
+                    }
+                }
+            }
+            if timer_set {
+                shared.timer_set.notify_one();
+            }
+            return self.absorb(shared, events).map_err(Failed::Fault);
+        }
+    }
+
+    /// After an unknown outcome: is the row there that we meant to write?
+    async fn is_in_log(&self, shared: &Shared, events: &[Event]) -> Result<bool, Fault> {
+        let Some(first) = events.first() else { return Ok(false) };
+        let before = Seq(first.seq.0 - 1);
+        let mut kept = shared.store.events(self.id, before, usize::MAX).await.map_err(troubled)?;
+        kept.truncate(events.len());
+        Ok(stored::encode(&kept) == stored::encode(events))
+    }
+
+    /// Folds committed events and tells everybody.
+    fn absorb(&self, shared: &Shared, events: Vec<Event>) -> Result<Arc<Task>, Fault> {
+        shared.count(&events);
+        let Some(mut inner) = self.inner() else { return Err(Fault::internal("a live task without a fold")) };
+        for event in events {
+            Arc::make_mut(&mut inner.task).apply(&event).map_err(Fault::internal)?;
+            inner.sort_message(&event.body);
+            inner.keep(Committed::new(event), shared.limits.tail_bytes);
+        }
+        let task = inner.task.clone();
+        drop(inner);
+        if let Some(seq) = self.seq.get() {
+            seq.send_replace(task.seq());
+        }
+        Ok(task)
+    }
+
+    /// Reads what others appended.
+    pub(crate) async fn catch_up(&self, shared: &Shared) -> Result<(), Fault> {
+        loop {
+            let after = self.snapshot()?.seq();
+            let events = shared.store.events(self.id, after, shared.limits.tail_bytes).await.map_err(troubled)?;
+            if events.is_empty() {
+                return Ok(());
+            }
+            self.absorb(shared, events)?;
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if let Some(registry) = self.registry.upgrade() {
+            registry.forget(self.id);
+        }
+    }
+}
+
+impl Inner {
+    fn new(task: Task) -> Inner {
+        Inner { task: Arc::new(task), waiting: Vec::new(), current: Vec::new(), tail: VecDeque::new(), tail_bytes: 0 }
+    }
+
+    fn sort_message(&mut self, body: &Body) {
+        match body {
+            Body::Message(inbound) => self.waiting.push(inbound.clone()),
+            // Another attempt of the same turn has nothing new and keeps what the first took up.
+            Body::TurnStarted { attempt, .. } if *attempt > 1 && self.waiting.is_empty() => {}
+            Body::TurnStarted { attempt, .. } if *attempt > 1 => self.current.append(&mut self.waiting),
+            Body::TurnStarted { .. } => self.current = std::mem::take(&mut self.waiting),
+            Body::Opened(_)
+            | Body::Bound { .. }
+            | Body::Status(_)
+            | Body::Artifact(_)
+            | Body::Replied(_)
+            | Body::Metadata(_)
+            | Body::CancelRequested { .. } => {}
+        }
+    }
+
+    fn keep(&mut self, committed: Arc<Committed>, limit: usize) {
+        self.tail_bytes += committed.event.body.weight();
+        self.tail.push_back(committed);
+        while self.tail_bytes > limit && self.tail.len() > 1 {
+            if let Some(old) = self.tail.pop_front() {
+                self.tail_bytes -= old.event.body.weight();
+            }
+        }
+    }
+}
+
+/// The live tasks of this process, by id.
+#[derive(Default)]
+pub(crate) struct Registry {
+    shards: [Mutex<HashMap<TaskId, Weak<Live>>>; 16],
+}
+
+impl Registry {
+    fn shard(&self, id: TaskId) -> MutexGuard<'_, HashMap<TaskId, Weak<Live>>> {
+        // The last byte of a UUIDv7 is random.
+        self.shards[usize::from(id.0.as_bytes()[15] & 15)].lock()
+    }
+
+    fn put(&self, live: &Arc<Live>) {
+        self.shard(live.id).insert(live.id, Arc::downgrade(live));
+    }
+
+    fn forget(&self, id: TaskId) {
+        let mut shard = self.shard(id);
+        if shard.get(&id).is_some_and(|weak| weak.strong_count() == 0) {
+            shard.remove(&id);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// The task, if it is live and loaded.
+    pub(crate) fn find(&self, id: TaskId) -> Option<Arc<Live>> {
+        let live = self.shard(id).get(&id)?.upgrade()?;
+        live.inner.initialized().then_some(live)
+    }
+
+    /// The task, made live if it exists. Everybody who asks at the same time gets the same one.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        id: TaskId,
+        store: &dyn Store,
+        limits: &Limits,
+    ) -> Result<Option<Arc<Live>>, Fault> {
+        let live = {
+            let mut shard = self.shard(id);
+            match shard.get(&id).and_then(Weak::upgrade) {
+                Some(live) => live,
+                None => {
+                    let live = Arc::new(Live::empty(id, self));
+                    shard.insert(id, Arc::downgrade(&live));
+                    live
+                }
+            }
+        };
+        let loaded = live.inner.get_or_try_init(|| load(&live, store, limits)).await;
+        match loaded {
+            Ok(_) => Ok(Some(live)),
+            Err(None) => Ok(None),
+            Err(Some(fault)) => Err(fault),
+        }
+    }
+}
+
+async fn load(live: &Live, store: &dyn Store, limits: &Limits) -> Result<Mutex<Inner>, Option<Fault>> {
+    let mut logs = store.logs(vec![live.id]).await.map_err(|trouble| Some(troubled(trouble)))?;
+    let events = logs.pop().unwrap_or_default();
+    let task = Task::fold(&events).map_err(|refused| Some(Fault::internal(refused)))?.ok_or(None)?;
+    let mut inner = Inner::new(task);
+    for event in events {
+        inner.sort_message(&event.body);
+        inner.keep(Committed::new(event), limits.tail_bytes);
+    }
+    let _ = live.seq.set(watch::Sender::new(inner.task.seq()));
+    Ok(Mutex::new(inner))
+}
+
+impl Shared {
+    pub(crate) async fn live(&self, id: TaskId) -> Result<Option<Arc<Live>>, Fault> {
+        self.lives.get(id, &*self.store, &self.limits).await
+    }
+
+    pub(crate) fn count(&self, events: &[Event]) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.stats.events.fetch_add(events.len() as u64, Relaxed);
+        for event in events {
+            match &event.body {
+                Body::Opened(_) => drop(self.stats.opened.fetch_add(1, Relaxed)),
+                Body::TurnStarted { .. } => drop(self.stats.turns.fetch_add(1, Relaxed)),
+                Body::Status(change) if change.state.is_terminal() => drop(self.stats.settled.fetch_add(1, Relaxed)),
+                Body::Status(_)
+                | Body::Message(_)
+                | Body::Bound { .. }
+                | Body::Artifact(_)
+                | Body::Replied(_)
+                | Body::Metadata(_)
+                | Body::CancelRequested { .. } => {}
+            }
+        }
+    }
+
+    /// Runs `work` to its end even if the caller goes away: a closed connection must not leave a commit half told.
+    pub(crate) async fn detached<T: Send + 'static>(
+        work: impl Future<Output = Result<T, Fault>> + Send + 'static,
+    ) -> Result<T, Fault> {
+        match tokio::spawn(work).await {
+            Ok(result) => result,
+            Err(error) => Err(Fault::internal(error)),
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! A message comes in: it opens a task or continues one, and a turn begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::content::Reply;
+use model::ports::agent::{Agent, Turn};
+use model::ports::store::{Conflict, Guard, KeyUse, Outcome};
+use model::{
+    Body, ContextId, Event, EventId, Fault, Inbound, Kind, Opened, Place, Send, Seq, Shape, State, Task, TaskId, Time,
+    TurnId, Wait,
+};
+use sha2::{Digest, Sha256};
+
+use crate::batch::{Batch, Stamp};
+use crate::live::{Draft, Failed, Live, TurnHandle};
+use crate::pending::{self, Pending};
+use crate::subscription::{Subscription, Until};
+use crate::turn::{self, Run};
+use crate::{Engine, Shared, clock, modes, troubled};
+
+/// What a send answers with.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Task(Arc<Task>),
+    Reply(Reply),
+}
+
+/// How far a message got before its caller has to wait.
+pub(crate) enum Begun {
+    /// Opened and at rest in one commit: nobody ever had to know of it.
+    Over { task: Task, events: Vec<Event> },
+    /// A turn runs; the task as of the message.
+    Going { live: Arc<Live>, at: Arc<Task> },
+    /// The same request was made before.
+    Repeat { task: TaskId, seq: Seq },
+}
+
+impl Engine {
+    pub async fn send(&self, place: &Place, send: Send) -> Result<Answer, Fault> {
+        let wait = send.wait;
+        match self.begin(place, send).await? {
+            Begun::Over { task, .. } => answer(&Arc::new(task)),
+            Begun::Going { live, .. } => self.answer_from(live, wait).await,
+            Begun::Repeat { task, .. } => {
+                let live = self.shared.live(task).await?.ok_or_else(|| Fault::task_not_found(task))?;
+                self.answer_from(live, wait).await
+            }
+        }
+    }
+
+    /// Sends, and follows what comes of it. With `resume` nothing is sent: the stream goes on after that event.
+    pub async fn stream(&self, place: &Place, send: Send, resume: Option<EventId>) -> Result<Subscription, Fault> {
+        if let Some(resume) = resume {
+            return self.resume(place, resume, None, Until::Question).await;
+        }
+        let stopped = self.shared.stopped.clone();
+        match self.begin(place, send).await? {
+            Begun::Over { events, .. } => Subscription::of_finished(events, stopped),
+            Begun::Going { live, at } => Ok(Subscription::new(self.shared.clone(), live, at, Until::Question)),
+            Begun::Repeat { task, seq } => self.resume(place, EventId { task, seq }, None, Until::Question).await,
+        }
+    }
+
+    async fn begin(&self, place: &Place, send: Send) -> Result<Begun, Fault> {
+        self.shared.refuse_if_draining()?;
+        let agent = self.shared.agent(&place.agent)?.clone();
+        let profile = agent.profile();
+        modes::check_extensions(&send.extensions, profile)?;
+        modes::check_parts(&send.message.parts, profile)?;
+        if send.push.is_some() {
+            return Err(Fault::new(Kind::PushNotSupported, "Push Notification is not supported"));
+        }
+        let key = self.key(place, &send).await?;
+        if let Some((_, Some(known))) = key {
+            return Ok(Begun::Repeat { task: known.task, seq: known.seq });
+        }
+        let key = key.map(|(fresh, _)| fresh);
+        match &send.task {
+            Some(id) => {
+                let id: TaskId = id.parse().map_err(|_| Fault::task_not_found(id))?;
+                let (shared, place) = (self.shared.clone(), place.clone());
+                Shared::detached(async move { follow_up(&shared, &place, agent, id, send, key).await }).await
+            }
+            None => open(&self.shared, place, agent, send, key).await,
+        }
+    }
+
+    /// The idempotency key of the request, fresh or as it was used before.
+    async fn key(&self, place: &Place, send: &Send) -> Result<Option<((KeyUse, Time), Option<KeyUse>)>, Fault> {
+        let Some(idempotency) = &send.idempotency else { return Ok(None) };
+        let mut hash = Sha256::new();
+        for text in [&*place.caller.tenant, &*place.caller.name, &*place.agent, idempotency.key.as_str()] {
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text);
+        }
+        let now = self.shared.clock.now();
+        let not_before = Time(now.0.saturating_sub(self.shared.limits.idempotency_ms as i64));
+        let key: [u8; 32] = hash.finalize().into();
+        let fresh = KeyUse { key, body: idempotency.body, task: clock::task_id(), seq: Seq::ZERO, at: now };
+        let known = self.shared.store.key(key, not_before).await.map_err(troubled)?;
+        if let Some(known) = &known {
+            same_request(known, &fresh)?;
+        }
+        Ok(Some(((fresh, not_before), known)))
+    }
+
+    /// Waits as the caller asked, then answers.
+    async fn answer_from(&self, live: Arc<Live>, wait: Wait) -> Result<Answer, Fault> {
+        match wait {
+            Wait::Exists => {
+                let shared = self.shared.clone();
+                Shared::detached(async move { answer(&reveal(&shared, &live).await?) }).await
+            }
+            Wait::Rest { max_ms } => {
+                let rest = live.wait_until(|task| task.core.is_at_rest());
+                let task = match max_ms {
+                    None => tokio::select! {
+                        task = rest => task?,
+                        () = self.shared.stopped.cancelled() => live.snapshot()?,
+                    },
+                    Some(ms) => match tokio::time::timeout(Duration::from_millis(ms), rest).await {
+                        Ok(task) => task?,
+                        Err(_) => {
+                            let (shared, live) = (self.shared.clone(), live.clone());
+                            Shared::detached(async move { reveal(&shared, &live).await }).await?
+                        }
+                    },
+                };
+                answer(&task)
+            }
+        }
+    }
+}
+
+pub(crate) fn answer(task: &Arc<Task>) -> Result<Answer, Fault> {
+    match (&task.reply, task.core.shape) {
+        (Some(message), Shape::Reply) => {
+            Ok(Answer::Reply(Reply { message: message.clone(), context: task.context.clone(), exchange: task.id }))
+        }
+        (_, Shape::Task) => Ok(Answer::Task(task.clone())),
+        (_, Shape::Undecided | Shape::Reply) => {
+            Err(Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly").retry_after(2))
+        }
+    }
+}
+
+/// Somebody is about to be shown the task: from here on it is one.
+async fn reveal(shared: &Shared, live: &Live) -> Result<Arc<Task>, Fault> {
+    let shown = live.append(shared, |task| {
+        let undecided = task.core.shape == Shape::Undecided;
+        let bodies = if undecided { vec![pending::status(State::Submitted, None)] } else { Vec::new() };
+        Ok(Draft::outside(bodies))
+    });
+    shown.await.map_err(Fault::from)
+}
+
+fn same_request(known: &KeyUse, now: &KeyUse) -> Result<(), Fault> {
+    if known.body == now.body {
+        return Ok(());
+    }
+    let message = "this Idempotency-Key was used with another request; use a new key for a new request";
+    Err(Fault { field: Some("Idempotency-Key".into()), ..Fault::new(Kind::KeyReused, message) })
+}
+
+fn inbound(send: Send) -> Arc<Inbound> {
+    Arc::new(Inbound {
+        message: Arc::new(send.message),
+        metadata: send.metadata,
+        accepted_output: send.accepted_output,
+        extensions: send.extensions,
+        trace: send.trace,
+    })
+}
+
+/// Opens a task.
+async fn open(
+    shared: &Arc<Shared>,
+    place: &Place,
+    agent: Arc<dyn Agent>,
+    mut send: Send,
+    key: Option<(KeyUse, Time)>,
+) -> Result<Begun, Fault> {
+    let id = key.map_or_else(clock::task_id, |(key, _)| key.task);
+    let fresh_context = send.context.is_none();
+    let context = send.context.take().unwrap_or_else(|| ContextId(clock::text_id()));
+    let message = inbound(send);
+    let admission = agent.admit(&message, None)?;
+    let opened = Opened {
+        id,
+        context,
+        agent: place.agent.clone(),
+        tenant: place.caller.tenant.clone(),
+        owner: place.caller.name.clone(),
+        parties: Vec::new(),
+        views: place.views.clone(),
+        dialect: place.dialect.clone(),
+        undecided: admission.undecided,
+    };
+    let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.epoch()) };
+    let start = Start { opened, fresh_context, message, turn: clock::turn_id(), stamp, key };
+    if admission.idempotent {
+        run_ahead(shared, agent, start).await
+    } else {
+        let (shared, agent) = (shared.clone(), agent.clone());
+        Shared::detached(async move { commit_first(&shared, agent, start).await }).await
+    }
+}
+
+/// What a first commit is made of.
+struct Start {
+    opened: Opened,
+    fresh_context: bool,
+    message: Arc<Inbound>,
+    turn: TurnId,
+    stamp: Stamp,
+    key: Option<(KeyUse, Time)>,
+}
+
+impl Start {
+    fn bodies(&self) -> Vec<Body> {
+        vec![Body::Message(self.message.clone()), Body::TurnStarted { turn: self.turn, attempt: 1 }]
+    }
+
+    fn batch(self, shared: &Shared, bodies: Vec<Body>) -> Result<(Batch, Task), Fault> {
+        let batch = Batch::opening(self.opened, self.fresh_context, bodies, self.stamp, &shared.limits);
+        let (mut batch, task) = batch.map_err(Fault::internal)?;
+        if let Some((mut key, not_before)) = self.key {
+            // Up to and with the message: a repeat is answered from there on.
+            key.seq = Seq(2);
+            batch.commit.guards.push(Guard::KeyFree { key: key.key, not_before });
+            batch.commit.keys.push(key);
+        }
+        Ok((batch, task))
+    }
+}
+
+/// Nobody can name the task yet: an agent that may run twice runs before the first commit, until it first waits. A fast
+/// turn thus costs one commit.
+async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
+    let handle = TurnHandle::new();
+    let first = Event { seq: Seq(1), at: start.stamp.now, body: Body::Opened(Box::new(start.opened.clone())) };
+    let mut so_far = Task::open(&first).map_err(Fault::internal)?;
+    for (i, body) in start.bodies().into_iter().enumerate() {
+        so_far.apply(&Event { seq: Seq(i as u64 + 2), at: start.stamp.now, body }).map_err(Fault::internal)?;
+    }
+    let mut pending = Pending::new(&so_far);
+    let so_far = Arc::new(so_far);
+    let mut stream = turn::start(
+        &agent,
+        Turn {
+            id: start.turn,
+            attempt: 1,
+            task: so_far.id,
+            context: so_far.context.clone(),
+            tenant: so_far.tenant.clone(),
+            caller: so_far.owner.clone(),
+            messages: vec![start.message.clone()],
+            so_far: so_far.clone(),
+            bound: None,
+            cancelled: handle.cancelled(),
+        },
+    );
+    turn::run_ahead(&mut stream, &mut pending).await;
+    let over = pending.ended();
+    let mut bodies = start.bodies();
+    bodies.extend(pending.take().resolve(&so_far).0);
+    drop(so_far);
+    if over {
+        drop(stream);
+        return finish(shared, start, bodies).await;
+    }
+    let shared = shared.clone();
+    Shared::detached(async move {
+        let running = shared.take_turn()?;
+        let at_message = start.turn;
+        let begun = commit_opening(&shared, start, bodies).await?;
+        if let Begun::Going { live, .. } = &begun {
+            let run = Run { shared: shared.clone(), live: live.clone(), agent, turn: at_message, handle, running };
+            run.spawn(Some(stream));
+        }
+        Ok(begun)
+    })
+    .await
+}
+
+/// The whole turn in one commit. Should the caller go away while it is written, nothing is left to do.
+async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
+    let fresh = start.key;
+    let (batch, task) = start.batch(shared, bodies)?;
+    match shared.store.commit(batch.commit).await {
+        Outcome::Done => {
+            shared.count(&batch.events);
+            Ok(Begun::Over { task, events: batch.events })
+        }
+        other => not_opened(other, fresh),
+    }
+}
+
+/// An agent with side effects runs only once its turn is in the log.
+async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
+    let running = shared.take_turn()?;
+    let turn = start.turn;
+    let bodies = start.bodies();
+    let begun = commit_opening(shared, start, bodies).await?;
+    if let Begun::Going { live, .. } = &begun {
+        let handle = TurnHandle::new();
+        Run { shared: shared.clone(), live: live.clone(), agent, turn, handle, running }.spawn(None);
+    }
+    Ok(begun)
+}
+
+async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
+    let fresh = start.key;
+    // Told as of the message and the turn, whatever the agent said ahead of the commit.
+    let said_ahead = bodies.len() > 2;
+    let (batch, task) = start.batch(shared, bodies)?;
+    match shared.store.commit(batch.commit).await {
+        Outcome::Done => {}
+        other => return not_opened(other, fresh),
+    }
+    shared.count(&batch.events);
+    shared.timer_set.notify_one();
+    let at = if said_ahead { Task::fold(&batch.events[..3]).map_err(Fault::internal)?.map(Arc::new) } else { None };
+    let live = Live::opened(shared, task, batch.events);
+    let at = match at {
+        Some(at) => at,
+        None => live.snapshot()?,
+    };
+    Ok(Begun::Going { live, at })
+}
+
+/// A first commit that did not happen, or may not have.
+fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, Fault> {
+    match outcome {
+        Outcome::Done => Err(Fault::internal("a commit that happened was taken for one that did not")),
+        Outcome::Conflict(Conflict::Key(known)) => {
+            if let Some((fresh, _)) = &fresh {
+                same_request(&known, fresh)?;
+            }
+            Ok(Begun::Repeat { task: known.task, seq: known.seq })
+        }
+        Outcome::Conflict(conflict) => Err(Fault::internal(format!("a new task met a conflict: {conflict:?}"))),
+        // Unknown, too, is "not told": if it did happen, recovery sees to the turn, and nobody holds its id.
+        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
+    }
+}
+
+/// A message to a task that exists.
+async fn follow_up(
+    shared: &Arc<Shared>,
+    place: &Place,
+    agent: Arc<dyn Agent>,
+    id: TaskId,
+    send: Send,
+    key: Option<(KeyUse, Time)>,
+) -> Result<Begun, Fault> {
+    let live = shared.live(id).await?.filter(|live| live.task().is_some_and(|task| visible(&task, place)));
+    let live = live.ok_or_else(|| Fault::task_not_found(id))?;
+    if let Some(context) = &send.context {
+        let task = live.snapshot()?;
+        if *context != task.context {
+            let message = "contextId is not the context of the task; leave it out or send the task's own";
+            return Err(Fault::params("message.contextId", message));
+        }
+    }
+    let fresh = key.map(|(key, _)| key);
+    let key = key.map(|(key, not_before)| (KeyUse { task: id, ..key }, not_before));
+    let message = inbound(send);
+    let turn = clock::turn_id();
+    let mut running = Some(shared.take_turn()?);
+    let mut begins = false;
+    let appended = live.append(shared, |task| {
+        if task.core.is_settled() {
+            let message = "the task has settled and takes no more messages; send without taskId to start another";
+            return Err(Fault::new(Kind::TaskSettled, message).fact("taskId", id.to_string()));
+        }
+        if task.core.waiting >= shared.limits.waiting_messages {
+            return Err(Fault::new(Kind::Unavailable, "too many messages wait on this task").retry_after(1));
+        }
+        agent.admit(&message, Some(task))?;
+        begins = task.core.turn.is_none();
+        let mut bodies = vec![Body::Message(message.clone())];
+        if begins {
+            bodies.push(pending::status(State::Working, None));
+            bodies.push(Body::TurnStarted { turn, attempt: 1 });
+        }
+        Ok(Draft { bodies, key, epoch: begins.then(|| shared.store.epoch()) })
+    });
+    let at = match appended.await {
+        Ok(at) => at,
+        Err(Failed::Key(known)) => {
+            if let Some(fresh) = &fresh {
+                same_request(&known, fresh)?;
+            }
+            return Ok(Begun::Repeat { task: known.task, seq: known.seq });
+        }
+        Err(failed) => return Err(failed.into()),
+    };
+    if begins && let Some(running) = running.take() {
+        let handle = TurnHandle::new();
+        Run { shared: shared.clone(), live: live.clone(), agent, turn, handle, running }.spawn(None);
+    }
+    Ok(Begun::Going { live, at })
+}
+
+/// Whether a task exists for those who look from this place.
+pub(crate) fn visible(task: &Task, place: &Place) -> bool {
+    task.core.shape == Shape::Task && place.views.first().is_some_and(|view| task.views.contains(view))
+}

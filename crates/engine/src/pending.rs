@@ -1,0 +1,184 @@
+//! What an agent has said that is not yet in the log.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::ports::agent::{Emission, End, EndState, Piece, Words};
+use model::{Artifact, Body, Chunk, Message, Role, Shape, State, StatusChange, Task, TurnId};
+
+use crate::clock;
+
+/// A turn's words on their way into the log. Keeps the artifacts' places, since only the turn's one writer adds any.
+pub(crate) struct Pending {
+    said: Vec<Said>,
+    bytes: usize,
+    total_bytes: usize,
+    /// Artifact id → its place; what of it is known.
+    artifacts: HashMap<Arc<str>, u32>,
+    ended: bool,
+}
+
+#[derive(Clone)]
+enum Said {
+    Body(Body),
+    /// A direct answer, if nobody has been shown a task yet.
+    Reply(Arc<Message>),
+    End(State, Option<Arc<Message>>),
+}
+
+/// What a resolved batch means for the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    GoOn,
+    /// The turn is over; the task rests or has settled.
+    Over,
+    /// The turn is over and the next one has begun.
+    NextTurn(TurnId),
+}
+
+impl Pending {
+    pub(crate) fn new(task: &Task) -> Pending {
+        let artifacts = task.artifacts.iter().enumerate().map(|(i, a)| (a.id.clone(), i as u32)).collect();
+        Pending { said: Vec::new(), bytes: 0, total_bytes: 0, artifacts, ended: false }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.said.is_empty()
+    }
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+    pub(crate) fn total_bytes(&self) -> usize {
+        self.total_bytes
+    }
+    pub(crate) fn len(&self) -> usize {
+        self.said.len()
+    }
+    /// The agent has said its last word.
+    pub(crate) fn ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(crate) fn push(&mut self, emission: Emission) {
+        if self.ended {
+            return;
+        }
+        let said = match emission {
+            Emission::Working(words) => Said::Body(status(State::Working, words.map(message))),
+            Emission::Artifact(piece) => Said::Body(Body::Artifact(self.chunk(piece))),
+            Emission::Bound(remote) => Said::Body(Body::Bound { remote }),
+            Emission::Metadata(json) => Said::Body(Body::Metadata(json)),
+            Emission::Reply(words) => {
+                self.ended = true;
+                Said::Reply(message(words))
+            }
+            Emission::End(End { state, words }) => {
+                self.ended = true;
+                Said::End(state.into(), words.map(message))
+            }
+        };
+        let weight = match &said {
+            Said::Body(body) => body.weight(),
+            Said::Reply(_) | Said::End(..) => 128,
+        };
+        self.bytes += weight;
+        self.total_bytes += weight;
+        self.said.push(said);
+    }
+
+    /// Ends the turn if the agent has not.
+    pub(crate) fn end(&mut self, state: EndState, words: Option<Words>) {
+        self.push(Emission::End(End { state, words }));
+    }
+
+    fn chunk(&mut self, piece: Piece) -> Chunk {
+        let Piece { key, name, description, parts, metadata, extensions, append, last } = piece;
+        let id: Arc<str> = if key.is_empty() { "artifact".into() } else { key.into() };
+        let next = self.artifacts.len() as u32;
+        let known = self.artifacts.get(&id).copied();
+        let ordinal = known.unwrap_or_else(|| {
+            self.artifacts.insert(id.clone(), next);
+            next
+        });
+        let artifact = Arc::new(Artifact { id, name, description, parts, metadata, extensions });
+        // The first chunk of an artifact has nothing to be added to, whatever the agent says.
+        Chunk { artifact, ordinal, append: append && known.is_some(), last, metadata: None }
+    }
+
+    /// Hands over what was said so far.
+    pub(crate) fn take(&mut self) -> Spoken {
+        self.bytes = 0;
+        Spoken { said: std::mem::take(&mut self.said), next_turn: None }
+    }
+}
+
+/// A batch of words, to be read against the task as it is when they are committed.
+pub(crate) struct Spoken {
+    said: Vec<Said>,
+    next_turn: Option<TurnId>,
+}
+
+impl Spoken {
+    /// The events these words are, given the task. The same words give the same ids when asked again.
+    pub(crate) fn resolve(&mut self, task: &Task) -> (Vec<Body>, Then) {
+        let mut bodies = Vec::with_capacity(self.said.len() + 2);
+        let mut then = Then::GoOn;
+        let mut shown = task.core.shape == Shape::Task;
+        for said in &self.said {
+            match said {
+                Said::Body(body) => {
+                    shown |= matches!(body, Body::Status(_) | Body::Artifact(_));
+                    bodies.push(body.clone());
+                }
+                Said::Reply(message) if !shown => {
+                    bodies.push(Body::Replied(message.clone()));
+                    then = Then::Over;
+                }
+                Said::Reply(message) => then = self.next_turn_or(State::Completed, Some(message), task, &mut bodies),
+                Said::End(state, message) => then = self.next_turn_or(*state, message.as_ref(), task, &mut bodies),
+            }
+            if let Then::NextTurn(turn) = then {
+                self.next_turn = Some(turn);
+                break;
+            }
+        }
+        (bodies, then)
+    }
+
+    /// The end of a turn, or, if somebody spoke during it, the beginning of the next.
+    fn next_turn_or(&self, state: State, message: Option<&Arc<Message>>, task: &Task, bodies: &mut Vec<Body>) -> Then {
+        let goes_on = task.core.waiting > 0 && !task.core.cancel_requested;
+        match state {
+            // Completed is not said: the work is not over.
+            State::Completed if goes_on => bodies.push(status(State::Working, message.cloned())),
+            // The question was asked and, as it happens, answered already.
+            State::InputRequired | State::AuthRequired if goes_on => {
+                bodies.push(status(state, message.cloned()));
+                bodies.push(status(State::Working, None));
+            }
+            State::Submitted
+            | State::Working
+            | State::InputRequired
+            | State::AuthRequired
+            | State::Completed
+            | State::Failed
+            | State::Canceled
+            | State::Rejected => {
+                bodies.push(status(state, message.cloned()));
+                return Then::Over;
+            }
+        }
+        let turn = self.next_turn.unwrap_or_else(clock::turn_id);
+        bodies.push(Body::TurnStarted { turn, attempt: 1 });
+        Then::NextTurn(turn)
+    }
+}
+
+pub(crate) fn message(words: Words) -> Arc<Message> {
+    let Words { parts, metadata, extensions } = words;
+    Arc::new(Message { id: clock::text_id(), role: Role::Agent, parts, metadata, extensions, references: Vec::new() })
+}
+
+pub(crate) fn status(state: State, message: Option<Arc<Message>>) -> Body {
+    Body::Status(StatusChange { state, message, metadata: None })
+}

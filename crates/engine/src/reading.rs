@@ -1,0 +1,128 @@
+//! Getting a task, and lists of them.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::ports::store::{Cursor, ListQuery};
+use model::{Fault, List, Place, Task, TaskId, Time};
+use sha2::{Digest, Sha256};
+
+use crate::open::visible;
+use crate::{Engine, troubled};
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    pub tasks: Vec<Arc<Task>>,
+    /// Empty on the last page.
+    pub next_page_token: String,
+    pub page_size: u32,
+    pub total: u64,
+}
+
+impl Engine {
+    pub async fn get(&self, place: &Place, id: &str) -> Result<Arc<Task>, Fault> {
+        let parsed: TaskId = id.parse().map_err(|_| Fault::task_not_found(id))?;
+        let task = self.task(parsed).await?;
+        task.filter(|task| visible(task, place)).ok_or_else(|| Fault::task_not_found(id))
+    }
+
+    /// The task as it is now, whoever asks. For operators, and for those who check for themselves.
+    pub async fn task(&self, id: TaskId) -> Result<Option<Arc<Task>>, Fault> {
+        if let Some(live) = self.shared.lives.find(id) {
+            return Ok(live.task());
+        }
+        let mut logs = self.shared.store.logs(vec![id]).await.map_err(troubled)?;
+        let log = logs.pop().unwrap_or_default();
+        Ok(Task::fold(&log).map_err(Fault::internal)?.map(Arc::new))
+    }
+
+    pub async fn list(&self, place: &Place, list: &List) -> Result<Listing, Fault> {
+        let limits = &self.shared.limits;
+        let page_size = list.page_size.unwrap_or(limits.page_size_default);
+        if page_size == 0 || page_size > limits.page_size {
+            return Err(Fault::params("pageSize", format!("pageSize must be between 1 and {}", limits.page_size)));
+        }
+        let filter = fingerprint(place, list);
+        let token = match list.page_token.as_deref() {
+            None | Some("") => None,
+            Some(text) => Some(Token::decode(text, filter)?),
+        };
+        let query = ListQuery {
+            views: place.views.iter().take(1).cloned().collect(),
+            context: list.context.clone(),
+            state: list.state,
+            since: list.since,
+            after: token.map(|t| t.cursor),
+            limit: page_size,
+            count: token.is_none(),
+        };
+        let page = self.shared.store.list(query).await.map_err(troubled)?;
+        let total = page.total.or(token.map(|t| t.total)).unwrap_or_default();
+        let ids: Vec<TaskId> = page.tasks.iter().map(|(id, _)| *id).collect();
+        let logs = self.shared.store.logs(ids).await.map_err(troubled)?;
+        let mut tasks = Vec::with_capacity(logs.len());
+        let (mut bytes, mut last, mut cut) = (0, None, false);
+        for (log, (_, cursor)) in logs.iter().zip(&page.tasks) {
+            let weight: usize = log.iter().map(|event| event.body.weight()).sum();
+            if !tasks.is_empty() && bytes + weight > limits.page_bytes {
+                cut = true;
+                break;
+            }
+            bytes += weight;
+            last = Some(*cursor);
+            // A task purged between the two reads is simply no longer there.
+            tasks.extend(Task::fold(log).map_err(Fault::internal)?.map(Arc::new));
+        }
+        let next_page_token = match last {
+            Some(cursor) if page.more || cut => Token { cursor, total }.encode(filter),
+            Some(_) | None => String::new(),
+        };
+        Ok(Listing { tasks, next_page_token, page_size, total })
+    }
+}
+
+/// What a token is bound to: the same list, asked for in the same way.
+fn fingerprint(place: &Place, list: &List) -> [u8; 8] {
+    let mut hash = Sha256::new();
+    let view = place.views.first().map_or("", |view| &view.0);
+    let context = list.context.as_ref().map_or("", |c| c.as_str());
+    hash.update(format!("{view}\0{context}\0{:?}\0{:?}", list.state, list.since));
+    let hash: [u8; 32] = hash.finalize().into();
+    let mut short = [0; 8];
+    short.copy_from_slice(&hash[..8]);
+    short
+}
+
+/// Where the next page begins, and the total counted on the first.
+#[derive(Clone, Copy)]
+struct Token {
+    cursor: Cursor,
+    total: u64,
+}
+
+impl Token {
+    fn encode(self, filter: [u8; 8]) -> String {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&filter);
+        bytes[8..16].copy_from_slice(&self.cursor.at.0.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.cursor.no.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.total.to_be_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn decode(text: &str, filter: [u8; 8]) -> Result<Token, Fault> {
+        let bad = || Fault::params("pageToken", "pageToken is not one of this list; start again without it");
+        let bytes: [u8; 32] = URL_SAFE_NO_PAD.decode(text).ok().and_then(|b| b.try_into().ok()).ok_or_else(bad)?;
+        let word = |i: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[i..i + 8]);
+            u64::from_be_bytes(word)
+        };
+        if bytes[..8] != filter {
+            return Err(bad());
+        }
+        Ok(Token { cursor: Cursor { at: Time(word(8) as i64), no: word(16) }, total: word(24) })
+    }
+}

@@ -1,0 +1,282 @@
+//! A cursor on a task's log. It never misses an event and never repeats one; a slow reader slows nobody.
+//!
+//! The newest events come from the live task's tail, older ones from the store in pages. Between them there is no gap:
+//! the tail says by itself when it no longer reaches back far enough.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::content::Reply;
+use model::{Body, ContextId, Event, EventId, Fault, Kind, Place, Seq, Shape, State, Subscribe, Task, TaskId};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::live::{Committed, Live};
+use crate::open::visible;
+use crate::{Engine, Shared, troubled};
+
+/// How many events a reader takes from the tail at once.
+const PAGE: usize = 64;
+
+/// What a subscriber is told.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// The task as of its `seq()`; what follows comes after that.
+    Task(Arc<Task>),
+    Event {
+        committed: Arc<Committed>,
+        /// The stream ends after this.
+        closing: bool,
+    },
+    /// The whole answer.
+    Reply(Reply),
+}
+
+/// When a stream ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// When the task has settled.
+    Settled,
+    /// Then, or when it waits for the caller's input.
+    Question,
+}
+
+pub struct Subscription {
+    pub task: TaskId,
+    pub context: ContextId,
+    source: Source,
+    cursor: Seq,
+    first: Option<Arc<Task>>,
+    buffered: VecDeque<Arc<Committed>>,
+    until: Until,
+    ended: bool,
+    stopped: CancellationToken,
+}
+
+enum Source {
+    /// All there is, and ever will be, is in the buffer.
+    Buffer,
+    Live {
+        shared: Arc<Shared>,
+        live: Arc<Live>,
+        seq: watch::Receiver<Seq>,
+    },
+}
+
+impl Subscription {
+    pub(crate) fn new(shared: Arc<Shared>, live: Arc<Live>, at: Arc<Task>, until: Until) -> Subscription {
+        let stopped = shared.stopped.clone();
+        let source = match live.watch() {
+            Some(seq) => Source::Live { shared, live, seq },
+            None => Source::Buffer,
+        };
+        Subscription {
+            task: at.id,
+            context: at.context.clone(),
+            source,
+            cursor: at.seq(),
+            first: Some(at),
+            buffered: VecDeque::new(),
+            until,
+            ended: false,
+            stopped,
+        }
+    }
+
+    /// Of a turn that was over in its first commit.
+    pub(crate) fn of_finished(events: Vec<Event>, stopped: CancellationToken) -> Result<Subscription, Fault> {
+        let at = events.len().min(3);
+        let task = Task::fold(&events[..at]).map_err(Fault::internal)?;
+        let task = task.ok_or_else(|| Fault::internal("a finished turn without events"))?;
+        Ok(Subscription {
+            task: task.id,
+            context: task.context.clone(),
+            source: Source::Buffer,
+            cursor: task.seq(),
+            first: Some(Arc::new(task)),
+            buffered: events.into_iter().skip(at).map(Committed::new).collect(),
+            until: Until::Question,
+            ended: false,
+            stopped,
+        })
+    }
+
+    /// What comes next; `None` when the stream is over.
+    pub async fn next(&mut self) -> Option<Result<Item, Fault>> {
+        if self.ended {
+            return None;
+        }
+        let next = self.find_next().await;
+        if !matches!(next, Some(Ok(_))) {
+            self.ended = true;
+        }
+        next
+    }
+
+    async fn find_next(&mut self) -> Option<Result<Item, Fault>> {
+        loop {
+            while let Some(committed) = self.buffered.front() {
+                if let (Some(first), Body::Replied(message)) = (&self.first, &committed.event.body)
+                    && first.core.shape == Shape::Undecided
+                {
+                    self.ended = true;
+                    let (message, context) = (message.clone(), self.context.clone());
+                    return Some(Ok(Item::Reply(Reply { message, context, exchange: self.task })));
+                }
+                if let Some(first) = &self.first {
+                    // An exchange nobody may see yet becomes a task with the first thing that shows it.
+                    if first.core.shape == Shape::Undecided && !committed.event.body.is_public() {
+                        self.cursor = committed.event.seq;
+                        self.buffered.pop_front();
+                        continue;
+                    }
+                    return self.first.take().map(|task| Ok(Item::Task(task)));
+                }
+                let Some(committed) = self.buffered.pop_front() else { break };
+                self.cursor = committed.event.seq;
+                if committed.event.body.is_public() {
+                    let closing = self.closes_after(&committed.event);
+                    self.ended = closing;
+                    return Some(Ok(Item::Event { committed, closing }));
+                }
+            }
+            if let Some(task) = self.first.take_if(|task| task.core.shape == Shape::Task) {
+                return Some(Ok(Item::Task(task)));
+            }
+            match self.refill().await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+    }
+
+    /// Takes up more events, waiting for them if need be. False when there will be none.
+    async fn refill(&mut self) -> Result<bool, Fault> {
+        let Source::Live { shared, live, seq } = &mut self.source else { return Ok(false) };
+        loop {
+            seq.mark_unchanged();
+            match live.tail_after(self.cursor, PAGE) {
+                Some(events) if !events.is_empty() => {
+                    self.buffered.extend(events);
+                    return Ok(true);
+                }
+                Some(_) => {}
+                None => {
+                    let page = shared.store.events(live.id, self.cursor, shared.limits.tail_bytes).await;
+                    self.buffered.extend(page.map_err(troubled)?.into_iter().map(Committed::new));
+                    return Ok(!self.buffered.is_empty());
+                }
+            }
+            if live.task().is_none_or(|task| task.core.is_settled() && task.seq() <= self.cursor) {
+                return Ok(false);
+            }
+            tokio::select! {
+                changed = seq.changed() => if changed.is_err() { return Ok(false) },
+                () = self.stopped.cancelled() => return Ok(false),
+            }
+        }
+    }
+
+    fn closes_after(&self, event: &Event) -> bool {
+        let Body::Status(change) = &event.body else { return false };
+        if change.state.is_terminal() {
+            return true;
+        }
+        if self.until != Until::Question || change.state != State::InputRequired || !self.buffered.is_empty() {
+            return false;
+        }
+        // A question that was answered long ago closes nothing.
+        match &self.source {
+            Source::Buffer => true,
+            Source::Live { live, .. } => live.task().is_none_or(|task| task.seq() == event.seq),
+        }
+    }
+}
+
+impl Engine {
+    pub async fn subscribe(
+        &self,
+        place: &Place,
+        call: &Subscribe,
+        resume: Option<EventId>,
+    ) -> Result<Subscription, Fault> {
+        let id: TaskId = call.task.parse().map_err(|_| Fault::task_not_found(&call.task))?;
+        if let Some(resume) = resume {
+            return self.resume(place, resume, Some(id), Until::Settled).await;
+        }
+        let (live, task) = self.visible_live(place, id).await?;
+        if task.core.is_settled() {
+            let message = "the task has settled; get it instead, or resume with Last-Event-ID";
+            return Err(Fault::new(Kind::TaskSettled, message).fact("taskId", id.to_string()));
+        }
+        Ok(Subscription::new(self.shared.clone(), live, task, Until::Settled))
+    }
+
+    /// The task as of an event that the caller has seen, then all after it. A settled task replays and closes.
+    pub(crate) async fn resume(
+        &self,
+        place: &Place,
+        from: EventId,
+        named: Option<TaskId>,
+        until: Until,
+    ) -> Result<Subscription, Fault> {
+        if named.is_some_and(|id| id != from.task) {
+            return Err(Fault::task_not_found(from.task));
+        }
+        let (live, now) = self.resumable_live(place, from.task).await?;
+        if from.seq > now.seq() {
+            return Err(Fault::params("Last-Event-ID", "the task has no such event yet"));
+        }
+        let at = self.as_of(&now, from.seq).await?;
+        Ok(Subscription::new(self.shared.clone(), live, at, until))
+    }
+
+    /// The fold of the log up to and with `seq`.
+    async fn as_of(&self, now: &Arc<Task>, seq: Seq) -> Result<Arc<Task>, Fault> {
+        if now.seq() == seq {
+            return Ok(now.clone());
+        }
+        let mut fold: Option<Task> = None;
+        loop {
+            let after = fold.as_ref().map_or(Seq::ZERO, Task::seq);
+            let page =
+                self.shared.store.events(now.id, after, self.shared.limits.tail_bytes).await.map_err(troubled)?;
+            if page.is_empty() {
+                break;
+            }
+            for event in page {
+                match &mut fold {
+                    None => fold = Some(Task::open(&event).map_err(Fault::internal)?),
+                    Some(_) if event.seq > seq => return Ok(Arc::new(fold.take().ok_or_else(lost)?)),
+                    Some(task) => task.apply(&event).map_err(Fault::internal)?,
+                }
+            }
+        }
+        fold.map(Arc::new).ok_or_else(lost)
+    }
+
+    pub(crate) async fn visible_live(&self, place: &Place, id: TaskId) -> Result<(Arc<Live>, Arc<Task>), Fault> {
+        let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
+        let task = live.snapshot()?;
+        if !visible(&task, place) {
+            return Err(Fault::task_not_found(id));
+        }
+        Ok((live, task))
+    }
+
+    /// Like [`Self::visible_live`], but an exchange that is or may become a direct reply can be followed by whoever made it.
+    async fn resumable_live(&self, place: &Place, id: TaskId) -> Result<(Arc<Live>, Arc<Task>), Fault> {
+        let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
+        let task = live.snapshot()?;
+        let own = task.owner == place.caller.name && place.views.first().is_some_and(|v| task.views.contains(v));
+        if !visible(&task, place) && !own {
+            return Err(Fault::task_not_found(id));
+        }
+        Ok((live, task))
+    }
+}
+
+fn lost() -> Fault {
+    Fault::internal("a log ended before an event it is known to hold")
+}

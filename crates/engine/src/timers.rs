@@ -1,0 +1,104 @@
+//! What the clock brings: durable timers, and the end of what is kept too long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ports::agent::Words;
+use model::ports::store::{Commit, Timer, TimerChange, TimerKind};
+use model::{Fault, State, Time};
+
+use crate::live::Draft;
+use crate::{Shared, pending, troubled};
+
+/// A timer whose turn does not end at once is looked at again after this.
+const AGAIN_MS: u64 = 5_000;
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const SWEEP: usize = 500;
+
+/// Fires timers until the engine stops.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    loop {
+        let wait = match fire_due(&shared).await {
+            Ok(Some(next)) => Duration::from_millis((next.0 - shared.clock.now().0).clamp(1, 60_000) as u64),
+            Ok(None) => Duration::from_secs(60),
+            Err(fault) => {
+                tracing::warn!(cause = ?fault.cause, "timers wait for the store: {fault}");
+                Duration::from_secs(1)
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = shared.timer_set.notified() => {}
+            () = shared.stopped.cancelled() => return,
+        }
+    }
+}
+
+/// Fires what is due and answers when the next one is.
+async fn fire_due(shared: &Arc<Shared>) -> Result<Option<Time>, Fault> {
+    loop {
+        let due = shared.store.due(shared.clock.now(), 100).await.map_err(troubled)?;
+        if due.is_empty() {
+            return shared.store.next_due().await.map_err(troubled);
+        }
+        for timer in due {
+            match timer.kind {
+                TimerKind::TurnTimeout => end_turn(shared, timer).await?,
+            }
+        }
+    }
+}
+
+async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
+    let live = shared.live(timer.task).await?;
+    let overdue = live.as_ref().and_then(|live| live.task()).and_then(|task| task.core.turn);
+    let change = match (live, overdue) {
+        (Some(live), Some(_)) => {
+            match live.turn() {
+                Some(turn) => turn.timed_out.notify_one(),
+                None => fail(shared, &live).await?,
+            }
+            TimerChange::Set(Timer { due: shared.clock.now().plus_ms(AGAIN_MS), ..timer })
+        }
+        // The turn is over; so is its timer.
+        (None | Some(_), _) => TimerChange::Clear(timer.task, timer.kind),
+    };
+    let change = match shared.lives.find(timer.task).and_then(|live| live.task()) {
+        Some(task) if task.core.turn.is_none() => TimerChange::Clear(timer.task, timer.kind),
+        Some(_) | None => change,
+    };
+    shared.store.commit(Commit { timers: vec![change], ..Commit::default() }).await;
+    Ok(())
+}
+
+/// Ends a turn that nobody here runs.
+async fn fail(shared: &Arc<Shared>, live: &crate::live::Live) -> Result<(), Fault> {
+    let failed = live.append(shared, |task| {
+        let words = pending::message(Words::text("the agent did not finish in time"));
+        let over = task.core.is_settled() || task.core.turn.is_none();
+        let bodies = if over { Vec::new() } else { vec![pending::status(State::Failed, Some(words))] };
+        Ok(Draft::outside(bodies))
+    });
+    failed.await.map(drop).map_err(Fault::from)
+}
+
+/// Removes settled tasks that are past their retention, a few at a time.
+pub(crate) async fn sweep(shared: Arc<Shared>) {
+    loop {
+        let now = shared.clock.now();
+        let before = Time(now.0.saturating_sub(shared.limits.retention_ms as i64));
+        let keys_before = Time(now.0.saturating_sub(shared.limits.idempotency_ms as i64));
+        let full = match shared.store.purge(before, keys_before, SWEEP).await {
+            Ok(gone) => gone >= SWEEP as u64,
+            Err(trouble) => {
+                tracing::warn!(%trouble, "retention waits for the store");
+                false
+            }
+        };
+        let pause = if full { Duration::from_millis(10) } else { SWEEP_EVERY };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.stopped.cancelled() => return,
+        }
+    }
+}

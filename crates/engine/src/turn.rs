@@ -1,0 +1,265 @@
+//! One run of an agent, pumped into the log.
+//!
+//! The pump polls the agent while a commit is in flight, so that what it says meanwhile is the next batch; it stops
+//! polling above a bound, so that an agent never outruns the store. It alone writes the turn's events, under an epoch:
+//! once another holder has taken the turn, the store refuses and the pump stops without a word.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
+use model::ports::agent::{Agent, Emission, EndState, Turn, Words};
+use model::ports::store::Trouble;
+use model::{Fault, Task, TurnId};
+
+use crate::live::{Draft, Failed, Live, TurnHandle};
+use crate::pending::{Pending, Spoken, Then};
+use crate::{RunningTurn, Shared, blobs};
+
+/// How many emissions one look at a busy agent takes before a commit begins.
+const LOOK: usize = 1_024;
+
+/// A turn that has begun in the log and now runs.
+pub(crate) struct Run {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) agent: Arc<dyn Agent>,
+    pub(crate) turn: TurnId,
+    pub(crate) handle: TurnHandle,
+    pub(crate) running: RunningTurn,
+}
+
+impl Run {
+    /// Lets the turn run by itself.
+    pub(crate) fn spawn(self, ahead: Option<BoxStream<'static, Emission>>) {
+        self.live.set_turn(Some(self.handle.clone()));
+        tokio::spawn(self.run(ahead));
+    }
+
+    async fn run(mut self, ahead: Option<BoxStream<'static, Emission>>) {
+        let mut ahead = ahead;
+        loop {
+            let stream = match ahead.take() {
+                Some(stream) => stream,
+                None => match self.begin().await {
+                    Ok(stream) => stream,
+                    Err(fault) => failed_stream(&fault),
+                },
+            };
+            match self.pump(stream).await {
+                Ok(Then::NextTurn(turn)) => {
+                    self.turn = turn;
+                    self.handle = TurnHandle::new();
+                    self.live.set_turn(Some(self.handle.clone()));
+                }
+                Ok(Then::Over | Then::GoOn) => break,
+                Err(failed) => {
+                    match failed {
+                        Failed::Lost => tracing::warn!(task = %self.live.id, "another process took over the turn"),
+                        failed => {
+                            let fault = Fault::from(failed);
+                            tracing::error!(task = %self.live.id, cause = ?fault.cause, "a turn was abandoned: {fault}");
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+        self.live.set_turn(None);
+        drop(self.running);
+    }
+
+    async fn begin(&self) -> Result<BoxStream<'static, Emission>, Fault> {
+        let task = self.live.snapshot()?;
+        let messages = self.live.current_messages();
+        let turn = prepare(&self.shared, task, self.turn, messages, &self.handle).await?;
+        Ok(start(&self.agent, turn))
+    }
+
+    /// Moves what the agent says into the log until the turn is over.
+    async fn pump(&self, stream: BoxStream<'static, Emission>) -> Result<Then, Failed> {
+        let limits = &self.shared.limits;
+        let mut stream = Some(stream);
+        let mut pending = Pending::new(&*self.live.snapshot().map_err(Failed::Fault)?);
+        let mut in_flight = None;
+        let mut cancelling = false;
+        let grace = tokio::time::sleep(Duration::MAX);
+        tokio::pin!(grace);
+        loop {
+            if in_flight.is_none() {
+                if !pending.is_empty() {
+                    in_flight = Some(Box::pin(self.commit(pending.take())));
+                } else if pending.ended() {
+                    // The last commit said what comes next and returned; nothing is left to say.
+                    return Ok(Then::Over);
+                }
+            }
+            let room = pending.bytes() < limits.uncommitted_bytes;
+            tokio::select! {
+                biased;
+                done = async { match in_flight.as_mut() { Some(commit) => commit.await, None => std::future::pending().await } } => {
+                    in_flight = None;
+                    match done? {
+                        Then::GoOn => {}
+                        then @ (Then::Over | Then::NextTurn(_)) => return Ok(then),
+                    }
+                }
+                emission = async { match stream.as_mut() { Some(stream) => stream.next().await, None => std::future::pending().await } },
+                    if room && !pending.ended() =>
+                {
+                    if let Some(open) = stream.as_mut() {
+                        listen(open, emission, &mut pending, cancelling).await;
+                    }
+                    if pending.total_bytes() > limits.turn_bytes {
+                        let words = format!("the agent said more than {} bytes in one turn", limits.turn_bytes);
+                        pending.end(EndState::Failed, Some(Words::text(words)));
+                    }
+                    if pending.ended() {
+                        stream = None;
+                    }
+                }
+                () = self.handle.cancel.cancelled(), if !cancelling && !pending.ended() => {
+                    cancelling = true;
+                    grace.as_mut().reset(tokio::time::Instant::now() + Duration::from_millis(limits.cancel_grace_ms));
+                }
+                () = &mut grace, if cancelling && !pending.ended() => {
+                    stream = None;
+                    pending.end(EndState::Canceled, None);
+                }
+                () = self.handle.timed_out.notified(), if !pending.ended() => {
+                    stream = None;
+                    let words = format!("the agent did not finish within {} s", limits.turn_timeout_ms as f64 / 1e3);
+                    pending.end(EndState::Failed, Some(Words::text(words)));
+                }
+            }
+        }
+    }
+
+    /// Commits, waiting out a full disk: a running turn loses nothing, it pauses.
+    async fn commit(&self, mut spoken: Spoken) -> Result<Then, Failed> {
+        let mut wait = Duration::from_millis(50);
+        loop {
+            let mut then = Then::GoOn;
+            let epoch = self.shared.store.epoch();
+            let outcome = self.live.append(&self.shared, |task| {
+                let (bodies, next) = resolve(&mut spoken, task);
+                then = next;
+                Ok(Draft::held(bodies, epoch))
+            });
+            match outcome.await {
+                Ok(_) => return Ok(then),
+                Err(Failed::Trouble(trouble)) if trouble != Trouble::Closed => {
+                    self.shared.stats.store_troubles.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    tracing::warn!(task = %self.live.id, %trouble, "a turn waits for the store");
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        () = self.shared.stopped.cancelled() => return Err(Failed::Trouble(Trouble::Closed)),
+                    }
+                    wait = (wait * 2).min(Duration::from_secs(2));
+                }
+                Err(failed) => return Err(failed),
+            }
+        }
+    }
+}
+
+/// The words as events; nothing at all for a task that somebody settled meanwhile.
+fn resolve(spoken: &mut Spoken, task: &Task) -> (Vec<model::Body>, Then) {
+    if task.core.is_settled() {
+        return (Vec::new(), Then::Over);
+    }
+    spoken.resolve(task)
+}
+
+/// Takes what the agent has ready, without waiting for more.
+async fn listen(
+    stream: &mut BoxStream<'static, Emission>,
+    first: Option<Emission>,
+    pending: &mut Pending,
+    cancelling: bool,
+) {
+    let mut next = Some(first);
+    while let Some(emission) = next {
+        match emission {
+            Some(emission) => pending.push(emission),
+            // An agent that just stops has done what it was asked: its work, or to stop.
+            None if cancelling => pending.end(EndState::Canceled, None),
+            None => pending.end(EndState::Completed, None),
+        }
+        if pending.ended() || pending.len() >= LOOK || pending.bytes() > 64 << 10 {
+            return;
+        }
+        next = ready(stream).await;
+    }
+}
+
+/// The next emission if there is one right now.
+async fn ready(stream: &mut BoxStream<'static, Emission>) -> Option<Option<Emission>> {
+    std::future::poll_fn(|cx| match stream.poll_next_unpin(cx) {
+        Poll::Ready(emission) => Poll::Ready(Some(emission)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// Runs an agent ahead of its task's first commit, until it first waits. Answers whether it is over.
+pub(crate) async fn run_ahead(stream: &mut BoxStream<'static, Emission>, pending: &mut Pending) {
+    if let Some(first) = ready(stream).await {
+        listen(stream, first, pending, false).await;
+    }
+}
+
+/// Everything an agent is told about a turn.
+pub(crate) async fn prepare(
+    shared: &Shared,
+    task: Arc<Task>,
+    turn: TurnId,
+    mut messages: Vec<Arc<model::Inbound>>,
+    handle: &TurnHandle,
+) -> Result<Turn, Fault> {
+    for message in &mut messages {
+        *message = blobs::load_inbound(&*shared.store, &task.tenant, message).await?;
+    }
+    let so_far = blobs::load_task(&*shared.store, task).await?;
+    Ok(Turn {
+        id: turn,
+        attempt: so_far.core.turn.map_or(1, |open| open.attempt),
+        task: so_far.id,
+        context: so_far.context.clone(),
+        tenant: so_far.tenant.clone(),
+        caller: so_far.owner.clone(),
+        messages,
+        bound: so_far.bound.clone(),
+        so_far,
+        cancelled: handle.cancelled(),
+    })
+}
+
+/// Starts an agent; one that panics has failed, and takes nobody with it.
+pub(crate) fn start(agent: &Arc<dyn Agent>, turn: Turn) -> BoxStream<'static, Emission> {
+    let stream = match std::panic::catch_unwind(AssertUnwindSafe(|| agent.run(turn))) {
+        Ok(stream) => stream,
+        Err(_) => return failed_stream(&Fault::internal("the agent panicked")),
+    };
+    let guarded = futures_util::stream::unfold(Some(stream), |stream| async move {
+        let mut stream = stream?;
+        match AssertUnwindSafe(stream.next()).catch_unwind().await {
+            Ok(Some(emission)) => Some((emission, Some(stream))),
+            Ok(None) => None,
+            Err(_) => Some((failure("the agent failed unexpectedly"), None)),
+        }
+    });
+    guarded.boxed()
+}
+
+fn failed_stream(fault: &Fault) -> BoxStream<'static, Emission> {
+    tracing::error!(cause = ?fault.cause, "a turn could not begin: {fault}");
+    futures_util::stream::iter([failure("the turn could not begin")]).boxed()
+}
+
+fn failure(text: &str) -> Emission {
+    Emission::End(model::ports::agent::End { state: EndState::Failed, words: Some(Words::text(text)) })
+}
