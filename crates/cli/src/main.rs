@@ -1,1 +1,30 @@
-fn main() {}
+//! The binary `rialto`: the composition root. Here, and only here, concrete stores and agents are named.
+
+mod command;
+mod config;
+mod operate;
+mod serve;
+
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    let arguments = command::Arguments::parse();
+    let outcome = match arguments.command {
+        command::Command::Serve(options) => serve::run(&options),
+        command::Command::Config(command) => config::run(&command),
+        command::Command::Task(command) => operate::task(&command),
+        command::Command::Backup(command) => operate::backup(&command),
+        command::Command::Restore(command) => operate::restore(&command),
+        command::Command::Doctor(command) => operate::doctor(&command),
+    };
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rialto: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

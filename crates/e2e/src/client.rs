@@ -6,6 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -24,11 +25,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(addr: SocketAddr, base: &str) -> Self {
-        Self {
-            addr,
-            base: base.to_owned(),
-            headers: vec![("A2A-Version".to_owned(), "1.0".to_owned())],
-        }
+        Self { addr, base: base.to_owned(), headers: vec![("A2A-Version".to_owned(), "1.0".to_owned())] }
     }
 
     /// The same client with one header set, in place of another of that name.
@@ -42,9 +39,7 @@ impl Client {
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
         let mut client = self.clone();
-        client
-            .headers
-            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        client.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         client
     }
 
@@ -68,22 +63,26 @@ impl Client {
         Connection::open(self.addr)?.exchange(request)
     }
 
+    /// Sends any request; what came within `patience`, a stream or not. `None` when nothing came, or when the server
+    /// closed the connection without an answer.
+    pub fn try_head_within(&self, request: &Request, patience: Duration) -> Option<Response> {
+        let mut connection = Connection::open(self.addr).expect("the server accepts");
+        connection.set_patience(patience).expect("a socket has a timeout");
+        connection.send(request).ok()?;
+        let head = connection.head().ok()?;
+        if head.media_type() == "text/event-stream" {
+            return Some(Response { head, body: Vec::new() });
+        }
+        connection.whole(head).ok()
+    }
+
     /// POSTs any bytes to the JSON-RPC endpoint as `application/json`.
     pub fn post(&self, body: impl Into<Vec<u8>>) -> Response {
-        self.exchange(
-            &self
-                .request("POST", "")
-                .header("content-type", "application/json")
-                .body(body),
-        )
+        self.exchange(&self.request("POST", "").header("content-type", "application/json").body(body))
     }
 
     /// A JSON-RPC call: `result`, or the `error` object.
-    #[allow(
-        clippy::missing_errors_doc,
-        clippy::result_large_err,
-        reason = "the error is the server's answer"
-    )]
+    #[allow(clippy::missing_errors_doc, clippy::result_large_err, reason = "the error is the server's answer")]
     pub fn rpc(&self, method: &str, params: Value) -> Result<Value, Value> {
         self.try_rpc(method, params).expect("the server answers")
     }
@@ -101,16 +100,11 @@ impl Client {
 
     pub fn try_stream(&self, method: &str, params: Value) -> io::Result<Result<Events, Value>> {
         let (id, body) = envelope(method, params);
-        let request = self
-            .request("POST", "")
-            .header("accept", "text/event-stream")
-            .json(&body);
-        Ok(self
-            .try_open(&request)?
-            .map_err(|response| match unwrap_envelope(&id, response.json()) {
-                Ok(result) => panic!("{method} answered without a stream: {result}"),
-                Err(error) => error,
-            }))
+        let request = self.request("POST", "").header("accept", "text/event-stream").json(&body);
+        Ok(self.try_open(&request)?.map_err(|response| match unwrap_envelope(&id, response.json()) {
+            Ok(result) => panic!("{method} answered without a stream: {result}"),
+            Err(error) => error,
+        }))
     }
 
     /// An HTTP+JSON call; `path` is below the agent.
@@ -123,15 +117,8 @@ impl Client {
     }
 
     /// An HTTP+JSON call answered by a stream, or the answer that came instead.
-    pub fn rest_stream(
-        &self,
-        verb: &str,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Events, Response> {
-        let request = self
-            .request(verb, path)
-            .header("accept", "text/event-stream");
+    pub fn rest_stream(&self, verb: &str, path: &str, body: Option<&Value>) -> Result<Events, Response> {
+        let request = self.request(verb, path).header("accept", "text/event-stream");
         let request = match body {
             Some(body) => request.json(body),
             None => request.header("content-type", "application/json"),
@@ -156,8 +143,7 @@ impl Client {
     /// # Panics
     /// When the server refuses.
     pub fn task(&self, id: &str) -> Value {
-        self.rpc("GetTask", json!({ "id": id }))
-            .unwrap_or_else(|error| panic!("GetTask {id}: {error}"))
+        self.rpc("GetTask", json!({ "id": id })).unwrap_or_else(|error| panic!("GetTask {id}: {error}"))
     }
 
     /// Waits until a task has one of the states no task leaves.
@@ -181,9 +167,7 @@ impl Client {
     /// # Panics
     /// When it gives anything else.
     pub fn send(&self, message: Value) -> Value {
-        let result = self
-            .rpc("SendMessage", send(message))
-            .unwrap_or_else(|error| panic!("SendMessage: {error}"));
+        let result = self.rpc("SendMessage", send(message)).unwrap_or_else(|error| panic!("SendMessage: {error}"));
         assert!(result["task"].is_object(), "expected a task: {result}");
         result["task"].clone()
     }
@@ -194,9 +178,7 @@ impl Client {
     /// When it gives anything but a task.
     pub fn open(&self, message: Value) -> Value {
         let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
-        let result = self
-            .rpc("SendMessage", params)
-            .unwrap_or_else(|error| panic!("SendMessage: {error}"));
+        let result = self.rpc("SendMessage", params).unwrap_or_else(|error| panic!("SendMessage: {error}"));
         assert!(result["task"].is_object(), "expected a task: {result}");
         result["task"].clone()
     }
@@ -249,19 +231,12 @@ pub fn to_task(mut message: Value, task: &str) -> Value {
 /// An id nobody has used in this run.
 pub fn fresh_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    format!(
-        "e2e-{}-{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    )
+    format!("e2e-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The `ErrorInfo` of a list of details.
 fn error_info(details: &Value) -> Option<&Value> {
-    details
-        .as_array()?
-        .iter()
-        .find(|detail| detail["@type"] == "type.googleapis.com/google.rpc.ErrorInfo")
+    details.as_array()?.iter().find(|detail| detail["@type"] == "type.googleapis.com/google.rpc.ErrorInfo")
 }
 
 /// Checks a JSON-RPC error: its code, a message, and an `ErrorInfo` with this reason.
@@ -270,12 +245,8 @@ fn error_info(details: &Value) -> Option<&Value> {
 /// When it is another error, or in another shape.
 pub fn assert_rpc_fault(error: &Value, code: i64, reason: &str) {
     assert_eq!(error["code"], code, "{error}");
-    assert!(
-        error["message"].as_str().is_some_and(|text| !text.is_empty()),
-        "an error says what is wrong: {error}"
-    );
-    let info =
-        error_info(&error["data"]).unwrap_or_else(|| panic!("an error has an ErrorInfo: {error}"));
+    assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "an error says what is wrong: {error}");
+    let info = error_info(&error["data"]).unwrap_or_else(|| panic!("an error has an ErrorInfo: {error}"));
     assert_info(info, reason, error);
 }
 
@@ -289,12 +260,8 @@ pub fn assert_rest_fault(response: &Response, status: u16, name: &str, reason: &
     let error = &body["error"];
     assert_eq!(error["code"], status, "{body}");
     assert_eq!(error["status"], name, "{body}");
-    assert!(
-        error["message"].as_str().is_some_and(|text| !text.is_empty()),
-        "an error says what is wrong: {body}"
-    );
-    let info =
-        error_info(&error["details"]).unwrap_or_else(|| panic!("an error has an ErrorInfo: {body}"));
+    assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "an error says what is wrong: {body}");
+    let info = error_info(&error["details"]).unwrap_or_else(|| panic!("an error has an ErrorInfo: {body}"));
     assert_info(info, reason, &body);
 }
 
@@ -302,9 +269,6 @@ fn assert_info(info: &Value, reason: &str, whole: &Value) {
     assert_eq!(info["reason"], reason, "{whole}");
     assert_eq!(info["domain"], "a2a-protocol.org", "{whole}");
     if let Some(metadata) = info["metadata"].as_object() {
-        assert!(
-            metadata.values().all(Value::is_string),
-            "metadata maps strings to strings: {whole}"
-        );
+        assert!(metadata.values().all(Value::is_string), "metadata maps strings to strings: {whole}");
     }
 }

@@ -41,10 +41,7 @@ impl Fold {
     pub fn of_frames<'a>(frames: impl IntoIterator<Item = &'a Frame>) -> Self {
         let mut frames = frames.into_iter();
         let first = frames.next().expect("a stream has a first frame").event();
-        assert!(
-            first["task"].is_object(),
-            "a stream starts with a task: {first}"
-        );
+        assert!(first["task"].is_object(), "a stream starts with a task: {first}");
         let mut fold = Self::of_task(&first["task"]);
         for frame in frames {
             fold.apply(&frame.event());
@@ -73,10 +70,7 @@ impl Fold {
 
     fn take(&mut self, artifact: &Value, append: bool) {
         let id = string(&artifact["artifactId"]);
-        let known = self
-            .artifacts
-            .iter_mut()
-            .find(|known| known["artifactId"] == id.as_str());
+        let known = self.artifacts.iter_mut().find(|known| known["artifactId"] == id.as_str());
         match (known, append) {
             (Some(known), false) => *known = artifact.clone(),
             (None, false) => self.artifacts.push(artifact.clone()),
@@ -113,10 +107,7 @@ impl Fold {
 
     /// The text of each artifact, by its id.
     pub fn texts(&self) -> BTreeMap<String, String> {
-        self.artifacts
-            .iter()
-            .map(|artifact| (string(&artifact["artifactId"]), text_of(&artifact["parts"])))
-            .collect()
+        self.artifacts.iter().map(|artifact| (string(&artifact["artifactId"]), text_of(&artifact["parts"]))).collect()
     }
 
     pub fn is_settled(&self) -> bool {
@@ -126,20 +117,12 @@ impl Fold {
 
 /// Whether a state is one that no task leaves.
 pub fn is_settled(state: &str) -> bool {
-    matches!(
-        state,
-        "TASK_STATE_COMPLETED" | "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" | "TASK_STATE_REJECTED"
-    )
+    matches!(state, "TASK_STATE_COMPLETED" | "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" | "TASK_STATE_REJECTED")
 }
 
 /// The text of a list of parts.
 pub fn text_of(parts: &Value) -> String {
-    parts
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|part| part["text"].as_str())
-        .collect()
+    parts.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect()
 }
 
 fn join_texts(artifact: &mut Value) {
@@ -166,10 +149,7 @@ fn plain_text(part: &Value) -> Option<&str> {
 }
 
 fn string(value: &Value) -> String {
-    value
-        .as_str()
-        .unwrap_or_else(|| panic!("expected a string, got {value}"))
-        .to_owned()
+    value.as_str().unwrap_or_else(|| panic!("expected a string, got {value}")).to_owned()
 }
 
 #[cfg(test)]

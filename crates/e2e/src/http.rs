@@ -23,12 +23,7 @@ pub struct Request {
 
 impl Request {
     pub fn new(method: &str, path: &str) -> Self {
-        Self {
-            method: method.to_owned(),
-            path: path.to_owned(),
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
+        Self { method: method.to_owned(), path: path.to_owned(), headers: Vec::new(), body: Vec::new() }
     }
 
     #[must_use]
@@ -52,15 +47,8 @@ impl Request {
     /// A JSON body, with its content type unless one is set already.
     #[must_use]
     pub fn json(self, value: &Value) -> Self {
-        let typed = self
-            .headers
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        let request = if typed {
-            self
-        } else {
-            self.header("content-type", "application/json")
-        };
+        let typed = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let request = if typed { self } else { self.header("content-type", "application/json") };
         request.body(value.to_string())
     }
 
@@ -88,18 +76,12 @@ pub struct Head {
 
 impl Head {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// The content type without its parameters.
     pub fn media_type(&self) -> &str {
-        self.header("content-type")
-            .and_then(|value| value.split(';').next())
-            .unwrap_or("")
-            .trim()
+        self.header("content-type").and_then(|value| value.split(';').next()).unwrap_or("").trim()
     }
 }
 
@@ -122,13 +104,8 @@ impl Response {
     /// # Panics
     /// When the body is not JSON.
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| {
-            panic!(
-                "expected JSON ({error}), got {} {:?}",
-                self.head.status,
-                self.text()
-            )
-        })
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("expected JSON ({error}), got {} {:?}", self.head.status, self.text()))
     }
 }
 
@@ -156,23 +133,12 @@ impl Connection {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self {
-            socket,
-            pending: Vec::new(),
-            host: addr.to_string(),
-        })
+        Ok(Self { socket, pending: Vec::new(), host: addr.to_string() })
     }
 
     pub fn send(&mut self, request: &Request) -> io::Result<()> {
-        let hosted = request
-            .headers
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("host"));
-        let bytes = if hosted {
-            request.bytes()
-        } else {
-            request.clone().header("host", &self.host).bytes()
-        };
+        let hosted = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let bytes = if hosted { request.bytes() } else { request.clone().header("host", &self.host).bytes() };
         self.socket.write_all(&bytes)
     }
 
@@ -211,9 +177,7 @@ impl Connection {
             if line.is_empty() {
                 return Ok(Head { status, headers });
             }
-            let (name, value) = line
-                .split_once(':')
-                .ok_or_else(|| broken(&format!("not a header: {line:?}")))?;
+            let (name, value) = line.split_once(':').ok_or_else(|| broken(&format!("not a header: {line:?}")))?;
             headers.push((name.to_owned(), value.trim().to_owned()));
         }
     }
@@ -222,10 +186,7 @@ impl Connection {
         if matches!(head.status, 204 | 304) {
             return Framing::Done;
         }
-        if head
-            .header("transfer-encoding")
-            .is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
-        {
+        if head.header("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
             return Framing::Chunked(None);
         }
         match head.header("content-length").map(str::parse) {
@@ -250,18 +211,14 @@ impl Connection {
                 Framing::Length(left) => {
                     let piece = self.take(left)?;
                     let left = left - piece.len() as u64;
-                    *framing = if left == 0 {
-                        Framing::Done
-                    } else {
-                        Framing::Length(left)
-                    };
+                    *framing = if left == 0 { Framing::Done } else { Framing::Length(left) };
                     return Ok(Some(piece));
                 }
                 Framing::Chunked(None) => {
                     let line = self.line()?;
                     let size = line.split(';').next().unwrap_or("").trim();
-                    let size = u64::from_str_radix(size, 16)
-                        .map_err(|_| broken(&format!("not a chunk size: {line:?}")))?;
+                    let size =
+                        u64::from_str_radix(size, 16).map_err(|_| broken(&format!("not a chunk size: {line:?}")))?;
                     if size == 0 {
                         while !self.line()?.is_empty() {}
                         *framing = Framing::Done;
@@ -283,8 +240,7 @@ impl Connection {
     }
 
     pub(crate) fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        self.socket
-            .set_read_timeout(Some(patience.max(Duration::from_millis(1))))
+        self.socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))
     }
 
     /// Up to `most` bytes, at least one.
@@ -292,9 +248,7 @@ impl Connection {
         if self.pending.is_empty() && self.fill()? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let count = usize::try_from(most)
-            .unwrap_or(usize::MAX)
-            .min(self.pending.len());
+        let count = usize::try_from(most).unwrap_or(usize::MAX).min(self.pending.len());
         let rest = self.pending.split_off(count);
         Ok(std::mem::replace(&mut self.pending, rest))
     }
@@ -305,9 +259,7 @@ impl Connection {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
                 let rest = self.pending.split_off(end + 1);
                 let line = std::mem::replace(&mut self.pending, rest);
-                return Ok(String::from_utf8_lossy(&line)
-                    .trim_end_matches(['\r', '\n'])
-                    .to_owned());
+                return Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned());
             }
             if self.fill()? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());

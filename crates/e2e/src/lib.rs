@@ -11,11 +11,7 @@
 //! - [`seed`] gives random tests a printed, repeatable seed; [`poll`] waits for a condition, never for a time.
 //! - [`setup`] finds or makes what the tests need outside this workspace.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a harness fails by panicking in the test that uses it"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a harness fails by panicking in the test that uses it")]
 
 pub mod client;
 pub mod fold;
@@ -26,9 +22,7 @@ pub mod server;
 pub mod setup;
 pub mod sse;
 
-pub use client::{
-    Client, assert_rest_fault, assert_rpc_fault, fresh_id, message, parts, script, send, to_task,
-};
+pub use client::{Client, assert_rest_fault, assert_rpc_fault, fresh_id, message, parts, script, send, to_task};
 pub use fold::Fold;
 pub use poll::until;
 pub use server::Server;

@@ -18,10 +18,7 @@ pub fn until<T>(what: &str, patience: Duration, mut condition: impl FnMut() -> O
         if let Some(value) = condition() {
             return value;
         }
-        assert!(
-            started.elapsed() < patience,
-            "waited {patience:?} in vain until {what}"
-        );
+        assert!(started.elapsed() < patience, "waited {patience:?} in vain until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -14,15 +14,13 @@ impl Random {
     pub fn from_env(test: &str) -> Self {
         let seed = match std::env::var("RIALTO_SEED") {
             Ok(text) => text.parse().expect("RIALTO_SEED is a number"),
-            Err(_) => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(1, |now| now.as_nanos() as u64),
+            Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64),
         };
         eprintln!("{test}: RIALTO_SEED={seed}");
         Self(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,7 +30,7 @@ impl Random {
 
     /// A number in `low..high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low).max(1)
+        low + self.draw() % (high - low).max(1)
     }
 
     pub fn chance(&mut self, percent: u64) -> bool {
@@ -41,6 +39,6 @@ impl Random {
 
     /// A source of its own for a thread, so that threads do not make each other's choices depend on timing.
     pub fn fork(&mut self) -> Self {
-        Self(self.next())
+        Self(self.draw())
     }
 }

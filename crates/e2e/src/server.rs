@@ -59,23 +59,15 @@ impl Options {
     /// # Panics
     /// When it does not become ready.
     pub fn start(self) -> Server {
-        let folder = tempfile::Builder::new()
-            .prefix("rialto-e2e-")
-            .tempdir()
-            .expect("a temporary folder");
+        let folder = tempfile::Builder::new().prefix("rialto-e2e-").tempdir().expect("a temporary folder");
         if let Some(config) = &self.config {
             fs::write(folder.path().join("rialto.yaml"), config).expect("the config is written");
         }
         // Another process may take the port between our look and the server's bind; then another is tried.
         for _ in 0..4 {
             let addr = free_address();
-            let mut server = Server {
-                child: None,
-                addr,
-                folder: None,
-                path: folder.path().to_owned(),
-                options: self.clone(),
-            };
+            let mut server =
+                Server { child: None, addr, folder: None, path: folder.path().to_owned(), options: self.clone() };
             match server.launch() {
                 Ok(()) => {
                     server.folder = Some(folder);
@@ -140,9 +132,7 @@ impl Server {
     /// # Panics
     /// When there is no answer.
     pub fn exchange(&self, request: &Request) -> Response {
-        Connection::open(self.addr)
-            .and_then(|mut connection| connection.exchange(request))
-            .expect("the server answers")
+        Connection::open(self.addr).and_then(|mut connection| connection.exchange(request)).expect("the server answers")
     }
 
     /// Takes the process away without a warning.
@@ -236,10 +226,7 @@ impl Server {
     }
 
     fn open_log(&self) -> io::Result<File> {
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.log_path())
+        OpenOptions::new().create(true).append(true).open(self.log_path())
     }
 
     fn log_path(&self) -> PathBuf {
@@ -269,11 +256,7 @@ impl Drop for Server {
 
 /// Sends a signal by name. The shell's `kill` does it: no unsafe code for a test.
 pub fn signal(pid: u32, name: &str) {
-    let sent = Command::new("sh")
-        .arg("-c")
-        .arg(format!("kill -{name} {pid}"))
-        .status()
-        .expect("sh runs");
+    let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {pid}")).status().expect("sh runs");
     assert!(sent.success(), "kill -{name} {pid}");
 }
 

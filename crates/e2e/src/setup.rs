@@ -6,10 +6,7 @@ use std::sync::OnceLock;
 
 /// The workspace this crate stands in.
 pub fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .expect("crates/e2e stands in a workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/e2e stands in a workspace")
 }
 
 /// The folder of the scenario programs.
@@ -43,9 +40,7 @@ pub fn ensure(marker: &str) -> PathBuf {
     let path = clients().join(marker);
     if !path.exists() {
         SETUP.get_or_init(|| {
-            let done = Command::new(workspace().join("scripts/setup-e2e"))
-                .status()
-                .expect("scripts/setup-e2e runs");
+            let done = Command::new(workspace().join("scripts/setup-e2e")).status().expect("scripts/setup-e2e runs");
             assert!(done.success(), "scripts/setup-e2e failed");
         });
     }
@@ -59,16 +54,8 @@ pub fn ensure(marker: &str) -> PathBuf {
 /// When the program ends with anything but success.
 pub fn run_scenarios(command: &mut Command) {
     let output = command.output().expect("the scenario program starts");
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     eprintln!("{said}");
-    assert!(
-        output.status.success(),
-        "{command:?} ended with {}:\n{said}",
-        output.status
-    );
+    assert!(output.status.success(), "{command:?} ended with {}:\n{said}", output.status);
     assert!(said.contains("ok "), "{command:?} reported no scenario");
 }

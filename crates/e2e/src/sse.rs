@@ -27,18 +27,9 @@ impl Frame {
     /// # Panics
     /// When the frame has no id, or one of another shape.
     pub fn position(&self) -> (&str, u64) {
-        let id = self
-            .id
-            .as_deref()
-            .unwrap_or_else(|| panic!("a frame without an id: {}", self.data));
-        let (task, seq) = id
-            .rsplit_once('.')
-            .unwrap_or_else(|| panic!("an id without a sequence number: {id}"));
-        (
-            task,
-            seq.parse()
-                .unwrap_or_else(|_| panic!("an id without a sequence number: {id}")),
-        )
+        let id = self.id.as_deref().unwrap_or_else(|| panic!("a frame without an id: {}", self.data));
+        let (task, seq) = id.rsplit_once('.').unwrap_or_else(|| panic!("an id without a sequence number: {id}"));
+        (task, seq.parse().unwrap_or_else(|_| panic!("an id without a sequence number: {id}")))
     }
 
     pub fn task(&self) -> &str {
@@ -59,10 +50,7 @@ impl Frame {
         if !members.contains_key("jsonrpc") {
             return &self.data;
         }
-        members
-            .get("result")
-            .unwrap_or_else(|| panic!("a frame without a result: {}", self.data))
-            .get()
+        members.get("result").unwrap_or_else(|| panic!("a frame without a result: {}", self.data)).get()
     }
 
     /// The event: `{"task": …}`, `{"message": …}`, `{"statusUpdate": …}` or `{"artifactUpdate": …}`.
@@ -73,9 +61,7 @@ impl Frame {
     /// The state this frame speaks of, if it speaks of one.
     pub fn state(&self) -> Option<String> {
         let event = self.event();
-        ["task", "statusUpdate"]
-            .iter()
-            .find_map(|kind| event[*kind]["status"]["state"].as_str().map(str::to_owned))
+        ["task", "statusUpdate"].iter().find_map(|kind| event[*kind]["status"]["state"].as_str().map(str::to_owned))
     }
 }
 
@@ -103,14 +89,7 @@ pub struct Events {
 
 impl Events {
     pub(crate) fn new(connection: Connection, head: Head) -> Self {
-        Self {
-            framing: Connection::framing(&head),
-            head,
-            connection,
-            text: Vec::new(),
-            last: None,
-            comments: 0,
-        }
+        Self { framing: Connection::framing(&head), head, connection, text: Vec::new(), last: None, comments: 0 }
     }
 
     /// The next frame, `None` at the proper end, an error when the connection broke or nothing came for long.
@@ -127,9 +106,7 @@ impl Events {
     /// # Panics
     /// When the stream has ended, broken or gone quiet.
     pub fn take(&mut self) -> Frame {
-        self.try_next()
-            .expect("the stream goes on")
-            .expect("the stream has another frame")
+        self.try_next().expect("the stream goes on").expect("the stream has another frame")
     }
 
     /// All frames up to and with the first that satisfies `condition`.
@@ -169,12 +146,7 @@ impl Events {
             match self.connection.piece(&mut self.framing) {
                 Ok(Some(piece)) => self.text.extend_from_slice(&piece),
                 Ok(None) => return Ok(Next::End),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                    ) =>
-                {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                     return Ok(Next::Quiet);
                 }
                 Err(error) => return Err(error),
@@ -189,11 +161,7 @@ impl Events {
             let rest = self.text.split_off(end + gap);
             let block = std::mem::replace(&mut self.text, rest);
             let block = String::from_utf8(block[..end].to_vec()).expect("a stream is UTF-8");
-            let mut frame = Frame {
-                id: None,
-                event: None,
-                data: String::new(),
-            };
+            let mut frame = Frame { id: None, event: None, data: String::new() };
             let mut data: Vec<&str> = Vec::new();
             for line in block.lines() {
                 let (field, value) = line.split_once(':').unwrap_or((line, ""));
@@ -220,10 +188,7 @@ impl Events {
         let (task, seq) = frame.position();
         if let Some((last_task, last_seq)) = &self.last {
             assert_eq!(task, last_task, "one stream, one task");
-            assert!(
-                seq > *last_seq,
-                "ids increase: {task}.{seq} came after {last_seq}"
-            );
+            assert!(seq > *last_seq, "ids increase: {task}.{seq} came after {last_seq}");
         }
         self.last = Some((task.to_owned(), seq));
     }
@@ -231,14 +196,8 @@ impl Events {
 
 /// Where the first empty line starts, and how long it is with the line end before it.
 fn blank_line(text: &[u8]) -> Option<(usize, usize)> {
-    let plain = text
-        .windows(2)
-        .position(|pair| pair == b"\n\n")
-        .map(|at| (at, 2));
-    let crlf = text
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .map(|at| (at, 4));
+    let plain = text.windows(2).position(|pair| pair == b"\n\n").map(|at| (at, 2));
+    let crlf = text.windows(4).position(|four| four == b"\r\n\r\n").map(|at| (at, 4));
     match (plain, crlf) {
         (Some(a), Some(b)) => Some(if a.0 < b.0 { a } else { b }),
         (a, b) => a.or(b),

@@ -49,7 +49,7 @@ async fn request(shared: &Shared, live: &Live, metadata: Option<model::Json>) ->
             bodies.push(Body::CancelRequested { metadata: metadata.clone() });
         }
         // Nobody is at work: there is no one to ask.
-        if task.core.turn.is_none() {
+        if task.core.turn.is_none() || shared.offline {
             bodies.push(pending::status(State::Canceled, None));
         }
         Ok(Draft::outside(bodies))

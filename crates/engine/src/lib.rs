@@ -58,6 +58,8 @@ struct Shared {
     turn_ended: Notify,
     timer_set: Notify,
     draining: AtomicBool,
+    /// No turn runs here and none will: the data is only looked at and put right.
+    offline: bool,
     /// Cancelled when the engine stops for good: streams end, loops return.
     stopped: CancellationToken,
     stats: Stats,
@@ -90,26 +92,35 @@ pub struct Figures {
 impl Engine {
     /// Takes up the store: sees to the turns a crash cut off, then to timers and retention.
     pub async fn start(store: Arc<dyn Store>, agents: Vec<Arc<dyn Agent>>, limits: Limits) -> Result<Engine, Fault> {
-        let agents = agents.into_iter().map(|agent| (agent.profile().name.clone(), agent)).collect();
-        let engine = Engine {
-            shared: Arc::new(Shared {
-                store,
-                agents,
-                limits,
-                clock: clock::Clock::default(),
-                lives: Arc::default(),
-                running: AtomicUsize::new(0),
-                turn_ended: Notify::new(),
-                timer_set: Notify::new(),
-                draining: AtomicBool::new(false),
-                stopped: CancellationToken::new(),
-                stats: Stats::default(),
-            }),
-        };
+        let engine = Engine::new(store, agents, limits, false);
         recovery::recover(&engine.shared).await?;
         tokio::spawn(timers::run(engine.shared.clone()));
         tokio::spawn(timers::sweep(engine.shared.clone()));
         Ok(engine)
+    }
+
+    /// Opens the data without serving it: no agents, no recovery, no timers. For operators while no server runs.
+    pub fn offline(store: Arc<dyn Store>, limits: Limits) -> Engine {
+        Engine::new(store, Vec::new(), limits, true)
+    }
+
+    fn new(store: Arc<dyn Store>, agents: Vec<Arc<dyn Agent>>, limits: Limits, offline: bool) -> Engine {
+        let agents = agents.into_iter().map(|agent| (agent.profile().name.clone(), agent)).collect();
+        let shared = Shared {
+            store,
+            agents,
+            limits,
+            clock: clock::Clock::default(),
+            lives: Arc::default(),
+            running: AtomicUsize::new(0),
+            turn_ended: Notify::new(),
+            timer_set: Notify::new(),
+            draining: AtomicBool::new(false),
+            offline,
+            stopped: CancellationToken::new(),
+            stats: Stats::default(),
+        };
+        Engine { shared: Arc::new(shared) }
     }
 
     pub fn profile(&self, agent: &str) -> Option<&Profile> {
@@ -147,6 +158,10 @@ impl Engine {
             turns_running: self.shared.running.load(Ordering::Relaxed) as u64,
             tasks_live: self.shared.lives.len() as u64,
         }
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.shared.draining.load(Ordering::Relaxed)
     }
 
     /// Refuses new work from now on.

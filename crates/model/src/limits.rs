@@ -63,7 +63,7 @@ impl Default for Limits {
             turn_timeout_ms: 3_600_000,
             cancel_grace_ms: 5_000,
             attempts: 3,
-            drain_ms: 5_000,
+            drain_ms: 4_000,
         }
     }
 }

@@ -1,0 +1,121 @@
+//! Plays steps as a stream. It looks at the cancel before each thing it says and during every wait, and stops there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{self, Either};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use model::ports::agent::{Cancelled, Emission, End, EndState, Piece, Words};
+use model::{Inbound, Part};
+
+use super::step::{Chunks, Content, Step};
+
+struct Player {
+    steps: std::vec::IntoIter<Step>,
+    /// The step that is not done yet, and how often it has spoken.
+    under_way: Option<(Repeat, u32)>,
+    /// What is answered.
+    newest: Option<Arc<Inbound>>,
+    cancelled: Cancelled,
+    over: bool,
+}
+
+enum Repeat {
+    Chunks(Box<Chunks>),
+    Beat(Duration),
+}
+
+pub(super) fn play(
+    steps: Vec<Step>,
+    newest: Option<Arc<Inbound>>,
+    cancelled: Cancelled,
+) -> BoxStream<'static, Emission> {
+    let player = Player { steps: steps.into_iter(), under_way: None, newest, cancelled, over: false };
+    stream::unfold(player, |mut player| async move { Some((player.next().await?, player)) }).boxed()
+}
+
+impl Player {
+    async fn next(&mut self) -> Option<Emission> {
+        if self.over {
+            return None;
+        }
+        loop {
+            if self.cancelled.clone().now_or_never().is_some() {
+                return self.end(End { state: EndState::Canceled, words: None });
+            }
+            if let Some((repeat, spoken)) = self.under_way.take() {
+                let pause = match &repeat {
+                    Repeat::Chunks(chunks) if spoken > 0 => chunks.every,
+                    Repeat::Chunks(_) => Duration::ZERO,
+                    Repeat::Beat(every) => *every,
+                };
+                if !self.wait(pause).await {
+                    continue;
+                }
+                return Some(self.speak(repeat, spoken));
+            }
+            match self.steps.next() {
+                Some(Step::Working(words)) => return Some(Emission::Working(words)),
+                Some(Step::Metadata(json)) => return Some(Emission::Metadata(json)),
+                Some(Step::Artifact(chunks)) => self.under_way = Some((Repeat::Chunks(chunks), 0)),
+                Some(Step::Beat(every)) => self.under_way = Some((Repeat::Beat(every), 0)),
+                Some(Step::Sleep(time)) => {
+                    self.wait(time).await;
+                }
+                Some(Step::Hang) => self.cancelled.clone().await,
+                Some(Step::Reply(words)) => {
+                    self.over = true;
+                    return Some(Emission::Reply(words));
+                }
+                Some(Step::End(end)) => return self.end(end),
+                None => return self.end(End { state: EndState::Completed, words: None }),
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) -> Option<Emission> {
+        self.over = true;
+        Some(Emission::End(end))
+    }
+
+    /// Whether the time went by without a cancel.
+    async fn wait(&self, time: Duration) -> bool {
+        if time.is_zero() {
+            return true;
+        }
+        let sleep = std::pin::pin!(tokio::time::sleep(time));
+        matches!(future::select(self.cancelled.clone(), sleep).await, Either::Right(_))
+    }
+
+    fn speak(&mut self, repeat: Repeat, spoken: u32) -> Emission {
+        match repeat {
+            Repeat::Beat(_) => {
+                let words = Words::text(format!("still at work, {} so far", spoken.saturating_add(1)));
+                self.under_way = Some((repeat, spoken.saturating_add(1)));
+                Emission::Working(Some(words))
+            }
+            Repeat::Chunks(chunks) if spoken + 1 < chunks.count => {
+                let piece = Piece { last: false, ..self.piece(&chunks, chunks.piece.clone(), spoken) };
+                self.under_way = Some((Repeat::Chunks(chunks), spoken + 1));
+                Emission::Artifact(piece)
+            }
+            Repeat::Chunks(mut chunks) => {
+                let piece = std::mem::take(&mut chunks.piece);
+                Emission::Artifact(self.piece(&chunks, piece, spoken))
+            }
+        }
+    }
+
+    fn piece(&self, chunks: &Chunks, mut piece: Piece, place: u32) -> Piece {
+        piece.append |= place > 0;
+        match chunks.content {
+            Content::Given => {}
+            Content::Numbered => piece.parts = vec![Part::text(format!("chunk {place} lorem ipsum "))],
+            Content::Echo => {
+                piece.parts = self.newest.as_ref().map(|inbound| inbound.message.parts.clone()).unwrap_or_default();
+            }
+        }
+        piece
+    }
+}

@@ -1,0 +1,222 @@
+//! Scripts: a `data` part `{"script": [step, ...]}`, read and checked as a whole before anything is played.
+
+use std::time::Duration;
+
+use model::ports::agent::{EndState, Piece};
+use model::{Content as PartContent, Fault, Message};
+use serde_json::value::RawValue;
+
+use super::json::{Members, Wrong, flag, list, number, text, unknown};
+use super::parts::{artifact, object, words};
+use super::step::{Chunks, Content, Step};
+
+pub(super) const STEPS_MAX: usize = 10_000;
+pub(super) const CHUNKS_MAX: u32 = 1_000_000;
+/// A day.
+pub(super) const WAIT_MAX_MS: u32 = 24 * 3_600_000;
+
+/// Every step a script can have.
+pub(super) const STEPS: &[&str] = &[
+    "status", "sleep_ms", "artifact", "echo", "message", "input", "auth", "complete", "fail", "reject", "hang",
+    "metadata", "restart",
+];
+/// Members that say more about a step, each with the steps it belongs to.
+const MORE: &[(&str, &[&str])] = &[
+    ("text", &["status"]),
+    ("chunks", &["artifact"]),
+    ("every_ms", &["artifact"]),
+    ("append", &["artifact"]),
+    ("lastChunk", &["artifact"]),
+];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Script {
+    pub(super) steps: Vec<Step>,
+    /// A crash plays the turn again instead of failing it.
+    pub(super) retry: bool,
+}
+
+/// Whether the message has a script, good or bad.
+pub(super) fn has_script(message: &Message) -> bool {
+    scripts(message).next().is_some()
+}
+
+/// Each script of a message, with its part's place.
+fn scripts(message: &Message) -> impl Iterator<Item = (usize, &RawValue)> {
+    message.parts.iter().enumerate().filter_map(|(i, part)| {
+        // A look at the text spares most data the parsing.
+        let PartContent::Data(json) = &part.content else { return None };
+        if !json.is_object() || !json.text().contains("\"script\"") {
+            return None;
+        }
+        let mut members: Members<'_> = serde_json::from_str(json.text()).ok()?;
+        Some((i, members.take("script")?))
+    })
+}
+
+impl Script {
+    /// The script of a message, if it has one.
+    pub(super) fn of(message: &Message) -> Result<Option<Script>, Fault> {
+        let mut found = scripts(message);
+        let Some((part, raw)) = found.next() else { return Ok(None) };
+        if let Some((other, _)) = found.next() {
+            let says = format!("a message carries one script, and parts[{part}] is one already");
+            return Err(Fault::params(format!("message.parts[{other}].data.script"), says));
+        }
+        let wrong = |wrong: Wrong| wrong.within(format_args!("message.parts[{part}].data.script")).fault();
+        Script::read(raw).map(Some).map_err(wrong)
+    }
+
+    fn read(raw: &RawValue) -> Result<Script, Wrong> {
+        let list = list(raw)?;
+        if list.len() > STEPS_MAX {
+            return Err(Wrong::new(format!("a script has at most {STEPS_MAX} steps, and this one has {}", list.len())));
+        }
+        let mut script = Script { steps: Vec::with_capacity(list.len()), retry: false };
+        for (i, raw) in list.into_iter().enumerate() {
+            script.add(i, raw).map_err(|wrong| wrong.within(format_args!("[{i}]")))?;
+        }
+        Ok(script)
+    }
+
+    fn add(&mut self, place: usize, raw: &RawValue) -> Result<(), Wrong> {
+        let mut members = Members::of(raw)?;
+        let name = the_step(&members)?;
+        let raw = members.take(name).ok_or_else(|| Wrong::new("a step has a name"))?;
+        let step = match name {
+            "restart" => {
+                self.retry = retries(raw, place)?;
+                // It stands for nothing, so that the places of the steps are those of the script.
+                Step::Sleep(Duration::ZERO)
+            }
+            "status" => {
+                working(raw).map_err(|wrong| wrong.within(".status"))?;
+                Step::Working(members.optional("text", words)?.flatten())
+            }
+            "artifact" => self.artifact(raw, &mut members)?,
+            _ => plain(name, raw).map_err(|wrong| wrong.within(format_args!(".{name}")))?,
+        };
+        members.none_left(&[])?;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    fn artifact(&self, raw: &RawValue, members: &mut Members<'_>) -> Result<Step, Wrong> {
+        let mut piece = artifact(raw).map_err(|wrong| wrong.within(".artifact"))?;
+        let count = members.optional("chunks", |raw| number(raw, 1, CHUNKS_MAX))?.unwrap_or(1);
+        let every_ms = members.optional("every_ms", |raw| number(raw, 0, WAIT_MAX_MS))?.unwrap_or(0);
+        piece.append = members.optional("append", flag)?.unwrap_or(false);
+        piece.last = members.optional("lastChunk", flag)?.unwrap_or(true);
+        if piece.append && !self.began(&piece) {
+            let says = "\"append\" adds to an artifact of the same artifactId that an earlier step began in this turn";
+            return Err(Wrong::new(says).within(".append"));
+        }
+        let every = Duration::from_millis(every_ms.into());
+        let named = !piece.key.is_empty();
+        Ok(Step::Artifact(Box::new(Chunks { piece, content: Content::Given, count, every, named })))
+    }
+
+    /// Whether an artifact of that name was begun since the last question: a turn that is played again must begin again
+    /// what it adds to.
+    fn began(&self, piece: &Piece) -> bool {
+        let turn = self.steps.iter().rev().take_while(|step| !step.interrupts());
+        turn.into_iter()
+            .any(|step| matches!(step, Step::Artifact(known) if known.named && known.piece.key == piece.key))
+    }
+
+    /// The places of the steps at which it waits for a message.
+    pub(super) fn questions(&self) -> impl Iterator<Item = &Step> {
+        self.played().iter().filter(|step| step.interrupts())
+    }
+
+    /// What is left when it has asked `asked` times; nothing when it had come to its end by then.
+    pub(super) fn rest(mut self, asked: usize) -> Option<Vec<Step>> {
+        let from = match asked.checked_sub(1) {
+            None => 0,
+            Some(nth) => {
+                let mut places = (0..self.played().len()).filter(|&i| self.steps[i].interrupts());
+                places.nth(nth)? + 1
+            }
+        };
+        Some(self.steps.split_off(from))
+    }
+
+    /// The steps that can be reached.
+    pub(super) fn played(&self) -> &[Step] {
+        let end = self.steps.iter().position(Step::is_last).map_or(self.steps.len(), |last| last + 1);
+        &self.steps[..end]
+    }
+}
+
+/// The one step name among the members; any other mistake with names is found here too, where the step is known.
+fn the_step(members: &Members<'_>) -> Result<&'static str, Wrong> {
+    let mut found = members.names().filter_map(|name| STEPS.iter().find(|&&known| known == name).copied());
+    let (step, second) = (found.next(), found.next());
+    if let (Some(one), Some(two)) = (step, second) {
+        let says = format!("a step does one thing, and this one has both \"{one}\" and \"{two}\"; make it two steps");
+        return Err(Wrong::new(says));
+    }
+    for name in members.names().filter(|name| !STEPS.contains(name)) {
+        match (MORE.iter().find(|(more, _)| *more == name), step) {
+            (Some((_, of)), Some(step)) if of.contains(&step) => {}
+            (Some((more, of)), _) => {
+                let says = format!("\"{more}\" belongs to a step \"{}\"", of.join("\" or \""));
+                return Err(Wrong::new(says).within(format_args!(".{more}")));
+            }
+            (None, None) => return Err(unknown("step", name, STEPS)),
+            (None, Some(_)) => {
+                let known: Vec<&str> = MORE.iter().map(|(more, _)| *more).chain(STEPS.iter().copied()).collect();
+                return Err(unknown("member", name, &known));
+            }
+        }
+    }
+    step.ok_or_else(|| Wrong::new(format!("a step is an object with one of {}", STEPS.join(", "))))
+}
+
+/// The steps that are one member.
+fn plain(name: &str, raw: &RawValue) -> Result<Step, Wrong> {
+    Ok(match name {
+        "sleep_ms" => Step::Sleep(Duration::from_millis(number(raw, 0, WAIT_MAX_MS)?.into())),
+        "echo" => yes(raw, "echo").map(|()| Step::echo())?,
+        "hang" => yes(raw, "hang").map(|()| Step::Hang)?,
+        "metadata" => Step::Metadata(object(raw)?),
+        "message" => Step::Reply(words(raw)?.ok_or_else(|| Wrong::new("a direct message must say something"))?),
+        "input" => Step::end(EndState::InputRequired, words(raw)?),
+        "auth" => Step::end(EndState::AuthRequired, words(raw)?),
+        "fail" => Step::end(EndState::Failed, words(raw)?),
+        "reject" => Step::end(EndState::Rejected, words(raw)?),
+        _ => Step::end(EndState::Completed, words(raw)?),
+    })
+}
+
+fn yes(raw: &RawValue, name: &str) -> Result<(), Wrong> {
+    if flag(raw)? { Ok(()) } else { Err(Wrong::new(format!("\"{name}\" is true or left out"))) }
+}
+
+fn retries(raw: &RawValue, place: usize) -> Result<bool, Wrong> {
+    if place > 0 {
+        return Err(Wrong::new("\"restart\" can only be the first step").within(".restart"));
+    }
+    match text(raw).as_deref() {
+        Ok("retry") => Ok(true),
+        Ok("fail") => Ok(false),
+        _ => Err(Wrong::new("\"restart\" is \"retry\" or \"fail\"").within(".restart")),
+    }
+}
+
+/// A status step is for work; every other state has a step of its own.
+fn working(raw: &RawValue) -> Result<(), Wrong> {
+    let state = text(raw)?.to_lowercase().replace('_', "-");
+    let step = match state.trim_start_matches("task-state-") {
+        "working" => return Ok(()),
+        "completed" => "use the step \"complete\"",
+        "failed" => "use the step \"fail\"",
+        "rejected" => "use the step \"reject\"",
+        "input-required" => "use the step \"input\"",
+        "auth-required" => "use the step \"auth\"",
+        "canceled" | "cancelled" => "use the step \"hang\" and cancel the task",
+        "submitted" => "every task begins as submitted",
+        _ => "the other states have steps of their own",
+    };
+    Err(Wrong::new(format!("\"status\" can only be \"working\"; {step}")))
+}

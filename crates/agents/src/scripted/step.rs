@@ -1,0 +1,111 @@
+//! What can be played. Scripts, text commands and `messageId` prefixes all come down to these steps; the player knows
+//! nothing else.
+
+use std::time::Duration;
+
+use model::ports::agent::{End, EndState, Piece, Words};
+use model::{Json, Part};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Working(Option<Words>),
+    Sleep(Duration),
+    Artifact(Box<Chunks>),
+    Metadata(Json),
+    Reply(Words),
+    /// Ends the turn; in an interrupted state the steps after it wait for the next message.
+    End(End),
+    /// Until cancelled.
+    Hang,
+    /// A status each time, until cancelled.
+    Beat(Duration),
+}
+
+/// An artifact, sent so many times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chunks {
+    /// The first chunk carries its `append`, the last its `last`.
+    pub(super) piece: Piece,
+    pub(super) content: Content,
+    pub(super) count: u32,
+    pub(super) every: Duration,
+    /// The caller chose the key; otherwise it is the step's place.
+    pub(super) named: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// The piece's own parts, each time.
+    Given,
+    /// The parts of the message that is answered.
+    Echo,
+    /// A text that says which chunk it is.
+    Numbered,
+}
+
+impl Step {
+    pub(super) fn end(state: EndState, words: Option<Words>) -> Step {
+        Step::End(End { state, words })
+    }
+
+    pub(super) fn say(state: EndState, text: &str) -> Step {
+        Step::end(state, Some(Words::text(text)))
+    }
+
+    pub(super) fn complete() -> Step {
+        Step::end(EndState::Completed, None)
+    }
+
+    /// One whole artifact, with a key that [`settle_keys`] gives.
+    pub(super) fn artifact(name: &str, part: Part) -> Step {
+        let name = Some(name.to_owned());
+        Chunks::once(Piece { name, parts: vec![part], ..Piece::default() }, Content::Given)
+    }
+
+    pub(super) fn echo() -> Step {
+        Chunks::once(Piece::default(), Content::Echo)
+    }
+
+    /// The turn ends here, and the rest goes on with the next message.
+    pub(super) fn interrupts(&self) -> bool {
+        match self {
+            Step::End(end) => matches!(end.state, EndState::InputRequired | EndState::AuthRequired),
+            Step::Working(_) | Step::Sleep(_) | Step::Artifact(_) | Step::Metadata(_) => false,
+            Step::Reply(_) | Step::Hang | Step::Beat(_) => false,
+        }
+    }
+
+    /// Nothing after it is ever played.
+    pub(super) fn is_last(&self) -> bool {
+        match self {
+            Step::End(_) => !self.interrupts(),
+            Step::Reply(_) | Step::Hang | Step::Beat(_) => true,
+            Step::Working(_) | Step::Sleep(_) | Step::Artifact(_) | Step::Metadata(_) => false,
+        }
+    }
+}
+
+impl Chunks {
+    fn once(piece: Piece, content: Content) -> Step {
+        let piece = Piece { last: true, ..piece };
+        Step::Artifact(Box::new(Chunks { piece, content, count: 1, every: Duration::ZERO, named: false }))
+    }
+}
+
+/// Whether the first thing said is a direct message.
+pub(super) fn replies(steps: &[Step]) -> bool {
+    let silent = |step: &&Step| matches!(step, Step::Sleep(_) | Step::Metadata(_));
+    matches!(steps.iter().find(|step| !silent(step)), Some(Step::Reply(_)))
+}
+
+/// Gives every artifact without a name of its own a key: its step's place and, for a message that is not the task's
+/// first, the message's place. So a key is the same in every attempt and never that of another message's artifact.
+pub(super) fn settle_keys(steps: &mut [Step], message: usize) {
+    for (i, step) in steps.iter_mut().enumerate() {
+        if let Step::Artifact(chunks) = step
+            && !chunks.named
+        {
+            chunks.piece.key = if message == 0 { format!("a{i}") } else { format!("m{message}a{i}") };
+        }
+    }
+}

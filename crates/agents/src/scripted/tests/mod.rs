@@ -1,0 +1,42 @@
+//! What `scripted` does, one sentence at a time, in paused time.
+
+mod continuation;
+mod messages;
+mod refusals;
+mod steps;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Part;
+use model::ports::agent::Emission;
+
+use super::stage::{Stage, brief, inbound, json};
+use super::{Agent, Mode};
+
+fn agent(mode: Mode) -> Arc<Agent> {
+    Arc::new(Agent::holding(mode, Duration::from_secs(4)))
+}
+
+fn stage() -> Stage {
+    Stage::new(agent(Mode::Play))
+}
+
+/// A message's parts with a script.
+fn script(steps: &str) -> Vec<Part> {
+    vec![Part::data(json(&format!(r#"{{"script":[{steps}]}}"#)))]
+}
+
+fn text(text: &str) -> Vec<Part> {
+    vec![Part::text(text)]
+}
+
+/// A turn on a fresh task.
+async fn played(parts: Vec<Part>) -> Vec<Emission> {
+    stage().hear(parts).await
+}
+
+/// A script's turn on a fresh task, in brief.
+async fn plays(steps: &str) -> Vec<String> {
+    brief(&played(script(steps)).await)
+}

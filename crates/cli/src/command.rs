@@ -1,0 +1,155 @@
+//! What can be typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Puts any agent behind every A2A dialect
+#[derive(Parser)]
+#[command(name = "rialto", version, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Serve agents; without a config, a demo on 127.0.0.1:8080
+    Serve(Box<Serve>),
+    /// Check a config file, or print its JSON schema
+    #[command(subcommand)]
+    Config(Config),
+    /// Look at tasks, cancel or remove them
+    #[command(subcommand)]
+    Task(Task),
+    /// Write a consistent copy of everything to a new file, also while serving
+    Backup(Backup),
+    /// Put a backup in place of the data folder's contents, while no server runs
+    Restore(Restore),
+    /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
+    Doctor(Doctor),
+}
+
+/// Where the config and the data are; every command takes these
+#[derive(Args, Clone, Default)]
+pub(crate) struct Whereabouts {
+    /// The config file (YAML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The data folder [default: ./rialto-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Default)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    /// The address to listen on [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The agent at the root [default: echo]
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) default: Option<String>,
+    /// The form of agent cards [default: clean]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) card: Option<crate::config::Card>,
+    /// How the scripted agent takes ordinary messages: play, or ask (every one ends input-required)
+    #[arg(long, value_name = "MODE")]
+    pub(crate) scripted_mode: Option<agents::scripted::Mode>,
+    /// The form of the log on standard error [default: text]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) log: Option<crate::config::LogFormat>,
+    /// Whether an answer waits for the disk [default: full]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) durability: Option<crate::config::Durability>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Config {
+    /// Read the config as `serve` would and say what is wrong with it
+    Check(Whereabouts),
+    /// Print the JSON schema of the config file
+    Schema,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Task {
+    /// List an agent's tasks, newest status first
+    List(TaskList),
+    /// Show a task and its log
+    Show(TaskOne),
+    /// Cancel a task
+    Cancel(TaskOne),
+    /// Remove a task for good, with its log
+    Purge(TaskOne),
+}
+
+#[derive(Args)]
+pub(crate) struct TaskList {
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    /// Only this agent's tasks [default: every built-in agent's]
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    #[arg(long, default_value = "default")]
+    pub(crate) tenant: String,
+    /// Only tasks in this state, such as working or input-required
+    #[arg(long)]
+    pub(crate) state: Option<String>,
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct TaskOne {
+    /// The task's id
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct Backup {
+    /// The file to write; it must not exist
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+}
+
+#[derive(Args)]
+pub(crate) struct Restore {
+    /// A file that `rialto backup` wrote
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    /// Replace the data that is there; it is kept beside, as rialto.db.before-restore
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct Output {
+    /// The form of what is printed
+    #[arg(short, long, default_value = "text")]
+    pub(crate) output: Form,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    Text,
+    Json,
+}

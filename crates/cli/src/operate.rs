@@ -1,0 +1,251 @@
+//! Commands for operators. A running server is asked through the socket in its data folder; without one the data is opened
+//! directly.
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use engine::Engine;
+use model::State;
+use serde_json::{Value, json};
+use server::admin::{self, Request, Response, state_name};
+use stores::sqlite;
+
+use crate::command::{Backup, Doctor, Form, Output, Restore, Task, TaskList, TaskOne};
+use crate::config::data_folder;
+
+const DATABASE: &str = "rialto.db";
+
+/// Has it done, by the server or by ourselves.
+fn ask(folder: &Path, request: &Request) -> anyhow::Result<Value> {
+    match UnixStream::connect(folder.join(admin::SOCKET)) {
+        Ok(stream) => ask_server(stream, request),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            ask_data(folder, request.clone())
+        }
+        Err(error) => Err(error).context("cannot reach the server through its data folder"),
+    }
+}
+
+fn ask_server(mut stream: UnixStream, request: &Request) -> anyhow::Result<Value> {
+    let mut line = serde_json::to_string(request)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    match serde_json::from_str(&answer).context("the server went away before it answered")? {
+        Response::Ok(value) => Ok(value),
+        Response::Fault(message) => bail!(message),
+    }
+}
+
+fn ask_data(folder: &Path, request: Request) -> anyhow::Result<Value> {
+    if !folder.join(DATABASE).exists() {
+        bail!("there is no data in {}; name the folder with --data or --config", folder.display());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = sqlite::Store::open(sqlite::Options::new(folder))
+            .with_context(|| format!("cannot open {}", folder.display()))?;
+        let engine = Engine::offline(Arc::new(store), model::Limits::default());
+        let done = admin::perform(&engine, request).await;
+        engine.drain().await;
+        done.map_err(|fault| anyhow::anyhow!(fault.message))
+    })
+}
+
+pub(crate) fn task(command: &Task) -> anyhow::Result<()> {
+    match command {
+        Task::List(list) => list_tasks(list),
+        Task::Show(one) => show_task(one),
+        Task::Cancel(one) => {
+            let done = ask(&data_folder(&one.whereabouts)?, &Request::TaskCancel { id: one.id.clone() })?;
+            print(&one.output, &done, |v| format!("{} is {}", text(&v["id"]), text(&v["state"])))
+        }
+        Task::Purge(one) => {
+            let done = ask(&data_folder(&one.whereabouts)?, &Request::TaskPurge { id: one.id.clone() })?;
+            print(&one.output, &done, |v| format!("{} is gone", text(&v["purged"])))
+        }
+    }
+}
+
+fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
+    let folder = data_folder(&list.whereabouts)?;
+    let state = list.state.as_deref().map(parse_state).transpose()?.map(State::code);
+    let agents: Vec<String> = match &list.agent {
+        Some(agent) => vec![agent.clone()],
+        None => agents::BUILTIN.iter().map(|builtin| builtin.name.to_owned()).collect(),
+    };
+    let (mut tasks, mut total) = (Vec::new(), 0);
+    for agent in agents {
+        let request = Request::TaskList { agent, tenant: list.tenant.clone(), state, limit: list.limit };
+        let page = ask(&folder, &request)?;
+        total += page["total"].as_u64().unwrap_or_default();
+        tasks.extend(page["tasks"].as_array().cloned().unwrap_or_default());
+    }
+    tasks.sort_by(|a, b| text(&b["status_at"]).cmp(text(&a["status_at"])));
+    tasks.truncate(list.limit as usize);
+    print(&list.output, &json!({ "tasks": tasks, "total": total }), |page| {
+        let mut lines = vec![format!("{:36}  {:10}  {:14}  {:24}  MESSAGE", "TASK", "AGENT", "STATE", "SINCE")];
+        for task in page["tasks"].as_array().into_iter().flatten() {
+            let message: String = text(&task["message"]).chars().take(60).collect();
+            lines.push(format!(
+                "{:36}  {:10}  {:14}  {:24}  {message}",
+                text(&task["id"]),
+                text(&task["agent"]),
+                text(&task["state"]),
+                text(&task["status_at"])
+            ));
+        }
+        lines.push(format!("{} of {}", page["tasks"].as_array().map_or(0, Vec::len), page["total"]));
+        lines.join("\n")
+    })
+}
+
+fn parse_state(name: &str) -> anyhow::Result<State> {
+    let found = State::ALL.into_iter().find(|state| state_name(*state) == name);
+    found.with_context(|| {
+        format!("no state is called {name:?}; choose one of {}", State::ALL.map(state_name).join(", "))
+    })
+}
+
+fn show_task(one: &TaskOne) -> anyhow::Result<()> {
+    let shown = ask(&data_folder(&one.whereabouts)?, &Request::TaskShow { id: one.id.clone() })?;
+    print(&one.output, &shown, |task| {
+        let mut lines = Vec::new();
+        for key in ["id", "state", "status_at", "message", "agent", "tenant", "owner", "context", "created_at"] {
+            if !task[key].is_null() {
+                lines.push(format!("{key:11} {}", text(&task[key])));
+            }
+        }
+        lines.push(format!("{:11} {} artifacts, {} messages", "content", task["artifacts"], task["messages"]));
+        lines.push("log".into());
+        for event in task["log"].as_array().into_iter().flatten() {
+            let mut said = event["event"].to_string();
+            if said.chars().count() > 160 {
+                said = said.chars().take(159).chain(['…']).collect();
+            }
+            lines.push(format!("  {:>5}  {}  {said}", event["seq"], text(&event["at"])));
+        }
+        lines.join("\n")
+    })
+}
+
+pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
+    let to = std::path::absolute(&command.file)?;
+    if to.exists() {
+        bail!("{} exists; choose a new file", to.display());
+    }
+    ask(&data_folder(&command.whereabouts)?, &Request::Backup { to: to.clone() })?;
+    writeln!(std::io::stdout(), "written to {}; put it back with: rialto restore {}", to.display(), to.display())?;
+    Ok(())
+}
+
+/// Puts a backup in place. It is opened beside the data first: a file that is not a backup changes nothing.
+pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
+    let folder = data_folder(&command.whereabouts)?;
+    let file = &command.file;
+    if !file.is_file() {
+        bail!("there is no file {}", file.display());
+    }
+    let (place, trial) = (folder.join(DATABASE), folder.join("restoring"));
+    if place.exists() {
+        if !command.replace {
+            bail!("{} exists; --replace puts the backup in its place and keeps the old one beside", place.display());
+        }
+        // Opening takes the lock, so no server is at it, and closing folds the write-ahead log in.
+        close(&folder)?;
+    }
+    std::fs::create_dir_all(&trial)?;
+    std::fs::copy(file, trial.join(DATABASE)).with_context(|| format!("cannot copy {}", file.display()))?;
+    let checked = close(&trial).with_context(|| format!("{} is not a backup of rialto", file.display()));
+    if checked.is_ok() {
+        if place.exists() {
+            std::fs::rename(&place, folder.join("rialto.db.before-restore"))?;
+        }
+        std::fs::rename(trial.join(DATABASE), &place)?;
+        std::fs::File::open(&folder)?.sync_all()?;
+    }
+    std::fs::remove_dir_all(&trial)?;
+    checked?;
+    let health = ask_data(&folder, Request::Doctor)?;
+    writeln!(std::io::stdout(), "restored to {}: {} tasks", folder.display(), health["tasks"])?;
+    Ok(())
+}
+
+fn close(folder: &Path) -> anyhow::Result<()> {
+    ask_data(folder, Request::Doctor).map(drop)
+}
+
+pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
+    let folder = data_folder(&command.whereabouts)?;
+    let mut found = ask(&folder, &Request::Doctor)?;
+    found["data"] = json!(folder);
+    found["advice"] = json!(advice(&found));
+    print(&command.output, &found, |found| {
+        let mut lines = Vec::new();
+        for key in [
+            "data",
+            "store",
+            "tasks",
+            "running_turns",
+            "log_rows",
+            "blobs",
+            "blob_bytes",
+            "timers",
+            "file_bytes",
+            "wal_bytes",
+            "starts",
+            "schema",
+        ] {
+            lines.push(format!("{key:14} {}", plain(&found[key])));
+        }
+        for (state, n) in found["states"].as_object().into_iter().flatten() {
+            lines.push(format!("  {state:12} {n}"));
+        }
+        let advice = found["advice"].as_array().cloned().unwrap_or_default();
+        lines.extend(advice.iter().map(|a| format!("! {}", text(a))));
+        if advice.is_empty() {
+            lines.push("all is well".into());
+        }
+        lines.join("\n")
+    })
+}
+
+/// What an operator should look at.
+fn advice(found: &Value) -> Vec<String> {
+    let number = |key: &str| found[key].as_u64().unwrap_or_default();
+    let mut advice = Vec::new();
+    if let Some(trouble) = found["trouble"].as_str() {
+        advice.push(format!("{trouble}: make room or mend the folder's rights; the server goes on by itself"));
+    }
+    if number("wal_bytes") > 256 << 20 {
+        advice.push("the write-ahead log is large: is a long read or a backup in the way?".into());
+    }
+    if number("running_turns") > 0 && found["server"].is_null() {
+        advice.push(format!(
+            "{} turns are open; if no server runs, the next start takes them up by their agents' rules",
+            number("running_turns")
+        ));
+    }
+    advice
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn print(output: &Output, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
+    let text = match output.output {
+        Form::Json => serde_json::to_string_pretty(value)?,
+        Form::Text => person(value),
+    };
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(())
+}

@@ -1,0 +1,390 @@
+//! Requests into calls: the JSON-RPC methods, and the shapes both bindings share.
+//!
+//! Reading is liberal where the wire is known to vary (spellings, nulls, numbers as strings, base64 without padding) and
+//! exact where a guess would be a lie: an unknown enum value, a second content in a part, the same member twice.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::Bytes;
+use model::{
+    Call, Cancel, Content, ContextId, Fault, Get, Json, Kind, Limits, List, Message, Part, PushCall, PushConfig, Send,
+    State, Subscribe, Time, Wait,
+};
+use serde_json::value::RawValue;
+
+use super::shapes;
+use crate::framing::shape::{self, Int, Name, Text};
+
+/// What a request asks for, and in which tenant if it names one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    pub call: Call,
+    pub tenant: Option<String>,
+}
+
+/// The methods of the JSON-RPC binding. None of them is a method of an older generation.
+pub const METHODS: &[&str] = &[
+    "SendMessage",
+    "SendStreamingMessage",
+    "GetTask",
+    "ListTasks",
+    "CancelTask",
+    "SubscribeToTask",
+    "CreateTaskPushNotificationConfig",
+    "GetTaskPushNotificationConfig",
+    "ListTaskPushNotificationConfigs",
+    "DeleteTaskPushNotificationConfig",
+    "GetExtendedAgentCard",
+];
+
+/// Makes a call of a method and its params.
+pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
+    let text = params.map_or("{}", RawValue::get);
+    let whole = "params";
+    match method {
+        "SendMessage" => send(shape::read(text, whole)?, limits, false),
+        "SendStreamingMessage" => send(shape::read(text, whole)?, limits, true),
+        "GetTask" => get(shape::read(text, whole)?, limits),
+        "ListTasks" => list(shape::read(text, whole)?, limits),
+        "CancelTask" => cancel(shape::read(text, whole)?, limits),
+        "SubscribeToTask" => subscribe(shape::read(text, whole)?, limits),
+        "CreateTaskPushNotificationConfig" => push_create(shape::read(text, whole)?, limits),
+        "GetTaskPushNotificationConfig" => push_get(shape::read(text, whole)?, limits),
+        "ListTaskPushNotificationConfigs" => push_list(shape::read(text, whole)?, limits),
+        "DeleteTaskPushNotificationConfig" => push_delete(shape::read(text, whole)?, limits),
+        "GetExtendedAgentCard" => extended_card(shape::read(text, whole)?, limits),
+        other => Err(Fault::new(Kind::MethodNotFound, format!("no method {:?}", shape::shortened(other, 64)))),
+    }
+}
+
+pub(super) fn send(
+    request: shapes::SendMessageRequest<'_>,
+    limits: &Limits,
+    streaming: bool,
+) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    let Some(message) = request.message else {
+        return Err(Fault::params("message", "message is missing"));
+    };
+    let Said { message, task, context } = said(message, limits).map_err(|fault| under("message", fault))?;
+    let mut send = Send {
+        message,
+        task,
+        context,
+        wait: Wait::Rest { max_ms: None },
+        history: None,
+        accepted_output: Vec::new(),
+        metadata: request.metadata.map(shape::Object::to_json),
+        push: None,
+        extensions: Vec::new(),
+        trace: None,
+        idempotency: None,
+    };
+    if let Some(configuration) = request.configuration {
+        configure(&mut send, configuration, limits).map_err(|fault| under("configuration", fault))?;
+    }
+    let send = Box::new(send);
+    Ok(Decoded { call: if streaming { Call::Stream(send) } else { Call::Send(send) }, tenant })
+}
+
+fn configure(send: &mut Send, shape: shapes::Configuration<'_>, limits: &Limits) -> Result<(), Fault> {
+    if shape.return_immediately == Some(true) {
+        send.wait = Wait::Exists;
+    }
+    send.history = history(shape.history_length)?;
+    send.accepted_output = names(shape.accepted_output_modes);
+    if let Some(push) = shape.push {
+        let push = push_config(push, limits).map_err(|fault| under("taskPushNotificationConfig", fault))?;
+        send.push = Some(push);
+    }
+    Ok(())
+}
+
+pub(super) fn get(request: shapes::GetTaskRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    let task = required_id(request.id, "id", limits)?;
+    Ok(Decoded { call: Call::Get(Get { task, history: history(request.history_length)? }), tenant })
+}
+
+pub(super) fn list(request: shapes::ListTasksRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    let page_size = match request.page_size {
+        None => None,
+        Some(Int(n)) => match u32::try_from(n) {
+            Ok(n) if (1..=limits.page_size).contains(&n) => Some(n),
+            _ => {
+                let max = limits.page_size;
+                return Err(Fault::params("pageSize", format!("pageSize must be from 1 to {max}, not {n}")));
+            }
+        },
+    };
+    let since = match request.status_timestamp_after.filter(|text| !text.0.is_empty()) {
+        None => None,
+        Some(text) => Some(Time::parse(&text.0).ok_or_else(|| {
+            let found = shape::shortened(&text.0, 64);
+            Fault::params(
+                "statusTimestampAfter",
+                format!("statusTimestampAfter must be a time such as 2026-05-01T10:00:00.000Z, not {found:?}"),
+            )
+        })?),
+    };
+    let list = List {
+        context: optional_id(request.context_id, "contextId", limits)?.map(|id| ContextId(id.into())),
+        state: request.status.as_ref().map(state_filter).transpose()?.flatten(),
+        since,
+        page_size,
+        page_token: request.page_token.map(Text::into_string).filter(|token| !token.is_empty()),
+        history: history(request.history_length)?,
+        artifacts: request.include_artifacts.unwrap_or(false),
+    };
+    Ok(Decoded { call: Call::List(list), tenant })
+}
+
+fn state_filter(name: &Name<'_>) -> Result<Option<State>, Fault> {
+    shapes::state(name).ok_or_else(|| {
+        let known = State::ALL.map(shapes::state_name).join(", ");
+        Fault::params("status", format!("status: there is no state {name}; the states are {known}"))
+    })
+}
+
+pub(super) fn cancel(request: shapes::TaskRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    let task = required_id(request.id, "id", limits)?;
+    let metadata = request.metadata.map(shape::Object::to_json);
+    Ok(Decoded { call: Call::Cancel(Cancel { task, metadata }), tenant })
+}
+
+pub(super) fn subscribe(request: shapes::TaskRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    let task = required_id(request.id, "id", limits)?;
+    Ok(Decoded { call: Call::Subscribe(Subscribe { task }), tenant })
+}
+
+pub(super) fn push_create(mut request: shapes::PushConfig<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant.take(), "tenant", limits)?;
+    let config = push_config(request, limits)?;
+    if config.task.is_none() {
+        return Err(Fault::params("taskId", "taskId is missing"));
+    }
+    Ok(Decoded { call: Call::Push(PushCall::Create(config)), tenant })
+}
+
+pub(super) fn push_get(request: shapes::PushRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    let task = required_id(request.task_id, "taskId", limits)?;
+    let id = required_id(request.id, "id", limits)?;
+    Ok(Decoded { call: Call::Push(PushCall::Get { task, id }), tenant })
+}
+
+pub(super) fn push_delete(request: shapes::PushRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    let task = required_id(request.task_id, "taskId", limits)?;
+    let id = required_id(request.id, "id", limits)?;
+    Ok(Decoded { call: Call::Push(PushCall::Delete { task, id }), tenant })
+}
+
+pub(super) fn push_list(request: shapes::PushRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    let task = required_id(request.task_id, "taskId", limits)?;
+    // This page size has no presence on the wire: 0 is unset. A large one is cut, as paging is optional here.
+    let page_size = match request.page_size {
+        None | Some(Int(0)) => None,
+        Some(Int(n)) => {
+            let n = u32::try_from(n.min(i64::from(limits.page_size)));
+            Some(n.map_err(|_| Fault::params("pageSize", "pageSize must not be negative"))?)
+        }
+    };
+    let page_token = request.page_token.map(Text::into_string).filter(|token| !token.is_empty());
+    Ok(Decoded { call: Call::Push(PushCall::List { task, page_size, page_token }), tenant })
+}
+
+pub(super) fn extended_card(request: shapes::TenantRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let tenant = optional_id(request.tenant, "tenant", limits)?;
+    Ok(Decoded { call: Call::ExtendedCard, tenant })
+}
+
+fn push_config(shape: shapes::PushConfig<'_>, limits: &Limits) -> Result<PushConfig, Fault> {
+    let task = optional_id(shape.task_id, "taskId", limits)?;
+    let id = optional_id(shape.id, "id", limits)?;
+    let Some(url) = shape.url.filter(|url| !url.0.is_empty()) else {
+        return Err(Fault::params("url", "url is missing"));
+    };
+    let (scheme, credentials) = match shape.authentication {
+        None => (None, None),
+        Some(authentication) => {
+            let Some(scheme) = authentication.scheme.filter(|scheme| !scheme.0.is_empty()) else {
+                return Err(Fault::params("authentication.scheme", "authentication.scheme is missing"));
+            };
+            (Some(scheme), authentication.credentials.filter(|text| !text.0.is_empty()))
+        }
+    };
+    Ok(PushConfig {
+        task,
+        id,
+        url: header_safe(url, "url")?,
+        token: shape.token.filter(|t| !t.0.is_empty()).map(|t| header_safe(t, "token")).transpose()?,
+        scheme: scheme.map(|s| header_safe(s, "authentication.scheme")).transpose()?,
+        credentials: credentials.map(|c| header_safe(c, "authentication.credentials")).transpose()?,
+    })
+}
+
+/// These values go into the headers of a webhook: a line break in one would add headers of the caller's choice.
+fn header_safe(text: Text<'_>, field: &'static str) -> Result<String, Fault> {
+    if text.0.chars().any(char::is_control) {
+        return Err(Fault::params(field, format!("{field} must not hold control characters")));
+    }
+    Ok(text.into_string())
+}
+
+/// A message with the task and the context it names.
+pub(super) struct Said {
+    pub(super) message: Message,
+    pub(super) task: Option<String>,
+    pub(super) context: Option<ContextId>,
+}
+
+pub(super) fn said(shape: shapes::Message<'_>, limits: &Limits) -> Result<Said, Fault> {
+    let id = required_id_text(shape.message_id, "messageId", limits)?;
+    let task = optional_id(shape.task_id, "taskId", limits)?;
+    let context = optional_id_text(shape.context_id, "contextId", limits)?.map(|id| ContextId(Arc::from(&*id.0)));
+    let Some(role) = shape.role else {
+        return Err(Fault::params("role", "role is missing: give ROLE_USER"));
+    };
+    let Some(role) = shapes::role(&role) else {
+        return Err(Fault::params("role", format!("role must be ROLE_USER or ROLE_AGENT, not {role}")));
+    };
+    let references = names(shape.reference_task_ids);
+    if let Some(i) = references.iter().position(|id| id.len() > limits.id_bytes) {
+        return Err(too_long(format!("referenceTaskIds[{i}]"), limits));
+    }
+    let message = Message {
+        id: Arc::from(&*id.0),
+        role,
+        parts: parts(shape.parts, limits)?,
+        metadata: shape.metadata.map(shape::Object::to_json),
+        extensions: names(shape.extensions),
+        references,
+    };
+    Ok(Said { message, task, context })
+}
+
+fn parts(
+    list: Option<shape::List<shapes::Part<'_>, { shapes::MAX_PARTS }>>,
+    limits: &Limits,
+) -> Result<Vec<Part>, Fault> {
+    let list = list.unwrap_or_default().0;
+    if list.is_empty() {
+        return Err(Fault::params("parts", "parts is missing or empty: a message has at least one part"));
+    }
+    if list.len() > limits.parts {
+        let message = format!("parts has {} entries; the limit here is {}", list.len(), limits.parts);
+        return Err(Fault::params("parts", message));
+    }
+    let mut parts = Vec::with_capacity(list.len());
+    for (i, shape) in list.into_iter().enumerate() {
+        parts.push(part(shape).map_err(|fault| under(&format!("parts[{i}]"), fault))?);
+    }
+    Ok(parts)
+}
+
+pub(super) fn part(shape: shapes::Part<'_>) -> Result<Part, Fault> {
+    let content = match (shape.text, shape.raw, shape.url, shape.data.0) {
+        (Some(text), None, None, None) => Content::Text(text.into_string()),
+        (None, Some(raw), None, None) => Content::Raw(bytes(&raw.0)?),
+        (None, None, Some(url), None) => Content::Url(url.into_string()),
+        (None, None, None, Some(data)) => Content::Data(Json::from(data)),
+        (None, None, None, None) => {
+            return Err(Fault::params("", "a part has one of text, raw, url and data; this one has none"));
+        }
+        _ => return Err(Fault::params("", "a part has one of text, raw, url and data; this one has several")),
+    };
+    Ok(Part {
+        content,
+        filename: present(shape.filename),
+        media_type: present(shape.media_type),
+        metadata: shape.metadata.map(shape::Object::to_json),
+    })
+}
+
+/// Base64 of either alphabet, padded or not.
+fn bytes(text: &str) -> Result<Bytes, Fault> {
+    const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true);
+    const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+    const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+    // The first attempt is nearly always right; the other alphabet is tried only after it failed.
+    let decoded = STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text));
+    decoded.map(Bytes::from).map_err(|error| Fault::params("raw", "raw must be base64").because(error))
+}
+
+pub(super) fn names<const MAX: usize>(list: Option<shape::List<Text<'_>, MAX>>) -> Vec<String> {
+    list.map_or_else(Vec::new, |list| list.0.into_iter().map(Text::into_string).collect())
+}
+
+/// A string without presence: empty is absent.
+pub(super) fn present(text: Option<Text<'_>>) -> Option<String> {
+    text.filter(|text| !text.0.is_empty()).map(Text::into_string)
+}
+
+fn history(length: Option<Int>) -> Result<Option<u32>, Fault> {
+    match length {
+        None => Ok(None),
+        Some(Int(n)) if n < 0 => {
+            Err(Fault::params("historyLength", format!("historyLength must not be negative ({n})")))
+        }
+        // More than anybody has: as good as all.
+        Some(Int(n)) => Ok(Some(u32::try_from(n).unwrap_or(u32::MAX))),
+    }
+}
+
+fn required_id(id: Option<Text<'_>>, field: &'static str, limits: &Limits) -> Result<String, Fault> {
+    required_id_text(id, field, limits).map(Text::into_string)
+}
+
+fn optional_id(id: Option<Text<'_>>, field: &'static str, limits: &Limits) -> Result<Option<String>, Fault> {
+    Ok(optional_id_text(id, field, limits)?.map(Text::into_string))
+}
+
+fn required_id_text<'a>(id: Option<Text<'a>>, field: &'static str, limits: &Limits) -> Result<Text<'a>, Fault> {
+    optional_id_text(id, field, limits)?.ok_or_else(|| Fault::params(field, format!("{field} is missing or empty")))
+}
+
+fn optional_id_text<'a>(id: Option<Text<'a>>, field: &'static str, limits: &Limits) -> Result<Option<Text<'a>>, Fault> {
+    match id {
+        Some(id) if id.0.len() > limits.id_bytes => Err(too_long(field, limits)),
+        Some(id) if !id.0.is_empty() => Ok(Some(id)),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn too_long(field: impl Into<String>, limits: &Limits) -> Fault {
+    let field = field.into();
+    let message = format!("{field} is longer than {} bytes, which is the limit here", limits.id_bytes);
+    Fault::params(field, message)
+}
+
+/// The same fault, seen from one level further out.
+pub(super) fn under(parent: &str, fault: Fault) -> Fault {
+    match &fault.field {
+        Some(field) if field.is_empty() => {
+            let message = format!("{parent}: {}", fault.message);
+            Fault { field: Some(parent.to_owned()), message, ..fault }
+        }
+        Some(field) => {
+            let message = match fault.message.strip_prefix(field.as_str()) {
+                Some(_) => format!("{parent}.{}", fault.message),
+                None => fault.message.clone(),
+            };
+            Fault { field: Some(format!("{parent}.{field}")), message, ..fault }
+        }
+        None => fault,
+    }
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+//! Faults into 1.0 errors: one exhaustive table from kind to codes, and the two shapes they travel in.
+//!
+//! The codes are those of 1.0.1. Where the protocol has none, Rialto uses its own range; the last two digits recall the
+//! HTTP status (the first and the last of it):
+//!
+//! | kind | JSON-RPC | HTTP |
+//! |---|---|---|
+//! | unauthenticated | -32041 | 401 |
+//! | forbidden | -32043 | 403 |
+//! | rate limited | -32049 | 429 |
+//! | unavailable | -32053 | 503 |
+//!
+//! Every error carries an `ErrorInfo`, whose reason tells more than the code. A fault's cause is for the log and has no
+//! way out of here.
+
+use model::{Fault, Kind};
+
+use crate::framing::json::{Encoded, Writer};
+use crate::framing::jsonrpc::{self, Id};
+
+const DOMAIN: &str = "a2a-protocol.org";
+
+/// Everything the bindings say of one kind.
+struct Line {
+    rpc: i32,
+    http: u16,
+    grpc: &'static str,
+    reason: Option<&'static str>,
+}
+
+const fn line(rpc: i32, http: u16, grpc: &'static str, reason: &'static str) -> Line {
+    Line { rpc, http, grpc, reason: Some(reason) }
+}
+
+/// The table. A new kind does not compile before it has a line here.
+const fn table(kind: Kind) -> Line {
+    match kind {
+        Kind::Parse => line(-32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
+        Kind::InvalidRequest => line(-32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
+        Kind::MethodNotFound => line(-32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND"),
+        Kind::VerbNotAllowed => line(-32601, 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED"),
+        Kind::InvalidParams => line(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
+        // Not RESOURCE_EXHAUSTED, which clients try again.
+        Kind::TooLarge => line(-32600, 413, "INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE"),
+        // Answered by a bare status on both bindings: whoever sends another media type reads no JSON of ours.
+        Kind::MediaType => Line { rpc: -32600, http: 415, grpc: "INVALID_ARGUMENT", reason: None },
+        Kind::TaskNotFound => line(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
+        Kind::TaskNotCancelable => line(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
+        Kind::PushNotSupported => line(-32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        Kind::TaskSettled | Kind::Unsupported => line(-32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
+        Kind::ContentType => line(-32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
+        Kind::InvalidAgentResponse => line(-32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"),
+        Kind::ExtendedCardNotConfigured => {
+            line(-32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+        }
+        Kind::ExtensionRequired => line(-32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"),
+        Kind::VersionNotSupported => line(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
+        Kind::Unauthenticated => line(-32041, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"),
+        Kind::Forbidden => line(-32043, 403, "PERMISSION_DENIED", "PERMISSION_DENIED"),
+        Kind::RateLimited => line(-32049, 429, "RESOURCE_EXHAUSTED", "RATE_LIMITED"),
+        Kind::KeyReused => line(-32602, 400, "INVALID_ARGUMENT", "IDEMPOTENCY_KEY_REUSED"),
+        Kind::Unavailable => line(-32053, 503, "UNAVAILABLE", "UNAVAILABLE"),
+        Kind::Internal => line(-32603, 500, "INTERNAL", "INTERNAL_ERROR"),
+    }
+}
+
+pub fn rpc_code(kind: Kind) -> i32 {
+    table(kind).rpc
+}
+
+/// The status of the HTTP+JSON binding. JSON-RPC answers 200 but for what never reaches it (401, 405, 413, 415).
+pub fn http_status(kind: Kind) -> u16 {
+    table(kind).http
+}
+
+pub fn grpc_status(kind: Kind) -> &'static str {
+    table(kind).grpc
+}
+
+/// The reason in `ErrorInfo`; `None` for what is answered by a bare status.
+pub fn reason(kind: Kind) -> Option<&'static str> {
+    table(kind).reason
+}
+
+/// A whole JSON-RPC error response, also the last event of a stream that fails.
+pub fn rpc_error(out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault) {
+    let w = jsonrpc::encode_error(id, rpc_code(fault.kind), &fault.message, |w| details(w, fault));
+    if let Some(bytes) = w.finish().as_bytes() {
+        out.extend_from_slice(bytes);
+    }
+}
+
+/// The status and body of an HTTP+JSON error; the body is also the data of a failing stream's last event. The body of a
+/// bare status is empty.
+pub fn rest_error(fault: &Fault) -> (u16, Encoded) {
+    let line = table(fault.kind);
+    if line.reason.is_none() {
+        return (line.http, Encoded::from_bytes(Vec::new()));
+    }
+    let mut w = Writer::new();
+    w.begin_object();
+    w.key("error").begin_object();
+    w.key("code").u64(u64::from(line.http));
+    w.key("status").plain(line.grpc);
+    w.key("message").string(&fault.message);
+    details(w.key("details"), fault);
+    w.end_object();
+    w.end_object();
+    (line.http, w.finish())
+}
+
+/// The typed details, the same on both bindings.
+fn details(w: &mut Writer, fault: &Fault) {
+    w.begin_array();
+    if let Some(reason) = reason(fault.kind) {
+        w.begin_object();
+        w.key("@type").plain("type.googleapis.com/google.rpc.ErrorInfo");
+        w.key("reason").plain(reason);
+        w.key("domain").plain(DOMAIN);
+        if !fault.facts.is_empty() {
+            w.key("metadata").begin_object();
+            for (name, value) in &fault.facts {
+                w.key(name).string(value);
+            }
+            w.end_object();
+        }
+        w.end_object();
+    }
+    if fault.kind == Kind::InvalidParams {
+        w.begin_object();
+        w.key("@type").plain("type.googleapis.com/google.rpc.BadRequest");
+        w.key("fieldViolations").begin_array();
+        w.begin_object();
+        if let Some(field) = fault.field.as_deref().filter(|field| !field.is_empty()) {
+            w.key("field").string(field);
+        }
+        w.key("description").string(&fault.message);
+        w.end_object();
+        w.end_array();
+        w.end_object();
+    }
+    if let Some(seconds) = fault.retry_after_s {
+        w.begin_object();
+        w.key("@type").plain("type.googleapis.com/google.rpc.RetryInfo");
+        w.key("retryDelay").display(format_args!("{seconds}s"));
+        w.end_object();
+    }
+    w.end_array();
+}

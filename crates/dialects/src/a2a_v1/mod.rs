@@ -1,0 +1,25 @@
+//! Protocol 1.0 (and 1.0.1), over JSON-RPC and HTTP+JSON.
+//!
+//! Both bindings carry the same shapes: protobuf's JSON, read liberally and written strictly.
+//!
+//! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request, [`shapes`] being what they read it into.
+//! * [`encode`] writes tasks, messages and events; [`errors`] writes faults; [`card`] writes the agent's card.
+//! * [`version`] reads `A2A-Version`.
+//! * [`read`] is the client's direction: what another 1.0 server answered, back as nouns.
+
+pub mod card;
+pub mod decode;
+pub mod encode;
+pub mod errors;
+pub mod read;
+pub mod rest;
+mod shapes;
+pub mod version;
+
+pub use decode::{Decoded, METHODS, decode_rpc};
+pub use rest::{Route, route};
+
+/// The name a task remembers its opener's dialect under.
+pub const NAME: &str = "a2a_v1";
+/// What `A2A-Version` and the card call it.
+pub const VERSION: &str = "1.0";

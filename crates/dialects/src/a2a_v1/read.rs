@@ -1,0 +1,222 @@
+//! The client's direction: what a 1.0 server answered, back as nouns of the model.
+//!
+//! A foreign server's ids are any strings, and much that a task of ours knows (its agent, its owner, its log) does not
+//! travel; so what is seen of a remote task has types of its own, made of the model's content.
+
+use model::{Artifact, ContextId, Fault, Json, Kind, Limits, Message, State, Time};
+
+use super::decode::{self, names, present, under};
+use super::{errors, shapes};
+use crate::framing::shape::{self, Int, List, Object, Text, shape};
+
+/// A task as a server shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSeen {
+    pub id: String,
+    pub context: Option<ContextId>,
+    pub status: StatusSeen,
+    pub artifacts: Vec<Artifact>,
+    pub history: Vec<Message>,
+    pub metadata: Option<Json>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusSeen {
+    /// `None` for a state we do not know: a newer server may have one.
+    pub state: Option<State>,
+    pub message: Option<Message>,
+    pub at: Option<Time>,
+}
+
+/// What a stream or a send yields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Task(TaskSeen),
+    Message {
+        message: Message,
+        context: Option<ContextId>,
+        task: Option<String>,
+    },
+    Status {
+        task: String,
+        context: Option<ContextId>,
+        status: StatusSeen,
+        metadata: Option<Json>,
+    },
+    Artifact {
+        task: String,
+        context: Option<ContextId>,
+        artifact: Artifact,
+        append: bool,
+        last: bool,
+        metadata: Option<Json>,
+    },
+}
+
+/// A bare task.
+pub fn task(text: &str) -> Result<TaskSeen, Fault> {
+    task_seen(read(text)?).map_err(ill_formed)
+}
+
+/// A StreamResponse or a SendMessageResponse.
+pub fn stream_event(text: &str) -> Result<Seen, Fault> {
+    seen(read(text)?).map_err(ill_formed)
+}
+
+/// The reason and kind of an error another server answered, from either binding's body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorSeen {
+    /// JSON-RPC code or HTTP status.
+    pub code: i64,
+    pub message: String,
+    pub reason: Option<String>,
+    /// By reason, else by JSON-RPC code; `None` when neither is known.
+    pub kind: Option<Kind>,
+}
+
+/// A JSON-RPC error response, or the body of an HTTP+JSON error.
+pub fn error(text: &str) -> Result<ErrorSeen, Fault> {
+    let envelope: ErrorEnvelope<'_> = read(text)?;
+    let Some(error) = envelope.error else {
+        return Err(ill_formed(Fault::params("error", "error is missing")));
+    };
+    // Whatever else servers put there, only a list of objects can tell a reason.
+    let details: Option<List<Detail<'_>, 100>> =
+        error.data.0.or(error.details.0).and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let reason = details.unwrap_or_default().0.into_iter().find_map(|detail| detail.reason).map(Text::into_string);
+    let code = error.code.map_or(0, |Int(code)| code);
+    let by_reason = |reason: &String| Kind::ALL.into_iter().find(|kind| errors::reason(*kind) == Some(reason.as_str()));
+    let by_code = || Kind::ALL.into_iter().find(|kind| i64::from(errors::rpc_code(*kind)) == code);
+    let kind = reason.as_ref().and_then(by_reason).or_else(by_code);
+    Ok(ErrorSeen { code, message: error.message.map(Text::into_string).unwrap_or_default(), reason, kind })
+}
+
+shape! {
+    struct ErrorEnvelope ("an object") {
+        error: Option<ErrorObject<'a>> = "error",
+    }
+}
+
+shape! {
+    struct ErrorObject ("an object") {
+        code: Option<Int> = "code",
+        message: Option<Text<'a>> = "message",
+        data: shape::Any<'a> = "data",
+        details: shape::Any<'a> = "details",
+    }
+}
+
+shape! {
+    struct Detail ("an object") {
+        reason: Option<Text<'a>> = "reason",
+    }
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
+    shape::read(text, "answer").map_err(ill_formed)
+}
+
+/// Whatever is wrong with an answer is its sender's fault, not our caller's.
+fn ill_formed(fault: Fault) -> Fault {
+    Fault { kind: Kind::InvalidAgentResponse, ..fault }
+}
+
+/// Answers are bounded by the size of what is read, not by the limits for callers.
+fn unlimited() -> Limits {
+    Limits { id_bytes: usize::MAX, parts: usize::MAX, ..Limits::default() }
+}
+
+fn task_seen(shape: shapes::Task<'_>) -> Result<TaskSeen, Fault> {
+    let id = present(shape.id).ok_or_else(|| Fault::params("id", "id is missing"))?;
+    let Some(status) = shape.status else {
+        return Err(Fault::params("status", "status is missing"));
+    };
+    let mut artifacts = Vec::new();
+    for (i, one) in shape.artifacts.unwrap_or_default().0.into_iter().enumerate() {
+        artifacts.push(artifact(one).map_err(|fault| under(&format!("artifacts[{i}]"), fault))?);
+    }
+    let mut history = Vec::new();
+    for (i, one) in shape.history.unwrap_or_default().0.into_iter().enumerate() {
+        history.push(decode::said(one, &unlimited()).map_err(|fault| under(&format!("history[{i}]"), fault))?.message);
+    }
+    Ok(TaskSeen {
+        id,
+        context: context(shape.context_id),
+        status: status_seen(status).map_err(|fault| under("status", fault))?,
+        artifacts,
+        history,
+        metadata: shape.metadata.map(Object::to_json),
+    })
+}
+
+fn seen(shape: shapes::StreamResponse<'_>) -> Result<Seen, Fault> {
+    match (shape.task, shape.message, shape.status_update, shape.artifact_update) {
+        (Some(task), None, None, None) => task_seen(task).map(Seen::Task).map_err(|fault| under("task", fault)),
+        (None, Some(message), None, None) => {
+            let said = decode::said(message, &unlimited()).map_err(|fault| under("message", fault))?;
+            Ok(Seen::Message { message: said.message, context: said.context, task: said.task })
+        }
+        (None, None, Some(update), None) => {
+            let task =
+                present(update.task_id).ok_or_else(|| Fault::params("statusUpdate.taskId", "taskId is missing"))?;
+            let Some(status) = update.status else {
+                return Err(Fault::params("statusUpdate.status", "status is missing"));
+            };
+            Ok(Seen::Status {
+                task,
+                context: context(update.context_id),
+                status: status_seen(status).map_err(|fault| under("statusUpdate.status", fault))?,
+                metadata: update.metadata.map(Object::to_json),
+            })
+        }
+        (None, None, None, Some(update)) => {
+            let task =
+                present(update.task_id).ok_or_else(|| Fault::params("artifactUpdate.taskId", "taskId is missing"))?;
+            let Some(shape) = update.artifact else {
+                return Err(Fault::params("artifactUpdate.artifact", "artifact is missing"));
+            };
+            Ok(Seen::Artifact {
+                task,
+                context: context(update.context_id),
+                artifact: artifact(shape).map_err(|fault| under("artifactUpdate.artifact", fault))?,
+                append: update.append.unwrap_or(false),
+                last: update.last_chunk.unwrap_or(false),
+                metadata: update.metadata.map(Object::to_json),
+            })
+        }
+        _ => Err(Fault::new(Kind::InvalidAgentResponse, "expected one of task, message, statusUpdate, artifactUpdate")),
+    }
+}
+
+fn status_seen(shape: shapes::Status<'_>) -> Result<StatusSeen, Fault> {
+    let message = match shape.message {
+        None => None,
+        Some(message) => Some(decode::said(message, &unlimited()).map_err(|fault| under("message", fault))?.message),
+    };
+    Ok(StatusSeen {
+        state: shape.state.as_ref().and_then(shapes::state).flatten(),
+        message,
+        at: shape.timestamp.and_then(|text| Time::parse(&text.0)),
+    })
+}
+
+/// An artifact may come without parts: the last chunk of one often does.
+fn artifact(shape: shapes::Artifact<'_>) -> Result<Artifact, Fault> {
+    let id = present(shape.artifact_id).ok_or_else(|| Fault::params("artifactId", "artifactId is missing"))?;
+    let mut parts = Vec::new();
+    for (i, one) in shape.parts.unwrap_or_default().0.into_iter().enumerate() {
+        parts.push(decode::part(one).map_err(|fault| under(&format!("parts[{i}]"), fault))?);
+    }
+    Ok(Artifact {
+        id: id.into(),
+        name: present(shape.name),
+        description: present(shape.description),
+        parts,
+        metadata: shape.metadata.map(Object::to_json),
+        extensions: names(shape.extensions),
+    })
+}
+
+fn context(text: Option<Text<'_>>) -> Option<ContextId> {
+    present(text).map(|id| ContextId(id.into()))
+}

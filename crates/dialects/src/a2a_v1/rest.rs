@@ -1,0 +1,314 @@
+//! The HTTP+JSON binding: a verb, a path and a query into a [`Route`], and with the body into a call.
+//!
+//! Finding the route needs no body, so that the front can refuse an unknown one, or an unknown caller, before it reads.
+
+use std::borrow::Cow;
+
+use model::{Fault, Kind, Limits};
+
+use super::decode::{self, Decoded};
+use super::shapes;
+use crate::framing::query;
+use crate::framing::shape::{self, Int, Name, Text};
+
+/// Which operation a path means, with the ids it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Send,
+    Stream,
+    Get { id: String },
+    List,
+    Cancel { id: String },
+    Subscribe { id: String },
+    PushCreate { task: String },
+    PushGet { task: String, id: String },
+    PushList { task: String },
+    PushDelete { task: String, id: String },
+    ExtendedCard,
+}
+
+/// A request that has a place here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub operation: Operation,
+    /// The tenant that the path names.
+    pub tenant: Option<String>,
+    /// Whether [`Route::decode`] looks at the body.
+    pub reads_body: bool,
+    query: Option<String>,
+}
+
+/// Finds the route of a path below the interface's base, such as `/tasks/7:cancel` or `/acme/message:send`.
+pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
+    let unknown = || Fault::new(Kind::MethodNotFound, format!("no route {}", shape::shortened(path, 128)));
+    let inside = path.strip_prefix('/').ok_or_else(unknown)?;
+    // Some clients end every URL with a slash.
+    let inside = inside.strip_suffix('/').unwrap_or(inside);
+    // More segments than the longest route are of no interest.
+    let segments: Vec<&str> = inside.splitn(6, '/').collect();
+    // A path without a tenant comes first: a task may have any id, a tenant called `tasks` has no routes here.
+    let (tenant, places) = match (places(&segments)?, segments.split_first()) {
+        (Some(places), _) => (None, places),
+        (None, Some((tenant, rest))) if !tenant.is_empty() => {
+            (Some(query::decode_segment(tenant)?.into_owned()), places_of(rest)?.ok_or_else(unknown)?)
+        }
+        (None, _) => return Err(unknown()),
+    };
+    let mut allow = Vec::new();
+    for place in places {
+        if place.verb == verb {
+            let reads_body = verb == "POST";
+            return Ok(Route { operation: place.operation, tenant, reads_body, query: query.map(str::to_owned) });
+        }
+        allow.push(place.verb);
+    }
+    let allow = allow.join(", ");
+    Err(Fault::new(Kind::VerbNotAllowed, format!("this route takes {allow}, not {}", shape::shortened(verb, 16)))
+        .fact("allow", allow))
+}
+
+/// One verb at a path.
+struct Place {
+    verb: &'static str,
+    operation: Operation,
+}
+
+/// What stands at a path without tenant; `None` if nothing does.
+fn places(segments: &[&str]) -> Result<Option<Vec<Place>>, Fault> {
+    let one = |verb, operation| Ok(Some(vec![Place { verb, operation }]));
+    match segments {
+        [single] => match query::decode_segment(single)?.as_ref() {
+            "message:send" => one("POST", Operation::Send),
+            "message:stream" => one("POST", Operation::Stream),
+            "tasks" => one("GET", Operation::List),
+            "extendedAgentCard" => one("GET", Operation::ExtendedCard),
+            _ => Ok(None),
+        },
+        ["tasks", task] => match task.rsplit_once(':') {
+            Some((id, "cancel")) if !id.is_empty() => one("POST", Operation::Cancel { id: id_of(id)? }),
+            Some((id, "subscribe")) if !id.is_empty() => {
+                // The proto says GET, the text and every SDK POST.
+                let id = id_of(id)?;
+                let operation = Operation::Subscribe { id };
+                Ok(Some(vec![Place { verb: "GET", operation: operation.clone() }, Place { verb: "POST", operation }]))
+            }
+            Some(("", _)) => Ok(None),
+            // Any other colon is part of the id.
+            Some(_) | None if !task.is_empty() => one("GET", Operation::Get { id: id_of(task)? }),
+            Some(_) | None => Ok(None),
+        },
+        ["tasks", task, "pushNotificationConfigs"] if !task.is_empty() => {
+            let task = id_of(task)?;
+            Ok(Some(vec![
+                Place { verb: "GET", operation: Operation::PushList { task: task.clone() } },
+                Place { verb: "POST", operation: Operation::PushCreate { task } },
+            ]))
+        }
+        ["tasks", task, "pushNotificationConfigs", id] if !task.is_empty() && !id.is_empty() => {
+            let (task, id) = (id_of(task)?, id_of(id)?);
+            Ok(Some(vec![
+                Place { verb: "GET", operation: Operation::PushGet { task: task.clone(), id: id.clone() } },
+                Place { verb: "DELETE", operation: Operation::PushDelete { task, id } },
+            ]))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// As [`places`], after a tenant.
+fn places_of(rest: &[&str]) -> Result<Option<Vec<Place>>, Fault> {
+    if rest.is_empty() { Ok(None) } else { places(rest) }
+}
+
+fn id_of(segment: &str) -> Result<String, Fault> {
+    query::decode_segment(segment).map(Cow::into_owned)
+}
+
+impl Route {
+    /// Whether the answer is a stream of events.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.operation, Operation::Stream | Operation::Subscribe { .. })
+    }
+
+    /// Makes the call. `body` is ignored where [`Route::reads_body`] is false.
+    pub fn decode(self, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
+        let Route { operation, tenant, query, .. } = self;
+        let path_tenant = tenant.as_deref();
+        // What the path names wins over what the body repeats.
+        match operation {
+            Operation::Send | Operation::Stream => {
+                let mut request: shapes::SendMessageRequest<'_> = shape::read(body, "body")?;
+                settle_tenant(path_tenant, &mut request.tenant)?;
+                decode::send(request, limits, operation == Operation::Stream)
+            }
+            Operation::Get { id } => {
+                let parameters = Parameters::read(query.as_deref())?;
+                let mut request = shapes::GetTaskRequest {
+                    tenant: parameters.text("tenant"),
+                    id: Some(Text(id.into())),
+                    history_length: parameters.int("historyLength")?,
+                };
+                settle_tenant(path_tenant, &mut request.tenant)?;
+                decode::get(request, limits)
+            }
+            Operation::List => {
+                let parameters = Parameters::read(query.as_deref())?;
+                let mut request = shapes::ListTasksRequest {
+                    tenant: parameters.text("tenant"),
+                    context_id: parameters.text("contextId"),
+                    status: parameters.name("status"),
+                    page_size: parameters.int("pageSize")?,
+                    page_token: parameters.text("pageToken"),
+                    history_length: parameters.int("historyLength")?,
+                    status_timestamp_after: parameters.text("statusTimestampAfter"),
+                    include_artifacts: parameters.flag("includeArtifacts")?,
+                };
+                settle_tenant(path_tenant, &mut request.tenant)?;
+                decode::list(request, limits)
+            }
+            Operation::Cancel { id } => {
+                let mut request = task_request(body)?;
+                request.id = Some(Text(id.into()));
+                settle_tenant(path_tenant, &mut request.tenant)?;
+                decode::cancel(request, limits)
+            }
+            Operation::Subscribe { id } => {
+                let parameters = Parameters::read(query.as_deref())?;
+                let mut request = task_request(body)?;
+                request.id = Some(Text(id.into()));
+                request.tenant = request.tenant.or_else(|| parameters.text("tenant"));
+                settle_tenant(path_tenant, &mut request.tenant)?;
+                decode::subscribe(request, limits)
+            }
+            Operation::PushCreate { task } => {
+                let mut request: shapes::PushConfig<'_> = shape::read(body, "body")?;
+                request.task_id = Some(Text(task.into()));
+                settle_tenant(path_tenant, &mut request.tenant)?;
+                decode::push_create(request, limits)
+            }
+            Operation::PushGet { task, id } => {
+                decode::push_get(push_request(task, Some(id), path_tenant, query.as_deref())?, limits)
+            }
+            Operation::PushDelete { task, id } => {
+                decode::push_delete(push_request(task, Some(id), path_tenant, query.as_deref())?, limits)
+            }
+            Operation::PushList { task } => {
+                decode::push_list(push_request(task, None, path_tenant, query.as_deref())?, limits)
+            }
+            Operation::ExtendedCard => {
+                let parameters = Parameters::read(query.as_deref())?;
+                let mut request = shapes::TenantRequest { tenant: parameters.text("tenant") };
+                settle_tenant(path_tenant, &mut request.tenant)?;
+                decode::extended_card(request, limits)
+            }
+        }
+    }
+}
+
+/// The body of a cancel or a subscribe, which says nothing the path does not: an empty one and `null` are as good as `{}`.
+fn task_request(body: &str) -> Result<shapes::TaskRequest<'_>, Fault> {
+    match body.trim_ascii() {
+        "" | "null" => Ok(shapes::TaskRequest::default()),
+        body => shape::read(body, "body"),
+    }
+}
+
+fn push_request<'a>(
+    task: String,
+    id: Option<String>,
+    tenant: Option<&'a str>,
+    query: Option<&'a str>,
+) -> Result<shapes::PushRequest<'a>, Fault> {
+    let parameters = Parameters::read(query)?;
+    let mut request = shapes::PushRequest {
+        tenant: parameters.text("tenant"),
+        task_id: Some(Text(task.into())),
+        id: id.map(|id| Text(id.into())),
+        page_size: parameters.int("pageSize")?,
+        page_token: parameters.text("pageToken"),
+    };
+    settle_tenant(tenant, &mut request.tenant)?;
+    Ok(request)
+}
+
+/// The tenant of the path, which a body or query may repeat but not contradict.
+fn settle_tenant<'a>(path: Option<&'a str>, given: &mut Option<Text<'a>>) -> Result<(), Fault> {
+    let Some(path) = path else { return Ok(()) };
+    match given {
+        Some(given) if !given.0.is_empty() && given.0 != path => {
+            Err(Fault::params("tenant", "tenant differs from the one in the path"))
+        }
+        _ => {
+            *given = Some(Text(Cow::Borrowed(path)));
+            Ok(())
+        }
+    }
+}
+
+/// Every parameter some route knows, with its proto spelling.
+const PARAMETERS: &[(&str, &str)] = &[
+    ("tenant", "tenant"),
+    ("historyLength", "history_length"),
+    ("contextId", "context_id"),
+    ("status", "status"),
+    ("pageSize", "page_size"),
+    ("pageToken", "page_token"),
+    ("statusTimestampAfter", "status_timestamp_after"),
+    ("includeArtifacts", "include_artifacts"),
+];
+
+/// The known parameters of a query, each at most once.
+struct Parameters<'a>(Vec<(&'static str, Cow<'a, str>)>);
+
+impl<'a> Parameters<'a> {
+    fn read(query: Option<&'a str>) -> Result<Self, Fault> {
+        let mut known = Vec::new();
+        for pair in query::pairs(query.unwrap_or("")) {
+            let (name, value) = pair?;
+            let Some((name, _)) = PARAMETERS.iter().find(|(json, proto)| name == *json || name == *proto) else {
+                continue;
+            };
+            if known.iter().any(|(other, _)| other == name) {
+                return Err(Fault::params(*name, format!("{name} is given more than once")));
+            }
+            known.push((*name, value));
+        }
+        Ok(Parameters(known))
+    }
+
+    fn get(&self, name: &str) -> Option<&Cow<'a, str>> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    fn text(&self, name: &str) -> Option<Text<'a>> {
+        self.get(name).cloned().map(Text)
+    }
+
+    fn int(&self, name: &'static str) -> Result<Option<Int>, Fault> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let found = || Fault::params(name, format!("{name} must be an integer, not {:?}", shape::shortened(text, 32)));
+        Int::parse(text).map(Some).ok_or_else(found)
+    }
+
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, Fault> {
+        match self.get(name).map(Cow::as_ref) {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(other) => {
+                let found = shape::shortened(other, 32);
+                Err(Fault::params(name, format!("{name} must be true or false, not {found:?}")))
+            }
+        }
+    }
+
+    /// An enum value by name or number; empty is absent.
+    fn name(&self, name: &str) -> Option<Name<'a>> {
+        let text = self.get(name).filter(|text| !text.is_empty())?;
+        Some(Int::parse(text).map_or_else(|| Name::Text(text.clone()), |Int(n)| Name::Number(n)))
+    }
+}
+
+#[cfg(test)]
+#[path = "rest_tests.rs"]
+mod tests;

@@ -1,0 +1,12 @@
+//! What dialects share below their shapes: JSON, the JSON-RPC envelope, SSE frames, query strings.
+//!
+//! Nothing here knows a member of a task or a message.
+
+pub mod blob;
+pub mod json;
+pub mod jsonrpc;
+pub mod query;
+pub mod scan;
+pub(crate) mod shape;
+pub mod sse;
+mod stamp;

@@ -1,0 +1,112 @@
+//! The first look at a request's bytes: one pass, before anything is parsed.
+//!
+//! It makes the bytes text and bounds their nesting, so that whatever reads them later, also the store's and other
+//! people's parsers, meets no depth it cannot bear.
+
+use model::{Fault, Kind};
+
+/// The bytes as text, if they are UTF-8 and nest no deeper than `max_depth`.
+pub fn scan(bytes: &[u8], max_depth: usize) -> Result<&str, Fault> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| Fault::new(Kind::Parse, format!("the body is not UTF-8 (at byte {})", error.valid_up_to())))?;
+    // Nearly every request has fewer brackets than the limit has levels; counting them takes a tenth of the walk.
+    if brackets(bytes) > max_depth && is_deeper(bytes, max_depth) {
+        return Err(Fault::new(
+            Kind::InvalidRequest,
+            format!("the JSON nests deeper than {max_depth} levels, which is the limit here"),
+        ));
+    }
+    Ok(text)
+}
+
+/// How many opening brackets there are, in strings or not.
+fn brackets(bytes: &[u8]) -> usize {
+    // `[` and `{` differ in one bit. Runs of 255 keep the sums in bytes, which the compiler turns into wide additions.
+    let run = |run: &[u8]| usize::from(run.iter().map(|b| u8::from(b & !0x20 == b'[')).sum::<u8>());
+    bytes.chunks(255).map(run).sum()
+}
+
+/// Whether brackets outside strings nest deeper than `max`. The text need not be JSON.
+fn is_deeper(bytes: &[u8], max: usize) -> bool {
+    let mut depth = 0usize;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at = after_string(bytes, at),
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > max {
+                    return true;
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The place after the closing quote of a string whose inside begins at `at`. Most bytes of a request are in strings,
+/// so this looks at eight at a time.
+fn after_string(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        while let Some(word) = bytes.get(at..at + 8) {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(word);
+            let word = u64::from_le_bytes(eight);
+            if super::json::has(word, b'"') || super::json::has(word, b'\\') {
+                break;
+            }
+            at += 8;
+        }
+        match bytes.get(at) {
+            None => return at,
+            Some(b'"') => return at + 1,
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bytes_that_are_not_text_are_a_parse_fault() {
+        let fault = scan(b"{\"a\":\"\xff\"}", 8).unwrap_err();
+        assert_eq!((fault.kind, fault.message.as_str()), (Kind::Parse, "the body is not UTF-8 (at byte 6)"));
+    }
+
+    #[test]
+    fn nesting_is_counted_outside_strings_only() {
+        assert!(scan(br#"{"a":[{"b":"[[[[{{{{\"[[["}]}"#, 3).is_ok());
+        let fault = scan(br#"{"a":[{"b":[]}]}"#, 3).unwrap_err();
+        assert_eq!(fault.kind, Kind::InvalidRequest);
+        assert!(fault.message.contains("deeper than 3 levels"));
+        assert!(scan(b"]]]][[[", 3).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn the_word_wise_pass_agrees_with_the_plain_one(text in r#"["\\a\[\]{}]{0,60}"#) {
+            let (mut depth, mut deepest, mut inside, mut escaped) = (0usize, 0usize, false, false);
+            for c in text.chars() {
+                match c {
+                    _ if escaped => escaped = false,
+                    '\\' if inside => escaped = true,
+                    '"' => inside = !inside,
+                    '[' | '{' if !inside => { depth += 1; deepest = deepest.max(depth); }
+                    ']' | '}' if !inside => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+            }
+            for max in 0..6 {
+                prop_assert_eq!(is_deeper(text.as_bytes(), max), deepest > max);
+                prop_assert_eq!(scan(text.as_bytes(), max).is_err(), deepest > max);
+            }
+        }
+    }
+}

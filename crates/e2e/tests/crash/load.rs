@@ -1,0 +1,193 @@
+//! The load of a round: one worker per kind of call, each writing down what it was told.
+//!
+//! A worker ends when its connection breaks, which is how it learns of the kill; what it was told until then is
+//! everything the server has to stand by.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use e2e::seed::Random;
+use e2e::{Client, Frame, Server, fresh_id, message, script, send};
+use serde_json::{Value, json};
+
+/// What becomes of an unfinished turn after a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    Fail,
+    Retry,
+}
+
+/// Something a client was told, or has asked for without an answer.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// A blocking send was answered with this task; it has settled.
+    Settled { agent: &'static str, task: Value },
+    /// A send was answered with this task, waiting for input.
+    Idle { task: Value },
+    /// A send was answered before its task had settled.
+    Immediate { agent: &'static str, task: Value, rule: Rule, text: String },
+    /// These frames of a stream were read; if the task completes, its artifacts have these texts.
+    Stream { frames: Vec<Frame>, ended: bool, rule: Rule, texts: Vec<String> },
+    /// A send with a key; the id of its task, if it was answered.
+    Keyed { key: String, params: Value, task: Option<String> },
+}
+
+/// Calls of one worker in one round: enough for any moment, few enough to check one by one.
+const MOST: usize = 250;
+
+/// What a worker works with.
+struct Desk<'a> {
+    echo: Client,
+    scripted: Client,
+    random: Random,
+    promises: &'a AtomicU64,
+    stop: &'a AtomicBool,
+    told: Vec<Told>,
+}
+
+type Worker = fn(&mut Desk<'_>) -> io::Result<()>;
+
+/// One call of each kind, made again and again by a thread of its own.
+const WORKERS: &[Worker] =
+    &[echo, echo, retried_stream, retried_stream, failed_stream, failed_stream, question, immediate, keyed];
+
+/// Starts all workers of a round. They end when the server does.
+pub(crate) fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    server: &Server,
+    random: &mut Random,
+    promises: &'scope AtomicU64,
+    stop: &'scope AtomicBool,
+) -> Vec<ScopedJoinHandle<'scope, Vec<Told>>> {
+    WORKERS
+        .iter()
+        .map(|worker| {
+            let mut desk = Desk {
+                echo: server.agent("echo"),
+                scripted: server.agent("scripted"),
+                random: random.fork(),
+                promises,
+                stop,
+                told: Vec::new(),
+            };
+            scope.spawn(move || {
+                // After its share a worker asks on without writing down, so that the load stays mixed to the end.
+                while !desk.stop.load(Ordering::Relaxed) && worker(&mut desk).is_ok() {
+                    desk.told.truncate(MOST);
+                }
+                desk.told
+            })
+        })
+        .collect()
+}
+
+impl Desk<'_> {
+    fn promised(&self) {
+        self.promises.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A send that must be answered with a task, if it is answered at all.
+    fn send(&self, client: &Client, params: Value) -> io::Result<Value> {
+        let result =
+            client.try_rpc("SendMessage", params)?.unwrap_or_else(|error| panic!("a good send was refused: {error}"));
+        assert!(result["task"].is_object(), "expected a task: {result}");
+        self.promised();
+        Ok(result["task"].clone())
+    }
+
+    /// Reads a stream for as long as it goes, and writes down what came.
+    fn stream(&mut self, steps: Value, rule: Rule, texts: Vec<String>) -> io::Result<()> {
+        let mut frames = Vec::new();
+        let outcome = self.read(steps, &mut frames);
+        let ended = matches!(outcome, Ok(()));
+        if !frames.is_empty() {
+            self.told.push(Told::Stream { frames, ended, rule, texts });
+        }
+        outcome
+    }
+
+    fn read(&self, steps: Value, frames: &mut Vec<Frame>) -> io::Result<()> {
+        let mut events = self
+            .scripted
+            .try_stream("SendStreamingMessage", send(script(steps)))?
+            .unwrap_or_else(|error| panic!("a good stream was refused: {error}"));
+        while let Some(frame) = events.try_next()? {
+            frames.push(frame);
+            self.promised();
+        }
+        Ok(())
+    }
+}
+
+fn echo(desk: &mut Desk<'_>) -> io::Result<()> {
+    let task = desk.send(&desk.echo, send(message(&fresh_id())))?;
+    desk.told.push(Told::Settled { agent: "echo", task });
+    Ok(())
+}
+
+fn question(desk: &mut Desk<'_>) -> io::Result<()> {
+    let steps = json!([{ "input": "well?" }, { "complete": "good" }]);
+    let task = desk.send(&desk.scripted, send(script(steps)))?;
+    assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
+    desk.told.push(Told::Idle { task });
+    Ok(())
+}
+
+fn immediate(desk: &mut Desk<'_>) -> io::Result<()> {
+    let text = fresh_id();
+    let chosen = desk.random.chance(50);
+    let (client, agent, rule, message) = if chosen {
+        (&desk.echo, "echo", Rule::Retry, message(&text))
+    } else {
+        let steps = json!([
+            { "status": "working" },
+            { "sleep_ms": desk.random.between(0, 30) },
+            { "artifact": { "name": "said", "parts": [{ "text": text }] } },
+        ]);
+        (&desk.scripted, "scripted", Rule::Fail, script(steps))
+    };
+    let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
+    let task = desk.send(client, params)?;
+    desk.told.push(Told::Immediate { agent, task, rule, text });
+    Ok(())
+}
+
+fn keyed(desk: &mut Desk<'_>) -> io::Result<()> {
+    let key = fresh_id();
+    let params = send(message(&format!("keyed {key}")));
+    let client = desk.echo.with("Idempotency-Key", &key);
+    let outcome = desk.send(&client, params.clone());
+    let task = outcome.as_ref().ok().and_then(|task| task["id"].as_str().map(str::to_owned));
+    desk.told.push(Told::Keyed { key, params, task });
+    outcome.map(|_| ())
+}
+
+fn retried_stream(desk: &mut Desk<'_>) -> io::Result<()> {
+    let (mut steps, texts) = chunks(&mut desk.random);
+    steps.insert(0, json!({ "restart": "retry" }));
+    desk.stream(Value::Array(steps), Rule::Retry, texts)
+}
+
+fn failed_stream(desk: &mut Desk<'_>) -> io::Result<()> {
+    let (steps, texts) = chunks(&mut desk.random);
+    desk.stream(Value::Array(steps), Rule::Fail, texts)
+}
+
+/// A script of one to three chunked artifacts, and their texts when it has run to its end.
+fn chunks(random: &mut Random) -> (Vec<Value>, Vec<String>) {
+    let mut steps = vec![json!({ "status": "working", "text": "at it" })];
+    let mut texts = Vec::new();
+    for ordinal in 0..random.between(1, 4) {
+        let text = format!("{ordinal}:{} ", fresh_id());
+        let count = random.between(1, 60);
+        steps.push(json!({
+            "artifact": { "name": format!("artifact {ordinal}"), "parts": [{ "text": text }] },
+            "chunks": count,
+            "every_ms": random.between(0, 4),
+        }));
+        texts.push(text.repeat(usize::try_from(count).unwrap()));
+    }
+    steps.push(json!({ "complete": "done" }));
+    (steps, texts)
+}

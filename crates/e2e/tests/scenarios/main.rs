@@ -1,0 +1,12 @@
+//! What happens on the wire that a polite client library never shows: one module per topic, one server per test.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+mod callers;
+mod cards;
+mod envelope;
+mod faults;
+mod idempotency;
+mod process;
+mod streams;
+mod turns;

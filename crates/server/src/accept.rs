@@ -1,0 +1,133 @@
+//! The accept loop: connections, their timeouts, their end.
+//!
+//! `axum::serve` and hyper's own protocol sniffing wait for ever on a silent or half-sent connection; here every wait has
+//! an end. Nagle is off (it delays every small SSE frame by 40 ms), the backlog is large (128 loses connects under load).
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::{Server, service};
+
+const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Binds the listening socket.
+pub fn bind(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Serves until `shutdown`, then lets connections finish what they are at.
+pub struct Accept {
+    pub server: Arc<Server>,
+    /// No more connections, no more requests.
+    pub shutdown: CancellationToken,
+    pub connections: TaskTracker,
+}
+
+impl Accept {
+    pub fn new(server: Arc<Server>) -> Accept {
+        Accept { server, shutdown: CancellationToken::new(), connections: TaskTracker::new() }
+    }
+
+    pub async fn run(&self, listener: TcpListener) {
+        let slots = Arc::new(Semaphore::new(self.server.settings.connections));
+        loop {
+            let Ok(slot) = slots.clone().acquire_owned().await else { return };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.shutdown.cancelled() => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let (server, shutdown) = (self.server.clone(), self.shutdown.clone());
+                    self.connections.spawn(async move {
+                        serve(server, stream, peer, shutdown).await;
+                        drop(slot);
+                    });
+                }
+                // Out of file descriptors, or the caller is gone already: neither ends the server.
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        }
+    }
+}
+
+async fn serve(server: Arc<Server>, stream: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
+    let timeouts = &server.settings.timeouts;
+    let _ = stream.set_nodelay(true);
+    let socket = socket2::SockRef::from(&stream);
+    let _ = socket.set_tcp_user_timeout(Some(Duration::from_millis(u64::from(timeouts.write_ms))));
+    let header = Duration::from_millis(timeouts.header_ms);
+    let first = tokio::select! {
+        first = tokio::time::timeout(header, is_http2(&stream)) => first,
+        () = shutdown.cancelled() => return,
+    };
+    let Ok(Ok(http2)) = first else { return };
+    let handle = {
+        let server = server.clone();
+        service_fn(move |request| service::respond(server.clone(), request, peer))
+    };
+    if http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).max_concurrent_streams(256).keep_alive_interval(header);
+        let connection = builder.serve_connection(TokioIo::new(stream), handle);
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = shutdown.cancelled() => { connection.as_mut().graceful_shutdown(); connection.await }
+        };
+        note(ended, peer);
+    } else {
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(header).max_buf_size(64 << 10).pipeline_flush(true);
+        let connection = builder.serve_connection(TokioIo::new(stream), handle);
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = shutdown.cancelled() => { connection.as_mut().graceful_shutdown(); connection.await }
+        };
+        note(ended, peer);
+    }
+}
+
+fn note(ended: Result<(), hyper::Error>, peer: SocketAddr) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, %peer, "a connection broke");
+    }
+}
+
+/// Looks at the first bytes without taking them. Only a caller that begins like HTTP/2 is waited for longer.
+async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut start = [0; HTTP2_PREFACE.len()];
+    loop {
+        let n = stream.peek(&mut start).await?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if start[..n] != HTTP2_PREFACE[..n] {
+            return Ok(false);
+        }
+        if n == HTTP2_PREFACE.len() {
+            return Ok(true);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

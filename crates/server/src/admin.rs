@@ -1,0 +1,229 @@
+//! For operators: what the `rialto` commands ask of a running server through the socket in its data folder, or of the data
+//! itself when no server runs. One JSON object a line, one answer a line.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::Engine;
+use model::ports::store::{Cursor, ListQuery};
+use model::{Fault, Kind, State, Task, TaskId, View};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::Server;
+
+pub const SOCKET: &str = "admin.sock";
+const LINE: u64 = 1 << 20;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    TaskList {
+        agent: String,
+        tenant: String,
+        #[serde(default)]
+        state: Option<u8>,
+        limit: u32,
+    },
+    TaskShow {
+        id: String,
+    },
+    TaskCancel {
+        id: String,
+    },
+    TaskPurge {
+        id: String,
+    },
+    Backup {
+        to: std::path::PathBuf,
+    },
+    Doctor,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Response {
+    Ok(Value),
+    Fault(String),
+}
+
+/// Does what an operator asks for.
+pub async fn perform(engine: &Engine, request: Request) -> Result<Value, Fault> {
+    match request {
+        Request::TaskList { agent, tenant, state, limit } => list(engine, &agent, &tenant, state, limit).await,
+        Request::TaskShow { id } => show(engine, &id).await,
+        Request::TaskCancel { id } => {
+            let task = engine.cancel_by_operator(parse(&id)?).await?;
+            Ok(summary(&task))
+        }
+        Request::TaskPurge { id } => {
+            let gone = engine.purge(parse(&id)?).await?;
+            if !gone {
+                return Err(Fault::task_not_found(id));
+            }
+            Ok(json!({ "purged": id }))
+        }
+        Request::Backup { to } => {
+            engine.store().backup(to.clone()).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
+            Ok(json!({ "written": to }))
+        }
+        Request::Doctor => doctor(engine).await,
+    }
+}
+
+fn parse(id: &str) -> Result<TaskId, Fault> {
+    id.parse().map_err(|_| Fault::task_not_found(id))
+}
+
+async fn list(engine: &Engine, agent: &str, tenant: &str, state: Option<u8>, limit: u32) -> Result<Value, Fault> {
+    let mut tasks: Vec<Value> = Vec::new();
+    let mut after: Option<Cursor> = None;
+    let mut total = None;
+    while (tasks.len() as u32) < limit {
+        let query = ListQuery {
+            views: vec![View::tenant(tenant, agent)],
+            context: None,
+            state: state.and_then(State::from_code),
+            since: None,
+            after,
+            limit: (limit - tasks.len() as u32).min(100),
+            count: total.is_none(),
+        };
+        let page = engine.store().list(query).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
+        total = total.or(page.total);
+        for (id, cursor) in &page.tasks {
+            after = Some(*cursor);
+            if let Some(task) = engine.task(*id).await? {
+                tasks.push(summary(&task));
+            }
+        }
+        if !page.more {
+            break;
+        }
+    }
+    Ok(json!({ "tasks": tasks, "total": total }))
+}
+
+fn summary(task: &Task) -> Value {
+    json!({
+        "id": task.id.to_string(),
+        "context": task.context.as_str(),
+        "agent": &*task.agent,
+        "tenant": &*task.tenant,
+        "owner": &*task.owner,
+        "state": state_name(task.state()),
+        "status_at": task.status.at.to_string(),
+        "created_at": task.created_at.to_string(),
+        "events": task.seq().0,
+        "message": task.status.message.as_ref().map(|m| m.text()),
+    })
+}
+
+/// A state as people write it.
+pub fn state_name(state: State) -> &'static str {
+    match state {
+        State::Submitted => "submitted",
+        State::Working => "working",
+        State::InputRequired => "input-required",
+        State::AuthRequired => "auth-required",
+        State::Completed => "completed",
+        State::Failed => "failed",
+        State::Canceled => "canceled",
+        State::Rejected => "rejected",
+    }
+}
+
+async fn show(engine: &Engine, id: &str) -> Result<Value, Fault> {
+    let id = parse(id)?;
+    let task = engine.task(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
+    let mut logs = engine.store().logs(vec![id]).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
+    let events = logs.pop().unwrap_or_default().into_iter().map(|event| {
+        let body = serde_json::to_value(&event.body).unwrap_or(Value::Null);
+        json!({ "seq": event.seq.0, "at": event.at.to_string(), "event": body })
+    });
+    let mut shown = summary(&task);
+    shown["artifacts"] = json!(task.artifacts.len());
+    shown["messages"] = json!(task.history.len());
+    shown["turn"] = json!(task.core.turn.map(|turn| json!({ "id": turn.id.to_string(), "attempt": turn.attempt })));
+    shown["log"] = events.collect();
+    Ok(shown)
+}
+
+async fn doctor(engine: &Engine) -> Result<Value, Fault> {
+    let health = engine.health().await?;
+    let states = health.states.iter().map(|(state, n)| (state_name(*state).to_owned(), json!(n)));
+    Ok(json!({
+        "store": health.kind,
+        "schema": health.schema,
+        "starts": health.epoch,
+        "tasks": health.tasks,
+        "states": states.collect::<serde_json::Map<_, _>>(),
+        "running_turns": health.running,
+        "log_rows": health.events_rows,
+        "blobs": health.blobs,
+        "blob_bytes": health.blob_bytes,
+        "timers": health.timers,
+        "idempotency_keys": health.keys,
+        "file_bytes": health.file_bytes,
+        "wal_bytes": health.wal_bytes,
+        "trouble": health.trouble.map(|t| t.to_string()),
+    }))
+}
+
+/// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
+pub async fn serve(server: Arc<Server>, folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join(SOCKET);
+    // The data folder's lock is ours: a socket that is still there belongs to a process that is gone.
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    tokio::spawn(async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => drop(tokio::spawn(converse(server.clone(), stream))),
+                Err(error) => {
+                    tracing::warn!(%error, "the admin socket could not accept");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+async fn converse(server: Arc<Server>, mut stream: UnixStream) {
+    let (reading, mut writing) = stream.split();
+    let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reading, LINE)).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let response = match serde_json::from_str::<Request>(&line) {
+            Ok(request) => {
+                let purged = match &request {
+                    Request::TaskPurge { id } => id.parse::<TaskId>().ok(),
+                    Request::TaskList { .. }
+                    | Request::TaskShow { .. }
+                    | Request::TaskCancel { .. }
+                    | Request::Backup { .. }
+                    | Request::Doctor => None,
+                };
+                tracing::info!(?request, "an operator asks");
+                let done = perform(&server.engine, request).await;
+                if let Some(id) = purged {
+                    server.cache.forget(id, crate::front::TASK_SLOTS);
+                }
+                match done {
+                    Ok(value) => Response::Ok(value),
+                    Err(fault) => Response::Fault(fault.message),
+                }
+            }
+            Err(error) => Response::Fault(format!("not a request: {error}")),
+        };
+        let Ok(mut text) = serde_json::to_vec(&response) else { return };
+        text.push(b'\n');
+        if writing.write_all(&text).await.is_err() {
+            return;
+        }
+    }
+}

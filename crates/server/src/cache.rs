@@ -1,0 +1,56 @@
+//! Settled tasks, encoded. A settled task never changes, so its encoding is good until it is purged; the cache is bounded
+//! by bytes and filled by reading, so that a server that only writes keeps nothing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{Place, TaskId, View};
+use quick_cache::sync;
+
+pub(crate) struct Cache {
+    entries: Option<sync::Cache<(TaskId, u16), Arc<Entry>, Weight>>,
+}
+
+struct Entry {
+    views: Vec<View>,
+    body: Bytes,
+}
+
+#[derive(Clone)]
+struct Weight;
+
+impl quick_cache::Weighter<(TaskId, u16), Arc<Entry>> for Weight {
+    fn weight(&self, _: &(TaskId, u16), entry: &Arc<Entry>) -> u64 {
+        entry.body.len() as u64 + 256
+    }
+}
+
+impl Cache {
+    pub(crate) fn new(bytes: usize) -> Cache {
+        let entries = (bytes > 0).then(|| sync::Cache::with_weighter(bytes / 1_024, bytes as u64, Weight));
+        Cache { entries }
+    }
+
+    /// The encoding, if it is there and may be seen from this place.
+    pub(crate) fn get(&self, task: TaskId, slot: u16, place: &Place) -> Option<Bytes> {
+        let entry = self.entries.as_ref()?.get(&(task, slot))?;
+        let view = place.views.first()?;
+        entry.views.contains(view).then(|| entry.body.clone())
+    }
+
+    pub(crate) fn put(&self, task: &model::Task, slot: u16, body: &Bytes) {
+        if let Some(entries) = &self.entries
+            && task.core.is_settled()
+        {
+            entries.insert((task.id, slot), Arc::new(Entry { views: task.views.clone(), body: body.clone() }));
+        }
+    }
+
+    pub(crate) fn forget(&self, task: TaskId, slots: std::ops::Range<u16>) {
+        if let Some(entries) = &self.entries {
+            for slot in slots {
+                entries.remove(&(task, slot));
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Agent cards: made per public address, kept, and served with validators so that readers may cache them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dialects::a2a_v1::card::{Auth, CardFacts, card};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+use crate::body::{Body, Response};
+use crate::{Server, Settings};
+
+/// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
+const KEPT: usize = 256;
+
+pub(crate) struct Cards {
+    made: Mutex<HashMap<(Arc<str>, String), Arc<Made>>>,
+    since: jiff::Timestamp,
+    public_url: Option<String>,
+}
+
+struct Made {
+    bytes: Bytes,
+    etag: HeaderValue,
+}
+
+impl Cards {
+    pub(crate) fn new(settings: &Settings) -> Cards {
+        let public_url = settings.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
+        Cards { made: Mutex::default(), since: jiff::Timestamp::now(), public_url }
+    }
+
+    /// Where the caller reached us: as configured, as a proxy says, or as the caller says.
+    pub(crate) fn base_url(&self, settings: &Settings, headers: &HeaderMap) -> String {
+        if let Some(url) = &self.public_url {
+            return url.clone();
+        }
+        let (proto, host) = forwarded(headers);
+        let host = host.or_else(|| header(headers, HOST).map(str::to_owned)).filter(|host| is_authority(host));
+        let host = host.unwrap_or_else(|| settings.listen.to_string());
+        format!("{}://{host}", proto.unwrap_or("http"))
+    }
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn is_authority(host: &str) -> bool {
+    !host.is_empty() && host.len() <= 255 && host.parse::<http::uri::Authority>().is_ok() && !host.contains('@')
+}
+
+/// The first hop of `Forwarded`, or its older relatives.
+fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<String>) {
+    let scheme = |text: &str| match text.trim().trim_matches('"').to_ascii_lowercase().as_str() {
+        "https" => Some("https"),
+        "http" => Some("http"),
+        _ => None,
+    };
+    if let Some(first) = headers.get("forwarded").and_then(|v| v.to_str().ok()).and_then(|v| v.split(',').next()) {
+        let field = |name: &str| {
+            first.split(';').find_map(|pair| {
+                let (key, value) = pair.split_once('=')?;
+                key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"').to_owned())
+            })
+        };
+        return (field("proto").and_then(|p| scheme(&p)), field("host"));
+    }
+    let first = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).and_then(|v| v.split(',').next());
+    let host = first("x-forwarded-host").map(|host| host.trim().to_owned());
+    (first("x-forwarded-proto").and_then(scheme), host)
+}
+
+impl Server {
+    pub(crate) fn public_card(&self, agent: &Arc<str>, headers: &HeaderMap) -> Response {
+        let base = self.cards.base_url(&self.settings, headers);
+        let made = {
+            let known = self.cards.made.lock().get(&(agent.clone(), base.clone())).cloned();
+            known.unwrap_or_else(|| {
+                let bytes = self.card_bytes(agent, &base);
+                let digest = Sha256::digest(&bytes);
+                let tag: String = digest[..12].iter().map(|b| format!("{b:02x}")).collect();
+                let etag = HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"card\""));
+                let made = Arc::new(Made { bytes, etag });
+                let mut kept = self.cards.made.lock();
+                if kept.len() >= KEPT {
+                    kept.clear();
+                }
+                kept.insert((agent.clone(), base), made.clone());
+                made
+            })
+        };
+        let fresh = match header(headers, IF_NONE_MATCH) {
+            Some(tags) => tags.split(',').any(|t| {
+                let tag = t.trim().trim_start_matches("W/");
+                tag == "*" || tag.as_bytes() == made.etag.as_bytes()
+            }),
+            None => header(headers, IF_MODIFIED_SINCE)
+                .and_then(http_date)
+                .is_some_and(|t| t.as_second() >= self.cards.since.as_second()),
+        };
+        let mut response = Response::new(if fresh { Body::empty() } else { made.bytes.clone().into() });
+        if fresh {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+        }
+        let out = response.headers_mut();
+        out.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        out.insert(ETAG, made.etag.clone());
+        out.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+        out.insert(VARY, HeaderValue::from_static("host, forwarded, x-forwarded-host, x-forwarded-proto"));
+        if let Ok(since) = HeaderValue::from_str(&to_http_date(self.cards.since)) {
+            out.insert(LAST_MODIFIED, since);
+        }
+        response
+    }
+
+    /// The card for a caller we know. Until policies tell callers apart it is the public one.
+    pub(crate) fn extended_card(&self, agent: &Arc<str>, headers: &HeaderMap) -> Bytes {
+        let base = self.cards.base_url(&self.settings, headers);
+        self.card_bytes(agent, &base)
+    }
+
+    fn card_bytes(&self, agent: &Arc<str>, base: &str) -> Bytes {
+        let Some(profile) = self.engine.profile(agent) else { return Bytes::from_static(b"{}") };
+        let url = format!("{base}/a2a/{agent}");
+        let mut facts = CardFacts::new(profile, &url);
+        facts.auth = self.callers.has_keys().then(|| Auth { required: self.callers.required() });
+        facts.extended = self.callers.has_keys();
+        card(&facts)
+    }
+}
+
+const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
+
+fn to_http_date(stamp: jiff::Timestamp) -> String {
+    stamp.strftime(HTTP_DATE).to_string()
+}
+
+fn http_date(text: &str) -> Option<jiff::Timestamp> {
+    jiff::civil::DateTime::strptime(HTTP_DATE, text).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|z| z.timestamp())
+}

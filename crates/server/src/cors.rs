@@ -1,0 +1,69 @@
+//! Which pages in a browser may call. Off unless configured; the demo lets loopback pages in.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use crate::Settings;
+use crate::body::{Body, Response};
+
+const HEADERS: &str = "authorization, content-type, accept, a2a-version, a2a-extensions, x-a2a-extensions, x-api-key, \
+                       last-event-id, idempotency-key, traceparent, tracestate, x-request-id";
+const EXPOSED: &str = "a2a-extensions, etag, retry-after, x-request-id";
+
+/// The answer to a browser's question whether it may ask.
+pub(crate) fn preflight(settings: &Settings, method: &Method, headers: &HeaderMap) -> Option<Response> {
+    if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    if allow(settings, headers, response.headers_mut()) {
+        let out = response.headers_mut();
+        out.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE, OPTIONS"));
+        out.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(HEADERS));
+        out.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    }
+    Some(response)
+}
+
+/// Lets the calling page read the answer, if it may. False when it may not or there is none.
+pub(crate) fn allow(settings: &Settings, headers: &HeaderMap, out: &mut HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let Ok(text) = origin.to_str() else { return false };
+    let any = settings.cors_origins.iter().any(|o| o == "*");
+    let listed = any || settings.cors_origins.iter().any(|o| o == text);
+    if !listed && !(settings.cors_loopback && is_loopback(text)) {
+        return false;
+    }
+    out.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    out.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    out.append(VARY, HeaderValue::from_static("origin"));
+    true
+}
+
+fn is_loopback(origin: &str) -> bool {
+    let Some((_, authority)) = origin.split_once("://") else { return false };
+    let host = match authority.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn loopback_is_the_host_not_a_prefix_of_it() {
+        for good in ["http://localhost:3000", "http://127.0.0.1", "https://[::1]:8443"] {
+            assert!(is_loopback(good), "{good}");
+        }
+        for bad in ["http://localhost.evil.example", "http://127.0.0.1.evil.example", "null", "http://10.0.0.1"] {
+            assert!(!is_loopback(bad), "{bad}");
+        }
+    }
+}

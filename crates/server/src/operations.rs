@@ -1,0 +1,73 @@
+//! For operators and passers-by: is it alive, is it ready, what does it serve, how is it doing.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::json;
+
+use crate::Server;
+use crate::body::{Body, Response};
+
+pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
+    let mut response = Response::new(Body::from(text.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+fn document(value: &serde_json::Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+impl Server {
+    /// Ready when new work would be taken.
+    pub(crate) async fn ready(&self) -> Response {
+        if self.engine.is_draining() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
+        }
+        match self.engine.health().await {
+            Ok(health) => match health.trouble {
+                None => text(StatusCode::OK, "ready\n"),
+                Some(trouble) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {trouble}\n")),
+            },
+            Err(fault) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {fault}\n")),
+        }
+    }
+
+    pub(crate) async fn show_metrics(&self) -> Response {
+        let health = self.engine.health().await.ok();
+        let mut response = text(StatusCode::OK, self.metrics.render(self.engine.figures(), health.as_ref()));
+        let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        response
+    }
+
+    pub(crate) fn list_agents(&self, headers: &HeaderMap) -> Response {
+        let base = self.cards.base_url(&self.settings, headers);
+        let agents = self.mounts.agents().iter().filter_map(|name| {
+            let profile = self.engine.profile(name)?;
+            Some(json!({
+                "name": &**name,
+                "title": profile.title,
+                "description": profile.description,
+                "default": name == self.mounts.default_agent(),
+                "url": format!("{base}/a2a/{name}"),
+                "card": format!("{base}/a2a/{name}{}", crate::mount::CARD),
+            }))
+        });
+        document(&json!({ "agents": agents.collect::<Vec<_>>() }))
+    }
+
+    pub(crate) fn index(&self, headers: &HeaderMap) -> Response {
+        let base = self.cards.base_url(&self.settings, headers);
+        let card = crate::mount::CARD;
+        text(
+            StatusCode::OK,
+            format!(
+                "Rialto {}: an A2A server.\n\nagents  {base}/agents\ncard    {base}{card}\nPOST JSON-RPC to {base}/ or {base}/a2a/<agent>\n",
+                env!("CARGO_PKG_VERSION")
+            ),
+        )
+    }
+}

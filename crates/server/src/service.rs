@@ -1,0 +1,184 @@
+//! One request from its first to its last byte: what is common to all, whatever they ask for.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::poll;
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use model::{Fault, Kind};
+
+use crate::body::Response;
+use crate::front::{self, Told};
+use crate::log::Line;
+use crate::metrics::Outcome;
+use crate::mount::Target;
+use crate::{Server, cors, operations};
+
+pub(crate) const REQUEST_ID: &str = "x-request-id";
+
+pub(crate) async fn respond(
+    server: Arc<Server>,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+) -> Result<Response, Infallible> {
+    let began = Instant::now();
+    let (head, body) = request.into_parts();
+    let request_id = request_id(&head.headers);
+    let mut told = Told::default();
+    let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
+        Some(response) => response,
+        None => Box::pin(dispatch(&server, &head, body, &mut told)).await,
+    };
+    let micros = began.elapsed().as_micros() as u64;
+    cors::allow(&server.settings, &head.headers, response.headers_mut());
+    if let Ok(id) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    let status = response.status();
+    let failed = told.fault.is_some() || status.is_client_error() || status.is_server_error();
+    server.metrics.count(told.operation, if failed { Outcome::Fault } else { Outcome::Ok }, micros);
+    server.log.request(&Line {
+        method: head.method.as_str(),
+        path: head.uri.path(),
+        status: status.as_u16(),
+        micros,
+        operation: told.operation,
+        dialect: told.dialect,
+        agent: told.agent.as_deref().unwrap_or("-"),
+        caller: told.caller.as_deref().unwrap_or("-"),
+        request_id: &request_id,
+        trace: trace(&head.headers),
+        fault: told.fault.as_deref(),
+        peer,
+    });
+    Ok(response)
+}
+
+async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incoming, told: &mut Told) -> Response {
+    let path = head.uri.path();
+    let get = head.method == Method::GET || head.method == Method::HEAD;
+    let target = server.mounts.resolve(path, head.method == Method::POST);
+    match target {
+        Target::Health if get => operations::text(StatusCode::OK, "ok\n"),
+        Target::Ready if get => server.ready().await,
+        Target::Metrics if get => server.show_metrics().await,
+        Target::Agents if get => server.list_agents(&head.headers),
+        Target::Index if get => server.index(&head.headers),
+        Target::Card(mounted) if get => {
+            told.operation = "card";
+            told.agent = Some(mounted.agent.clone());
+            server.public_card(&mounted.agent, &head.headers)
+        }
+        Target::Health | Target::Ready | Target::Metrics | Target::Agents | Target::Index | Target::Card(_) => {
+            not_allowed("GET, HEAD")
+        }
+        Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
+        Target::Rpc(mounted) => {
+            told.agent = Some(mounted.agent.clone());
+            if let Some(refused) = check_media_type(&head.headers) {
+                return refused;
+            }
+            let body = read_body(server, &head.headers, body).await;
+            front::rpc::answer(server, mounted, head, body, told).await
+        }
+        Target::Rest(mounted, below) => {
+            told.agent = Some(mounted.agent.clone());
+            front::rest::answer(server, mounted, head, below, body, told).await
+        }
+        Target::Unknown => {
+            front::rest::fault(&Fault::new(Kind::MethodNotFound, format!("there is nothing at {path}")), head, told)
+        }
+    }
+}
+
+fn not_allowed(allow: &'static str) -> Response {
+    let mut response =
+        operations::text(StatusCode::METHOD_NOT_ALLOWED, format!("this address answers to {allow} only\n"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// JSON of any kind, or nothing said, is read; anything else is a bare 415.
+pub(crate) fn check_media_type(headers: &HeaderMap) -> Option<Response> {
+    let said = headers.get(CONTENT_TYPE)?;
+    let bare = said.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let json = bare == "application/json"
+        || bare == "text/json"
+        || (bare.starts_with("application/") && bare.ends_with("+json"));
+    if json || bare.is_empty() {
+        return None;
+    }
+    Some(operations::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json\n"))
+}
+
+/// Reads a whole body within the limits of size and time.
+pub(crate) async fn read_body(server: &Server, headers: &HeaderMap, body: Incoming) -> Result<Bytes, Fault> {
+    let limit = server.engine.limits().body_bytes;
+    let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
+    if announced.is_some_and(|n| n > limit as u64) {
+        return Err(too_large(limit));
+    }
+    let mut read = Box::pin(collect(body, limit, announced.unwrap_or(0) as usize));
+    // Most bodies are here already; only a slow one needs a timer.
+    if let std::task::Poll::Ready(done) = poll!(read.as_mut()) {
+        return done;
+    }
+    let patience = Duration::from_millis(server.settings.timeouts.body_ms);
+    match tokio::time::timeout(patience, read).await {
+        Ok(done) => done,
+        Err(_) => Err(Fault::new(Kind::InvalidRequest, "the request's body did not arrive in time")),
+    }
+}
+
+async fn collect(mut body: Incoming, limit: usize, announced: usize) -> Result<Bytes, Fault> {
+    let mut first = Bytes::new();
+    let mut whole: Option<BytesMut> = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| Fault::new(Kind::InvalidRequest, "the request's body broke off").because(e))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let so_far = whole.as_ref().map_or(first.len(), BytesMut::len);
+        if so_far + data.len() > limit {
+            return Err(too_large(limit));
+        }
+        match &mut whole {
+            Some(whole) => whole.extend_from_slice(&data),
+            None if first.is_empty() => first = data,
+            None => {
+                let mut joined = BytesMut::with_capacity(announced.max(first.len() + data.len()));
+                joined.extend_from_slice(&first);
+                joined.extend_from_slice(&data);
+                whole = Some(joined);
+            }
+        }
+    }
+    Ok(whole.map_or(first, BytesMut::freeze))
+}
+
+fn too_large(limit: usize) -> Fault {
+    Fault::new(Kind::TooLarge, format!("the request is larger than {limit} bytes"))
+}
+
+/// The caller's own id for the request if it is a decent one, else ours.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|v| v.to_str().ok());
+    match given {
+        Some(id) if !id.is_empty() && id.len() <= 128 && id.bytes().all(|b| b.is_ascii_graphic()) => id.to_owned(),
+        Some(_) | None => uuid::Uuid::now_v7().to_string(),
+    }
+}
+
+/// The W3C trace context, if it is one.
+pub(crate) fn trace(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get("traceparent")?.to_str().ok()?;
+    let mut fields = text.split('-');
+    let hex = |field: Option<&str>, len: usize| {
+        field.is_some_and(|f| f.len() == len && f.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()))
+    };
+    (hex(fields.next(), 2) && hex(fields.next(), 32) && hex(fields.next(), 16) && hex(fields.next(), 2)).then_some(text)
+}

@@ -1,0 +1,125 @@
+//! A log gives back what was appended, from any place on, with no hole.
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use model::ports::store::Outcome;
+use model::{Body, Event, Seq, stored};
+
+use super::Factory;
+use super::kit::{Say, at, commit, done, events, has, id, more, open, opening, payload, put};
+
+pub(super) async fn events_come_back_as_they_were_appended(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = id();
+    put(&store, opening(task, 3)).await;
+    put(&store, more(task, 3, 1)).await;
+    put(&store, more(task, 4, 4)).await;
+    assert_eq!(store.events(task, Seq::ZERO, usize::MAX).await.unwrap(), events(task, 1, 8));
+}
+
+pub(super) async fn events_after_a_cursor_are_those_after_it(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = open(&store, |a| a).await;
+    for n in 1..10 {
+        put(&store, more(task, n, 1)).await;
+    }
+    // Another task's log lies right behind.
+    open(&store, |a| a).await;
+    for after in 0..10 {
+        let found = store.events(task, Seq(after), usize::MAX).await.unwrap();
+        assert_eq!(found, events(task, after + 1, 10));
+    }
+    for after in [10, 11, 1 << 20, 1 << 40, u64::MAX] {
+        assert_eq!(store.events(task, Seq(after), usize::MAX).await.unwrap(), []);
+    }
+}
+
+pub(super) async fn a_cursor_may_stand_within_a_batch(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = id();
+    put(&store, opening(task, 10)).await;
+    put(&store, more(task, 10, 10)).await;
+    for after in 0..20 {
+        let found = store.events(task, Seq(after), usize::MAX).await.unwrap();
+        assert_eq!(found, events(task, after + 1, 20));
+    }
+}
+
+pub(super) async fn a_page_of_events_is_whole_rows_until_its_bytes_are_passed(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = id();
+    put(&store, opening(task, 2)).await;
+    for n in 0..20 {
+        put(&store, more(task, 2 + n * 2, 2)).await;
+    }
+    let size = payload(task, 11, 12).len();
+    // At least a row, whatever is asked.
+    assert_eq!(store.events(task, Seq(10), 0).await.unwrap(), events(task, 11, 12));
+    assert_eq!(store.events(task, Seq(10), 1).await.unwrap(), events(task, 11, 12));
+    assert_eq!(store.events(task, Seq(10), size).await.unwrap(), events(task, 11, 12));
+    assert_eq!(store.events(task, Seq(10), size + 1).await.unwrap(), events(task, 11, 14));
+    assert_eq!(store.events(task, Seq(11), 1).await.unwrap(), events(task, 12, 12));
+    // Page after page, everything once.
+    let mut found: Vec<Event> = Vec::new();
+    loop {
+        let after = found.last().map_or(Seq::ZERO, |event| event.seq);
+        let page = store.events(task, after, 3 * size).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        found.extend(page);
+    }
+    assert_eq!(found, events(task, 1, 42));
+}
+
+pub(super) async fn logs_come_in_the_order_asked(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let mut tasks = Vec::new();
+    for n in 1..=5 {
+        let task = id();
+        put(&store, opening(task, n)).await;
+        tasks.push((task, u64::from(n)));
+    }
+    tasks.reverse();
+    tasks.insert(2, (id(), 0));
+    tasks.push(tasks[0]);
+    let logs = store.logs(tasks.iter().map(|(task, _)| *task).collect()).await.unwrap();
+    let expected: Vec<_> = tasks.iter().map(|(task, n)| events(*task, 1, *n)).collect();
+    assert_eq!(logs, expected);
+    assert_eq!(store.logs(Vec::new()).await.unwrap(), Vec::<Vec<Event>>::new());
+}
+
+pub(super) async fn a_log_of_many_small_appends_has_no_hole(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = open(&store, |a| a.epoch(1)).await;
+    let chunks: Vec<_> = (1..3_000).map(|n| store.commit(commit([more(task, n, 1).epoch(1)]))).collect();
+    assert!(join_all(chunks).await.into_iter().all(|outcome| outcome == Outcome::Done));
+    has(&store, task, 3_000).await;
+}
+
+pub(super) async fn a_large_payload_comes_back_whole(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = open(&store, |a| a).await;
+    for (n, size) in [(1, 900), (2, 4_000), (3, 5_000), (4, 300_000), (5, 6_000_000)] {
+        let event = Event { seq: Seq(n + 1), at: at(1), body: Body::Bound { remote: "x".repeat(size) } };
+        let mut append = more(task, n, 1);
+        append.payload = Bytes::from(stored::encode(std::slice::from_ref(&event)));
+        done(&store, commit([append])).await;
+        assert_eq!(store.events(task, Seq(n), 1).await.unwrap(), [event]);
+    }
+}
+
+pub(super) async fn interleaved_streams_stay_apart(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let mut tasks = Vec::new();
+    for _ in 0..50 {
+        tasks.push(open(&store, |a| a.epoch(1)).await);
+    }
+    for n in 1..20 {
+        let round = tasks.iter().map(|task| store.commit(commit([more(*task, n, 1).epoch(1)])));
+        assert!(join_all(round).await.into_iter().all(|outcome| outcome == Outcome::Done));
+    }
+    for task in tasks {
+        has(&store, task, 20).await;
+    }
+}

@@ -1,0 +1,292 @@
+//! Random operations, one after the other, on the store under test and on the memory store, which is so simple that it
+//! can serve as the model: every answer must be the same.
+//!
+//! `RIALTO_SEED` repeats a run; the seed is printed. `RIALTO_STEPS` makes it longer.
+
+use model::ports::store::{
+    Append, BlobWrite, Commit, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Row, Timer, TimerChange,
+    TimerKind,
+};
+use model::{ContextId, Epoch, Seq, State, TaskId, Time};
+
+use super::Factory;
+use super::kit::{Shelf, at, id, page, payload, view, walk};
+use crate::memory;
+
+/// A small generator (SplitMix64): the same numbers for the same seed, everywhere.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// With the seed in `RIALTO_SEED`, or one from the clock, which is printed.
+    pub fn from_environment() -> Random {
+        let clock = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+        let seed = setting("RIALTO_SEED").unwrap_or_else(clock);
+        eprintln!("RIALTO_SEED={seed}");
+        Random(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// True once in `n` times.
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// What the world of a run is made of: few of everything, so that things meet.
+struct World {
+    random: Random,
+    tasks: Vec<TaskId>,
+    clock: i64,
+}
+
+const CONTEXTS: [&str; 4] = ["c", "d", "e", "0198c0de-0000-7000-8000-00000000abcd"];
+const VIEWS: [&str; 3] = ["v", "w", "x"];
+const TENANTS: [&str; 2] = ["t", "u"];
+const HOUR: i64 = 3_600_000;
+
+impl World {
+    /// The clock stands still as often as it moves, and sometimes jumps by hours, for the keys.
+    fn now(&mut self) -> Time {
+        self.clock += match self.random.below(20) {
+            0 => HOUR,
+            1..10 => 1,
+            _ => 0,
+        };
+        at(self.clock)
+    }
+
+    /// Some time around now.
+    fn about_now(&mut self) -> Time {
+        let back = [0, 1, 5, 50, HOUR, 3 * HOUR][self.random.below(6)];
+        at(self.clock - back)
+    }
+
+    fn task(&mut self) -> TaskId {
+        if self.random.one_in(8) || self.tasks.is_empty() {
+            let new = id();
+            self.tasks.push(new);
+            return new;
+        }
+        *self.random.pick(&self.tasks)
+    }
+
+    fn context(&mut self) -> ContextId {
+        // Most tasks in one context, to pass the number from which it is counted apart.
+        if self.random.one_in(2) { CONTEXTS[0].into() } else { (*self.random.pick(&CONTEXTS)).into() }
+    }
+
+    fn row(&mut self) -> Row {
+        let state = *self.random.pick(&State::ALL);
+        let settled = state.is_terminal();
+        Row {
+            state,
+            status_at: self.now(),
+            listed: !self.random.one_in(6),
+            running: !settled && self.random.one_in(2),
+            settled,
+        }
+    }
+
+    /// Usually at the right place, as far as `model` knows.
+    fn append(&mut self, model: Option<&Head>, task: TaskId) -> Append {
+        let mut expected = model.map_or(0, |head| head.seq.0);
+        if self.random.one_in(10) {
+            expected = self.random.below(6) as u64;
+        }
+        let count = 1 + self.random.below(3) as u32;
+        let opens = expected == 0;
+        let fresh = self.random.one_in(4);
+        let open = opens.then(|| Opening {
+            context: if fresh { ContextId(id().to_string().into()) } else { self.context() },
+            fresh_context: fresh,
+            tenant: (*self.random.pick(&TENANTS)).into(),
+            agent: "agent".into(),
+            views: VIEWS.iter().filter(|_| self.random.one_in(2)).map(|v| view(v)).collect(),
+        });
+        let row = (opens || self.random.one_in(2)).then(|| self.row());
+        let epoch = self.random.one_in(2).then(|| Epoch(self.random.below(4) as u64));
+        let payload = payload(task, expected + 1, expected + u64::from(count));
+        Append { task, expected: Seq(expected), epoch, count, payload, open, row }
+    }
+
+    async fn commit(&mut self, model: &Shelf) -> Commit {
+        let mut commit = Commit::default();
+        for _ in 0..=usize::from(self.random.one_in(4)) {
+            let task = self.task();
+            let head = model.head(task).await.unwrap();
+            commit.appends.push(self.append(head.as_ref(), task));
+        }
+        let task = commit.appends[0].task;
+        if self.random.one_in(4) {
+            let key = [self.random.below(5) as u8; 32];
+            if self.random.one_in(2) {
+                commit.guards.push(Guard::KeyFree { key, not_before: self.about_now() });
+            }
+            let (body, at) = ([self.random.below(2) as u8; 32], self.now());
+            commit.keys.push(KeyUse { key, body, task, seq: Seq(1), at });
+        }
+        for _ in 0..self.random.below(3) {
+            let (task, due) = (self.task(), self.about_now());
+            commit.timers.push(if self.random.one_in(2) {
+                TimerChange::Set(Timer { task, kind: TimerKind::TurnTimeout, due })
+            } else {
+                TimerChange::Clear(task, TimerKind::TurnTimeout)
+            });
+        }
+        if self.random.one_in(5) {
+            let (tenant, hash) = (*self.random.pick(&TENANTS), self.random.below(4) as u8);
+            let bytes = vec![hash; 10 + usize::from(hash)].into();
+            commit.blobs.push(BlobWrite { tenant: tenant.into(), task, hash: [hash; 32], bytes });
+        }
+        commit
+    }
+
+    fn query(&mut self) -> ListQuery {
+        ListQuery {
+            views: vec![view(VIEWS[self.random.below(VIEWS.len())])],
+            context: self.random.one_in(2).then(|| self.context()),
+            state: self.random.one_in(3).then(|| *self.random.pick(&State::ALL)),
+            since: self.random.one_in(4).then(|| self.about_now()),
+            after: None,
+            limit: 1 + self.random.below(8) as u32,
+            count: true,
+        }
+    }
+}
+
+/// A page without the numbers of its cursors, which are the store's own affair.
+fn plain(page: &ListPage) -> (Vec<(TaskId, Time)>, bool, Option<u64>) {
+    (page.tasks.iter().map(|(task, cursor)| (*task, cursor.at)).collect(), page.more, page.total)
+}
+
+/// What two stores must agree on.
+fn common(health: Health) -> Health {
+    Health { kind: "", file_bytes: 0, wal_bytes: 0, schema: 0, epoch: 0, ..health }
+}
+
+/// Two stores side by side.
+struct Pair {
+    model: Shelf,
+    tested: Shelf,
+}
+
+impl Pair {
+    async fn step(&mut self, world: &mut World, factory: &dyn Factory) {
+        let (model, tested) = (&self.model, &self.tested);
+        let task = world.task();
+        match world.random.below(30) {
+            0..=14 => {
+                let commit = world.commit(model).await;
+                let expected = model.commit(commit.clone()).await;
+                assert_eq!(tested.commit(commit.clone()).await, expected, "{commit:?}");
+            }
+            15 | 16 => assert_eq!(tested.head(task).await, model.head(task).await),
+            17 | 18 => {
+                let (after, bytes) = (Seq(world.random.below(8) as u64), world.random.below(400));
+                assert_eq!(tested.events(task, after, bytes).await, model.events(task, after, bytes).await);
+            }
+            19 => {
+                let tasks = vec![task, world.task(), world.task()];
+                assert_eq!(tested.logs(tasks.clone()).await, model.logs(tasks).await);
+            }
+            20..=22 => self.list(world.query()).await,
+            23 => {
+                let (key, not_before) = ([world.random.below(5) as u8; 32], world.about_now());
+                assert_eq!(tested.key(key, not_before).await, model.key(key, not_before).await);
+            }
+            24 => {
+                let (tenant, hash) = (*world.random.pick(&TENANTS), [world.random.below(4) as u8; 32]);
+                assert_eq!(tested.blob(tenant.into(), hash).await, model.blob(tenant.into(), hash).await);
+            }
+            25 => {
+                let after = world.random.one_in(2).then_some(task);
+                let limit = 1 + world.random.below(10);
+                assert_eq!(tested.unfinished(after, limit).await, model.unfinished(after, limit).await);
+            }
+            26 => {
+                let (now, limit) = (world.about_now(), 1 + world.random.below(5));
+                assert_eq!(tested.due(now, limit).await, model.due(now, limit).await);
+                assert_eq!(tested.next_due().await, model.next_due().await);
+            }
+            27 if world.random.one_in(4) => {
+                let (before, keys_before) = (world.about_now(), world.about_now());
+                let limit = 1 + world.random.below(6);
+                let gone = model.purge(before, keys_before, limit).await;
+                assert_eq!(tested.purge(before, keys_before, limit).await, gone);
+            }
+            28 if world.random.one_in(2) => assert_eq!(tested.remove(task).await, model.remove(task).await),
+            29 if world.random.one_in(20) => {
+                if let Some(again) = factory.reopen(tested.clone()).await {
+                    self.tested = again;
+                }
+            }
+            _ => {
+                let (expected, found) = (model.health().await.unwrap(), tested.health().await.unwrap());
+                assert_eq!(common(found), common(expected));
+            }
+        }
+    }
+
+    /// A whole walk, page by page, each with its own cursors.
+    async fn list(&self, query: ListQuery) {
+        let (mut ours, mut theirs) = (query.clone(), query);
+        loop {
+            let (found, expected) = (page(&self.tested, &ours).await, page(&self.model, &theirs).await);
+            assert_eq!(plain(&found), plain(&expected), "{ours:?}");
+            ours.after = found.tasks.last().map(|(_, cursor)| *cursor);
+            theirs.after = expected.tasks.last().map(|(_, cursor)| *cursor);
+            if !found.more {
+                return;
+            }
+        }
+    }
+}
+
+async fn begin(factory: &dyn Factory) -> (Pair, World, u64) {
+    let world = World { random: Random::from_environment(), tasks: Vec::new(), clock: 0 };
+    let pair = Pair { model: std::sync::Arc::new(memory::Store::new()), tested: factory.open().await };
+    (pair, world, setting("RIALTO_STEPS").unwrap_or(1_500))
+}
+
+pub(super) async fn random_operations_give_what_the_memory_store_gives(factory: &dyn Factory) {
+    let (mut pair, mut world, steps) = begin(factory).await;
+    for _ in 0..steps {
+        pair.step(&mut world, factory).await;
+    }
+}
+
+pub(super) async fn counts_are_exact_after_random_operations(factory: &dyn Factory) {
+    let (mut pair, mut world, steps) = begin(factory).await;
+    for step in 0..steps {
+        pair.step(&mut world, factory).await;
+        if step % 50 == 49 {
+            for query in (0..20).map(|_| world.query()) {
+                // A store's total against its own list, which needs no model.
+                let found = walk(&pair.tested, &query).await;
+                assert_eq!(page(&pair.tested, &query).await.total, Some(found.len() as u64), "{query:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! A store that lives in the process: everything behind one lock, every question answered by looking at everything.
+//!
+//! It is for tests, and it is the model the SQLite store is compared with, so it is written to be obviously right rather
+//! than fast. It survives no restart and writes no backups.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::ready;
+use model::ports::Future;
+use model::ports::store::{
+    Append, Commit, Conflict, Cursor, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row,
+    Store as Port, Timer, TimerChange, TimerKind, Trouble,
+};
+use model::{Epoch, Event, Seq, State, TaskId, Time, stored};
+use parking_lot::Mutex;
+
+use crate::shape;
+
+/// An empty store at epoch 1.
+#[derive(Default)]
+pub struct Store {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    tasks: BTreeMap<TaskId, Kept>,
+    last_no: u64,
+    keys: HashMap<[u8; 32], BTreeMap<i64, KeyUse>>,
+    timers: BTreeMap<(TaskId, u8), Time>,
+    blobs: HashMap<(Arc<str>, [u8; 32]), Bytes>,
+    closed: bool,
+}
+
+struct Kept {
+    no: u64,
+    opening: Opening,
+    seq: Seq,
+    epoch: Epoch,
+    row: Row,
+    /// One entry per append, as in a durable log: the first sequence number and the payload.
+    log: Vec<(Seq, Bytes)>,
+    blobs: BTreeSet<(Arc<str>, [u8; 32])>,
+}
+
+impl Store {
+    pub fn new() -> Store {
+        Store::default()
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&mut Inner) -> Result<T, Trouble>) -> Result<T, Trouble> {
+        let mut inner = self.inner.lock();
+        if inner.closed { Err(Trouble::Closed) } else { look(&mut inner) }
+    }
+}
+
+impl Inner {
+    fn key_use(&self, key: &[u8; 32], not_before: Time) -> Option<KeyUse> {
+        let uses = self.keys.get(key)?;
+        uses.values().rev().find(|u| u.at >= not_before && self.tasks.contains_key(&u.task)).copied()
+    }
+
+    fn conflict(&self, commit: &Commit) -> Option<Conflict> {
+        for guard in &commit.guards {
+            match guard {
+                Guard::KeyFree { key, not_before } => {
+                    if let Some(used) = self.key_use(key, *not_before) {
+                        return Some(Conflict::Key(used));
+                    }
+                }
+            }
+        }
+        // What the commit's own earlier appends make of a task counts for its later ones.
+        let mut ahead: HashMap<TaskId, (Seq, Epoch)> = HashMap::new();
+        for append in &commit.appends {
+            let known = ahead.get(&append.task).copied();
+            let (seq, epoch) =
+                known.or_else(|| self.tasks.get(&append.task).map(|t| (t.seq, t.epoch))).unwrap_or_default();
+            if let Some(own) = append.epoch
+                && own < epoch
+            {
+                return Some(Conflict::Epoch(append.task, epoch));
+            }
+            if seq != append.expected {
+                return Some(Conflict::Seq(append.task, seq));
+            }
+            ahead.insert(append.task, (append.last(), append.epoch.unwrap_or(epoch)));
+        }
+        None
+    }
+
+    fn append(&mut self, append: Append) {
+        let (last, first) = (append.last(), append.expected.next());
+        if let (Some(opening), Some(row)) = (append.open, append.row) {
+            self.last_no += 1;
+            let kept = Kept {
+                no: self.last_no,
+                opening,
+                seq: Seq::ZERO,
+                epoch: Epoch::default(),
+                row,
+                log: Vec::new(),
+                blobs: BTreeSet::new(),
+            };
+            self.tasks.insert(append.task, kept);
+        }
+        if let Some(kept) = self.tasks.get_mut(&append.task) {
+            kept.seq = last;
+            kept.epoch = append.epoch.unwrap_or(kept.epoch);
+            kept.row = append.row.unwrap_or(kept.row);
+            kept.log.push((first, append.payload));
+        }
+    }
+
+    fn apply(&mut self, commit: Commit) {
+        for append in commit.appends {
+            self.append(append);
+        }
+        for used in commit.keys {
+            self.keys.entry(used.key).or_default().insert(shape::hour(used.at), used);
+        }
+        for change in commit.timers {
+            match change {
+                // A timer of a task that is gone would never be cleared.
+                TimerChange::Set(timer) if self.tasks.contains_key(&timer.task) => {
+                    self.timers.insert((timer.task, timer.kind.code()), timer.due);
+                }
+                TimerChange::Set(_) => {}
+                TimerChange::Clear(task, kind) => {
+                    self.timers.remove(&(task, kind.code()));
+                }
+            }
+        }
+        for blob in commit.blobs {
+            if let Some(kept) = self.tasks.get_mut(&blob.task) {
+                kept.blobs.insert((blob.tenant.clone(), blob.hash));
+                self.blobs.entry((blob.tenant, blob.hash)).or_insert(blob.bytes);
+            }
+        }
+    }
+
+    fn remove(&mut self, task: TaskId) -> bool {
+        let Some(gone) = self.tasks.remove(&task) else {
+            return false;
+        };
+        self.timers.retain(|(owner, _), _| *owner != task);
+        for blob in gone.blobs {
+            if !self.tasks.values().any(|t| t.blobs.contains(&blob)) {
+                self.blobs.remove(&blob);
+            }
+        }
+        true
+    }
+
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Trouble> {
+        let mut events = Vec::new();
+        let mut read = 0;
+        for (first, payload) in self.tasks.get(&task).map(|t| t.log.as_slice()).unwrap_or_default() {
+            let batch = stored::decode(*first, payload).map_err(|e| Trouble::Broken(e.to_string()))?;
+            if batch.last().is_none_or(|e| e.seq <= after) {
+                continue;
+            }
+            events.extend(batch.into_iter().filter(|e| e.seq > after));
+            read += payload.len();
+            if read >= bytes {
+                break;
+            }
+        }
+        Ok(events)
+    }
+
+    fn list(&self, query: &ListQuery) -> ListPage {
+        let matches = |kept: &&(&TaskId, &Kept)| {
+            let (row, opening) = (&kept.1.row, &kept.1.opening);
+            row.listed
+                && opening.views.iter().any(|v| query.views.contains(v))
+                && query.context.as_ref().is_none_or(|c| *c == opening.context)
+                && query.state.is_none_or(|s| s == row.state)
+                && query.since.is_none_or(|since| row.status_at >= since)
+        };
+        let all: Vec<(&TaskId, &Kept)> = self.tasks.iter().collect();
+        let mut found: Vec<(TaskId, Cursor)> = all
+            .iter()
+            .filter(matches)
+            .map(|(id, kept)| (**id, Cursor { at: kept.row.status_at, no: kept.no }))
+            .collect();
+        let total = query.count.then_some(found.len() as u64);
+        found.sort_by_key(|(_, cursor)| Reverse(*cursor));
+        found.retain(|(_, cursor)| query.after.is_none_or(|after| *cursor < after));
+        let more = found.len() > query.limit as usize;
+        found.truncate(query.limit as usize);
+        ListPage { tasks: found, more, total }
+    }
+
+    fn timers(&self) -> Vec<Timer> {
+        let mut timers: Vec<(u64, Timer)> = Vec::new();
+        for (&(task, code), &due) in &self.timers {
+            if let (Some(kind), Some(kept)) = (TimerKind::from_code(code), self.tasks.get(&task)) {
+                timers.push((kept.no, Timer { task, kind, due }));
+            }
+        }
+        timers.sort_by_key(|(no, timer)| (timer.due, *no, timer.kind.code()));
+        timers.into_iter().map(|(_, timer)| timer).collect()
+    }
+
+    fn health(&self) -> Health {
+        let of = |state: State| self.tasks.values().filter(|t| t.row.state == state).count() as u64;
+        Health {
+            kind: "memory",
+            tasks: self.tasks.len() as u64,
+            running: self.tasks.values().filter(|t| t.row.running).count() as u64,
+            events_rows: self.tasks.values().map(|t| t.log.len() as u64).sum(),
+            blobs: self.blobs.len() as u64,
+            blob_bytes: self.blobs.values().map(|b| b.len() as u64).sum(),
+            timers: self.timers.len() as u64,
+            keys: self.keys.values().map(|uses| uses.len() as u64).sum(),
+            epoch: 1,
+            states: State::ALL.into_iter().map(|s| (s, of(s))).filter(|(_, n)| *n > 0).collect(),
+            ..Health::default()
+        }
+    }
+}
+
+impl Port for Store {
+    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
+        let mut inner = self.inner.lock();
+        let outcome = if inner.closed {
+            Outcome::Refused(Trouble::Closed)
+        } else if let Some(trouble) = shape::malformed(&commit) {
+            Outcome::Refused(trouble)
+        } else if let Some(conflict) = inner.conflict(&commit) {
+            Outcome::Conflict(conflict)
+        } else {
+            inner.apply(commit);
+            Outcome::Done
+        };
+        Box::pin(ready(outcome))
+    }
+
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                Ok(inner.tasks.get(&task).map(|t| Head {
+                    context: t.opening.context.clone(),
+                    tenant: t.opening.tenant.clone(),
+                    agent: t.opening.agent.clone(),
+                    seq: t.seq,
+                    epoch: t.epoch,
+                    row: t.row,
+                }))
+            })
+        })
+    }
+
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        Box::pin(async move { self.read(|inner| inner.events(task, after, bytes)) })
+    }
+
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| tasks.into_iter().map(|t| inner.events(t, Seq::ZERO, usize::MAX)).collect())
+        })
+    }
+
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.list(&query))) })
+    }
+
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.key_use(&key, not_before))) })
+    }
+
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.blobs.get(&(tenant, hash)).cloned())) })
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let running = inner.tasks.iter().filter(|(id, t)| t.row.running && after.is_none_or(|a| **id > a));
+                Ok(running.take(limit).map(|(id, t)| (*id, t.epoch)).collect())
+            })
+        })
+    }
+
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| Ok(inner.timers().into_iter().filter(|t| t.due <= now).take(limit).collect()))
+        })
+    }
+
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.timers.values().min().copied())) })
+    }
+
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let old = |(_, t): &(&TaskId, &Kept)| t.row.settled && t.row.status_at < before;
+                let mut found: Vec<(Time, u64, TaskId)> =
+                    inner.tasks.iter().filter(old).map(|(id, t)| (t.row.status_at, t.no, *id)).collect();
+                found.sort();
+                found.truncate(limit);
+                for (_, _, task) in &found {
+                    inner.remove(*task);
+                }
+                for uses in inner.keys.values_mut() {
+                    uses.retain(|hour, _| *hour >= shape::hour(keys_before));
+                }
+                inner.keys.retain(|_, uses| !uses.is_empty());
+                Ok(found.len() as u64)
+            })
+        })
+    }
+
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.remove(task))) })
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch(1)
+    }
+
+    fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+        let text = "a store in memory has no backup; use the sqlite store";
+        Box::pin(ready(Err(Trouble::Broken(text.into()))))
+    }
+
+    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.health())) })
+    }
+
+    fn close(&self) -> Future<'_, ()> {
+        Box::pin(async move { self.inner.lock().closed = true })
+    }
+}

@@ -1,0 +1,42 @@
+//! What can be said about a commit without looking at the store: whether it is well formed, how heavy it is, and
+//! into which hour an idempotency key falls. Shared, so that every store refuses the same mistakes in the same words.
+
+use std::collections::HashSet;
+
+use model::ports::store::{Commit, Trouble};
+use model::{TaskId, Time};
+
+/// Why no store would take this commit. Such a commit is a mistake of the engine's, not a conflict.
+pub(crate) fn malformed(commit: &Commit) -> Option<Trouble> {
+    let mistake = |text: &str| Some(Trouble::Broken(format!("malformed commit: {text}")));
+    for append in &commit.appends {
+        if append.count == 0 || append.payload.is_empty() {
+            return mistake("an append holds at least one event");
+        }
+        if append.open.is_some() != (append.expected.0 == 0) {
+            return mistake("the first append, and only it, opens the task");
+        }
+        if append.open.is_some() && append.row.is_none() {
+            return mistake("the append that opens a task brings its row");
+        }
+    }
+    if !commit.blobs.is_empty() {
+        let tasks: HashSet<TaskId> = commit.appends.iter().map(|a| a.task).collect();
+        if commit.blobs.iter().any(|blob| !tasks.contains(&blob.task)) {
+            return mistake("a blob comes with an append to its task");
+        }
+    }
+    None
+}
+
+/// Bytes of the commit that are written as they are.
+pub(crate) fn weight(commit: &Commit) -> usize {
+    let appends: usize = commit.appends.iter().map(|a| a.payload.len() + 64).sum();
+    let blobs: usize = commit.blobs.iter().map(|b| b.bytes.len() + 64).sum();
+    appends + blobs + 64 * (commit.keys.len() + commit.timers.len())
+}
+
+/// Keys are kept by the hour of their use: inserts go to the newest hour, and purging drops the oldest hours whole.
+pub(crate) fn hour(at: Time) -> i64 {
+    at.0.div_euclid(3_600_000)
+}

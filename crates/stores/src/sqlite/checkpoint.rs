@@ -1,0 +1,126 @@
+//! Keeping the WAL short.
+//!
+//! A thread of its own copies the WAL's pages into the file (PASSIVE: it never blocks anybody) as the WAL grows. Under
+//! steady load that alone never lets the WAL start over, because there is always a newer page; so above the limit the
+//! writer itself, between two groups, copies the little that is left and starts the WAL over. Without that the WAL was
+//! seen to reach 1.1 GiB in 12 seconds.
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::Connection;
+
+use super::statements::Statements;
+
+/// The thread is woken each time the WAL has grown by this.
+const COPY_EVERY_BYTES: u64 = 8 << 20;
+
+/// When the writer has what done.
+pub(super) struct Rule {
+    limit_frames: i64,
+    step_frames: i64,
+    /// The thread is woken when the WAL reaches this.
+    copy_at: i64,
+    /// The writer starts the WAL over when it reaches this. Moves up when a reader was in the way.
+    restart_at: i64,
+}
+
+impl Rule {
+    pub(super) fn new(wal_limit_bytes: u64, page_bytes: u64) -> Rule {
+        let frames = |bytes: u64| i64::try_from(bytes / page_bytes.max(512)).unwrap_or(i64::MAX).max(16);
+        let (limit_frames, step_frames) = (frames(wal_limit_bytes), frames(COPY_EVERY_BYTES.min(wal_limit_bytes / 2)));
+        Rule { limit_frames, step_frames, copy_at: step_frames, restart_at: limit_frames }
+    }
+
+    /// Says whether the thread should be woken, and at how many frames.
+    pub(super) fn after_commit(&mut self, sql: &mut Statements<'_>) -> (bool, i64) {
+        let Some((_, frames)) = run(&mut sql.wal_frames) else {
+            return (false, 0);
+        };
+        if frames < self.copy_at - self.step_frames {
+            // The WAL has started over.
+            self.copy_at = frames + self.step_frames;
+            self.restart_at = self.limit_frames;
+        }
+        if frames >= self.restart_at {
+            self.restart_at = match run(&mut sql.wal_restart) {
+                Some((false, _)) => self.limit_frames,
+                // A long reader holds the WAL; to wait for it at every group would be worse than a longer WAL.
+                Some((true, _)) | None => frames + self.step_frames,
+            };
+            return (false, frames);
+        }
+        if frames >= self.copy_at {
+            self.copy_at = frames + self.step_frames;
+            return (true, frames);
+        }
+        (false, frames)
+    }
+
+    pub(super) fn copy(&mut self, sql: &mut Statements<'_>) {
+        run(&mut sql.wal_copy);
+    }
+}
+
+/// Runs a checkpoint statement: whether it met somebody in its way, and the frames in the WAL.
+fn run(statement: &mut rusqlite::Statement<'_>) -> Option<(bool, i64)> {
+    statement
+        .query_row([], |row| Ok((row.get::<_, i64>(0)? != 0, row.get(1)?)))
+        .inspect_err(|error| tracing::warn!(%error, "a checkpoint failed; the write-ahead log grows"))
+        .ok()
+}
+
+/// How the writer wakes the thread.
+#[derive(Default)]
+pub(super) struct Bell {
+    state: Mutex<Rung>,
+    rung: Condvar,
+}
+
+#[derive(Default)]
+struct Rung {
+    wanted: bool,
+    closed: bool,
+}
+
+impl Bell {
+    pub(super) fn wake(&self, frames: i64) {
+        tracing::trace!(frames, "copying the write-ahead log");
+        self.state.lock().wanted = true;
+        self.rung.notify_one();
+    }
+
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.rung.notify_one();
+    }
+
+    /// The thread: copies whenever woken, until closed.
+    pub(super) fn answer(&self, db: &Connection) {
+        loop {
+            {
+                let mut state = self.state.lock();
+                while !state.wanted && !state.closed {
+                    self.rung.wait(&mut state);
+                }
+                if state.closed {
+                    return;
+                }
+                state.wanted = false;
+            }
+            match db.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)") {
+                Ok(mut statement) => {
+                    run(&mut statement);
+                }
+                Err(error) => tracing::warn!(%error, "a checkpoint failed; the write-ahead log grows"),
+            }
+        }
+    }
+}
+
+/// The last thing before the file is closed: fresh statistics if need be, and everything out of the WAL.
+pub(super) fn at_close(db: &Connection) {
+    let done = db.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
+    if let Err(error) = done {
+        // Nothing is lost: the next start reads the WAL.
+        tracing::warn!(%error, "the write-ahead log could not be emptied at close");
+    }
+}

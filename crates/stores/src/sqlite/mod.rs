@@ -1,0 +1,386 @@
+//! The store in one SQLite file: `rialto.db` in the data folder.
+//!
+//! ```text
+//!  commit ──► queue ──► writer thread ──► pen ──► file (WAL, one fsync per group)
+//!                            │ wakes                 ▲
+//!                       checkpoint thread            │ snapshots
+//!  reads ────────────────────────────────► pool ─────┘
+//! ```
+//!
+//! * One writer thread (`writer`), many commits per transaction; `pen` checks and writes one commit, `counters` sums
+//!   up what a group changed, `purge` takes tasks out again. All SQL of the writer is in `statements`.
+//! * Reads (`read`, `list`) run on a few connections (`pool`) wherever they were asked for.
+//! * The log has one row per commit and task; lists have a row per view; see `migrations/0001.sql`.
+//!
+//! Nothing here decodes an event on its way in: a payload is bytes until somebody reads it.
+
+mod backup;
+mod checkpoint;
+mod columns;
+mod counters;
+mod folder;
+mod list;
+mod pen;
+mod pool;
+mod purge;
+mod queue;
+mod read;
+mod schema;
+mod statements;
+#[cfg(test)]
+mod tests;
+mod trouble;
+mod writer;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::ready;
+use model::ports::Future;
+use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store as Port, Timer, Trouble};
+use model::{Epoch, Event, Seq, TaskId, Time};
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use self::pool::Pool;
+use self::queue::{Job, Queue};
+use crate::shape;
+
+/// Above this many bytes asked for, a read of events is handed to another thread.
+const SHORT_READ_BYTES: usize = 1 << 20;
+/// Above this many logs too.
+const SHORT_READ_LOGS: usize = 100;
+
+/// How a store is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The data folder; made if it is not there.
+    pub folder: PathBuf,
+    pub durability: Durability,
+    /// The write-ahead log starts over above this.
+    pub wal_limit_bytes: u64,
+    /// Commits that may wait for the writer; more are refused as busy.
+    pub queue_commits: usize,
+    /// Bytes that may wait for the writer.
+    pub queue_bytes: usize,
+    /// Connections for reading.
+    pub readers: usize,
+    /// Page cache of each connection for reading.
+    pub reader_cache_kib: u32,
+    /// Page cache of the writer.
+    pub writer_cache_kib: u32,
+}
+
+impl Options {
+    /// The product's defaults, in this folder.
+    pub fn new(folder: impl Into<PathBuf>) -> Options {
+        Options {
+            folder: folder.into(),
+            durability: Durability::Full,
+            wal_limit_bytes: 64 << 20,
+            queue_commits: 16_384,
+            queue_bytes: 64 << 20,
+            readers: 8,
+            reader_cache_kib: 4 << 10,
+            writer_cache_kib: 32 << 10,
+        }
+    }
+}
+
+/// What a commit survives once it is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A power cut.
+    #[default]
+    Full,
+    /// A crash of the process. A power cut may take the last moments; what is left is still consistent.
+    Relaxed,
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(
+        "the data folder {} is in use by another rialto ({holder}); stop that one first, or use another folder (--data)",
+        folder.display()
+    )]
+    InUse { folder: PathBuf, holder: String },
+    #[error("cannot use the data folder {}: {source}; check its owner and permissions", folder.display())]
+    Folder { folder: PathBuf, source: std::io::Error },
+    #[error(
+        "the data was written by a newer rialto (schema {found}, this one knows up to {known}); \
+         use that release again, or restore an older backup"
+    )]
+    Newer { found: u32, known: u32 },
+    #[error("rialto.db in the data folder is some other program's file; use another folder (--data)")]
+    Foreign,
+    #[error("the file system of the data folder cannot keep a write-ahead log (journal mode {0}); use a local disk")]
+    NoWal(String),
+    #[error("cannot open rialto.db: {0}")]
+    Sql(#[from] rusqlite::Error),
+}
+
+/// The open store. Dropping it closes it.
+pub struct Store {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    lock: Mutex<Option<File>>,
+}
+
+/// What the writer, the checkpoint thread and the readers share.
+struct Shared {
+    options: Options,
+    folder: PathBuf,
+    page_bytes: u64,
+    epoch: Epoch,
+    queue: Queue,
+    pool: Pool,
+    checkpoints: checkpoint::Bell,
+    /// What keeps the writer from writing, if anything does.
+    trouble: Mutex<Option<Trouble>>,
+}
+
+impl Store {
+    /// Opens the store in `options.folder`, bringing its file to this release's schema, as the only process to do so.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// use stores::sqlite::{Options, Store};
+    ///
+    /// let store = Store::open(Options::new(folder.path())).unwrap();
+    /// assert!(Store::open(Options::new(folder.path())).is_err(), "one process, one store, one folder");
+    /// # drop(store);
+    /// ```
+    pub fn open(options: Options) -> Result<Store, OpenError> {
+        let folder = options.folder.clone();
+        let lock = folder::lock(&folder)?;
+        let mut db = connect(&folder, &options)?;
+        schema::migrate(&mut db)?;
+        let epoch: i64 = db.query_row("UPDATE meta SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0))?;
+        let page_bytes: i64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+        folder::sync(&folder).map_err(|source| OpenError::Folder { folder: folder.clone(), source })?;
+        let copier = connect(&folder, &options)?;
+
+        let database = folder::database(&folder);
+        let shared = Arc::new(Shared {
+            page_bytes: page_bytes as u64,
+            epoch: Epoch(epoch as u64),
+            queue: Queue::new(options.queue_commits, options.queue_bytes),
+            pool: Pool::new(folder.clone(), database, options.readers, options.reader_cache_kib),
+            checkpoints: checkpoint::Bell::default(),
+            trouble: Mutex::default(),
+            folder,
+            options,
+        });
+        let (ready, prepared) = std::sync::mpsc::sync_channel(1);
+        let store = Store { shared: shared.clone(), threads: Mutex::default(), lock: Mutex::new(Some(lock)) };
+        store.spawn("rialto-checkpoint", {
+            let shared = shared.clone();
+            move || shared.checkpoints.answer(&copier)
+        })?;
+        store.spawn("rialto-writer", move || writer::run(db, &shared, ready))?;
+        // A writer that is gone before it is ready has panicked.
+        prepared.recv().unwrap_or(Err(rusqlite::Error::InvalidQuery))?;
+        Ok(store)
+    }
+
+    fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(work);
+        let thread = thread.map_err(|source| OpenError::Folder { folder: self.shared.folder.clone(), source })?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// Finishes what is queued, empties the WAL, closes the file and lets go of the lock. Blocks; may be repeated.
+    fn shut(&self) {
+        self.shared.queue.close();
+        self.shared.checkpoints.close();
+        self.shared.pool.close();
+        let mut threads = self.threads.lock();
+        for thread in threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+        self.lock.lock().take();
+    }
+
+    /// A short read, right here.
+    fn read<'a, T: Send + 'a>(
+        &'a self,
+        look: impl FnOnce(&Connection) -> Result<T, pool::Error> + Send + 'a,
+    ) -> Future<'a, Result<T, Trouble>> {
+        Box::pin(async move { self.shared.pool.read(look) })
+    }
+
+    /// A longer read, on a thread where it keeps nobody waiting.
+    fn read_aside<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, pool::Error> + Send + 'static,
+    ) -> Future<'_, Result<T, Trouble>> {
+        let shared = self.shared.clone();
+        aside(move || shared.pool.read(look))
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(oneshot::Sender<Result<T, Trouble>>) -> Job + Send + 'static,
+    ) -> Future<'_, Result<T, Trouble>> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            self.shared.queue.push(job(answer))?;
+            answered.await.unwrap_or(Err(Trouble::Closed))
+        })
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// Runs blocking work off the runtime's workers; without a runtime, right here.
+fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
+) -> Future<'static, Result<T, Trouble>> {
+    Box::pin(async move {
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => match runtime.spawn_blocking(work).await {
+                Ok(result) => result,
+                Err(_) => Err(Trouble::Broken("a read panicked".into())),
+            },
+            Err(_) => work(),
+        }
+    })
+}
+
+/// A connection that may write.
+fn connect(folder: &Path, options: &Options) -> Result<Connection, OpenError> {
+    let db = Connection::open(folder::database(folder))?;
+    // Others of this process never hold the file for long.
+    db.busy_timeout(Duration::from_millis(100))?;
+    let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(OpenError::NoWal(mode));
+    }
+    let synchronous = match options.durability {
+        Durability::Full => "FULL",
+        Durability::Relaxed => "NORMAL",
+    };
+    db.pragma_update(None, "synchronous", synchronous)?;
+    // Where fsync does not reach the disk (macOS), ask for what does.
+    db.pragma_update(None, "fullfsync", true)?;
+    db.pragma_update(None, "checkpoint_fullfsync", true)?;
+    // We checkpoint ourselves.
+    db.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // After one enormous transaction the WAL's file shrinks again.
+    db.pragma_update(None, "journal_size_limit", i64::try_from(options.wal_limit_bytes).unwrap_or(i64::MAX))?;
+    db.pragma_update(None, "cache_size", -i64::from(options.writer_cache_kib))?;
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(db)
+}
+
+impl Port for Store {
+    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
+        let queued = match shape::malformed(&commit).or_else(|| too_long(&commit)) {
+            Some(trouble) => Err(trouble),
+            None => self.shared.queue.push_commit(commit),
+        };
+        match queued {
+            Ok(answered) => Box::pin(async move {
+                // No answer means that the writer is gone, and whether it wrote before is anybody's guess.
+                answered.await.unwrap_or(Outcome::Unknown(Trouble::Closed))
+            }),
+            Err(trouble) => Box::pin(ready(Outcome::Refused(trouble))),
+        }
+    }
+
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+        self.read(move |db| read::head(db, task))
+    }
+
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        if bytes <= SHORT_READ_BYTES {
+            self.read(move |db| read::log_after(db, task, after, bytes))
+        } else {
+            self.read_aside(move |db| read::log_after(db, task, after, bytes))
+        }
+    }
+
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        if tasks.len() <= SHORT_READ_LOGS {
+            self.read(move |db| read::logs(db, &tasks))
+        } else {
+            self.read_aside(move |db| read::logs(db, &tasks))
+        }
+    }
+
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        if list::is_short(&query) {
+            self.read(move |db| list::page(db, &query))
+        } else {
+            self.read_aside(move |db| list::page(db, &query))
+        }
+    }
+
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        self.read(move |db| read::key(db, key, not_before))
+    }
+
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.read_aside(move |db| read::blob(db, &tenant, hash))
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.read(move |db| read::unfinished(db, after, limit))
+    }
+
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.read(move |db| read::due(db, now, limit))
+    }
+
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        self.read(read::next_due)
+    }
+
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+        self.ask(move |answer| Job::Purge { before, keys_before, limit, answer })
+    }
+
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+        self.ask(move |answer| Job::Remove { task, answer })
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.shared.epoch
+    }
+
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+        let database = folder::database(&self.shared.folder);
+        aside(move || backup::copy(&database, &to))
+    }
+
+    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+        let trouble = self.shared.trouble.lock().clone();
+        self.read(move |db| read::health(db, &self.shared.folder, self.shared.epoch, trouble))
+    }
+
+    fn close(&self) -> Future<'_, ()> {
+        Box::pin(async move {
+            // Closing waits for threads; it happens once, at the very end.
+            self.shut();
+        })
+    }
+}
+
+/// A log has an end, far away.
+fn too_long(commit: &Commit) -> Option<Trouble> {
+    let over = commit.appends.iter().any(|append| append.last().0 > columns::MAX_SEQ);
+    over.then(|| Trouble::Broken(format!("a task's log holds at most {} events", columns::MAX_SEQ)))
+}

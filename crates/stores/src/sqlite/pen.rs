@@ -1,0 +1,357 @@
+//! The writer's hand: takes one commit, checks all of its conditions, and only then writes it.
+//!
+//! Checking first is what lets many commits share a transaction without savepoints: a refused one has not written
+//! anything. The pen remembers the tasks it has lately met, so that the chunks of a running turn cost one insert into
+//! the log and nothing else. What it remembers is always what the file says, this transaction's changes included; when a
+//! transaction fails, it forgets everything.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
+use model::{Epoch, Seq, TaskId, Time};
+use rusqlite::{OptionalExtension, params};
+
+use super::columns::{Context, Id, log_key, pack_views, row_from, unpack_views};
+use super::counters::{self, Tally};
+use super::statements::Statements;
+use crate::shape;
+
+/// Tasks and names remembered. Forgetting costs a read each, so the bound is only there to have one.
+const REMEMBERED: usize = 50_000;
+
+pub(super) struct Pen<'db> {
+    pub(super) sql: Statements<'db>,
+    pub(super) tally: Tally,
+    /// Whether this transaction has changed anything.
+    pub(super) wrote: bool,
+    tasks: HashMap<TaskId, Kept>,
+    names: HashMap<Arc<str>, i64>,
+    next_no: i64,
+}
+
+/// What the pen must know of a task.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) no: i64,
+    pub(super) seq: u64,
+    pub(super) epoch: u64,
+    pub(super) row: Row,
+    pub(super) context: Context,
+    pub(super) views: Box<[i64]>,
+}
+
+impl<'db> Pen<'db> {
+    pub(super) fn new(sql: Statements<'db>, next_no: i64) -> Pen<'db> {
+        Pen { sql, tally: Tally::default(), wrote: false, tasks: HashMap::new(), names: HashMap::new(), next_no }
+    }
+
+    /// To be called before each transaction.
+    pub(super) fn begin(&mut self) {
+        self.wrote = false;
+        if self.tasks.len() > REMEMBERED {
+            self.tasks.clear();
+        }
+        if self.names.len() > REMEMBERED {
+            self.names.clear();
+        }
+    }
+
+    /// The transaction failed: nothing of what is remembered can be trusted.
+    pub(super) fn forget(&mut self) {
+        self.tasks.clear();
+        self.names.clear();
+        self.tally.forget();
+    }
+
+    /// Checks a commit and writes it, or says what it met. An error fails the whole transaction.
+    pub(super) fn commit(&mut self, commit: &Commit) -> rusqlite::Result<Option<Conflict>> {
+        if let Some(conflict) = self.check(commit)? {
+            return Ok(Some(conflict));
+        }
+        self.wrote = true;
+        for append in &commit.appends {
+            match (&append.open, append.row) {
+                (Some(open), Some(row)) => self.open(append, open, row)?,
+                _ => self.append(append)?,
+            }
+        }
+        for used in &commit.keys {
+            self.use_key(used)?;
+        }
+        for change in &commit.timers {
+            self.change_timer(change)?;
+        }
+        for blob in &commit.blobs {
+            self.write_blob(blob)?;
+        }
+        Ok(None)
+    }
+
+    fn check(&mut self, commit: &Commit) -> rusqlite::Result<Option<Conflict>> {
+        for guard in &commit.guards {
+            match guard {
+                Guard::KeyFree { key, not_before } => {
+                    if let Some(used) = self.find_key(key, *not_before)? {
+                        return Ok(Some(Conflict::Key(used)));
+                    }
+                }
+            }
+        }
+        // What the commit's own earlier appends make of a task counts for its later ones.
+        let mut ahead: HashMap<TaskId, (u64, u64)> = HashMap::new();
+        let several = commit.appends.len() > 1;
+        for append in &commit.appends {
+            let known = if several { ahead.get(&append.task).copied() } else { None };
+            let (seq, epoch) = match known {
+                Some(known) => known,
+                None => self.find(append.task)?.map_or((0, 0), |kept| (kept.seq, kept.epoch)),
+            };
+            if let Some(own) = append.epoch
+                && own.0 < epoch
+            {
+                return Ok(Some(Conflict::Epoch(append.task, Epoch(epoch))));
+            }
+            if seq != append.expected.0 {
+                return Ok(Some(Conflict::Seq(append.task, Seq(seq))));
+            }
+            if several {
+                ahead.insert(append.task, (append.last().0, append.epoch.map_or(epoch, |e| e.0)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A task as it is now, remembered or read.
+    pub(super) fn find(&mut self, task: TaskId) -> rusqlite::Result<Option<&Kept>> {
+        if !self.tasks.contains_key(&task) {
+            let read = self.sql.task_find.query_row(params![Id(task)], |columns| {
+                Ok(Kept {
+                    no: columns.get(0)?,
+                    epoch: columns.get::<_, i64>(1)? as u64,
+                    context: columns.get(2)?,
+                    views: unpack_views(columns.get_ref(3)?.as_blob()?),
+                    row: row_from(columns, 4)?,
+                    seq: columns.get::<_, Option<i64>>(9)?.unwrap_or_default() as u64,
+                })
+            });
+            let Some(kept) = read.optional()? else {
+                return Ok(None);
+            };
+            self.tasks.insert(task, kept);
+        }
+        Ok(self.tasks.get(&task))
+    }
+
+    /// A task as it is now, no longer remembered.
+    pub(super) fn take(&mut self, task: TaskId) -> rusqlite::Result<Option<Kept>> {
+        self.find(task)?;
+        Ok(self.tasks.remove(&task))
+    }
+
+    fn open(&mut self, append: &Append, open: &Opening, row: Row) -> rusqlite::Result<()> {
+        let no = self.next_no;
+        self.next_no += 1;
+        let views = open.views.iter().map(|v| self.name(&v.0)).collect::<rusqlite::Result<Box<[i64]>>>()?;
+        let (tenant_no, agent_no) = (self.name(&open.tenant)?, self.name(&open.agent)?);
+        let kept = Kept {
+            no,
+            seq: append.last().0,
+            epoch: append.epoch.unwrap_or_default().0,
+            row,
+            context: Context::to_row(&open.context),
+            views,
+        };
+        self.sql.task_add.execute(params![
+            no,
+            Id(append.task),
+            kept.context,
+            tenant_no,
+            agent_no,
+            pack_views(&kept.views),
+            kept.epoch as i64,
+            row.state.code(),
+            row.status_at.0,
+            row.listed,
+            row.running,
+            row.settled,
+        ])?;
+        self.write_log(no, append)?;
+        self.tally.count(&row, 1);
+        if row.listed {
+            // A context known to be new holds this task only; nobody has to count that.
+            self.list(&kept, &row, !open.fresh_context)?;
+        }
+        if !row.settled {
+            self.tasks.insert(append.task, kept);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, append: &Append) -> rusqlite::Result<()> {
+        // It was there when the commit was checked, and nobody else writes.
+        let Some(mut kept) = self.take(append.task)? else {
+            return Err(rusqlite::Error::QueryReturnedNoRows);
+        };
+        self.write_log(kept.no, append)?;
+        kept.seq = append.last().0;
+        let epoch = append.epoch.map_or(kept.epoch, |e| e.0);
+        match append.row {
+            Some(row) if row != kept.row => {
+                self.sql.task_change.execute(params![
+                    kept.no,
+                    epoch as i64,
+                    row.state.code(),
+                    row.status_at.0,
+                    row.listed,
+                    row.running,
+                    row.settled,
+                ])?;
+                self.tally.count_row(&kept.row, -1);
+                self.tally.count_row(&row, 1);
+                self.relist(&kept, &row)?;
+                kept.row = row;
+            }
+            Some(_) | None => {
+                if epoch != kept.epoch {
+                    self.sql.task_epoch.execute(params![kept.no, epoch as i64])?;
+                }
+            }
+        }
+        kept.epoch = epoch;
+        if !kept.row.settled {
+            self.tasks.insert(append.task, kept);
+        }
+        Ok(())
+    }
+
+    fn write_log(&mut self, no: i64, append: &Append) -> rusqlite::Result<()> {
+        let key = log_key(no, append.expected.0 + 1);
+        self.sql.log_add.execute(params![key, append.last().0 as i64, &append.payload[..]])?;
+        self.tally.add(counters::LOG_ROWS, 1);
+        Ok(())
+    }
+
+    /// Moves a task in the lists it is in. Only what lists sort or filter by moves anything.
+    fn relist(&mut self, kept: &Kept, row: &Row) -> rusqlite::Result<()> {
+        let place = |row: &Row| row.listed.then_some((row.state, row.status_at));
+        if place(&kept.row) == place(row) {
+            return Ok(());
+        }
+        let stays = kept.row.listed && row.listed;
+        if kept.row.listed {
+            self.unlist(kept, !stays)?;
+        }
+        if row.listed {
+            self.list(kept, row, !stays)?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, kept: &Kept, row: &Row, counted: bool) -> rusqlite::Result<()> {
+        let (state, at) = (row.state.code(), row.status_at.0);
+        for &view_no in &kept.views {
+            self.sql.listing_add.execute(params![view_no, state, at, kept.no])?;
+            self.sql.by_context_add.execute(params![view_no, kept.context, at, kept.no, state])?;
+            self.tally.list(view_no, counters::ALL, 1);
+            self.tally.list(view_no, state, 1);
+            if counted {
+                self.tally.context(view_no, &kept.context, 1);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn unlist(&mut self, kept: &Kept, counted: bool) -> rusqlite::Result<()> {
+        let (state, at) = (kept.row.state.code(), kept.row.status_at.0);
+        for &view_no in &kept.views {
+            self.sql.listing_delete.execute(params![view_no, state, at, kept.no])?;
+            self.sql.by_context_delete.execute(params![view_no, kept.context, at, kept.no])?;
+            self.tally.list(view_no, counters::ALL, -1);
+            self.tally.list(view_no, state, -1);
+            if counted {
+                self.tally.context(view_no, &kept.context, -1);
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, text: &Arc<str>) -> rusqlite::Result<i64> {
+        if let Some(no) = self.names.get(text) {
+            return Ok(*no);
+        }
+        let found = self.sql.name_find.query_row(params![text], |row| row.get(0)).optional()?;
+        let no = match found {
+            Some(no) => no,
+            None => self.sql.name_add.insert(params![text])?,
+        };
+        self.names.insert(text.clone(), no);
+        Ok(no)
+    }
+
+    fn find_key(&mut self, key: &[u8; 32], not_before: Time) -> rusqlite::Result<Option<KeyUse>> {
+        let bound = params![key, shape::hour(not_before), not_before.0];
+        self.sql.key_find.query_row(bound, |row| key_from(*key, row)).optional()
+    }
+
+    fn use_key(&mut self, used: &KeyUse) -> rusqlite::Result<()> {
+        let bound = params![shape::hour(used.at), used.key, used.body, Id(used.task), used.seq.0 as i64, used.at.0];
+        if self.sql.key_add.execute(bound)? > 0 {
+            self.tally.add(counters::KEYS, 1);
+        } else {
+            self.sql.key_change.execute(bound)?;
+        }
+        Ok(())
+    }
+
+    fn change_timer(&mut self, change: &TimerChange) -> rusqlite::Result<()> {
+        let (TimerChange::Set(model::ports::store::Timer { task, .. }) | TimerChange::Clear(task, _)) = change;
+        let Some(no) = self.find(*task)?.map(|kept| kept.no) else {
+            // A timer of a task that is gone would never be cleared.
+            return Ok(());
+        };
+        match change {
+            TimerChange::Set(timer) => {
+                let bound = params![no, timer.kind.code(), timer.due.0];
+                if self.sql.timer_add.execute(bound)? > 0 {
+                    self.tally.add(counters::TIMERS, 1);
+                } else {
+                    self.sql.timer_move.execute(bound)?;
+                }
+            }
+            TimerChange::Clear(_, kind) => {
+                let gone = self.sql.timer_clear.execute(params![no, kind.code()])?;
+                self.tally.add(counters::TIMERS, -(gone as i64));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_blob(&mut self, blob: &BlobWrite) -> rusqlite::Result<()> {
+        let Some(task_no) = self.find(blob.task)?.map(|kept| kept.no) else {
+            return Err(rusqlite::Error::QueryReturnedNoRows);
+        };
+        let found = self.sql.blob_find.query_row(params![blob.tenant, blob.hash], |row| row.get(0)).optional()?;
+        let blob_no: i64 = match found {
+            Some(no) => no,
+            None => {
+                self.tally.add(counters::BLOBS, 1);
+                self.tally.add(counters::BLOB_BYTES, blob.bytes.len() as i64);
+                self.sql.blob_add.insert(params![blob.tenant, blob.hash, &blob.bytes[..]])?
+            }
+        };
+        self.sql.blob_use.execute(params![task_no, blob_no])?;
+        Ok(())
+    }
+}
+
+/// Reads body, task, seq, at: what [`super::statements::KEY_FIND`] selects.
+pub(super) fn key_from(key: [u8; 32], row: &rusqlite::Row<'_>) -> rusqlite::Result<KeyUse> {
+    Ok(KeyUse {
+        key,
+        body: row.get(0)?,
+        task: row.get::<_, Id>(1)?.0,
+        seq: Seq(row.get::<_, i64>(2)? as u64),
+        at: Time(row.get(3)?),
+    })
+}

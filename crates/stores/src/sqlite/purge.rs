@@ -1,0 +1,71 @@
+//! Taking tasks out again: with their log, list rows, counts, timers and the blobs nobody else uses.
+
+use model::{TaskId, Time};
+use rusqlite::params;
+
+use super::columns::Id;
+use super::counters;
+use super::pen::Pen;
+use crate::shape;
+
+/// Idempotency keys deleted in one go, so that a purge never holds the writer for long. The next purge goes on.
+const KEYS_AT_ONCE: i64 = 10_000;
+
+impl Pen<'_> {
+    /// Removes settled tasks older than `before`, at most `limit`, and keys of hours before that of `keys_before`.
+    pub(super) fn purge(&mut self, before: Time, keys_before: Time, limit: usize) -> rusqlite::Result<u64> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let old: Vec<TaskId> = self
+            .sql
+            .task_old
+            .query_map(params![before.0, limit], |row| Ok(row.get::<_, Id>(0)?.0))?
+            .collect::<rusqlite::Result<_>>()?;
+        for task in &old {
+            self.remove(*task)?;
+        }
+        let keys = self.sql.key_purge.execute(params![shape::hour(keys_before), KEYS_AT_ONCE])?;
+        self.tally.add(counters::KEYS, -(keys as i64));
+        self.wrote |= keys > 0;
+        Ok(old.len() as u64)
+    }
+
+    /// Removes one task and says whether it was there. Its idempotency keys go with their hour; until then they count
+    /// for nothing, because their task is gone.
+    pub(super) fn remove(&mut self, task: TaskId) -> rusqlite::Result<bool> {
+        let Some(kept) = self.take(task)? else {
+            return Ok(false);
+        };
+        self.wrote = true;
+        if kept.row.listed {
+            self.unlist(&kept, true)?;
+        }
+        let rows = self.sql.log_delete.execute(params![kept.no])?;
+        let timers = self.sql.timer_delete.execute(params![kept.no])?;
+        self.remove_blobs(kept.no)?;
+        self.sql.task_delete.execute(params![kept.no])?;
+        self.tally.count(&kept.row, -1);
+        self.tally.add(counters::LOG_ROWS, -(rows as i64));
+        self.tally.add(counters::TIMERS, -(timers as i64));
+        Ok(true)
+    }
+
+    fn remove_blobs(&mut self, task_no: i64) -> rusqlite::Result<()> {
+        let used: Vec<i64> =
+            self.sql.blob_uses.query_map(params![task_no], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        if used.is_empty() {
+            return Ok(());
+        }
+        self.sql.blob_unuse.execute(params![task_no])?;
+        for blob_no in used {
+            let mut unused = self.sql.blob_unused.query(params![blob_no])?;
+            let Some(bytes) = unused.next()?.map(|row| row.get::<_, i64>(0)).transpose()? else {
+                continue;
+            };
+            drop(unused);
+            self.sql.blob_delete.execute(params![blob_no])?;
+            self.tally.add(counters::BLOBS, -1);
+            self.tally.add(counters::BLOB_BYTES, -bytes);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! What waits for the writer. Bounded: above the limit a commit is refused at once, and the caller says so.
+
+use std::time::Duration;
+
+use model::ports::store::{Commit, Outcome, Trouble};
+use model::{TaskId, Time};
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::shape;
+
+pub(super) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    max_commits: usize,
+    max_bytes: usize,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: Vec<Job>,
+    bytes: usize,
+    closed: bool,
+}
+
+pub(super) enum Job {
+    Commit(Waiting),
+    Purge {
+        before: Time,
+        keys_before: Time,
+        limit: usize,
+        answer: oneshot::Sender<Result<u64, Trouble>>,
+    },
+    Remove {
+        task: TaskId,
+        answer: oneshot::Sender<Result<bool, Trouble>>,
+    },
+    #[cfg(test)]
+    Pragma {
+        text: String,
+        answer: oneshot::Sender<()>,
+    },
+}
+
+/// A commit and who waits for it; perhaps nobody any more.
+pub(super) struct Waiting {
+    pub(super) commit: Commit,
+    pub(super) weight: usize,
+    pub(super) answer: oneshot::Sender<Outcome>,
+}
+
+/// What the writer found.
+pub(super) enum Taken {
+    Jobs(Vec<Job>),
+    /// Nothing came in the time given.
+    Nothing,
+    /// Nothing is left and nothing more will come.
+    Closed,
+}
+
+impl Queue {
+    pub(super) fn new(max_commits: usize, max_bytes: usize) -> Queue {
+        Queue { state: Mutex::default(), filled: Condvar::new(), max_commits, max_bytes }
+    }
+
+    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, Trouble> {
+        let weight = shape::weight(&commit);
+        let (answer, answered) = oneshot::channel();
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(Trouble::Closed);
+        }
+        // One commit alone always fits, however large.
+        if state.jobs.len() >= self.max_commits || (state.bytes > 0 && state.bytes + weight > self.max_bytes) {
+            return Err(Trouble::Busy);
+        }
+        state.bytes += weight;
+        state.jobs.push(Job::Commit(Waiting { commit, weight, answer }));
+        drop(state);
+        self.filled.notify_one();
+        Ok(answered)
+    }
+
+    /// Queues one of the few jobs that are not commits.
+    pub(super) fn push(&self, job: Job) -> Result<(), Trouble> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(Trouble::Closed);
+        }
+        state.jobs.push(job);
+        drop(state);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// Takes all that waits, or waits for something.
+    pub(super) fn take(&self, patience: Option<Duration>) -> Taken {
+        let mut state = self.state.lock();
+        while state.jobs.is_empty() {
+            if state.closed {
+                return Taken::Closed;
+            }
+            match patience {
+                None => self.filled.wait(&mut state),
+                Some(patience) => {
+                    if self.filled.wait_for(&mut state, patience).timed_out() && state.jobs.is_empty() {
+                        return Taken::Nothing;
+                    }
+                }
+            }
+        }
+        state.bytes = 0;
+        let room = Vec::with_capacity(state.jobs.len().min(1024));
+        Taken::Jobs(std::mem::replace(&mut state.jobs, room))
+    }
+
+    /// Lets nothing more in. The writer finishes what is queued.
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.filled.notify_all();
+    }
+}

@@ -1,0 +1,183 @@
+//! Reads of single tasks, keys, blobs and timers. Lists are in `list.rs`.
+//!
+//! A log is read through [`log_after`] alone, so that a second place for the chunks of live turns could come without
+//! anybody noticing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::ports::store::{Head, Health, KeyUse, Timer, TimerKind, Trouble};
+use model::{Epoch, Event, Seq, State, TaskId, Time, stored};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::columns::{Context, Id, first_seq, row_from};
+use super::pool::Error;
+use super::{counters, folder, pen, schema, statements};
+use crate::shape;
+
+/// Runs several reads on one snapshot.
+pub(super) fn snapshot<T>(db: &Connection, look: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    db.prepare_cached("BEGIN")?.execute([])?;
+    let result = look();
+    // Ends a snapshot in which nothing was written; on an error the connection is thrown away by the pool.
+    db.prepare_cached("COMMIT")?.execute([])?;
+    result
+}
+
+pub(super) fn head(db: &Connection, task: TaskId) -> Result<Option<Head>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT t.context, tenant.text, agent.text, t.epoch,
+                (SELECT last_seq FROM log WHERE key BETWEEN t.no << 26 AND (t.no << 26) + 67108863
+                 ORDER BY key DESC LIMIT 1),
+                t.state, t.status_at, t.listed, t.running, t.settled
+         FROM task AS t
+         CROSS JOIN name AS tenant ON tenant.no = t.tenant_no
+         CROSS JOIN name AS agent ON agent.no = t.agent_no
+         WHERE t.id = ?1",
+    )?;
+    let head = statement.query_row(params![Id(task)], |columns| {
+        Ok(Head {
+            context: columns.get::<_, Context>(0)?.from_row(),
+            tenant: columns.get_ref(1)?.as_str()?.into(),
+            agent: columns.get_ref(2)?.as_str()?.into(),
+            epoch: Epoch(columns.get::<_, i64>(3)? as u64),
+            seq: Seq(columns.get::<_, Option<i64>>(4)?.unwrap_or_default() as u64),
+            row: row_from(columns, 5)?,
+        })
+    });
+    Ok(head.optional()?)
+}
+
+/// Events after `after`, whole rows until `bytes` is passed.
+///
+/// The first row that matters is the one that holds `after + 1`, and that may begin earlier: a cursor can stand in the
+/// middle of a batch.
+pub(super) fn log_after(db: &Connection, task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT l.key, l.payload FROM task AS t CROSS JOIN log AS l
+         WHERE t.id = ?1 AND l.key < (t.no + 1) << 26 AND l.key >= CASE ?2 WHEN 0 THEN t.no << 26 ELSE
+           (SELECT max(key) FROM log WHERE key BETWEEN t.no << 26 AND (t.no << 26) + ?2 + 1) END
+         ORDER BY l.key",
+    )?;
+    // A number no log reaches would run into the next task's keys.
+    let from = after.0.min(super::columns::MAX_SEQ - 1) as i64;
+    let mut rows = statement.query(params![Id(task), from])?;
+    let mut events = Vec::new();
+    let mut read = 0;
+    while let Some(row) = rows.next()? {
+        let payload = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let batch = stored::decode(Seq(first_seq(row.get(0)?)), payload)?;
+        if batch.last().is_none_or(|event| event.seq <= after) {
+            continue;
+        }
+        read += payload.len();
+        if events.is_empty() && batch.first().is_some_and(|event| event.seq > after) {
+            events = batch;
+        } else {
+            events.extend(batch.into_iter().filter(|event| event.seq > after));
+        }
+        if read >= bytes {
+            break;
+        }
+    }
+    Ok(events)
+}
+
+pub(super) fn logs(db: &Connection, tasks: &[TaskId]) -> Result<Vec<Vec<Event>>, Error> {
+    snapshot(db, || tasks.iter().map(|task| log_after(db, *task, Seq::ZERO, usize::MAX)).collect())
+}
+
+pub(super) fn key(db: &Connection, key: [u8; 32], not_before: Time) -> Result<Option<KeyUse>, Error> {
+    let mut statement = db.prepare_cached(statements::KEY_FIND)?;
+    let bound = params![key, shape::hour(not_before), not_before.0];
+    Ok(statement.query_row(bound, |row| pen::key_from(key, row)).optional()?)
+}
+
+pub(super) fn blob(db: &Connection, tenant: &str, hash: [u8; 32]) -> Result<Option<Bytes>, Error> {
+    let mut statement = db.prepare_cached("SELECT bytes FROM blob WHERE tenant = ?1 AND hash = ?2")?;
+    let bytes: Option<Vec<u8>> = statement.query_row(params![tenant, hash], |row| row.get(0)).optional()?;
+    Ok(bytes.map(Bytes::from))
+}
+
+pub(super) fn unfinished(db: &Connection, after: Option<TaskId>, limit: usize) -> Result<Vec<(TaskId, Epoch)>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT id, epoch FROM task INDEXED BY task_running WHERE running = 1 AND id > ?1 ORDER BY id LIMIT ?2",
+    )?;
+    // The empty blob is before every id.
+    let after = after.map(|task| task.0.as_bytes().to_vec()).unwrap_or_default();
+    let rows = statement.query_map(params![after, limit_of(limit)], |row| {
+        Ok((row.get::<_, Id>(0)?.0, Epoch(row.get::<_, i64>(1)? as u64)))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn due(db: &Connection, now: Time, limit: usize) -> Result<Vec<Timer>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT task.id, timer.kind, timer.due FROM timer INDEXED BY timer_due CROSS JOIN task ON task.no = timer.task_no
+         WHERE timer.due <= ?1 ORDER BY timer.due, timer.task_no, timer.kind LIMIT ?2",
+    )?;
+    let mut rows = statement.query(params![now.0, limit_of(limit)])?;
+    let mut timers = Vec::new();
+    while let Some(row) = rows.next()? {
+        // A kind of a newer release is left alone.
+        if let Some(kind) = TimerKind::from_code(row.get(1)?) {
+            timers.push(Timer { task: row.get::<_, Id>(0)?.0, kind, due: Time(row.get(2)?) });
+        }
+    }
+    Ok(timers)
+}
+
+pub(super) fn next_due(db: &Connection) -> Result<Option<Time>, Error> {
+    let mut statement = db.prepare_cached("SELECT min(due) FROM timer")?;
+    Ok(statement.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(Time))
+}
+
+pub(super) fn health(db: &Connection, folder: &Path, epoch: Epoch, trouble: Option<Trouble>) -> Result<Health, Error> {
+    let mut health = Health {
+        kind: "sqlite",
+        file_bytes: size_of(&folder::database(folder)),
+        wal_bytes: size_of(&folder::wal(folder)),
+        schema: schema::VERSION,
+        epoch: epoch.0,
+        trouble,
+        ..Health::default()
+    };
+    let mut states = [0; State::ALL.len()];
+    let mut statement = db.prepare_cached("SELECT kind, n FROM counter WHERE view_no = ?1")?;
+    let mut rows = statement.query([counters::STORE])?;
+    while let Some(row) = rows.next()? {
+        let (kind, n): (u8, u64) = (row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64);
+        match kind {
+            counters::ALL => health.tasks = n,
+            counters::RUNNING => health.running = n,
+            counters::LOG_ROWS => health.events_rows = n,
+            counters::BLOBS => health.blobs = n,
+            counters::BLOB_BYTES => health.blob_bytes = n,
+            counters::TIMERS => health.timers = n,
+            counters::KEYS => health.keys = n,
+            code => {
+                if let Some(place) = State::ALL.iter().position(|state| state.code() == code) {
+                    states[place] = n;
+                }
+            }
+        }
+    }
+    health.states = State::ALL.into_iter().zip(states).filter(|(_, n)| *n > 0).collect();
+    Ok(health)
+}
+
+/// Not there yet counts as empty.
+fn size_of(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+fn limit_of(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// The number of a view, if any task was ever in it.
+pub(super) fn view_no(db: &Connection, view: &Arc<str>) -> Result<Option<i64>, Error> {
+    let mut statement = db.prepare_cached("SELECT no FROM name WHERE text = ?1")?;
+    Ok(statement.query_row(params![view], |row| row.get(0)).optional()?)
+}

@@ -1,0 +1,99 @@
+//! The writer's statements, prepared once and held for the life of its thread. What the writer does to the file is all
+//! here, in one place; when it does it is in `pen.rs` and `purge.rs`.
+
+use rusqlite::{Connection, PrepFlags, Statement};
+
+macro_rules! statements {
+    ($($name:ident: $sql:expr;)*) => {
+        pub(super) struct Statements<'db> {
+            $(pub(super) $name: Statement<'db>,)*
+        }
+
+        impl<'db> Statements<'db> {
+            pub(super) fn prepare(db: &'db Connection) -> rusqlite::Result<Self> {
+                Ok(Statements {
+                    $($name: db.prepare_with_flags($sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)?,)*
+                })
+            }
+        }
+    };
+}
+
+statements! {
+    begin: "BEGIN IMMEDIATE";
+    commit: "COMMIT";
+    rollback: "ROLLBACK";
+    probe: "UPDATE meta SET probe = probe + 1";
+
+    name_find: "SELECT no FROM name WHERE text = ?1";
+    name_add: "INSERT INTO name (text) VALUES (?1)";
+
+    task_find: "SELECT no, epoch, context, views, state, status_at, listed, running, settled,
+                       (SELECT last_seq FROM log WHERE key BETWEEN no << 26 AND (no << 26) + 67108863
+                        ORDER BY key DESC LIMIT 1)
+                FROM task WHERE id = ?1";
+    task_add: "INSERT INTO task (no, id, context, tenant_no, agent_no, views, epoch, state, status_at, listed, running,
+                                 settled)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    task_change: "UPDATE task SET epoch = ?2, state = ?3, status_at = ?4, listed = ?5, running = ?6, settled = ?7
+                  WHERE no = ?1";
+    task_epoch: "UPDATE task SET epoch = ?2 WHERE no = ?1";
+    task_delete: "DELETE FROM task WHERE no = ?1";
+    task_old: "SELECT id FROM task WHERE settled = 1 AND status_at < ?1 ORDER BY status_at, no LIMIT ?2";
+
+    log_add: "INSERT INTO log (key, last_seq, payload) VALUES (?1, ?2, ?3)";
+    log_delete: "DELETE FROM log WHERE key BETWEEN ?1 << 26 AND (?1 << 26) + 67108863";
+
+    listing_add: "INSERT INTO listing (view_no, state, status_at, task_no) VALUES (?1, ?2, ?3, ?4)";
+    listing_delete: "DELETE FROM listing WHERE view_no = ?1 AND state = ?2 AND status_at = ?3 AND task_no = ?4";
+    by_context_add: "INSERT INTO listing_by_context (view_no, context, status_at, task_no, state)
+                     VALUES (?1, ?2, ?3, ?4, ?5)";
+    by_context_delete: "DELETE FROM listing_by_context
+                        WHERE view_no = ?1 AND context = ?2 AND status_at = ?3 AND task_no = ?4";
+
+    counter_add: "INSERT INTO counter (view_no, kind, n) VALUES (?1, ?2, ?3)
+                  ON CONFLICT DO UPDATE SET n = n + excluded.n";
+    context_step: "UPDATE context_counter SET n = n + ?3 WHERE view_no = ?1 AND context = ?2";
+    context_add: "INSERT INTO context_counter (view_no, context, n) VALUES (?1, ?2, ?3)";
+    context_drop: "DELETE FROM context_counter WHERE view_no = ?1 AND context = ?2 AND n <= 0";
+    context_count: "SELECT count(*) FROM (SELECT 1 FROM listing_by_context
+                                          WHERE view_no = ?1 AND context = ?2 LIMIT ?3)";
+
+    key_find: KEY_FIND;
+    key_add: "INSERT INTO idempotency (hour, key, body, task, seq, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+              ON CONFLICT DO NOTHING";
+    key_change: "UPDATE idempotency SET body = ?3, task = ?4, seq = ?5, at = ?6 WHERE hour = ?1 AND key = ?2";
+    key_purge: "DELETE FROM idempotency WHERE (hour, key) IN
+                (SELECT hour, key FROM idempotency WHERE hour < ?1 ORDER BY hour, key LIMIT ?2)";
+
+    timer_add: "INSERT INTO timer (task_no, kind, due) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    timer_move: "UPDATE timer SET due = ?3 WHERE task_no = ?1 AND kind = ?2";
+    timer_clear: "DELETE FROM timer WHERE task_no = ?1 AND kind = ?2";
+    timer_delete: "DELETE FROM timer WHERE task_no = ?1";
+
+    blob_find: "SELECT no FROM blob WHERE tenant = ?1 AND hash = ?2";
+    blob_add: "INSERT INTO blob (tenant, hash, bytes) VALUES (?1, ?2, ?3)";
+    blob_use: "INSERT INTO blob_use (task_no, blob_no) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    blob_uses: "SELECT blob_no FROM blob_use WHERE task_no = ?1";
+    blob_unuse: "DELETE FROM blob_use WHERE task_no = ?1";
+    blob_unused: "SELECT length(bytes) FROM blob
+                  WHERE no = ?1 AND NOT EXISTS (SELECT 1 FROM blob_use WHERE blob_no = ?1)";
+    blob_delete: "DELETE FROM blob WHERE no = ?1";
+
+    wal_frames: "PRAGMA wal_checkpoint(NOOP)";
+    wal_copy: "PRAGMA wal_checkpoint(PASSIVE)";
+    wal_restart: "PRAGMA wal_checkpoint(RESTART)";
+}
+
+/// The newest use of key ?1 at or after ?3 (in or after hour ?2). It steps from one hour that has keys to the next
+/// older one, a point lookup in each. The use of a key for a task that is gone counts for nothing.
+pub(super) const KEY_FIND: &str = "
+    WITH RECURSIVE hours (hour) AS (
+      SELECT max(hour) FROM idempotency
+      UNION ALL
+      SELECT (SELECT max(hour) FROM idempotency WHERE hour < hours.hour) FROM hours WHERE hours.hour > ?2
+    )
+    SELECT used.body, used.task, used.seq, used.at
+    FROM hours CROSS JOIN idempotency AS used ON used.hour = hours.hour AND used.key = ?1
+    WHERE used.at >= ?3 AND EXISTS (SELECT 1 FROM task WHERE id = used.task)
+    ORDER BY used.hour DESC LIMIT 1";

@@ -1,0 +1,51 @@
+//! What SQLite's error codes mean to the engine.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use model::ports::store::Trouble;
+use rusqlite::{Error, ErrorCode};
+
+/// Names an error for the engine. I/O errors say little, so the folder itself is asked what is the matter.
+pub(super) fn name(error: &Error, folder: &Path) -> Trouble {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Trouble::Full,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Trouble::ReadOnly,
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
+            ask(folder).unwrap_or_else(|| Trouble::Broken(error.to_string()))
+        }
+        _ => Trouble::Broken(error.to_string()),
+    }
+}
+
+/// Whether the world around us failed (and every other commit of the group would fail too), not this commit.
+pub(super) fn is_environmental(error: &Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::ReadOnly
+                | ErrorCode::PermissionDenied
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::CannotOpen
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::OutOfMemory
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+        )
+    )
+}
+
+/// Tries to write a small file and reads the reason off the failure.
+fn ask(folder: &Path) -> Option<Trouble> {
+    let probe = folder.join("probe");
+    let wrote = std::fs::write(&probe, [0; 8192]);
+    // It is a few bytes in our own folder; a probe left behind is written over by the next one.
+    let _ = std::fs::remove_file(&probe);
+    match wrote.err()?.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Trouble::Full),
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Some(Trouble::ReadOnly),
+        _ => None,
+    }
+}

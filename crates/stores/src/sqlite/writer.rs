@@ -1,0 +1,231 @@
+//! The writer thread: the only one that changes the file.
+//!
+//! It takes all that waits, runs it in one transaction, and answers each commit after the transaction's fsync: the more
+//! is going on, the larger the groups and the cheaper a commit. Trouble with the disk fails a group, never the thread:
+//! the transaction is rolled back, the trouble is noted for `health`, and the next group tries again.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use model::ports::store::{Conflict, Outcome, Trouble};
+use rusqlite::{Connection, ErrorCode};
+
+use super::pen::Pen;
+use super::queue::{Job, Taken, Waiting};
+use super::statements::Statements;
+use super::{Shared, checkpoint, trouble};
+
+/// A commit above this is a group of its own, so that small ones never wait for its bytes.
+const LONE_BYTES: usize = 256 << 10;
+/// A group ends here; the rest of the queue is the next one.
+const GROUP_BYTES: usize = 4 << 20;
+const GROUP_COMMITS: usize = 1024;
+/// How often a troubled writer with nothing to do tries whether writing works again.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// Runs until the queue is closed and empty. `ready` is told whether the statements could be prepared.
+pub(super) fn run(db: Connection, shared: &Arc<Shared>, ready: SyncSender<rusqlite::Result<()>>) {
+    let prepared = Statements::prepare(&db).and_then(|sql| {
+        let next_no = db.query_row("SELECT coalesce(max(no), 0) + 1 FROM task", [], |row| row.get(0))?;
+        Ok(Pen::new(sql, next_no))
+    });
+    let pen = match prepared {
+        Ok(pen) => pen,
+        Err(error) => {
+            // Nobody to tell means nobody is opening any more.
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    let _ = ready.send(Ok(()));
+    let checkpoints = checkpoint::Rule::new(shared.options.wal_limit_bytes, shared.page_bytes);
+    let mut writer = Writer { db: &db, pen, shared, checkpoints };
+    loop {
+        let patience = shared.trouble.lock().is_some().then_some(PROBE_EVERY);
+        match shared.queue.take(patience) {
+            Taken::Jobs(jobs) => writer.work(jobs),
+            Taken::Nothing => writer.probe(),
+            Taken::Closed => break,
+        }
+    }
+    drop(writer);
+    checkpoint::at_close(&db);
+}
+
+struct Writer<'a> {
+    db: &'a Connection,
+    pen: Pen<'a>,
+    shared: &'a Arc<Shared>,
+    checkpoints: checkpoint::Rule,
+}
+
+/// Why a transaction did not happen, as far as one knows.
+struct Failure {
+    error: rusqlite::Error,
+    /// It failed in the COMMIT itself: what is on the disk is not known for sure.
+    at_commit: bool,
+}
+
+impl Writer<'_> {
+    fn work(&mut self, jobs: Vec<Job>) {
+        let mut group: Vec<Waiting> = Vec::with_capacity(jobs.len().min(GROUP_COMMITS));
+        let mut bytes = 0;
+        for job in jobs {
+            let full = group.len() >= GROUP_COMMITS || bytes >= GROUP_BYTES;
+            let joins = matches!(&job, Job::Commit(waiting) if waiting.weight <= LONE_BYTES);
+            if full || !joins {
+                self.group(std::mem::take(&mut group));
+                bytes = 0;
+            }
+            match job {
+                Job::Commit(waiting) if joins => {
+                    bytes += waiting.weight;
+                    group.push(waiting);
+                }
+                Job::Commit(waiting) => self.group(vec![waiting]),
+                Job::Purge { before, keys_before, limit, answer } => {
+                    let done = self.transact(|pen| pen.purge(before, keys_before, limit));
+                    let _ = answer.send(self.named(done));
+                }
+                Job::Remove { task, answer } => {
+                    let done = self.transact(|pen| pen.remove(task));
+                    let _ = answer.send(self.named(done));
+                }
+                #[cfg(test)]
+                Job::Pragma { text, answer } => {
+                    self.db.execute_batch(&text).expect("a pragma of a test");
+                    let _ = answer.send(());
+                }
+            }
+        }
+        self.group(group);
+    }
+
+    /// Commits a group and answers each of it.
+    fn group(&mut self, group: Vec<Waiting>) {
+        if group.is_empty() {
+            return;
+        }
+        let result = self.transact(|pen| {
+            group.iter().map(|waiting| pen.commit(&waiting.commit)).collect::<rusqlite::Result<Vec<_>>>()
+        });
+        match result {
+            Ok(conflicts) => {
+                for (waiting, conflict) in group.into_iter().zip(conflicts) {
+                    answer(waiting, conflict.map_or(Outcome::Done, Outcome::Conflict));
+                }
+            }
+            // One commit made the transaction fail, not the disk: find out which, and let the others pass.
+            Err(failure) if group.len() > 1 && !failure.at_commit && !trouble::is_environmental(&failure.error) => {
+                for waiting in group {
+                    self.group(vec![waiting]);
+                }
+            }
+            Err(failure) => {
+                let outcome = self.outcome(failure);
+                for waiting in group {
+                    answer(waiting, outcome.clone());
+                }
+            }
+        }
+    }
+
+    /// Runs `work` in a transaction with the counters it changed.
+    fn transact<T>(&mut self, work: impl FnOnce(&mut Pen<'_>) -> rusqlite::Result<T>) -> Result<T, Failure> {
+        self.pen.begin();
+        let mut at_commit = false;
+        let result = (|| {
+            self.pen.sql.begin.execute([])?;
+            let done = work(&mut self.pen)?;
+            let Pen { tally, sql, .. } = &mut self.pen;
+            tally.write(sql)?;
+            at_commit = true;
+            self.pen.sql.commit.execute([])?;
+            Ok(done)
+        })();
+        match result {
+            Ok(done) => {
+                if self.pen.wrote {
+                    self.recovered();
+                    let (wake, frames) = self.checkpoints.after_commit(&mut self.pen.sql);
+                    if wake {
+                        self.shared.checkpoints.wake(frames);
+                    }
+                }
+                Ok(done)
+            }
+            Err(error) => {
+                self.roll_back();
+                Err(Failure { error, at_commit })
+            }
+        }
+    }
+
+    fn roll_back(&mut self) {
+        self.pen.forget();
+        // After some errors SQLite has rolled back by itself.
+        if !self.db.is_autocommit()
+            && let Err(error) = self.pen.sql.rollback.execute([])
+        {
+            tracing::error!(%error, "rolling back failed");
+        }
+    }
+
+    /// What the commits of a failed group are told.
+    fn outcome(&mut self, failure: Failure) -> Outcome {
+        let trouble = self.note(&failure.error);
+        let io = failure.error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
+        if !(failure.at_commit && io) {
+            return Outcome::Refused(trouble);
+        }
+        // The group's frames may be in the WAL, whole, though the fsync failed; a crash now could bring them to life. A
+        // later transaction is written over them. If that works, the group is gone for certain.
+        match self.transact(|pen| {
+            pen.wrote = true;
+            pen.sql.probe.execute([])
+        }) {
+            Ok(_) => Outcome::Refused(trouble),
+            Err(_) => Outcome::Unknown(trouble),
+        }
+    }
+
+    fn named<T>(&mut self, result: Result<T, Failure>) -> Result<T, Trouble> {
+        result.map_err(|failure| self.note(&failure.error))
+    }
+
+    fn note(&mut self, error: &rusqlite::Error) -> Trouble {
+        let trouble = trouble::name(error, &self.shared.folder);
+        tracing::error!(%error, %trouble, "the store could not write");
+        if trouble::is_environmental(error) {
+            *self.shared.trouble.lock() = Some(trouble.clone());
+        }
+        trouble
+    }
+
+    fn recovered(&mut self) {
+        if self.shared.trouble.lock().take().is_some() {
+            tracing::info!("the store can write again");
+        }
+    }
+
+    /// With trouble and without work: does writing work again? Making room in the WAL may be all that is needed.
+    fn probe(&mut self) {
+        self.checkpoints.copy(&mut self.pen.sql);
+        let probed = self.transact(|pen| {
+            pen.wrote = true;
+            pen.sql.probe.execute([])
+        });
+        if let Err(failure) = probed {
+            *self.shared.trouble.lock() = Some(trouble::name(&failure.error, &self.shared.folder));
+        }
+    }
+}
+
+fn answer(waiting: Waiting, outcome: Outcome) {
+    if let Outcome::Conflict(Conflict::Seq(task, seq)) = &outcome {
+        tracing::trace!(%task, %seq, "a commit came too late");
+    }
+    // Whoever asked may have gone; the commit happened all the same.
+    let _ = waiting.answer.send(outcome);
+}
