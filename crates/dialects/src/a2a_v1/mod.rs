@@ -2,7 +2,7 @@
 //!
 //! Both bindings carry the same shapes: protobuf's JSON, read liberally and written strictly.
 //!
-//! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request, [`shapes`] being what they read it into.
+//! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request, by way of the shapes in `shapes.rs`.
 //! * [`encode`] writes tasks, messages and events; [`errors`] writes faults; [`card`] writes the agent's card.
 //! * [`version`] reads `A2A-Version`.
 //! * [`read`] is the client's direction: what another 1.0 server answered, back as nouns.

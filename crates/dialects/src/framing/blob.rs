@@ -3,8 +3,6 @@
 //! A blob comes out of the store in pieces of any size; [`Transform`] turns each piece into what may stand at its place
 //! in the JSON: base64 for raw bytes, escapes for text, data as it is but on one line.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use model::BlobKind;
 
 use super::json::{base64_into, escape_bytes_into, has};
@@ -63,11 +61,6 @@ impl Transform {
     }
 }
 
-/// The base64 of `bytes`, for content that is at hand.
-pub fn base64(bytes: &[u8]) -> String {
-    STANDARD.encode(bytes)
-}
-
 /// Appends JSON text with its line breaks as spaces: a break can only stand between tokens, and an SSE frame has one line.
 pub fn flatten_into(out: &mut Vec<u8>, json: &[u8]) {
     let start = out.len();
@@ -96,6 +89,8 @@ fn has_break(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
 
     fn transformed(kind: BlobKind, content: &[u8], cuts: &[usize]) -> Vec<u8> {
@@ -115,7 +110,7 @@ mod tests {
     proptest! {
         #[test]
         fn raw_content_is_base64_however_it_is_cut(content: Vec<u8>, cuts in prop::collection::vec(0usize..8, 0..20)) {
-            prop_assert_eq!(transformed(BlobKind::Raw, &content, &cuts), base64(&content).into_bytes());
+            prop_assert_eq!(transformed(BlobKind::Raw, &content, &cuts), STANDARD.encode(&content).into_bytes());
         }
 
         #[test]

@@ -70,9 +70,9 @@ impl Unreadable {
     }
 }
 
+/// Reads the envelope. The text should have passed [`super::scan::scan`].
 // The error is looked at once, by the one caller there is; a box would only add an allocation.
 #[allow(clippy::result_large_err)]
-/// Reads the envelope. The text should have passed [`super::scan::scan`].
 pub fn read(text: &str) -> Result<Request<'_>, Unreadable> {
     let mut members = Members::default();
     let mut json = serde_json::Deserializer::from_str(text);

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use e2e::client::Client;
 use e2e::http::Connection;
@@ -134,12 +135,22 @@ fn strace(log: &Path) -> Vec<OsString> {
     words
 }
 
+/// Whether strace may trace here. Being detached, it may still write after the program it traced has ended.
 fn strace_works(folder: &Path) -> bool {
     let log = folder.join("trial");
     let words = strace(&log);
     let ran = Command::new(&words[0]).args(&words[1..]).arg("true").stderr(Stdio::null()).status();
-    ran.is_ok_and(|status| status.success())
-        && fs::read_to_string(&log).is_ok_and(|text| text.contains("exited with 0"))
+    if !ran.is_ok_and(|status| status.success()) {
+        return false;
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < deadline {
+        if fs::read_to_string(&log).is_ok_and(|text| is_complete(&text)) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
 }
 
 fn build_shim(folder: &Path) -> std::path::PathBuf {

@@ -240,6 +240,14 @@ pub(super) async fn a_view_nobody_knows_is_empty(factory: &dyn Factory) {
     }
 }
 
+pub(super) async fn a_view_named_twice_lists_once(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = open(&store, |a| a.seen_by(&["v", "w", "v"])).await;
+    assert_eq!((walk(&store, &query(5)).await, total(&store, &query(5)).await), (vec![task], 1));
+    assert!(store.remove(task).await.unwrap());
+    assert_eq!(total(&store, &query(5)).await, 0);
+}
+
 pub(super) async fn a_context_with_many_tasks_is_counted_exactly(factory: &dyn Factory) {
     let store = factory.open().await;
     let list = ListQuery { context: Some("c".into()), ..query(3) };

@@ -152,6 +152,7 @@ suite! { $
         an_unlisted_task_is_in_no_list_until_it_is
         views_are_apart_and_can_be_read_together
         a_view_nobody_knows_is_empty
+        a_view_named_twice_lists_once
         a_context_with_many_tasks_is_counted_exactly
         contexts_are_apart_however_they_are_spelled
         a_page_may_be_empty

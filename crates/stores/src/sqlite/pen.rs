@@ -152,7 +152,10 @@ impl<'db> Pen<'db> {
     fn open(&mut self, append: &Append, open: &Opening, row: Row) -> rusqlite::Result<()> {
         let no = self.next_no;
         self.next_no += 1;
-        let views = open.views.iter().map(|v| self.name(&v.0)).collect::<rusqlite::Result<Box<[i64]>>>()?;
+        let mut views = open.views.iter().map(|v| self.name(&v.0)).collect::<rusqlite::Result<Vec<i64>>>()?;
+        // A task is in a list once, however often its view was named.
+        views.sort_unstable();
+        views.dedup();
         let (tenant_no, agent_no) = (self.name(&open.tenant)?, self.name(&open.agent)?);
         let kept = Kept {
             no,
@@ -160,7 +163,7 @@ impl<'db> Pen<'db> {
             epoch: append.epoch.unwrap_or_default().0,
             row,
             context: Context::to_row(&open.context),
-            views,
+            views: views.into(),
         };
         self.sql.task_add.execute(params![
             no,

@@ -1,1 +1,212 @@
-//! Tests of what only this store has: trouble with the disk, the lock, the file.
+//! What only this store has: the lock, the file's version, and bad days with the disk.
+
+use std::sync::Arc;
+
+use model::ports::store::{Append, Commit, ListQuery, Opening, Outcome, Row, Store as _, Trouble};
+use model::{ContextId, Seq, State, TaskId, Time, View};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::queue::{Job, Queue};
+use super::{OpenError, Options, Store, folder};
+
+fn opening(payload: usize) -> Append {
+    Append {
+        task: TaskId(Uuid::now_v7()),
+        expected: Seq::ZERO,
+        epoch: None,
+        count: 1,
+        payload: vec![b' '; payload].into(),
+        open: Some(Opening {
+            context: ContextId::from(Uuid::now_v7().to_string().as_str()),
+            fresh_context: true,
+            tenant: "t".into(),
+            agent: "a".into(),
+            views: vec![View("v".into())],
+        }),
+        row: Some(Row { state: State::Completed, status_at: Time(1), listed: true, running: false, settled: true }),
+    }
+}
+
+fn one(append: Append) -> Commit {
+    Commit { appends: vec![append], ..Commit::default() }
+}
+
+impl Store {
+    /// Runs SQL on the writer's own connection.
+    async fn on_writer(&self, text: &str) {
+        let (answer, answered) = oneshot::channel();
+        self.shared.queue.push(Job::Pragma { text: text.into(), answer }).unwrap();
+        answered.await.unwrap();
+    }
+}
+
+async fn total(store: &Store) -> u64 {
+    let query = ListQuery {
+        views: vec![View("v".into())],
+        context: None,
+        state: None,
+        since: None,
+        after: None,
+        limit: 1,
+        count: true,
+    };
+    store.list(query).await.unwrap().total.unwrap()
+}
+
+#[test]
+fn a_second_process_is_refused_and_told_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(Options::new(folder.path())).unwrap();
+    let error = Store::open(Options::new(folder.path())).err().unwrap();
+    let text = error.to_string();
+    assert!(matches!(error, OpenError::InUse { .. }), "{text}");
+    assert!(text.contains(&format!("process {}", std::process::id())) && text.contains("--data"), "{text}");
+    drop(store);
+    Store::open(Options::new(folder.path())).unwrap();
+}
+
+#[test]
+fn a_newer_file_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Store::open(Options::new(folder.path())).unwrap());
+    let file = folder::database(folder.path());
+    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 4_000).unwrap();
+    let error = Store::open(Options::new(folder.path())).err().unwrap();
+    assert!(matches!(error, OpenError::Newer { found: 4_000, .. }), "{error}");
+    assert!(error.to_string().contains("newer rialto"), "{error}");
+    // The refusal has let go of the folder.
+    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", super::schema::VERSION).unwrap();
+    Store::open(Options::new(folder.path())).unwrap();
+}
+
+#[test]
+fn a_file_of_another_program_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder::database(folder.path());
+    rusqlite::Connection::open(&file).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
+    assert!(matches!(Store::open(Options::new(folder.path())), Err(OpenError::Foreign)));
+    std::fs::write(&file, "no database at all, but long enough to look like one might").unwrap();
+    assert!(matches!(Store::open(Options::new(folder.path())), Err(OpenError::Sql(_))));
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_commits_lets_reads_pass_and_heals_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(Options::new(folder.path())).unwrap();
+    let first = opening(1_000);
+    let task = first.task;
+    assert_eq!(store.commit(one(first)).await, Outcome::Done);
+    // The smallest number there is: the file as it is now.
+    store.on_writer("PRAGMA max_page_count = 1").await;
+    assert_eq!(store.commit(one(opening(200_000))).await, Outcome::Refused(Trouble::Full));
+    let health = store.health().await.unwrap();
+    assert_eq!((health.trouble, health.tasks), (Some(Trouble::Full), 1));
+    assert!(store.head(task).await.unwrap().is_some());
+    assert_eq!(total(&store).await, 1);
+    // Several at once: all refused, none half written.
+    let group: Vec<_> = (0..20).map(|_| store.commit(one(opening(50_000)))).collect();
+    for outcome in group {
+        assert_eq!(outcome.await, Outcome::Refused(Trouble::Full));
+    }
+    store.on_writer("PRAGMA max_page_count = 1000000").await;
+    assert_eq!(store.commit(one(opening(200_000))).await, Outcome::Done);
+    assert_eq!(store.health().await.unwrap().trouble, None);
+    assert_eq!(total(&store).await, 2);
+}
+
+#[tokio::test]
+async fn a_read_only_disk_refuses_commits_and_heals_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(Options::new(folder.path())).unwrap();
+    store.on_writer("PRAGMA query_only = 1").await;
+    assert_eq!(store.commit(one(opening(100))).await, Outcome::Refused(Trouble::ReadOnly));
+    assert_eq!(store.purge(Time(5), Time(0), 1).await, Err(Trouble::ReadOnly));
+    assert_eq!(store.health().await.unwrap().trouble, Some(Trouble::ReadOnly));
+    store.on_writer("PRAGMA query_only = 0").await;
+    // Nobody commits; the writer finds out on its own.
+    while store.health().await.unwrap().trouble.is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(store.commit(one(opening(100))).await, Outcome::Done);
+    assert_eq!(total(&store).await, 1);
+}
+
+#[tokio::test]
+async fn a_commit_that_the_database_cannot_take_fails_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(Options::new(folder.path())).unwrap();
+    store
+        .on_writer(
+            "CREATE TEMP TRIGGER refuse BEFORE INSERT ON log WHEN length(new.payload) = 666
+             BEGIN SELECT raise(ABORT, 'not this one'); END",
+        )
+        .await;
+    let group: Vec<_> = (0..60).map(|n| store.commit(one(opening(if n % 20 == 7 { 666 } else { 100 })))).collect();
+    for (n, outcome) in group.into_iter().enumerate() {
+        match outcome.await {
+            Outcome::Refused(Trouble::Broken(text)) if n % 20 == 7 => assert!(text.contains("not this one"), "{text}"),
+            Outcome::Done if n % 20 != 7 => {}
+            other => panic!("commit {n}: {other:?}"),
+        }
+    }
+    assert_eq!(total(&store).await, 57);
+    // That was no trouble with the disk.
+    assert_eq!(store.health().await.unwrap().trouble, None);
+}
+
+#[tokio::test]
+async fn a_backup_taken_while_serving_opens_as_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(Options::new(folder.path())).unwrap());
+    let mut known = Vec::new();
+    for _ in 0..200 {
+        let append = opening(3_000);
+        known.push(append.task);
+        assert_eq!(store.commit(one(append)).await, Outcome::Done);
+    }
+    let meanwhile: Vec<_> = (0..500).map(|_| store.commit(one(opening(500)))).collect();
+    let copy = tempfile::tempdir().unwrap();
+    store.backup(folder::database(copy.path())).await.unwrap();
+    for outcome in meanwhile {
+        assert_eq!(outcome.await, Outcome::Done);
+    }
+    let copy = Store::open(Options::new(copy.path())).unwrap();
+    assert!(copy.epoch() > store.epoch());
+    for task in known {
+        assert_eq!(copy.head(task).await.unwrap(), store.head(task).await.unwrap());
+    }
+    assert_eq!(total(&copy).await, copy.health().await.unwrap().tasks);
+}
+
+#[tokio::test]
+async fn the_write_ahead_log_stays_near_its_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { wal_limit_bytes: 1 << 20, ..Options::new(folder.path()) };
+    let store = Store::open(options).unwrap();
+    for _ in 0..60 {
+        let group: Vec<_> = (0..50).map(|_| store.commit(one(opening(3_000)))).collect();
+        for outcome in group {
+            assert_eq!(outcome.await, Outcome::Done);
+        }
+        let wal = store.health().await.unwrap().wal_bytes;
+        assert!(wal < 3 << 20, "the write-ahead log has {wal} bytes");
+    }
+    assert_eq!(total(&store).await, 3_000);
+    store.close().await;
+    assert!(!folder::wal(folder.path()).exists() || folder::wal(folder.path()).metadata().unwrap().len() == 0);
+}
+
+#[test]
+fn a_queue_above_its_bounds_is_busy() {
+    let queue = Queue::new(2, 10_000);
+    assert!(queue.push_commit(one(opening(100))).is_ok());
+    assert_eq!(queue.push_commit(one(opening(20_000))).err(), Some(Trouble::Busy));
+    assert!(queue.push_commit(one(opening(100))).is_ok());
+    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(Trouble::Busy));
+    // One commit alone is let in whatever its size.
+    let queue = Queue::new(2, 10_000);
+    assert!(queue.push_commit(one(opening(20_000))).is_ok());
+    queue.close();
+    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(Trouble::Closed));
+}
