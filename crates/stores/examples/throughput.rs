@@ -274,7 +274,7 @@ async fn main() {
     }
     let known = Arc::new(known);
     for (what, kind) in [("head", 0), ("events of a small task", 1), ("logs of 50 tasks", 2)] {
-        let rounds = if kind == 2 { 2_000 } else { 40_000 };
+        let rounds = if kind == 2 { 2_000 } else { setting("RIALTO_READS", 40_000) };
         let (store, known) = (store.clone(), known.clone());
         let reads = load(1, rounds, move |_, round| {
             let (store, known) = (store.clone(), known.clone());

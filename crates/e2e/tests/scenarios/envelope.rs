@@ -226,3 +226,23 @@ fn deep_and_large_bodies_are_refused_without_harm() {
     let text = almost["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
     assert_eq!(text.len(), 9 * 1024 * 1024);
 }
+
+#[test]
+fn an_escape_that_is_half_a_character_never_comes_back() {
+    let server = Server::start(&[]);
+    let echo = server.agent("echo");
+    // Strict readers, serde_json and protobuf among them, cannot read an answer with a lone surrogate in it.
+    for body in [
+        r#"{"jsonrpc":"2.0","id":"\ud800","method":"ListTasks","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"\udc00"}]}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"a":"\ud800"}}]}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}],"metadata":{"\ud800":1}}}}"#,
+    ] {
+        let answer = error_of(&echo, body);
+        assert!(answer["error"]["code"].as_i64().unwrap() < 0, "{body}: {answer}");
+    }
+    let listed = echo.rpc("ListTasks", json!({ "includeArtifacts": true })).unwrap();
+    assert_eq!(listed["totalSize"], 0, "{listed}");
+    let whole = echo.send(message("\u{1f600}"));
+    assert_eq!(whole["artifacts"][0]["parts"][0]["text"], "\u{1f600}", "whole pairs are characters");
+}

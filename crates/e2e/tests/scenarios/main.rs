@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
+mod behaviours;
 mod callers;
 mod cards;
 mod envelope;
 mod faults;
 mod idempotency;
+mod operator;
 mod process;
 mod streams;
 mod turns;

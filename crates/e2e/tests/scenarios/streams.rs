@@ -317,3 +317,20 @@ fn a_silent_stream_has_heartbeats_a_parser_ignores() {
     assert!(events.comments >= 1, "a comment within 17 s");
     assert_eq!(server.exchange(&Request::new("GET", "/healthz")).status(), 200);
 }
+
+#[test]
+fn an_event_id_from_the_future_is_refused_and_one_from_before_the_beginning_replays_all() {
+    let server = Server::start(&[]);
+    let scripted = server.agent("scripted");
+    let frames = scripted.stream("SendStreamingMessage", send(message("chunks:5"))).unwrap().rest();
+    let id = frames[0].task().to_owned();
+    let subscribe =
+        |n: &str| scripted.with("Last-Event-ID", &format!("{id}.{n}")).stream("SubscribeToTask", json!({ "id": id }));
+    for future in ["1000000", "18446744073709551615", "18446744073709551616"] {
+        let error = subscribe(future).map(|_| future).unwrap_err();
+        assert_rpc_fault(&error, -32602, "INVALID_PARAMS");
+    }
+    let all = subscribe("0").unwrap().rest();
+    assert_eq!(Fold::of_frames(&all), Fold::of_frames(&frames));
+    assert_eq!(results(&all[1..]), results(&frames[1..]));
+}
