@@ -1,42 +1,58 @@
-//! What an agent reads: media types of parts, and extensions it cannot do without.
+//! What an agent reads: media types of parts, and extensions it cannot do without. The rule is the same in every dialect.
 
 use model::ports::agent::Profile;
-use model::{Content, Fault, Kind, Part};
+use model::{BlobKind, Content, Fault, Kind, Part};
 
-/// A part of a kind the agent does not read is refused before anything is kept.
-pub(crate) fn check_parts(parts: &[Part], profile: &Profile) -> Result<(), Fault> {
-    if profile.input_modes.iter().any(|mode| mode == "*/*") {
+/// Refuses the first part whose media type is not among `input_modes`. `*/*` takes everything, `image/*` every image; an
+/// agent that declares nothing takes everything too.
+///
+/// A text without a media type counts as `text/plain`, data as `application/json`; a file without one passes, since
+/// nobody can tell what it is.
+pub(crate) fn check_modes(parts: &[Part], input_modes: &[String]) -> Result<(), Fault> {
+    if input_modes.is_empty() || input_modes.iter().any(|mode| mode == "*/*" || mode == "*") {
         return Ok(());
     }
     for (i, part) in parts.iter().enumerate() {
-        let Some(media_type) = media_type(part) else { continue };
-        if !profile.input_modes.iter().any(|mode| accepts(mode, media_type)) {
-            let known = profile.input_modes.join(", ");
-            let message = format!("this agent does not read {media_type}; it reads {known}");
-            return Err(Fault { field: Some(format!("message.parts[{i}]")), ..Fault::new(Kind::ContentType, message) });
+        let Some(media) = part.media_type.as_deref().or_else(|| implied(&part.content)) else { continue };
+        if !input_modes.iter().any(|mode| covers(mode, media)) {
+            let accepted = input_modes.join(", ");
+            let fault = Fault::new(
+                Kind::ContentType,
+                format!("message.parts[{i}]: this agent does not read {media}; it reads {accepted}"),
+            );
+            let fault = fault.fact("mediaType", media).fact("supportedMediaTypes", accepted);
+            return Err(Fault { field: Some(format!("message.parts[{i}].mediaType")), ..fault });
         }
     }
     Ok(())
 }
 
-/// What the part says it is, or what its kind implies. A file without a type may be anything.
-fn media_type(part: &Part) -> Option<&str> {
-    part.media_type.as_deref().or(match &part.content {
+fn implied(content: &Content) -> Option<&'static str> {
+    match content {
         Content::Text(_) => Some("text/plain"),
         Content::Data(_) => Some("application/json"),
-        Content::Raw(_) | Content::Url(_) | Content::Blob(_) => None,
-    })
+        Content::Raw(_) | Content::Url(_) => None,
+        Content::Blob(blob) => match blob.kind {
+            BlobKind::Text => Some("text/plain"),
+            BlobKind::Data => Some("application/json"),
+            BlobKind::Raw => None,
+        },
+    }
 }
 
-fn accepts(mode: &str, media_type: &str) -> bool {
-    let bare = media_type.split(';').next().unwrap_or_default().trim();
-    // Old agents declare `text` where they mean a media type.
-    if mode == "text" {
-        return bare.eq_ignore_ascii_case("text/plain");
-    }
+/// Whether a declared mode covers a media type. Parameters (`; charset=utf-8`) and case do not matter; the bare `text` of
+/// old agents means `text/plain`.
+fn covers(mode: &str, media: &str) -> bool {
+    let essence = |text: &str| text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase();
+    let mode = match essence(mode) {
+        old if old == "text" => "text/plain".to_owned(),
+        mode => mode,
+    };
+    let media = essence(media);
     match mode.strip_suffix("/*") {
-        Some(family) => bare.split('/').next().is_some_and(|f| f.eq_ignore_ascii_case(family)),
-        None => mode.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(bare),
+        Some("*") => true,
+        Some(family) => media.split('/').next() == Some(family),
+        None => mode == media,
     }
 }
 
@@ -52,14 +68,39 @@ pub(crate) fn check_extensions(active: &[String], profile: &Profile) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use super::accepts;
+    use super::*;
+    use model::Json;
+
+    fn part(content: Content, media: Option<&str>) -> Part {
+        Part { media_type: media.map(str::to_owned), ..Part::new(content) }
+    }
+
+    fn refused(parts: &[Part], modes: &[&str]) -> Option<String> {
+        let modes: Vec<String> = modes.iter().map(|m| (*m).to_owned()).collect();
+        check_modes(parts, &modes).err().map(|fault| {
+            assert_eq!(fault.kind, Kind::ContentType);
+            fault.field.unwrap()
+        })
+    }
 
     #[test]
-    fn a_mode_is_a_type_a_family_or_an_old_word() {
-        assert!(accepts("text/plain", "text/plain; charset=utf-8"));
-        assert!(accepts("image/*", "image/png"));
-        assert!(accepts("text", "text/plain"));
-        assert!(!accepts("image/*", "text/plain"));
-        assert!(!accepts("application/json", "application/jsonl"));
+    fn an_undeclared_media_type_is_refused_by_its_part() {
+        let parts = [Part::text("a"), part(Content::Raw("x".into()), Some("image/png"))];
+        assert_eq!(refused(&parts, &["text/plain"]).as_deref(), Some("message.parts[1].mediaType"));
+        assert_eq!(refused(&parts, &["text/plain", "image/*"]), None);
+        assert_eq!(refused(&parts, &["text", "IMAGE/PNG"]), None);
+        assert_eq!(refused(&parts, &["*/*"]), None);
+        assert_eq!(refused(&parts, &[]), None);
+    }
+
+    #[test]
+    fn a_part_without_a_media_type_counts_by_its_kind() {
+        assert!(refused(&[Part::text("a")], &["application/json"]).is_some());
+        assert!(refused(&[Part::data(Json::parse("{}").unwrap())], &["text/plain"]).is_some());
+        assert_eq!(refused(&[Part::new(Content::Url("https://x".into()))], &["text/plain"]), None);
+        assert_eq!(
+            refused(&[part(Content::Text("a".into()), Some("text/plain; charset=utf-8"))], &["text/plain"]),
+            None
+        );
     }
 }

@@ -67,7 +67,7 @@ impl Engine {
         let agent = self.shared.agent(&place.agent)?.clone();
         let profile = agent.profile();
         modes::check_extensions(&send.extensions, profile)?;
-        modes::check_parts(&send.message.parts, profile)?;
+        modes::check_modes(&send.message.parts, &profile.input_modes)?;
         if send.push.is_some() {
             return Err(Fault::new(Kind::PushNotSupported, "Push Notification is not supported"));
         }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use e2e::{Client, Fold, Frame, Server, message, to_task};
+use e2e::fold::is_settled;
+use e2e::poll::PATIENCE;
+use e2e::{Client, Fold, Frame, Server, message, to_task, until};
 use serde_json::{Value, json};
 
 use crate::load::{Rule, Told};
@@ -27,6 +29,14 @@ pub(crate) fn check(server: &Server, thing: &Told) {
         }
         Told::Stream { frames, ended, rule, texts } => {
             check_stream(&server.agent("scripted"), frames, *ended, *rule, texts);
+        }
+        Told::Cut { task, rest } => {
+            let scripted = server.agent("scripted");
+            until(&format!("task {task} has come to rest in {rest:?}"), PATIENCE, || {
+                let state = scripted.task(task)["status"]["state"].as_str().unwrap().to_owned();
+                assert!(rest.contains(&state.as_str()) || !is_settled(&state), "{task} ended {state}");
+                rest.contains(&state.as_str()).then_some(())
+            });
         }
         Told::Keyed { key, params, task } => {
             let client = server.agent("echo").with("Idempotency-Key", key);

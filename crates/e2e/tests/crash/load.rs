@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use e2e::seed::Random;
-use e2e::{Client, Frame, Server, fresh_id, message, script, send};
+use e2e::{Client, Frame, Server, fresh_id, message, script, send, to_task};
 use serde_json::{Value, json};
 
 /// What becomes of an unfinished turn after a crash.
@@ -29,6 +29,8 @@ pub(crate) enum Told {
     Immediate { agent: &'static str, task: Value, rule: Rule, text: String },
     /// These frames of a stream were read; if the task completes, its artifacts have these texts.
     Stream { frames: Vec<Frame>, ended: bool, rule: Rule, texts: Vec<String> },
+    /// A call on this task was cut off: after the crash the task comes to rest in one of these states.
+    Cut { task: String, rest: &'static [&'static str] },
     /// A send with a key; the id of its task, if it was answered.
     Keyed { key: String, params: Value, task: Option<String> },
 }
@@ -49,8 +51,19 @@ struct Desk<'a> {
 type Worker = fn(&mut Desk<'_>) -> io::Result<()>;
 
 /// One call of each kind, made again and again by a thread of its own.
-const WORKERS: &[Worker] =
-    &[echo, echo, retried_stream, retried_stream, failed_stream, failed_stream, question, immediate, keyed];
+const WORKERS: &[Worker] = &[
+    echo,
+    echo,
+    retried_stream,
+    retried_stream,
+    failed_stream,
+    failed_stream,
+    question,
+    immediate,
+    keyed,
+    answer,
+    cancel,
+];
 
 /// Starts all workers of a round. They end when the server does.
 pub(crate) fn start<'scope>(
@@ -163,6 +176,38 @@ fn keyed(desk: &mut Desk<'_>) -> io::Result<()> {
     outcome.map(|_| ())
 }
 
+/// A question, answered at once; the kill may come at any point of it.
+fn answer(desk: &mut Desk<'_>) -> io::Result<()> {
+    let steps = json!([{ "input": "well?" }, { "status": "working" }, { "sleep_ms": 3 }, { "complete": "good" }]);
+    let question = desk.send(&desk.scripted, send(script(steps)))?;
+    let id = question["id"].as_str().unwrap().to_owned();
+    let outcome = desk.send(&desk.scripted, send(to_task(message("fine"), &id)));
+    desk.told.push(match &outcome {
+        Ok(task) => Told::Settled { agent: "scripted", task: task.clone() },
+        Err(_) => {
+            let rest = &["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"];
+            Told::Cut { task: id, rest }
+        }
+    });
+    outcome.map(|_| ())
+}
+
+/// A task that hangs until it is canceled.
+fn cancel(desk: &mut Desk<'_>) -> io::Result<()> {
+    let steps = json!([{ "status": "working" }, { "hang": true }]);
+    let params = json!({ "message": script(steps), "configuration": { "returnImmediately": true } });
+    let task = desk.send(&desk.scripted, params)?;
+    let id = task["id"].as_str().unwrap().to_owned();
+    let outcome = desk.scripted.try_rpc("CancelTask", json!({ "id": id }));
+    desk.told.push(match &outcome {
+        Ok(Ok(task)) => Told::Settled { agent: "scripted", task: task.clone() },
+        Ok(Err(error)) => panic!("a hanging task could not be canceled: {error}"),
+        Err(_) => Told::Cut { task: id, rest: &["TASK_STATE_CANCELED", "TASK_STATE_FAILED"] },
+    });
+    desk.promised();
+    outcome.map(|_| ())
+}
+
 fn retried_stream(desk: &mut Desk<'_>) -> io::Result<()> {
     let (mut steps, texts) = chunks(&mut desk.random);
     steps.insert(0, json!({ "restart": "retry" }));
@@ -179,8 +224,13 @@ fn chunks(random: &mut Random) -> (Vec<Value>, Vec<String>) {
     let mut steps = vec![json!({ "status": "working", "text": "at it" })];
     let mut texts = Vec::new();
     for ordinal in 0..random.between(1, 4) {
-        let text = format!("{ordinal}:{} ", fresh_id());
-        let count = random.between(1, 60);
+        let mut text = format!("{ordinal}:{} ", fresh_id());
+        let mut count = random.between(1, 60);
+        // Now and then parts so large that a store keeps them apart from its log.
+        if random.chance(5) {
+            text = text.repeat(5000);
+            count = count.min(4);
+        }
         steps.push(json!({
             "artifact": { "name": format!("artifact {ordinal}"), "parts": [{ "text": text }] },
             "chunks": count,

@@ -58,7 +58,9 @@ fn a_backup_of_a_running_server_brings_every_task_back() {
     assert!(!ok, "a running server keeps its data");
     assert!(!err.is_empty());
     other.terminate();
-    let (ok, out, err) = rialto(&["restore", file.to_str().unwrap()], &other.data());
+    let (ok, _, err) = rialto(&["restore", file.to_str().unwrap()], &other.data());
+    assert!(!ok && err.contains("--replace"), "nothing is overwritten unasked: {err}");
+    let (ok, out, err) = rialto(&["restore", file.to_str().unwrap(), "--replace"], &other.data());
     assert!(ok, "{out}{err}");
     other.restart();
     for task in &tasks {

@@ -45,6 +45,7 @@ use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Out
 use model::{Epoch, Event, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
 use self::pool::Pool;
@@ -263,6 +264,7 @@ fn aside<T: Send + 'static>(
 /// A connection that may write.
 fn connect(folder: &Path, options: &Options) -> Result<Connection, OpenError> {
     let db = Connection::open(folder::database(folder))?;
+    plan_once(&db)?;
     // Others of this process never hold the file for long.
     db.busy_timeout(Duration::from_millis(100))?;
     let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -284,6 +286,12 @@ fn connect(folder: &Path, options: &Options) -> Result<Connection, OpenError> {
     db.pragma_update(None, "cache_size", -i64::from(options.writer_cache_kib))?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(db)
+}
+
+/// Keeps SQLite from looking at bound values when it plans. Otherwise every new value of some parameters has the statement
+/// prepared anew: a point read took 24 us so, and takes 8 us like this.
+fn plan_once(db: &Connection) -> rusqlite::Result<()> {
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 impl Port for Store {

@@ -82,6 +82,7 @@ impl Pool {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&self.database, flags)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
+        super::plan_once(&db)?;
         // Short: only the moment in which the WAL starts over can make a reader wait.
         db.busy_timeout(std::time::Duration::from_secs(5))?;
         db.pragma_update(None, "cache_size", -i64::from(self.cache_kib))?;
