@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 pub use live::Committed;
 pub use open::Answer;
 pub use reading::Listing;
-pub use subscription::{Item, Subscription};
+pub use subscription::{Item, States, Subscription};
 
 /// A handle on the engine; cheap to clone.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::content::Reply;
 use model::ports::agent::{Agent, Turn};
-use model::ports::store::{Conflict, Guard, KeyUse, Outcome};
+use model::ports::store::{Commit, Conflict, Guard, KeyUse, Outcome};
 use model::{
     Body, ContextId, Event, EventId, Fault, Inbound, Kind, Opened, Place, Send, Seq, Shape, State, Task, TaskId, Time,
     TurnId, Wait,
@@ -288,12 +288,23 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
 async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
     let fresh = start.key;
     let (batch, task) = start.batch(shared, bodies)?;
-    match shared.store.commit(batch.commit).await {
+    match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {
             shared.count(&batch.events);
             Ok(Begun::Over { task, events: batch.events })
         }
         other => not_opened(other, fresh),
+    }
+}
+
+/// Commits a task's first batch. An unknown outcome is looked up: nobody else can have opened a task of this id.
+async fn commit_new(shared: &Shared, task: TaskId, commit: Commit) -> Result<Outcome, Fault> {
+    match shared.store.commit(commit).await {
+        Outcome::Unknown(trouble) => match shared.store.head(task).await.map_err(troubled)? {
+            Some(_) => Ok(Outcome::Done),
+            None => Ok(Outcome::Refused(trouble)),
+        },
+        known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => Ok(known),
     }
 }
 
@@ -315,7 +326,7 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
     // Told as of the message and the turn, whatever the agent said ahead of the commit.
     let said_ahead = bodies.len() > 2;
     let (batch, task) = start.batch(shared, bodies)?;
-    match shared.store.commit(batch.commit).await {
+    match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {}
         other => return not_opened(other, fresh),
     }
@@ -341,7 +352,6 @@ fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, 
             Ok(Begun::Repeat { task: known.task, seq: known.seq })
         }
         Outcome::Conflict(conflict) => Err(Fault::internal(format!("a new task met a conflict: {conflict:?}"))),
-        // Unknown, too, is "not told": if it did happen, recovery sees to the turn, and nobody holds its id.
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
     }
 }

@@ -178,6 +178,25 @@ impl Subscription {
         }
     }
 
+    /// The same task by its states instead: see [`States`].
+    pub fn into_states(self) -> States {
+        let states = match self.source {
+            Source::Live { live, seq, .. } => Seen::Live { live, seq },
+            Source::Buffer => {
+                let mut task = self.first.clone();
+                for committed in &self.buffered {
+                    if let Some(task) = &mut task {
+                        // These events are in the log; they have been applied once already.
+                        let _ = Arc::make_mut(task).apply(&committed.event);
+                    }
+                }
+                Seen::Whole(task)
+            }
+        };
+        let told = self.first.map_or(self.cursor, |_| Seq::ZERO);
+        States { states, told, until: self.until, stopped: self.stopped, ended: false }
+    }
+
     fn closes_after(&self, event: &Event) -> bool {
         let Body::Status(change) = &event.body else { return false };
         if change.state.is_terminal() {
@@ -190,6 +209,59 @@ impl Subscription {
         match &self.source {
             Source::Buffer => true,
             Source::Live { live, .. } => live.task().is_none_or(|task| task.seq() == event.seq),
+        }
+    }
+}
+
+/// The latest fold at every change of status, for dialects whose frames carry the whole task. What a slow reader misses in
+/// between it never hears of; the last state always comes.
+pub struct States {
+    states: Seen,
+    /// The status of this event, or a later one, has been told.
+    told: Seq,
+    until: Until,
+    stopped: CancellationToken,
+    ended: bool,
+}
+
+enum Seen {
+    /// All there is, and ever will be.
+    Whole(Option<Arc<Task>>),
+    Live {
+        live: Arc<Live>,
+        seq: watch::Receiver<Seq>,
+    },
+}
+
+impl States {
+    /// The task at its newest status; `None` when the stream is over.
+    pub async fn next(&mut self) -> Option<Arc<Task>> {
+        if self.ended {
+            return None;
+        }
+        let (live, seq) = match &mut self.states {
+            Seen::Whole(task) => {
+                self.ended = true;
+                return task.take();
+            }
+            Seen::Live { live, seq } => (live, seq),
+        };
+        loop {
+            seq.mark_unchanged();
+            let task = live.task()?;
+            if task.core.status_seq > self.told && task.core.shape != Shape::Undecided {
+                self.told = task.core.status_seq;
+                let asks = self.until == Until::Question && task.state() == State::InputRequired;
+                self.ended = task.core.is_settled() || (asks && task.core.is_at_rest());
+                return Some(task);
+            }
+            if task.core.is_settled() {
+                return None;
+            }
+            tokio::select! {
+                changed = seq.changed() => changed.ok()?,
+                () = self.stopped.cancelled() => return None,
+            }
         }
     }
 }

@@ -104,6 +104,8 @@ pub struct Core {
     pub state: State,
     pub shape: Shape,
     pub seq: Seq,
+    /// The event that made the status what it is.
+    pub status_seq: Seq,
     /// The turn that runs (or ran when the process died). Ends with a terminal or interrupted status, or a reply.
     pub turn: Option<OpenTurn>,
     /// How many turns were started, attempts not counted.
@@ -136,6 +138,7 @@ impl Core {
             state: State::Submitted,
             shape: if opened.undecided { Shape::Undecided } else { Shape::Task },
             seq: Seq(1),
+            status_seq: Seq(1),
             turn: None,
             turns: 0,
             waiting: 0,
@@ -177,6 +180,7 @@ impl Core {
             }
             Body::Status(change) => {
                 self.state = change.state;
+                self.status_seq = self.seq.next();
                 self.shape = Shape::Task;
                 if change.state.is_terminal() || change.state.is_interrupted() {
                     self.turn = None;

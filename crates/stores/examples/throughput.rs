@@ -138,7 +138,10 @@ async fn main() {
     if std::env::var("RIALTO_DURABILITY").is_ok_and(|d| d == "relaxed") {
         options.durability = Durability::Relaxed;
     }
+    let start = Instant::now();
     let store = Arc::new(Store::open(options).unwrap());
+    let known = store.health().await.unwrap();
+    println!("opened in {:?} with {} tasks and {} MiB of wal", start.elapsed(), known.tasks, known.wal_bytes >> 20);
     let clients = setting("RIALTO_CLIENTS", 64);
     let tasks = setting("RIALTO_TASKS", 100_000);
 

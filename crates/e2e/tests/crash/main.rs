@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use e2e::seed::Random;
-use e2e::{Server, until};
+use e2e::{Server, script, until};
+use serde_json::json;
 
 #[test]
 fn everything_a_client_was_told_survives_kill_9() {
@@ -71,4 +72,26 @@ fn a_server_killed_while_it_recovers_recovers_the_next_time() {
     for thing in &told {
         checks::check(&server, thing);
     }
+}
+
+#[test]
+fn a_turn_whose_message_is_large_follows_its_rule_too() {
+    let mut server = Server::start(&[]);
+    let scripted = server.agent("scripted");
+    // Large enough to be kept apart from the log, where a reader of the rule has to fetch it.
+    let text = "large ".repeat(20_000);
+    let task = scripted.open(script(json!([
+        { "restart": "retry" },
+        { "status": "working", "text": "at it" },
+        { "sleep_ms": 500 },
+        { "artifact": { "name": "large", "parts": [{ "text": text }] } },
+        { "complete": "done" },
+    ])));
+    let id = task["id"].as_str().unwrap();
+    scripted.in_state(id, "TASK_STATE_WORKING");
+    server.kill9();
+    server.restart();
+    let task = scripted.settled(id);
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{}", task["status"]);
+    assert_eq!(task["artifacts"][0]["parts"][0]["text"], text);
 }
