@@ -183,6 +183,9 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
     let folder = data_folder(&command.whereabouts)?;
     let mut found = ask(&folder, &Request::Doctor)?;
     found["data"] = json!(folder);
+    if let Ok(disk) = rustix::fs::statvfs(&folder) {
+        found["disk_free_bytes"] = json!(disk.f_bavail * disk.f_frsize);
+    }
     found["advice"] = json!(advice(&found));
     print(&command.output, &found, |found| {
         let mut lines = Vec::new();
@@ -224,11 +227,16 @@ fn advice(found: &Value) -> Vec<String> {
     if number("wal_bytes") > 256 << 20 {
         advice.push("the write-ahead log is large: is a long read or a backup in the way?".into());
     }
-    if number("running_turns") > 0 && found["server"].is_null() {
-        advice.push(format!(
-            "{} turns are open; if no server runs, the next start takes them up by their agents' rules",
-            number("running_turns")
-        ));
+    if !found["disk_free_bytes"].is_null() && number("disk_free_bytes") < 256 << 20 {
+        advice.push("less than 256 MiB are free on the disk: make room before new work is refused".into());
+    }
+    let now = model::Time::parse(text(&found["now"])).unwrap_or_default();
+    for task in found["open_turns"].as_array().into_iter().flatten() {
+        let since = model::Time::parse(text(&task["status_at"])).unwrap_or_default();
+        if now.0 - since.0 > number("turn_timeout_ms") as i64 {
+            let (id, agent, at) = (text(&task["id"]), text(&task["agent"]), text(&task["status_at"]));
+            advice.push(format!("{id} ({agent}) has had nothing to say since {at}: rialto task cancel {id}"));
+        }
     }
     advice
 }

@@ -105,6 +105,14 @@ impl Server {
         self.addr
     }
 
+    /// The running process.
+    ///
+    /// # Panics
+    /// When none runs.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server runs").id()
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }

@@ -8,7 +8,11 @@ fn run(binding: &str) {
     let python = setup::ensure("python/.venv/.stamp").with_file_name("bin/python");
     let server = Server::start(&[]);
     setup::run_scenarios(
-        Command::new(python).arg(setup::clients().join("python/scenarios.py")).args([&server.url(), binding]),
+        Command::new(python)
+            .arg(setup::clients().join("python/scenarios.py"))
+            .args([&server.url(), binding])
+            // A test leaves nothing behind in the sources.
+            .env("PYTHONDONTWRITEBYTECODE", "1"),
     );
 }
 

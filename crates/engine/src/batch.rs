@@ -75,7 +75,7 @@ impl Batch {
         let mut events = Vec::with_capacity(bodies.len());
         for body in bodies {
             core.step(&body, now)?;
-            if matches!(body, Body::Status(_)) {
+            if matches!(body, Body::Status(_) | Body::Replied(_)) {
                 status_at = now;
             }
             events.push(Event { seq: core.seq, at: now, body });

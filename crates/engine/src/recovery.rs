@@ -10,7 +10,7 @@ use model::{Body, Fault, State, Task, TaskId};
 use crate::live::{Draft, Live, TurnHandle};
 use crate::pending;
 use crate::turn::Run;
-use crate::{Shared, troubled};
+use crate::{Shared, blobs, troubled};
 
 const PAGE: usize = 256;
 
@@ -40,17 +40,22 @@ async fn take_up(shared: &Arc<Shared>, id: TaskId) -> Result<(), (TaskId, Fault)
             return Ok(());
         }
         shared.stats.recovered.fetch_add(1, Ordering::Relaxed);
-        resume(shared, live, &task).await
+        resume(shared, live, task).await
     };
     work.await.map_err(|fault| (id, fault))
 }
 
-async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: &Task) -> Result<(), Fault> {
+async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Result<(), Fault> {
     let Some(turn) = task.core.turn else { return Ok(()) };
     let agent = shared.agents.get(&task.agent).cloned();
     let messages = live.current_messages();
     let rule = match (&agent, messages.last()) {
-        (Some(agent), Some(message)) => agent.admit(message, Some(task)).map(|a| a.restart).unwrap_or(Restart::Fail),
+        (Some(agent), Some(message)) => {
+            // The agent must see what it saw when it admitted the turn, large parts and all.
+            let message = blobs::load_inbound(&*shared.store, &task.tenant, message).await?;
+            let task = blobs::load_task(&*shared.store, task.clone()).await?;
+            agent.admit(&message, Some(&task)).map(|a| a.restart).unwrap_or(Restart::Fail)
+        }
         (None, _) | (_, None) => Restart::Fail,
     };
     let attempts_left = turn.attempt < shared.limits.attempts;

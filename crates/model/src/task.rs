@@ -195,6 +195,7 @@ impl Core {
                     return Err(Refused::AlreadyShown);
                 }
                 self.shape = Shape::Reply;
+                self.state = State::Completed;
                 self.turn = None;
             }
             Body::Metadata(_) => {}
@@ -318,7 +319,10 @@ impl Task {
                 self.status = Status { state: change.state, message: change.message.clone(), at: event.at };
             }
             Body::Artifact(chunk) => self.fold_chunk(chunk),
-            Body::Replied(message) => self.reply = Some(message.clone()),
+            Body::Replied(message) => {
+                self.reply = Some(message.clone());
+                self.status = Status { state: State::Completed, message: None, at: event.at };
+            }
             Body::Metadata(json) => {
                 self.metadata = Some(match &self.metadata {
                     Some(known) => known.merged(json),

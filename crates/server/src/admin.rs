@@ -151,8 +151,18 @@ async fn show(engine: &Engine, id: &str) -> Result<Value, Fault> {
     Ok(shown)
 }
 
+/// How many open turns a report names.
+const NAMED: usize = 20;
+
 async fn doctor(engine: &Engine) -> Result<Value, Fault> {
     let health = engine.health().await?;
+    let store = engine.store();
+    let mut open = Vec::new();
+    for (id, _) in store.unfinished(None, NAMED).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))? {
+        if let Some(task) = engine.task(id).await? {
+            open.push(summary(&task));
+        }
+    }
     let states = health.states.iter().map(|(state, n)| (state_name(*state).to_owned(), json!(n)));
     Ok(json!({
         "store": health.kind,
@@ -161,6 +171,9 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
         "tasks": health.tasks,
         "states": states.collect::<serde_json::Map<_, _>>(),
         "running_turns": health.running,
+        "open_turns": open,
+        "turn_timeout_ms": engine.limits().turn_timeout_ms,
+        "now": model::Time(jiff::Timestamp::now().as_millisecond()).to_string(),
         "log_rows": health.events_rows,
         "blobs": health.blobs,
         "blob_bytes": health.blob_bytes,

@@ -1,5 +1,7 @@
 //! Every store passes the one suite.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 
 use model::ports::Future;

@@ -3,6 +3,8 @@
 //!
 //! `RIALTO_ROUNDS` is the number of kills (default 3), `RIALTO_SEED` repeats a run as far as chance allows.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

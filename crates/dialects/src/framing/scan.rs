@@ -16,7 +16,33 @@ pub fn scan(bytes: &[u8], max_depth: usize) -> Result<&str, Fault> {
             format!("the JSON nests deeper than {max_depth} levels, which is the limit here"),
         ));
     }
+    if has_half_character(bytes) {
+        let message = "the body has an escape that is half of a character (a lone surrogate), which is not text";
+        return Err(Fault::new(Kind::Parse, message));
+    }
     Ok(text)
+}
+
+/// Whether an escape such as `\ud800` stands without its other half. Readers differ on it, and strict ones would refuse
+/// an answer that repeats it: so it is refused here, also inside JSON that is otherwise passed on untouched.
+fn has_half_character(bytes: &[u8]) -> bool {
+    let unit = |at: usize| -> Option<u16> {
+        let escape = bytes.get(at..at + 6).filter(|e| e.starts_with(b"\\u"))?;
+        u16::from_str_radix(std::str::from_utf8(&escape[2..]).ok()?, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+        at += found;
+        at += match unit(at) {
+            Some(0xd800..=0xdbff) => match unit(at + 6) {
+                Some(0xdc00..=0xdfff) => 12,
+                Some(_) | None => return true,
+            },
+            Some(0xdc00..=0xdfff) => return true,
+            Some(_) | None => 2,
+        };
+    }
+    false
 }
 
 /// How many opening brackets there are, in strings or not.
@@ -73,6 +99,16 @@ fn after_string(bytes: &[u8], mut at: usize) -> usize {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn half_a_character_is_refused_and_a_whole_one_passes() {
+        for bad in [r#""\ud800""#, r#""\udc00""#, r#""\ud800\ud800""#, r#""\ud83dx""#, r#""\\\uDFFF""#] {
+            assert_eq!(scan(bad.as_bytes(), 8).unwrap_err().kind, Kind::Parse, "{bad}");
+        }
+        for good in [r#""\ud83d\ude00""#, r#""\\ud800""#, r#""\u00e9\n""#, r#""\"#, r#""\u12"#] {
+            assert!(scan(good.as_bytes(), 8).is_ok(), "{good}");
+        }
+    }
 
     #[test]
     fn bytes_that_are_not_text_are_a_parse_fault() {

@@ -153,3 +153,20 @@ fn bytes_that_are_no_http_end_the_connection_and_nothing_else() {
     }
     assert_eq!(server.get("/readyz").status(), 200);
 }
+
+#[test]
+fn requests_in_a_row_on_one_connection_are_answered_in_order() {
+    let server = Server::start(&[]);
+    let echo = server.agent("echo");
+    let mut connection = Connection::open(server.addr()).unwrap();
+    for turn in 0..5 {
+        let call = json!({ "jsonrpc": "2.0", "id": turn, "method": "SendMessage", "params": send(message("row")) });
+        connection.send(&echo.request("POST", "").json(&call)).unwrap();
+    }
+    for turn in 0..5 {
+        let head = connection.head().unwrap();
+        let answer = connection.whole(head).unwrap().json();
+        assert_eq!(answer["id"], turn, "{answer}");
+        assert_eq!(answer["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    }
+}

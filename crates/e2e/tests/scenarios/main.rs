@@ -5,6 +5,7 @@
 mod behaviours;
 mod callers;
 mod cards;
+mod disk;
 mod envelope;
 mod faults;
 mod idempotency;

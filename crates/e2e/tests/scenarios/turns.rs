@@ -316,3 +316,88 @@ fn an_agent_knows_its_own_tasks_only() {
     let missing = server.agent("nobody").rest("GET", "/tasks", None);
     assert_eq!(missing.status(), 404, "{}", missing.text());
 }
+
+#[test]
+fn a_closed_request_does_not_stop_its_task() {
+    let server = Server::start(&[]);
+    let scripted = server.agent("scripted");
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage",
+        "params": send(script(json!([{ "status": "working" }, { "sleep_ms": 300 }, { "complete": "slept" }]))) });
+    let mut connection = e2e::http::Connection::open(server.addr()).unwrap();
+    connection.send(&scripted.request("POST", "").json(&body)).unwrap();
+    let id = e2e::until("the task is listed", e2e::poll::PATIENCE, || {
+        let listed = scripted.rpc("ListTasks", json!({})).unwrap();
+        listed["tasks"][0]["id"].as_str().map(str::to_owned)
+    });
+    drop(connection);
+    assert_eq!(scripted.settled(&id)["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[test]
+fn a_message_that_waits_on_a_turn_that_fails_gets_the_failed_task() {
+    let server = Server::start(&[]);
+    let scripted = server.agent("scripted");
+    let task = scripted.open(script(json!([{ "status": "working" }, { "sleep_ms": 500 }, { "fail": "no luck" }])));
+    let id = task["id"].as_str().unwrap();
+    scripted.in_state(id, "TASK_STATE_WORKING");
+    let waiting = scripted.send(to_task(message("and then?"), id));
+    assert_eq!(waiting["status"]["state"], "TASK_STATE_FAILED", "{waiting}");
+    assert_eq!(waiting["status"]["message"]["parts"][0]["text"], "no luck");
+}
+
+#[test]
+fn a_message_that_waits_on_a_turn_that_asks_is_not_lost() {
+    let server = Server::start(&[]);
+    let scripted = server.agent("scripted");
+    let task = scripted.open(script(
+        json!([{ "status": "working" }, { "sleep_ms": 500 }, { "input": "well?" }, { "complete": "good" }]),
+    ));
+    let id = task["id"].as_str().unwrap();
+    scripted.in_state(id, "TASK_STATE_WORKING");
+    let early = message("an early answer");
+    let answer = scripted.send(to_task(early.clone(), id));
+    let state = answer["status"]["state"].as_str().unwrap();
+    assert!(["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED"].contains(&state), "{answer}");
+    let history = scripted.task(id)["history"].to_string();
+    assert!(history.contains(early["messageId"].as_str().unwrap()), "{history}");
+    if state == "TASK_STATE_INPUT_REQUIRED" {
+        let done = scripted.send(to_task(message("a late answer"), id));
+        assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
+    }
+}
+
+#[test]
+fn a_walk_misses_and_repeats_nothing_while_tasks_come_in() {
+    let server = Server::start(&[]);
+    let echo = server.agent("echo");
+    let made: Vec<Value> = (0..30).map(|turn| echo.send(message(&turn.to_string()))["id"].clone()).collect();
+    let mut found = Vec::new();
+    let mut token = json!("");
+    loop {
+        let page = echo.rpc("ListTasks", json!({ "pageSize": 4, "pageToken": token })).unwrap();
+        found.extend(page["tasks"].as_array().unwrap().iter().map(|task| task["id"].clone()));
+        token = page["nextPageToken"].clone();
+        if token == "" {
+            break;
+        }
+        echo.send(message("meanwhile"));
+    }
+    let newest_first: Vec<Value> = made.into_iter().rev().collect();
+    assert_eq!(found, newest_first);
+}
+
+#[test]
+fn tasks_can_be_listed_by_the_time_of_their_status() {
+    let server = Server::start(&[]);
+    let echo = server.agent("echo");
+    let tasks: Vec<Value> = (0..6).map(|turn| echo.send(message(&turn.to_string()))).collect();
+    let after = tasks[3]["status"]["timestamp"].as_str().unwrap();
+    let expected = tasks.iter().filter(|task| task["status"]["timestamp"].as_str().unwrap() >= after).count();
+    let listed = echo.rpc("ListTasks", json!({ "statusTimestampAfter": after })).unwrap();
+    assert_eq!(listed["totalSize"], expected, "{listed}");
+    let over_rest = echo.rest("GET", &format!("/tasks?statusTimestampAfter={}", after.replace(':', "%3A")), None);
+    assert_eq!(over_rest.json(), listed);
+    let zoned = after.replace('Z', "+00:00");
+    let zoned = echo.rpc("ListTasks", json!({ "statusTimestampAfter": zoned })).unwrap();
+    assert_eq!(zoned["totalSize"], expected, "an offset is read too");
+}

@@ -6,6 +6,8 @@
 //!   applies again and retries.
 //! * Turn events carry the holder's epoch and meet `Conflict::Epoch` once a higher one has been seen for that task: the
 //!   holder stops. Outside events (a message, a cancel request) carry none and may come from any process.
+//! * Guards are looked at first, in order, then appends in order; of one append the epoch before the length, so that a
+//!   holder that has lost its turn learns just that. What a commit's own earlier appends make of a task counts.
 //! * A commit is atomic over all it holds. Many commits form one group and one fsync; a refused one never harms the
 //!   others of its group.
 //! * When `commit` answers `Done`, a power cut does not take it back (unless the operator chose relaxed durability).
@@ -35,7 +37,8 @@ pub trait Store: Send + Sync + 'static {
     /// A page of a list: newest status first.
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>>;
 
-    /// What an idempotency key was used for, if it is known and not older than `not_before`.
+    /// What an idempotency key was used for, if it is known and not older than `not_before`. A use for a task that has
+    /// been removed since counts for nothing.
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>>;
 
     /// The bytes of a blob of this tenant.
@@ -144,6 +147,7 @@ pub struct KeyUse {
     pub at: Time,
 }
 
+/// A large part; comes with an append to its task.
 #[derive(Clone, Debug)]
 pub struct BlobWrite {
     pub tenant: Arc<str>,
@@ -179,7 +183,7 @@ impl TimerKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerChange {
-    /// Sets it, or moves it.
+    /// Sets it, or moves it. A timer of a task that is not there is not set.
     Set(Timer),
     Clear(TaskId, TimerKind),
 }
@@ -230,7 +234,7 @@ pub struct Head {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
-    /// One view, or several whose sum is read.
+    /// One view, or several whose sum is read. No task may be in two of them: it would be listed once and counted twice.
     pub views: Vec<View>,
     pub context: Option<ContextId>,
     pub state: Option<State>,

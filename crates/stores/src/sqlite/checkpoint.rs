@@ -30,10 +30,10 @@ impl Rule {
         Rule { limit_frames, step_frames, copy_at: step_frames, restart_at: limit_frames }
     }
 
-    /// Says whether the thread should be woken, and at how many frames.
-    pub(super) fn after_commit(&mut self, sql: &mut Statements<'_>) -> (bool, i64) {
+    /// To be called between two transactions.
+    pub(super) fn after_commit(&mut self, sql: &mut Statements<'_>, bell: &Bell) {
         let Some((_, frames)) = run(&mut sql.wal_frames) else {
-            return (false, 0);
+            return;
         };
         if frames < self.copy_at - self.step_frames {
             // The WAL has started over.
@@ -41,18 +41,17 @@ impl Rule {
             self.restart_at = self.limit_frames;
         }
         if frames >= self.restart_at {
+            // Two cannot checkpoint at once. What the thread is copying would have to be copied now anyway.
+            let _still = bell.copying.lock();
             self.restart_at = match run(&mut sql.wal_restart) {
                 Some((false, _)) => self.limit_frames,
                 // A long reader holds the WAL; to wait for it at every group would be worse than a longer WAL.
                 Some((true, _)) | None => frames + self.step_frames,
             };
-            return (false, frames);
-        }
-        if frames >= self.copy_at {
+        } else if frames >= self.copy_at {
             self.copy_at = frames + self.step_frames;
-            return (true, frames);
+            bell.wake(frames);
         }
-        (false, frames)
     }
 
     pub(super) fn copy(&mut self, sql: &mut Statements<'_>) {
@@ -71,6 +70,8 @@ fn run(statement: &mut rusqlite::Statement<'_>) -> Option<(bool, i64)> {
 /// How the writer wakes the thread.
 #[derive(Default)]
 pub(super) struct Bell {
+    /// Held while the thread copies.
+    copying: Mutex<()>,
     state: Mutex<Rung>,
     rung: Condvar,
 }
@@ -82,7 +83,7 @@ struct Rung {
 }
 
 impl Bell {
-    pub(super) fn wake(&self, frames: i64) {
+    fn wake(&self, frames: i64) {
         tracing::trace!(frames, "copying the write-ahead log");
         self.state.lock().wanted = true;
         self.rung.notify_one();
@@ -106,6 +107,7 @@ impl Bell {
                 }
                 state.wanted = false;
             }
+            let _copying = self.copying.lock();
             match db.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)") {
                 Ok(mut statement) => {
                     run(&mut statement);

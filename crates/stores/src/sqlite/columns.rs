@@ -45,7 +45,7 @@ impl Context {
         Context::Text(context.0.clone())
     }
 
-    pub(super) fn from_row(self) -> ContextId {
+    pub(super) fn into_id(self) -> ContextId {
         match self {
             Context::Uuid(bytes) => {
                 ContextId(Uuid::from_bytes(bytes).as_hyphenated().encode_lower(&mut Uuid::encode_buffer()).into())
@@ -127,7 +127,7 @@ mod tests {
             "naïve 🌉",
         ] {
             let context = ContextId::from(text);
-            assert_eq!(Context::to_row(&context).from_row(), context);
+            assert_eq!(Context::to_row(&context).into_id(), context);
         }
     }
 

@@ -20,6 +20,7 @@ mod columns;
 mod counters;
 mod folder;
 mod list;
+mod options;
 mod pen;
 mod pool;
 mod purge;
@@ -48,6 +49,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
+pub use self::options::{Durability, OpenError, Options};
 use self::pool::Pool;
 use self::queue::{Job, Queue};
 use crate::shape;
@@ -56,75 +58,6 @@ use crate::shape;
 const SHORT_READ_BYTES: usize = 1 << 20;
 /// Above this many logs too.
 const SHORT_READ_LOGS: usize = 100;
-
-/// How a store is opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The data folder; made if it is not there.
-    pub folder: PathBuf,
-    pub durability: Durability,
-    /// The write-ahead log starts over above this.
-    pub wal_limit_bytes: u64,
-    /// Commits that may wait for the writer; more are refused as busy.
-    pub queue_commits: usize,
-    /// Bytes that may wait for the writer.
-    pub queue_bytes: usize,
-    /// Connections for reading.
-    pub readers: usize,
-    /// Page cache of each connection for reading.
-    pub reader_cache_kib: u32,
-    /// Page cache of the writer.
-    pub writer_cache_kib: u32,
-}
-
-impl Options {
-    /// The product's defaults, in this folder.
-    pub fn new(folder: impl Into<PathBuf>) -> Options {
-        Options {
-            folder: folder.into(),
-            durability: Durability::Full,
-            wal_limit_bytes: 64 << 20,
-            queue_commits: 16_384,
-            queue_bytes: 64 << 20,
-            readers: 8,
-            reader_cache_kib: 4 << 10,
-            writer_cache_kib: 32 << 10,
-        }
-    }
-}
-
-/// What a commit survives once it is answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// A power cut.
-    #[default]
-    Full,
-    /// A crash of the process. A power cut may take the last moments; what is left is still consistent.
-    Relaxed,
-}
-
-/// Why a store could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error(
-        "the data folder {} is in use by another rialto ({holder}); stop that one first, or use another folder (--data)",
-        folder.display()
-    )]
-    InUse { folder: PathBuf, holder: String },
-    #[error("cannot use the data folder {}: {source}; check its owner and permissions", folder.display())]
-    Folder { folder: PathBuf, source: std::io::Error },
-    #[error(
-        "the data was written by a newer rialto (schema {found}, this one knows up to {known}); \
-         use that release again, or restore an older backup"
-    )]
-    Newer { found: u32, known: u32 },
-    #[error("rialto.db in the data folder is some other program's file; use another folder (--data)")]
-    Foreign,
-    #[error("the file system of the data folder cannot keep a write-ahead log (journal mode {0}); use a local disk")]
-    NoWal(String),
-    #[error("cannot open rialto.db: {0}")]
-    Sql(#[from] rusqlite::Error),
-}
 
 /// The open store. Dropping it closes it.
 pub struct Store {
@@ -265,8 +198,8 @@ fn aside<T: Send + 'static>(
 fn connect(folder: &Path, options: &Options) -> Result<Connection, OpenError> {
     let db = Connection::open(folder::database(folder))?;
     plan_once(&db)?;
-    // Others of this process never hold the file for long.
-    db.busy_timeout(Duration::from_millis(100))?;
+    // Only a reader can be in the way, of a checkpoint; the writer waits a little, then tries again later.
+    db.busy_timeout(Duration::from_millis(20))?;
     let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         return Err(OpenError::NoWal(mode));

@@ -119,7 +119,8 @@ impl Drop for Loan<'_> {
     fn drop(&mut self) {
         let mut state = self.pool.state.lock();
         match self.db.take() {
-            Some(db) if !state.closed => state.idle.push(db),
+            // One that a panic left within a snapshot would show the next reader the past.
+            Some(db) if !state.closed && db.is_autocommit() => state.idle.push(db),
             Some(_) | None => state.open -= 1,
         }
         if state.closed {

@@ -114,6 +114,13 @@ impl Queue {
         Taken::Jobs(std::mem::replace(&mut state.jobs, room))
     }
 
+    /// Lets nothing more in and drops what waits: whoever waits for it learns that the writer is gone.
+    pub(super) fn abandon(&self) {
+        self.close();
+        let jobs = std::mem::take(&mut self.state.lock().jobs);
+        drop(jobs);
+    }
+
     /// Lets nothing more in. The writer finishes what is queued.
     pub(super) fn close(&self) {
         self.state.lock().closed = true;

@@ -19,10 +19,10 @@ use crate::shape;
 /// Runs several reads on one snapshot.
 pub(super) fn snapshot<T>(db: &Connection, look: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     db.prepare_cached("BEGIN")?.execute([])?;
-    let result = look();
-    // Ends a snapshot in which nothing was written; on an error the connection is thrown away by the pool.
+    // On an error the pool throws the connection away, and the snapshot with it.
+    let found = look()?;
     db.prepare_cached("COMMIT")?.execute([])?;
-    result
+    Ok(found)
 }
 
 pub(super) fn head(db: &Connection, task: TaskId) -> Result<Option<Head>, Error> {
@@ -38,7 +38,7 @@ pub(super) fn head(db: &Connection, task: TaskId) -> Result<Option<Head>, Error>
     )?;
     let head = statement.query_row(params![Id(task)], |columns| {
         Ok(Head {
-            context: columns.get::<_, Context>(0)?.from_row(),
+            context: columns.get::<_, Context>(0)?.into_id(),
             tenant: columns.get_ref(1)?.as_str()?.into(),
             agent: columns.get_ref(2)?.as_str()?.into(),
             epoch: Epoch(columns.get::<_, i64>(3)? as u64),

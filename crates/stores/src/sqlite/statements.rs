@@ -9,6 +9,10 @@ macro_rules! statements {
             $(pub(super) $name: Statement<'db>,)*
         }
 
+        /// Their texts, for the test that looks at their plans.
+        #[cfg(test)]
+        pub(super) const TEXTS: &[&str] = &[$($sql,)*];
+
         impl<'db> Statements<'db> {
             pub(super) fn prepare(db: &'db Connection) -> rusqlite::Result<Self> {
                 Ok(Statements {

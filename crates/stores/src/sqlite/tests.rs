@@ -210,3 +210,19 @@ fn a_queue_above_its_bounds_is_busy() {
     queue.close();
     assert_eq!(queue.push_commit(one(opening(100))).err(), Some(Trouble::Closed));
 }
+
+#[test]
+fn no_statement_of_the_writer_reads_a_whole_table() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Store::open(Options::new(folder.path())).unwrap());
+    let db = rusqlite::Connection::open(folder::database(folder.path())).unwrap();
+    for text in super::statements::TEXTS.iter().filter(|text| !text.starts_with("PRAGMA")) {
+        let mut explained = db.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
+        let mut steps = explained.raw_query();
+        while let Some(step) = steps.next().unwrap() {
+            let step: String = step.get("detail").unwrap();
+            let small = ["SCAN meta", "SCAN hours", "SCAN (subquery"];
+            assert!(!step.contains("SCAN") || small.iter().any(|s| step.starts_with(s)), "{step} in {text}");
+        }
+    }
+}

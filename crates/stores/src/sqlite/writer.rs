@@ -24,8 +24,18 @@ const GROUP_COMMITS: usize = 1024;
 /// How often a troubled writer with nothing to do tries whether writing works again.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
+/// However the thread ends, nobody may wait for it in vain.
+struct Farewell<'a>(&'a Shared);
+
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        self.0.queue.abandon();
+    }
+}
+
 /// Runs until the queue is closed and empty. `ready` is told whether the statements could be prepared.
 pub(super) fn run(db: Connection, shared: &Arc<Shared>, ready: SyncSender<rusqlite::Result<()>>) {
+    let _farewell = Farewell(shared);
     let prepared = Statements::prepare(&db).and_then(|sql| {
         let next_no = db.query_row("SELECT coalesce(max(no), 0) + 1 FROM task", [], |row| row.get(0))?;
         Ok(Pen::new(sql, next_no))
@@ -148,10 +158,7 @@ impl Writer<'_> {
             Ok(done) => {
                 if self.pen.wrote {
                     self.recovered();
-                    let (wake, frames) = self.checkpoints.after_commit(&mut self.pen.sql);
-                    if wake {
-                        self.shared.checkpoints.wake(frames);
-                    }
+                    self.checkpoints.after_commit(&mut self.pen.sql, &self.shared.checkpoints);
                 }
                 Ok(done)
             }
