@@ -1,0 +1,308 @@
+"""The cases. Each yields rows; what is compared is measured by turns, within one round, and a ratio is the median of the
+rounds' ratios."""
+
+import json
+import shutil
+import signal
+import statistics
+import time
+
+from .report import Row, at_least, at_most, judge
+from .world import SCRIPTED
+
+CONNECTIONS = 64
+
+
+def per_second(rate):
+    return f"{rate:,.0f}/s"
+
+
+def median(samples, key):
+    return statistics.median(sample[key] for sample in samples)
+
+
+class Pairs:
+    """Samples of two sides, taken by turns."""
+
+    def __init__(self):
+        self.base, self.side = [], []
+
+    def add(self, base, side):
+        self.base.append(base)
+        self.side.append(side)
+
+    def row(self, case, what, key="rps", show=per_second):
+        ratios = [side[key] / base[key] for base, side in zip(self.base, self.side)]
+        base, side = show(median(self.base, key)), show(median(self.side, key))
+        return Row(case, what, base, side, statistics.median(ratios), (min(ratios), max(ratios)))
+
+    def cpu(self, case, what):
+        """What a request costs the server: wall time is noisy, this is not."""
+        return self.row(case, what, "cpu_us", lambda spent: f"{spent:.1f} µs")
+
+
+def durable(world, row, wanted, commits=1):
+    """The target of a durable send: a part of the limit; where the disk is slow, at most a part of what it allows."""
+    p50 = world.sync_p50()
+    if p50 <= 1:
+        return at_least(row, wanted)
+    allowed = 0.6 * CONNECTIONS / (p50 / 1e3) / commits
+    rate = float(row.value.rstrip("/s").replace(",", ""))
+    row.target = f"≥ {wanted:g}, or ≥ {per_second(allowed)} (slow disk)"
+    row.verdict = judge(row.ratio >= wanted or rate >= allowed)
+    return row
+
+
+def send(world):
+    """Blocking SendMessage: one commit, two commits, and without waiting for the disk; against the limit."""
+    sides = {"durable": ("send-full", "/"), "two commits": ("send-full", SCRIPTED), "relaxed": ("send-relaxed", "/")}
+    pairs = {name: Pairs() for name in sides}
+    with world.limit() as limit, world.serve("send-full") as full, \
+            world.serve("send-relaxed", durability="relaxed") as relaxed:
+        servers = {"send-full": full, "send-relaxed": relaxed}
+        world.wrk(limit, "send", seconds=1)
+        for data, path in sides.values():
+            world.wrk(servers[data], "send", path, seconds=1)
+        for _ in range(world.rounds):
+            for name, (data, path) in sides.items():
+                world.sync_ms()
+                base = world.wrk(limit, "send")
+                side = world.wrk(servers[data], "send", path)
+                world.keep("send", name, limit=base, rialto=side)
+                pairs[name].add(base, side)
+        for data, path in sides.values():
+            world.load(servers[data], "send", path, c=256, n=3000)
+    world.forget("send-full")
+    world.forget("send-relaxed")
+    yield durable(world, pairs["durable"].row("send", "durable SendMessage, one commit"), 0.3)
+    yield durable(world, pairs["two commits"].row("send", "durable SendMessage, two commits"), 0.15, commits=2)
+    yield at_least(pairs["relaxed"].row("send", "`--durability relaxed`"), 0.5)
+    for name, pair in pairs.items():
+        yield pair.cpu("send", f"CPU a request, {name}")
+
+
+def get(world):
+    """GetTask over uniform ids of 100,000 settled tasks, with the cache warm and without one; against the limit."""
+    data, ids = world.filled("few", world.options.many, per_context=5)
+    cold = "few-cold"
+    shutil.copytree(world.path(data), world.path(cold))
+    pairs = {"hot": Pairs(), "cache off": Pairs()}
+    with world.limit() as limit, world.serve(data) as hot, world.serve(cold, cache_mib=0) as off:
+        servers = {"hot": hot, "cache off": off}
+        for server in servers.values():
+            world.load(server, "get", ids=ids, n=0)
+        for server in (limit, hot, off):
+            world.wrk(server, "get", ids=ids, seconds=1)
+        for _ in range(world.rounds):
+            for name, server in servers.items():
+                base = world.wrk(limit, "get", ids=ids)
+                side = world.wrk(server, "get", ids=ids)
+                world.keep("get", name, limit=base, rialto=side)
+                pairs[name].add(base, side)
+        hot.stop()
+    world.forget(cold)
+    tasks = f"{world.options.many // 1000:,}k tasks"
+    yield at_least(pairs["hot"].row("get", f"GetTask, uniform in {tasks}, hot"), 0.7)
+    yield at_least(pairs["cache off"].row("get", f"GetTask, uniform in {tasks}, cache off"), 0.35)
+    for name, pair in pairs.items():
+        yield pair.cpu("get", f"CPU a request, {name}")
+
+
+def big(world):
+    """A durable send on a store that holds many tasks, against a small one."""
+    count = world.options.big
+    world.filled("big", count)
+    pairs = Pairs()
+    # until the write-ahead log has its full length: a growing file costs more, whatever is in the store
+    warm = {"n": 25_000, "c": CONNECTIONS}
+    with world.serve("big") as large:
+        world.load(large, "send", **warm)
+        for _ in range(world.rounds):
+            world.sync_ms()
+            # a small store must stay small: each round has its own
+            with world.serve("small") as small:
+                world.load(small, "send", **warm)
+                base = world.wrk(small, "send")
+                side = world.wrk(large, "send")
+            world.forget("small")
+            world.keep("big", f"{count} tasks", small=base, big=side)
+            pairs.add(base, side)
+        world.load(large, "send", n=3000)
+    world.drop("big")
+    yield at_least(pairs.row("big", f"durable SendMessage on {count:,} tasks, against a small store"), 0.8)
+    yield pairs.cpu("big", "CPU a request")
+
+
+def stream(world):
+    """Streams of four events, against the same events from bare axum."""
+    pairs = Pairs()
+    flags = {"c": CONNECTIONS, "events": 4}
+    with world.limit() as limit, world.serve("stream") as server:
+        for side in (limit, server):
+            world.load(side, "stream", seconds=1, **flags)
+        for _ in range(world.rounds):
+            world.sync_ms()
+            base = world.load(limit, "stream", seconds=world.seconds, **flags)
+            side = world.load(server, "stream", seconds=world.seconds, **flags)
+            world.keep("stream", "4 events", limit=base, rialto=side)
+            pairs.add(base, side)
+    world.forget("stream")
+    yield durable(world, pairs.row("stream", "4-event streams"), 0.25)
+    yield pairs.cpu("stream", "CPU a stream")
+
+
+def chunk(world):
+    """What one chunk costs in streams of more and more chunks."""
+    sizes = (50, 200, 800, 3200)
+    wall, cpu = {size: [] for size in sizes}, {size: [] for size in sizes}
+    with world.serve("chunk") as server:
+        world.load(server, "stream", SCRIPTED, c=1, n=20, text="chunks:200")
+        for _ in range(world.rounds):
+            for size in sizes:
+                flags = {"c": 1, "n": max(4, 16_000 // size), "text": f"chunks:{size}", "events": size + 3}
+                result = world.load(server, "stream", SCRIPTED, **flags)
+                wall[size].append(result["mean_us"] / size)
+                cpu[size].append(result["cpu_us"] / size)
+                world.keep("chunk", f"{size} chunks", result=result)
+    world.forget("chunk")
+    for what, samples in (("µs a chunk", wall), ("CPU µs a chunk", cpu)):
+        each = {size: statistics.median(samples[size]) for size in sizes}
+        value = " → ".join(f"{each[size]:.1f}" for size in sizes)
+        ratios = [last / first for first, last in zip(samples[sizes[0]], samples[sizes[-1]])]
+        ratio, spread = each[sizes[-1]] / each[sizes[0]], (min(ratios), max(ratios))
+        yield at_most(Row("chunk", f"{what}, 50 → 200 → 800 → 3,200 chunks", "50", value, ratio, spread), 1.2)
+
+
+def lists(world):
+    """A page of 50 with totalSize, at 1,000 and at many tasks."""
+    many = world.options.many
+    few, one = {"per_context": 5}, {"context": "the-one"}
+    stores = {"few": (few, 1000), "one": (one, 1000)}
+    page = {"pageSize": 50}
+    done, working = {"status": "TASK_STATE_COMPLETED"}, {"status": "TASK_STATE_WORKING"}
+    # which store, the filter, and the totalSize that must come back for that many tasks
+    shapes = {
+        "unfiltered": ("few", {}, lambda count: count),
+        "by context, 5 tasks in it": ("few", {"contextId": "context-7"}, lambda _: 5),
+        "by context, all tasks in it": ("one", {"contextId": "the-one"}, lambda count: count),
+        "by status, all have it": ("few", done, lambda count: count),
+        "by status, none has it": ("few", working, lambda _: 0),
+        "by context and status, all": ("one", {"contextId": "the-one", **done}, lambda count: count),
+    }
+    servers = {}
+    try:
+        for name, (how, _) in stores.items():
+            servers[name, 1000] = world.serve(world.filled(f"{name}-1k", 1000, **how)[0])
+            servers[name, many] = world.serve(world.filled(name, many, **how)[0])
+        pairs = {shape: Pairs() for shape in shapes}
+        for turn in range(-1, world.rounds):
+            for shape, (name, chosen, total) in shapes.items():
+                sides = []
+                for count in (1000, many):
+                    flags = {"c": 1, "n": 150, "params": json.dumps({**page, **chosen}), "total": total(count)}
+                    sides.append(world.load(servers[name, count], "list", **flags))
+                if turn >= 0:  # the first turn warms up
+                    world.keep("list", shape, small=sides[0], many=sides[1])
+                    pairs[shape].add(*sides)
+    finally:
+        for server in servers.values():
+            server.stop()
+    for shape, pair in pairs.items():
+        what = f"ListTasks page of 50, {shape}: {many // 1000}k against 1k tasks"
+        row = pair.row("list", what, "p50_us", lambda spent: f"{spent:,.0f} µs")
+        row.base += f", CPU {median(pair.base, 'cpu_us'):,.0f}"
+        row.value += f", CPU {median(pair.side, 'cpu_us'):,.0f}"
+        yield at_most(row, 1.5)
+
+
+def idle(world):
+    """Memory for a silent stream: each with a task of its own, and all of one task."""
+    count = 1000
+    with world.limit() as limit:
+        world.load(limit, "stream", n=200)
+        base = world.hold(limit, "idle", "/", count)
+    for mode, what in (("idle", f"{count:,} streams, a task each"), ("sub", f"{count:,} subscribers of one task")):
+        held = []
+        for _ in range(world.rounds):
+            with world.serve("idle") as server:
+                world.load(server, "stream", SCRIPTED, n=2000)
+                held.append(world.hold(server, mode, SCRIPTED, count))
+            world.forget("idle")
+        world.keep("idle", what, kib=held, limit=base)
+        each = statistics.median(held)
+        row = Row("idle", what, f"{base:.1f} KiB", f"{each:.1f} KiB", target="≤ 30 KiB", verdict=judge(each <= 30))
+        yield row
+
+
+def start(world):
+    """From the start of the process to its first answer, on a store of many tasks."""
+    data, ids = world.filled("few", world.options.many, per_context=5)
+    with open(ids) as lines:
+        known = lines.readline().strip()
+    for how, what in ((signal.SIGTERM, "after a stop"), (signal.SIGKILL, "after kill -9 under load")):
+        took = []
+        copy = "start"
+        shutil.copytree(world.path(data), world.path(copy))
+        for _ in range(max(world.rounds, 3)):
+            with world.serve(copy) as server:
+                if how == signal.SIGKILL:
+                    world.wrk(server, "send", seconds=1)
+                server.stop(how)
+            with world.serve(copy) as server:
+                server.call("GetTask", {"id": known})
+                took.append((time.perf_counter() - server.began) * 1e3)
+                server.stop()
+        world.forget(copy)
+        world.keep("start", what, ms=took)
+        worst = max(took)
+        value = f"{statistics.median(took):.0f} ms (worst {worst:.0f})"
+        verdict = judge(statistics.median(took) < 100)
+        what = f"start with {world.options.many // 1000:,}k tasks to the first answer, {what}"
+        yield Row("start", what, "", value, target="< 100 ms", verdict=verdict)
+
+
+def memory(world):
+    """The server's memory while tasks come and finish."""
+    marks = (50_000, 100_000, 150_000, 200_000)
+    for name, config in (("cache 128 MiB", {}), ("cache off", {"cache_mib": 0})):
+        sizes = []
+        with world.serve("memory", **config) as server:
+            for mark in marks:
+                world.load(server, "send", n=50_000, c=128)
+                time.sleep(1)
+                sizes.append(server.rss_kib() / 1024)
+                world.keep("memory", name, tasks=mark, mib=sizes[-1])
+            server.stop()
+        world.forget("memory")
+        value = " → ".join(f"{size:.0f}" for size in sizes) + " MiB"
+        grown = sizes[-1] / sizes[0]
+        row = Row("memory", f"RSS at 50k → 100k → 150k → 200k finished tasks, {name}", "50k", value, grown)
+        yield at_most(row, 1.1)
+
+
+def workers(world):
+    """One and two worker threads, for the choice of the default."""
+    pairs = {"durable SendMessage": Pairs(), "GetTask, hot": Pairs()}
+    with world.serve("one-worker", workers=1) as one, world.serve("two-workers", workers=2) as two:
+        ids = {}
+        for server in (one, two):
+            ids[server] = world.path(f"{server.port}.ids")
+            world.load(server, "send", n=5000, ids=ids[server])
+            world.load(server, "get", n=0, ids=ids[server])
+        for _ in range(world.rounds):
+            sends = [world.wrk(server, "send") for server in (one, two)]
+            gets = [world.wrk(server, "get", ids=ids[server]) for server in (one, two)]
+            for (name, pair), sides in zip(pairs.items(), (sends, gets)):
+                world.keep("workers", name, one=sides[0], two=sides[1])
+                pair.add(*sides)
+    for name in ("one-worker", "two-workers"):
+        world.forget(name)
+    for name, pair in pairs.items():
+        yield pair.row("workers", f"{name}: `workers: 2` against `workers: 1`")
+        yield pair.cpu("workers", f"CPU a request, {name}")
+
+
+CASES = {
+    "send": send, "get": get, "stream": stream, "chunk": chunk, "list": lists, "idle": idle, "start": start,
+    "memory": memory, "big": big, "workers": workers,
+}
