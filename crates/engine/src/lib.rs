@@ -56,7 +56,7 @@ struct Shared {
     running: AtomicUsize,
     /// Told whenever a turn ends, for whoever drains.
     turn_ended: Notify,
-    timer_set: Notify,
+    alarm: timers::Alarm,
     draining: AtomicBool,
     /// No turn runs here and none will: the data is only looked at and put right.
     offline: bool,
@@ -114,7 +114,7 @@ impl Engine {
             lives: Arc::default(),
             running: AtomicUsize::new(0),
             turn_ended: Notify::new(),
-            timer_set: Notify::new(),
+            alarm: timers::Alarm::default(),
             draining: AtomicBool::new(false),
             offline,
             stopped: CancellationToken::new(),

@@ -238,8 +238,8 @@ impl Live {
                 commit.guards.push(model::ports::store::Guard::KeyFree { key: key.key, not_before });
                 commit.keys.push(key);
             }
-            let timer_set = !commit.timers.is_empty();
-            match shared.store.commit(commit.clone()).await {
+            let timers = commit.timers.clone();
+            match shared.store.commit(commit).await {
                 Outcome::Done => {}
                 Outcome::Conflict(Conflict::Seq(..)) => {
                     self.catch_up(shared).await.map_err(Failed::Fault)?;
@@ -254,9 +254,7 @@ impl Live {
                     }
                 }
             }
-            if timer_set {
-                shared.timer_set.notify_one();
-            }
+            shared.alarm.set(&timers);
             return self.absorb(shared, events).map_err(Failed::Fault);
         }
     }

@@ -326,12 +326,13 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
     // Told as of the message and the turn, whatever the agent said ahead of the commit.
     let said_ahead = bodies.len() > 2;
     let (batch, task) = start.batch(shared, bodies)?;
+    let timers = batch.commit.timers.clone();
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {}
         other => return not_opened(other, fresh),
     }
     shared.count(&batch.events);
-    shared.timer_set.notify_one();
+    shared.alarm.set(&timers);
     let at = if said_ahead { Task::fold(&batch.events[..3]).map_err(Fault::internal)?.map(Arc::new) } else { None };
     let live = Live::opened(shared, task, batch.events);
     let at = match at {

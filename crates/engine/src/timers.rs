@@ -1,11 +1,13 @@
 //! What the clock brings: durable timers, and the end of what is kept too long.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use model::ports::agent::Words;
 use model::ports::store::{Commit, Timer, TimerChange, TimerKind};
 use model::{Fault, State, Time};
+use tokio::sync::Notify;
 
 use crate::live::Draft;
 use crate::{Shared, pending, troubled};
@@ -15,9 +17,31 @@ const AGAIN_MS: u64 = 5_000;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEEP: usize = 500;
 
+/// Wakes the one who fires timers, if a new one is due before the next look.
+#[derive(Default)]
+pub(crate) struct Alarm {
+    earlier: Notify,
+    /// When the next look is, in milliseconds.
+    next_look: AtomicI64,
+}
+
+impl Alarm {
+    pub(crate) fn set(&self, changes: &[TimerChange]) {
+        let earliest = changes.iter().filter_map(|change| match change {
+            TimerChange::Set(timer) => Some(timer.due),
+            TimerChange::Clear(..) => None,
+        });
+        if earliest.min().is_some_and(|due| due.0 < self.next_look.load(Ordering::Relaxed)) {
+            self.earlier.notify_one();
+        }
+    }
+}
+
 /// Fires timers until the engine stops.
 pub(crate) async fn run(shared: Arc<Shared>) {
     loop {
+        // Whatever is set while we look wakes us again.
+        shared.alarm.next_look.store(i64::MAX, Ordering::Relaxed);
         let wait = match fire_due(&shared).await {
             Ok(Some(next)) => Duration::from_millis((next.0 - shared.clock.now().0).clamp(1, 60_000) as u64),
             Ok(None) => Duration::from_secs(60),
@@ -26,9 +50,11 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 Duration::from_secs(1)
             }
         };
+        let look = shared.clock.now().plus_ms(wait.as_millis() as u64);
+        shared.alarm.next_look.store(look.0, Ordering::Relaxed);
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = shared.timer_set.notified() => {}
+            () = shared.alarm.earlier.notified() => {}
             () = shared.stopped.cancelled() => return,
         }
     }

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName};
 use model::{Caller, Fault, Kind};
 use sha2::{Digest, Sha256};
 
 use crate::settings::Key;
 
-pub(crate) const API_KEY: &str = "x-api-key";
+static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 pub struct Callers {
     required: bool,
@@ -39,7 +39,7 @@ impl Callers {
 
     /// A wrong credential is refused even where none is needed: whoever sends one wants to be somebody.
     pub fn identify(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
-        let secret = match (headers.get(AUTHORIZATION), headers.get(API_KEY)) {
+        let secret = match (headers.get(AUTHORIZATION), headers.get(&API_KEY)) {
             (Some(value), _) => {
                 let text = value.to_str().map_err(|_| refused("the Authorization header is not text"))?;
                 let (scheme, secret) = text.split_once(' ').unwrap_or((text, ""));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use futures_util::poll;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use model::{Fault, Kind};
@@ -20,7 +20,8 @@ use crate::metrics::Outcome;
 use crate::mount::Target;
 use crate::{Server, cors, operations};
 
-pub(crate) const REQUEST_ID: &str = "x-request-id";
+pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 pub(crate) async fn respond(
     server: Arc<Server>,
@@ -38,7 +39,7 @@ pub(crate) async fn respond(
     let micros = began.elapsed().as_micros() as u64;
     cors::allow(&server.settings, &head.headers, response.headers_mut());
     if let Ok(id) = HeaderValue::from_str(&request_id) {
-        response.headers_mut().insert(REQUEST_ID, id);
+        response.headers_mut().insert(REQUEST_ID.clone(), id);
     }
     let status = response.status();
     let failed = told.fault.is_some() || status.is_client_error() || status.is_server_error();
@@ -107,6 +108,10 @@ fn not_allowed(allow: &'static str) -> Response {
 /// JSON of any kind, or nothing said, is read; anything else is a bare 415.
 pub(crate) fn check_media_type(headers: &HeaderMap) -> Option<Response> {
     let said = headers.get(CONTENT_TYPE)?;
+    // What nearly everybody says.
+    if said == "application/json" {
+        return None;
+    }
     let bare = said.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let json = bare == "application/json"
         || bare == "text/json"
@@ -166,7 +171,7 @@ fn too_large(limit: usize) -> Fault {
 
 /// The caller's own id for the request if it is a decent one, else ours.
 fn request_id(headers: &HeaderMap) -> String {
-    let given = headers.get(REQUEST_ID).and_then(|v| v.to_str().ok());
+    let given = headers.get(&REQUEST_ID).and_then(|v| v.to_str().ok());
     match given {
         Some(id) if !id.is_empty() && id.len() <= 128 && id.bytes().all(|b| b.is_ascii_graphic()) => id.to_owned(),
         Some(_) | None => uuid::Uuid::now_v7().to_string(),
@@ -175,7 +180,7 @@ fn request_id(headers: &HeaderMap) -> String {
 
 /// The W3C trace context, if it is one.
 pub(crate) fn trace(headers: &HeaderMap) -> Option<&str> {
-    let text = headers.get("traceparent")?.to_str().ok()?;
+    let text = headers.get(&TRACEPARENT)?.to_str().ok()?;
     let mut fields = text.split('-');
     let hex = |field: Option<&str>, len: usize| {
         field.is_some_and(|f| f.len() == len && f.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()))

@@ -12,7 +12,7 @@ use dialects::a2a_v1::{self, Decoded, encode, encode::TaskView};
 use dialects::framing::blob::Transform;
 use dialects::framing::json::{Encoded, Segment, Writer};
 use engine::{Answer, Listing, Subscription};
-use http::{HeaderMap, HeaderValue, request};
+use http::{HeaderMap, HeaderName, HeaderValue, request};
 use model::call::Idempotency;
 use model::{Call, Caller, EventId, Fault, Kind, Place, Task, TaskId};
 use sha2::{Digest, Sha256};
@@ -21,6 +21,12 @@ use crate::Server;
 use crate::body::Body;
 use crate::mount::Mounted;
 use crate::service::trace;
+
+static A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
+static A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
+static X_A2A_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Names of encodings, for what is encoded once and shared.
 const EVENT_A2A_V1: u16 = 0;
@@ -167,7 +173,7 @@ impl Asked<'_> {
         let headers = &self.head.headers;
         send.extensions = extensions(headers);
         send.trace = trace(headers).map(str::to_owned);
-        if let Some(key) = headers.get("idempotency-key") {
+        if let Some(key) = headers.get(&IDEMPOTENCY_KEY) {
             let key = key.to_str().unwrap_or_default().trim();
             if key.is_empty() || key.len() > self.server.engine.limits().id_bytes {
                 return Err(Fault::params("Idempotency-Key", "an Idempotency-Key is 1 to 256 printable characters"));
@@ -192,7 +198,7 @@ impl Asked<'_> {
 
 /// The version a request is in. Without one, the method or route has told already.
 fn check_version(server: &Server, head: &request::Parts) -> Result<(), Fault> {
-    let mut said = head.headers.get_all("a2a-version").iter();
+    let mut said = head.headers.get_all(&A2A_VERSION).iter();
     let header = match (said.next(), said.next()) {
         (None, _) => None,
         (Some(value), None) => Some(value.to_str().unwrap_or("?")),
@@ -212,7 +218,7 @@ fn check_version(server: &Server, head: &request::Parts) -> Result<(), Fault> {
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Fault> {
-    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let Some(value) = headers.get(&LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
     if text.is_empty() {
         return Ok(None);
@@ -223,7 +229,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Fault> {
 
 /// Extensions the caller names, under either generation's header.
 fn extensions(headers: &HeaderMap) -> Vec<String> {
-    let lines = headers.get_all("a2a-extensions").iter().chain(headers.get_all("x-a2a-extensions"));
+    let lines = headers.get_all(&A2A_EXTENSIONS).iter().chain(headers.get_all(&X_A2A_EXTENSIONS));
     let names = lines.filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(','));
     names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).take(100).collect()
 }
