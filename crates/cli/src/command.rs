@@ -52,7 +52,7 @@ pub(crate) struct Serve {
     /// The agent at the root [default: echo]
     #[arg(long, value_name = "AGENT")]
     pub(crate) default: Option<String>,
-    /// The form of agent cards [default: clean]
+    /// The form of agent cards [default: hybrid]
     #[arg(long, value_name = "FORM")]
     pub(crate) card: Option<crate::config::Card>,
     /// How the scripted agent takes ordinary messages: play, or ask (every one ends input-required)

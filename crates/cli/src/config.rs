@@ -22,7 +22,7 @@ pub(crate) struct Config {
     pub(crate) public_url: Option<String>,
     /// The agent at the root. Default `echo`.
     pub(crate) default: Option<String>,
-    /// The form of agent cards. Default `clean`.
+    /// The form of agent cards. Default `hybrid`.
     pub(crate) card: Option<Card>,
     /// Refuse requests that do not say `A2A-Version`. Default false.
     pub(crate) strict_version: bool,
@@ -44,6 +44,8 @@ pub(crate) struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Card {
+    /// One document that readers of 1.0, 0.3, 0.2 and 0.1 accept.
+    Hybrid,
     /// Members of protocol 1.0 only.
     Clean,
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use engine::Engine;
 use model::ports::agent::Agent;
 use server::accept::{self, Accept};
-use server::settings::{Key, Timeouts};
+use server::settings::{CardForm, Key, Timeouts};
 use server::{Server, Settings, admin, log::Sink};
 use stores::sqlite;
 
@@ -32,7 +32,7 @@ impl Plan {
         if let Some(default) = &options.default {
             config.default = Some(default.clone());
         }
-        config.card = options.card.or(config.card).or(Some(Card::Clean));
+        config.card = options.card.or(config.card);
         config.log.format = options.log.or(config.log.format);
         config.durability = options.durability.or(config.durability);
         let scripted = match (options.scripted_mode, &config.scripted.mode) {
@@ -90,6 +90,10 @@ impl Plan {
             keys,
             cors_origins: config.cors.origins.clone(),
             cors_loopback: config.cors.loopback.unwrap_or(!self.from_file),
+            card: match config.card {
+                Some(Card::Clean) => CardForm::Clean,
+                Some(Card::Hybrid) | None => CardForm::Hybrid,
+            },
             strict_version: config.strict_version,
             cache_bytes: config.cache_mib.unwrap_or(128) << 20,
             timeouts: Timeouts {

@@ -10,7 +10,7 @@ use dialects::a2a_v1::encode::{TaskHead, TaskView};
 use dialects::a2a_v1::{decode_rpc, encode, errors, rest};
 use dialects::framing::json::Writer;
 use dialects::framing::{jsonrpc, scan, sse};
-use model::{Artifact, ContextId, Core, Json, Message, Part, Role, Shape, State, Status, Task, TaskId, View};
+use model::{Artifact, ContextId, Json, Message, Part, Role, State, Status, Task, TaskId};
 use model::{Body, Chunk, Event, EventId, Fault, Limits, Seq, StatusChange, Time};
 
 fn bench(name: &str, mut run: impl FnMut()) {
@@ -39,39 +39,25 @@ fn small_task() -> Task {
             references: Vec::new(),
         })
     };
-    Task {
-        id,
-        context: ContextId("0190f3c4-2222-7222-8333-444455556666".into()),
-        agent: "echo".into(),
-        tenant: "default".into(),
-        owner: "anonymous".into(),
-        parties: Vec::new(),
-        views: vec![View::tenant("default", "echo")],
-        dialect: "a2a_v1".into(),
-        created_at: Time(1_767_225_599_000),
-        core: Core {
-            state: State::Completed,
-            shape: Shape::Task,
-            seq: Seq(6),
-            turn: None,
-            turns: 1,
-            waiting: 0,
-            cancel_requested: false,
-        },
-        status: Status { state: State::Completed, message: None, at: Time(1_767_225_599_999) },
-        artifacts: vec![Arc::new(Artifact {
-            id: "0190f3c4-3333-7222-8333-444455556666".into(),
-            name: Some("echo".into()),
-            description: None,
-            parts: vec![Part::text("hello there, how are you?")],
-            metadata: None,
-            extensions: Vec::new(),
-        })],
-        history: vec![message(1, Role::User, "hello there, how are you?")],
+    // Opened from the log's own form, which takes facts that tasks learn to have later for absent.
+    let opened = format!(
+        r#"{{"i":"{id}","c":"0190f3c4-2222-7222-8333-444455556666","g":"echo","t":"default","o":"anonymous",
+        "v":["t\\u001fdefault\\u001fecho"],"d":"a2a_v1"}}"#
+    );
+    let opened = Body::Opened(serde_json::from_str(&opened).unwrap());
+    let mut task = Task::open(&Event { seq: Seq(1), at: Time(1_767_225_599_000), body: opened }).unwrap();
+    task.core.state = State::Completed;
+    task.status = Status { state: State::Completed, message: None, at: Time(1_767_225_599_999) };
+    task.artifacts = vec![Arc::new(Artifact {
+        id: "0190f3c4-3333-7222-8333-444455556666".into(),
+        name: Some("echo".into()),
+        description: None,
+        parts: vec![Part::text("hello there, how are you?")],
         metadata: None,
-        reply: None,
-        bound: None,
-    }
+        extensions: Vec::new(),
+    })];
+    task.history = vec![message(1, Role::User, "hello there, how are you?")];
+    task
 }
 
 fn main() {

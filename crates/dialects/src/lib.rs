@@ -2,13 +2,39 @@
 //! request to a [`model::Call`], and encodes tasks, events and faults back. No I/O, no clock, no randomness, no state.
 //!
 //! * [`framing`] is what dialects share: the JSON writer and reader, the JSON-RPC envelope, SSE, query strings.
-//! * [`a2a_v1`] is protocol 1.0 over JSON-RPC and HTTP+JSON. Older generations get a folder each beside it, with the same
-//!   rooms (shapes, decode, rest, encode, errors, card), and one line in [`NAMES`].
+//! * [`a2a_v1`] is protocol 1.0 over JSON-RPC and HTTP+JSON; [`a2a_v0_3`] is 0.3 and 0.2 over both; [`a2a_v0_1`] is the
+//!   first generation; [`a2a_v0`] answers where nobody can tell the last two apart. What those three share is in `compat`.
+//! * [`wire`] is how a front speaks any of them without knowing which; [`decide`] finds out which.
+//! * [`card`] writes the agent's card for readers of every generation.
+//! * [`seen`] is what the client's direction (`read` in each folder) makes of answers.
 //!
-//! This is the only crate that knows an A2A wire. Nothing here decides what a call does.
+//! A new dialect is a folder and a line in [`WIRES`]. This is the only crate that knows an A2A wire. Nothing here decides
+//! what a call does.
 
+pub mod a2a_v0;
+pub mod a2a_v0_1;
+pub mod a2a_v0_3;
 pub mod a2a_v1;
+pub mod card;
+mod compat;
+pub mod decide;
+mod forms;
 pub mod framing;
+pub mod seen;
+pub mod wire;
+
+pub use decide::{Decided, decide, decide_route};
+pub use wire::Wire;
+
+pub(crate) static V1: forms::V1 = forms::V1;
+
+/// Every form of every dialect.
+pub static WIRES: &[&'static dyn Wire] = &[&V1, &a2a_v0_3::RPC, &a2a_v0_3::REST, &a2a_v0_1::RPC, &a2a_v0::RPC];
 
 /// The dialects there are, by the name a task remembers its opener's dialect under.
-pub const NAMES: &[&str] = &[a2a_v1::NAME];
+pub const NAMES: &[&str] = &[a2a_v1::NAME, a2a_v0_3::NAME, a2a_v0_3::REST_NAME, a2a_v0_1::NAME];
+
+/// A form by its name.
+pub fn wire(name: &str) -> Option<&'static dyn Wire> {
+    WIRES.iter().copied().find(|wire| wire.name() == name)
+}

@@ -322,7 +322,7 @@ fn an_event_reads_back() {
     for (name, Event { at, body, .. }) in events() {
         let json = text(|w| assert!(encode::stream_event(w, &head(&here), &event(body.clone()))));
         match (read::stream_event(&json).unwrap(), body) {
-            (Seen::Status { task, context, status, metadata }, Body::Status(change)) => {
+            (Seen::Status { task, context, status, metadata, closes: false }, Body::Status(change)) => {
                 assert_eq!((task, context), (task_id().to_string(), Some(here.clone())));
                 assert_eq!((status.state, status.at), (Some(change.state), Some(at)));
                 assert_eq!(status.message, change.message.as_deref().map(as_read));

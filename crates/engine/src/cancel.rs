@@ -12,7 +12,7 @@ use crate::{Engine, Shared};
 impl Engine {
     /// Asks the agent to stop and answers when the task has settled, at the latest a second after the grace is over.
     pub async fn cancel(&self, place: &Place, call: Cancel) -> Result<Arc<Task>, Fault> {
-        let id: TaskId = call.task.parse().map_err(|_| Fault::task_not_found(&call.task))?;
+        let id = self.shared.named(place, &call.task).await?.task;
         let (live, _) = self.visible_live(place, id).await?;
         self.cancel_live(live, call.metadata).await
     }

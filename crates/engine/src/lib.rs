@@ -11,13 +11,16 @@
 //!
 //! The engine knows no wire, no concrete store and no concrete agent.
 
+mod alias;
 mod batch;
 mod blobs;
 mod cancel;
 mod clock;
+mod conversation;
 mod live;
 mod modes;
 mod open;
+mod patience;
 mod pending;
 mod reading;
 mod recovery;
@@ -58,6 +61,8 @@ struct Shared {
     turn_ended: Notify,
     alarm: timers::Alarm,
     draining: AtomicBool,
+    /// There are aliases in the store, or were.
+    aliases: AtomicBool,
     /// No turn runs here and none will: the data is only looked at and put right.
     offline: bool,
     /// Cancelled when the engine stops for good: streams end, loops return.
@@ -93,6 +98,8 @@ impl Engine {
     /// Takes up the store: sees to the turns a crash cut off, then to timers and retention.
     pub async fn start(store: Arc<dyn Store>, agents: Vec<Arc<dyn Agent>>, limits: Limits) -> Result<Engine, Fault> {
         let engine = Engine::new(store, agents, limits, false);
+        let aliases = engine.health().await?.aliases > 0;
+        engine.shared.aliases.store(aliases, Ordering::Relaxed);
         recovery::recover(&engine.shared).await?;
         tokio::spawn(timers::run(engine.shared.clone()));
         tokio::spawn(timers::sweep(engine.shared.clone()));
@@ -116,6 +123,7 @@ impl Engine {
             turn_ended: Notify::new(),
             alarm: timers::Alarm::default(),
             draining: AtomicBool::new(false),
+            aliases: AtomicBool::new(false),
             offline,
             stopped: CancellationToken::new(),
             stats: Stats::default(),
@@ -160,6 +168,11 @@ impl Engine {
         }
     }
 
+    /// Whether an id may be a name that a caller chose rather than a task's own.
+    pub fn has_aliases(&self) -> bool {
+        self.shared.aliases.load(Ordering::Relaxed)
+    }
+
     pub fn is_draining(&self) -> bool {
         self.shared.draining.load(Ordering::Relaxed)
     }
@@ -195,7 +208,9 @@ impl Engine {
         if let Some(live) = self.shared.lives.find(task) {
             live.stop_turn();
         }
-        self.shared.store.remove(task).await.map_err(troubled)
+        let removed = self.shared.store.remove(task).await.map_err(troubled)?;
+        self.shared.lives.vanish(task);
+        Ok(removed)
     }
 }
 

@@ -5,6 +5,7 @@
 //! somebody holds it; a settled task that nobody watches takes no memory.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::{Batch, Stamp};
+use crate::patience::Patience;
 use crate::{Shared, troubled};
 
 /// An event that is in the log, and its encodings, made once and shared by every reader.
@@ -50,6 +52,8 @@ pub(crate) struct Live {
     /// Held over a commit: one in flight per task.
     writing: tokio::sync::Mutex<()>,
     turn: Mutex<Option<TurnHandle>>,
+    /// The task was purged: there is nothing to be busy with.
+    gone: AtomicBool,
     registry: Weak<Registry>,
 }
 
@@ -124,19 +128,19 @@ impl Draft {
 }
 
 impl Live {
-    /// A task whose first batch has just been committed.
-    pub(crate) fn opened(shared: &Shared, task: Task, events: Vec<Event>) -> Arc<Live> {
-        let live = Live::empty(task.id, &shared.lives);
+    /// The first batch has just been committed. Somebody may have read it from the store already; that is as well.
+    pub(crate) async fn opened(&self, task: Arc<Task>, events: Vec<Event>, limits: &Limits) {
+        self.inner.get_or_init(|| async { self.filled(task, events, limits) }).await;
+    }
+
+    fn filled(&self, task: Arc<Task>, events: Vec<Event>, limits: &Limits) -> Mutex<Inner> {
         let mut inner = Inner::new(task);
         for event in events {
             inner.sort_message(&event.body);
-            inner.keep(Committed::new(event), shared.limits.tail_bytes);
+            inner.keep(Committed::new(event), limits.tail_bytes);
         }
-        let _ = live.seq.set(watch::Sender::new(inner.task.seq()));
-        let _ = live.inner.set(Mutex::new(inner));
-        let live = Arc::new(live);
-        shared.lives.put(&live);
-        live
+        let _ = self.seq.set(watch::Sender::new(inner.task.seq()));
+        Mutex::new(inner)
     }
 
     fn empty(id: TaskId, registry: &Arc<Registry>) -> Live {
@@ -146,6 +150,7 @@ impl Live {
             seq: OnceLock::new(),
             writing: tokio::sync::Mutex::default(),
             turn: Mutex::default(),
+            gone: AtomicBool::new(false),
             registry: Arc::downgrade(registry),
         }
     }
@@ -174,6 +179,10 @@ impl Live {
 
     pub(crate) fn set_turn(&self, handle: Option<TurnHandle>) {
         *self.turn.lock() = handle;
+        // A cancel may have been logged between the turn's first commit and now; it found no turn to tell, or the last.
+        if self.task().is_some_and(|task| task.core.cancel_requested) {
+            self.stop_turn();
+        }
     }
 
     pub(crate) fn turn(&self) -> Option<TurnHandle> {
@@ -186,14 +195,32 @@ impl Live {
         }
     }
 
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// The task was purged: whoever waits for more is told.
+    fn vanish(&self) {
+        self.gone.store(true, Ordering::Release);
+        if let Some(seq) = self.seq.get() {
+            seq.send_modify(|_| {});
+        }
+    }
+
     /// Waits until `done` is true of the fold.
     pub(crate) async fn wait_until(&self, mut done: impl FnMut(&Task) -> bool) -> Result<Arc<Task>, Fault> {
         let mut seq = self.watch().ok_or_else(|| Fault::internal("a live task without a fold"))?;
         loop {
             seq.mark_unchanged();
-            let task = self.snapshot()?;
-            if done(&task) {
-                return Ok(task);
+            // Not held while waiting: whoever holds the fold makes the next event copy it.
+            {
+                let task = self.snapshot()?;
+                if done(&task) {
+                    return Ok(task);
+                }
+            }
+            if self.is_gone() {
+                return Err(Fault::task_not_found(self.id));
             }
             if seq.changed().await.is_err() {
                 return self.snapshot();
@@ -224,6 +251,9 @@ impl Live {
     ) -> Result<Arc<Task>, Failed> {
         let _one_writer = self.writing.lock().await;
         loop {
+            if self.is_gone() {
+                return Err(Failed::Fault(Fault::task_not_found(self.id)));
+            }
             let task = self.snapshot().map_err(Failed::Fault)?;
             let draft = draft(&task).map_err(Failed::Fault)?;
             if draft.bodies.is_empty() {
@@ -232,6 +262,7 @@ impl Live {
             let stamp = Stamp { now: shared.clock.now(), epoch: draft.epoch };
             let Batch { events, mut commit } = Batch::following(&task, draft.bodies, stamp, &shared.limits)
                 .map_err(|refused| Failed::Fault(Fault::internal(refused)))?;
+            let expected = task.seq();
             drop(task);
             if let Some((mut key, not_before)) = draft.key {
                 key.seq = events.last().map_or(key.seq, |e| e.seq);
@@ -241,15 +272,22 @@ impl Live {
             let timers = commit.timers.clone();
             match shared.store.commit(commit).await {
                 Outcome::Done => {}
+                // The log is shorter than what was read of it: the task was purged.
+                Outcome::Conflict(Conflict::Seq(_, now)) if now < expected => {
+                    return Err(Failed::Fault(Fault::task_not_found(self.id)));
+                }
                 Outcome::Conflict(Conflict::Seq(..)) => {
-                    self.catch_up(shared).await.map_err(Failed::Fault)?;
+                    self.catch_up(shared).await?;
                     continue;
                 }
                 Outcome::Conflict(Conflict::Epoch(..)) => return Err(Failed::Lost),
                 Outcome::Conflict(Conflict::Key(key)) => return Err(Failed::Key(key)),
+                Outcome::Conflict(Conflict::Alias(_)) => {
+                    return Err(Failed::Fault(Fault::internal("an append met an alias it did not ask for")));
+                }
                 Outcome::Refused(trouble) => return Err(Failed::Trouble(trouble)),
                 Outcome::Unknown(trouble) => {
-                    if !self.is_in_log(shared, &events).await.map_err(Failed::Fault)? {
+                    if !self.is_in_log(shared, &events).await? {
                         return Err(Failed::Trouble(trouble));
                     }
                 }
@@ -259,11 +297,17 @@ impl Live {
         }
     }
 
-    /// After an unknown outcome: is the row there that we meant to write?
-    async fn is_in_log(&self, shared: &Shared, events: &[Event]) -> Result<bool, Fault> {
+    /// After an unknown outcome: is the row there that we meant to write? Nothing goes on before that is known.
+    async fn is_in_log(&self, shared: &Shared, events: &[Event]) -> Result<bool, Failed> {
         let Some(first) = events.first() else { return Ok(false) };
         let before = Seq(first.seq.0 - 1);
-        let mut kept = shared.store.events(self.id, before, usize::MAX).await.map_err(troubled)?;
+        let mut patience = Patience::new();
+        let mut kept = loop {
+            match shared.store.events(self.id, before, usize::MAX).await {
+                Ok(kept) => break kept,
+                Err(unread) => patience.pause(shared, self.id, unread).await.map_err(Failed::Trouble)?,
+            }
+        };
         kept.truncate(events.len());
         Ok(stored::encode(&kept) == stored::encode(events))
     }
@@ -286,14 +330,15 @@ impl Live {
     }
 
     /// Reads what others appended.
-    pub(crate) async fn catch_up(&self, shared: &Shared) -> Result<(), Fault> {
+    async fn catch_up(&self, shared: &Shared) -> Result<(), Failed> {
         loop {
-            let after = self.snapshot()?.seq();
-            let events = shared.store.events(self.id, after, shared.limits.tail_bytes).await.map_err(troubled)?;
+            let after = self.snapshot().map_err(Failed::Fault)?.seq();
+            let events = shared.store.events(self.id, after, shared.limits.tail_bytes).await;
+            let events = events.map_err(Failed::Trouble)?;
             if events.is_empty() {
                 return Ok(());
             }
-            self.absorb(shared, events)?;
+            self.absorb(shared, events).map_err(Failed::Fault)?;
         }
     }
 }
@@ -307,8 +352,8 @@ impl Drop for Live {
 }
 
 impl Inner {
-    fn new(task: Task) -> Inner {
-        Inner { task: Arc::new(task), waiting: Vec::new(), current: Vec::new(), tail: VecDeque::new(), tail_bytes: 0 }
+    fn new(task: Arc<Task>) -> Inner {
+        Inner { task, waiting: Vec::new(), current: Vec::new(), tail: VecDeque::new(), tail_bytes: 0 }
     }
 
     fn sort_message(&mut self, body: &Body) {
@@ -351,8 +396,23 @@ impl Registry {
         self.shards[usize::from(id.0.as_bytes()[15] & 15)].lock()
     }
 
-    fn put(&self, live: &Arc<Live>) {
-        self.shard(live.id).insert(live.id, Arc::downgrade(live));
+    /// The one `Live` of this id, loaded or not.
+    pub(crate) fn entry(self: &Arc<Self>, id: TaskId) -> Arc<Live> {
+        let mut shard = self.shard(id);
+        if let Some(live) = shard.get(&id).and_then(Weak::upgrade) {
+            return live;
+        }
+        let live = Arc::new(Live::empty(id, self));
+        shard.insert(id, Arc::downgrade(&live));
+        live
+    }
+
+    /// The task was purged.
+    pub(crate) fn vanish(&self, id: TaskId) {
+        let entry = self.shard(id).remove(&id);
+        if let Some(live) = entry.and_then(|weak| weak.upgrade()) {
+            live.vanish();
+        }
     }
 
     fn forget(&self, id: TaskId) {
@@ -379,17 +439,7 @@ impl Registry {
         store: &dyn Store,
         limits: &Limits,
     ) -> Result<Option<Arc<Live>>, Fault> {
-        let live = {
-            let mut shard = self.shard(id);
-            match shard.get(&id).and_then(Weak::upgrade) {
-                Some(live) => live,
-                None => {
-                    let live = Arc::new(Live::empty(id, self));
-                    shard.insert(id, Arc::downgrade(&live));
-                    live
-                }
-            }
-        };
+        let live = self.entry(id);
         let loaded = live.inner.get_or_try_init(|| load(&live, store, limits)).await;
         match loaded {
             Ok(_) => Ok(Some(live)),
@@ -403,13 +453,7 @@ async fn load(live: &Live, store: &dyn Store, limits: &Limits) -> Result<Mutex<I
     let mut logs = store.logs(vec![live.id]).await.map_err(|trouble| Some(troubled(trouble)))?;
     let events = logs.pop().unwrap_or_default();
     let task = Task::fold(&events).map_err(|refused| Some(Fault::internal(refused)))?.ok_or(None)?;
-    let mut inner = Inner::new(task);
-    for event in events {
-        inner.sort_message(&event.body);
-        inner.keep(Committed::new(event), limits.tail_bytes);
-    }
-    let _ = live.seq.set(watch::Sender::new(inner.task.seq()));
-    Ok(Mutex::new(inner))
+    Ok(live.filled(Arc::new(task), events, limits))
 }
 
 impl Shared {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::content::Reply;
-use model::ports::agent::{Agent, Turn};
+use model::ports::agent::{Agent, Earlier, Turn};
 use model::ports::store::{Commit, Conflict, Guard, KeyUse, Outcome};
 use model::{
     Body, ContextId, Event, EventId, Fault, Inbound, Kind, Opened, Place, Send, Seq, Shape, State, Task, TaskId, Time,
@@ -12,12 +12,14 @@ use model::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::alias::Claim;
 use crate::batch::{Batch, Stamp};
 use crate::live::{Draft, Failed, Live, TurnHandle};
+use crate::patience::Patience;
 use crate::pending::{self, Pending};
 use crate::subscription::{Subscription, Until};
 use crate::turn::{self, Run};
-use crate::{Engine, Shared, clock, modes, troubled};
+use crate::{Engine, Shared, clock, conversation, modes, troubled};
 
 /// What a send answers with.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub(crate) enum Begun {
     Going { live: Arc<Live>, at: Arc<Task> },
     /// The same request was made before.
     Repeat { task: TaskId, seq: Seq },
+    /// Somebody else has taken the alias meanwhile.
+    Taken,
 }
 
 impl Engine {
@@ -46,6 +50,7 @@ impl Engine {
                 let live = self.shared.live(task).await?.ok_or_else(|| Fault::task_not_found(task))?;
                 self.answer_from(live, wait).await
             }
+            Begun::Taken => Err(alias_lost()),
         }
     }
 
@@ -59,6 +64,7 @@ impl Engine {
             Begun::Over { events, .. } => Subscription::of_finished(events, stopped),
             Begun::Going { live, at } => Ok(Subscription::new(self.shared.clone(), live, at, Until::Question)),
             Begun::Repeat { task, seq } => self.resume(place, EventId { task, seq }, None, Until::Question).await,
+            Begun::Taken => Err(alias_lost()),
         }
     }
 
@@ -76,13 +82,18 @@ impl Engine {
             return Ok(Begun::Repeat { task: known.task, seq: known.seq });
         }
         let key = key.map(|(fresh, _)| fresh);
+        let (shared, place) = (&self.shared, place);
+        if send.alias.is_some() {
+            let (shared, place) = (shared.clone(), place.clone());
+            return Shared::detached(async move { Self::begin_alias(&shared, &place, agent, send, key).await }).await;
+        }
         match &send.task {
             Some(id) => {
-                let id: TaskId = id.parse().map_err(|_| Fault::task_not_found(id))?;
-                let (shared, place) = (self.shared.clone(), place.clone());
+                let id = shared.named(place, id).await?.task;
+                let (shared, place) = (shared.clone(), place.clone());
                 Shared::detached(async move { follow_up(&shared, &place, agent, id, send, key).await }).await
             }
-            None => open(&self.shared, place, agent, send, key).await,
+            None => open(shared, place, agent, send, key, None).await,
         }
     }
 
@@ -113,19 +124,20 @@ impl Engine {
                 Shared::detached(async move { answer(&reveal(&shared, &live).await?) }).await
             }
             Wait::Rest { max_ms } => {
-                let rest = live.wait_until(|task| task.core.is_at_rest());
-                let task = match max_ms {
-                    None => tokio::select! {
-                        task = rest => task?,
-                        () = self.shared.stopped.cancelled() => live.snapshot()?,
-                    },
-                    Some(ms) => match tokio::time::timeout(Duration::from_millis(ms), rest).await {
-                        Ok(task) => task?,
-                        Err(_) => {
-                            let (shared, live) = (self.shared.clone(), live.clone());
-                            Shared::detached(async move { reveal(&shared, &live).await }).await?
-                        }
-                    },
+                let long_enough = async {
+                    match max_ms {
+                        Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let task = tokio::select! {
+                    biased;
+                    task = live.wait_until(|task| task.core.is_at_rest()) => task?,
+                    () = self.shared.stopped.cancelled() => live.snapshot()?,
+                    () = long_enough => {
+                        let (shared, live) = (self.shared.clone(), live.clone());
+                        Shared::detached(async move { reveal(&shared, &live).await }).await?
+                    }
                 };
                 answer(&task)
             }
@@ -143,6 +155,10 @@ pub(crate) fn answer(task: &Arc<Task>) -> Result<Answer, Fault> {
             Err(Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly").retry_after(2))
         }
     }
+}
+
+fn alias_lost() -> Fault {
+    Fault::internal("an alias was taken from a send that has none")
 }
 
 /// Somebody is about to be shown the task: from here on it is one.
@@ -174,12 +190,13 @@ fn inbound(send: Send) -> Arc<Inbound> {
 }
 
 /// Opens a task.
-async fn open(
+pub(crate) async fn open(
     shared: &Arc<Shared>,
     place: &Place,
     agent: Arc<dyn Agent>,
     mut send: Send,
     key: Option<(KeyUse, Time)>,
+    alias: Option<Claim>,
 ) -> Result<Begun, Fault> {
     let id = key.map_or_else(clock::task_id, |(key, _)| key.task);
     let fresh_context = send.context.is_none();
@@ -195,10 +212,13 @@ async fn open(
         parties: Vec::new(),
         views: place.views.clone(),
         dialect: place.dialect.clone(),
-        undecided: admission.undecided,
+        alias: alias.as_ref().map(|claim| claim.text.clone()),
+        follows: alias.as_ref().and_then(|claim| claim.was),
+        // Whoever chose an id wants a task under it.
+        undecided: admission.undecided && alias.is_none(),
     };
     let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.epoch()) };
-    let start = Start { opened, fresh_context, message, turn: clock::turn_id(), stamp, key };
+    let start = Start { opened, fresh_context, message, turn: clock::turn_id(), stamp, key, alias };
     if admission.idempotent {
         run_ahead(shared, agent, start).await
     } else {
@@ -215,6 +235,7 @@ struct Start {
     turn: TurnId,
     stamp: Stamp,
     key: Option<(KeyUse, Time)>,
+    alias: Option<Claim>,
 }
 
 impl Start {
@@ -230,6 +251,9 @@ impl Start {
             key.seq = Seq(2);
             batch.commit.guards.push(Guard::KeyFree { key: key.key, not_before });
             batch.commit.keys.push(key);
+        }
+        if let Some(alias) = &self.alias {
+            alias.add_to(&mut batch.commit, task.id);
         }
         Ok((batch, task))
     }
@@ -257,6 +281,7 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
             caller: so_far.owner.clone(),
             messages: vec![start.message.clone()],
             so_far: so_far.clone(),
+            earlier: if start.fresh_context { Earlier::none() } else { conversation::of(shared, &so_far) },
             bound: None,
             cancelled: handle.cancelled(),
         },
@@ -299,12 +324,17 @@ async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result
 
 /// Commits a task's first batch. An unknown outcome is looked up: nobody else can have opened a task of this id.
 async fn commit_new(shared: &Shared, task: TaskId, commit: Commit) -> Result<Outcome, Fault> {
-    match shared.store.commit(commit).await {
-        Outcome::Unknown(trouble) => match shared.store.head(task).await.map_err(troubled)? {
-            Some(_) => Ok(Outcome::Done),
-            None => Ok(Outcome::Refused(trouble)),
-        },
-        known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => Ok(known),
+    let trouble = match shared.store.commit(commit).await {
+        Outcome::Unknown(trouble) => trouble,
+        known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => return Ok(known),
+    };
+    let mut patience = Patience::new();
+    loop {
+        match shared.store.head(task).await {
+            Ok(Some(_)) => return Ok(Outcome::Done),
+            Ok(None) => return Ok(Outcome::Refused(trouble)),
+            Err(unread) => patience.pause(shared, task, unread).await.map_err(troubled)?,
+        }
     }
 }
 
@@ -327,18 +357,18 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
     let said_ahead = bodies.len() > 2;
     let (batch, task) = start.batch(shared, bodies)?;
     let timers = batch.commit.timers.clone();
+    // There before the commit is: whoever hears of the task from the store first finds this very one.
+    let live = shared.lives.entry(task.id);
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {}
         other => return not_opened(other, fresh),
     }
     shared.count(&batch.events);
     shared.alarm.set(&timers);
+    let task = Arc::new(task);
     let at = if said_ahead { Task::fold(&batch.events[..3]).map_err(Fault::internal)?.map(Arc::new) } else { None };
-    let live = Live::opened(shared, task, batch.events);
-    let at = match at {
-        Some(at) => at,
-        None => live.snapshot()?,
-    };
+    let at = at.unwrap_or_else(|| task.clone());
+    live.opened(task, batch.events, &shared.limits).await;
     Ok(Begun::Going { live, at })
 }
 
@@ -352,13 +382,14 @@ fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, 
             }
             Ok(Begun::Repeat { task: known.task, seq: known.seq })
         }
+        Outcome::Conflict(Conflict::Alias(_)) => Ok(Begun::Taken),
         Outcome::Conflict(conflict) => Err(Fault::internal(format!("a new task met a conflict: {conflict:?}"))),
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
     }
 }
 
 /// A message to a task that exists.
-async fn follow_up(
+pub(crate) async fn follow_up(
     shared: &Arc<Shared>,
     place: &Place,
     agent: Arc<dyn Agent>,
@@ -379,8 +410,7 @@ async fn follow_up(
     let key = key.map(|(key, not_before)| (KeyUse { task: id, ..key }, not_before));
     let message = inbound(send);
     let turn = clock::turn_id();
-    let mut running = Some(shared.take_turn()?);
-    let mut begins = false;
+    let (mut running, mut begins) = (None, false);
     let appended = live.append(shared, |task| {
         if task.core.is_settled() {
             let message = "the task has settled and takes no more messages; send without taskId to start another";
@@ -391,6 +421,9 @@ async fn follow_up(
         }
         agent.admit(&message, Some(task))?;
         begins = task.core.turn.is_none();
+        if begins && running.is_none() {
+            running = Some(shared.take_turn()?);
+        }
         let mut bodies = vec![Body::Message(message.clone())];
         if begins {
             bodies.push(pending::status(State::Working, None));

@@ -156,6 +156,11 @@ impl Spoken {
                 bodies.push(status(state, message.cloned()));
                 bodies.push(status(State::Working, None));
             }
+            // Whoever asked for the end does not wait for another question.
+            State::InputRequired | State::AuthRequired if task.core.cancel_requested => {
+                bodies.push(status(State::Canceled, message.cloned()));
+                return Then::Over;
+            }
             State::Submitted
             | State::Working
             | State::InputRequired

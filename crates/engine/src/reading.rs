@@ -22,10 +22,23 @@ pub struct Listing {
 }
 
 impl Engine {
+    /// The task. Through an alias it has the history of all that had the alias before it.
     pub async fn get(&self, place: &Place, id: &str) -> Result<Arc<Task>, Fault> {
-        let parsed: TaskId = id.parse().map_err(|_| Fault::task_not_found(id))?;
-        let task = self.task(parsed).await?;
-        task.filter(|task| visible(task, place)).ok_or_else(|| Fault::task_not_found(id))
+        let (task, by_alias) = self.find(place, id).await?;
+        if by_alias { self.chained(task).await } else { Ok(task) }
+    }
+
+    /// The task with the history of its whole context, for dialects whose sessions share it.
+    pub async fn get_with_session(&self, place: &Place, id: &str) -> Result<Arc<Task>, Fault> {
+        let (task, _) = self.find(place, id).await?;
+        self.with_session(place, task).await
+    }
+
+    /// The task, and whether the caller named it by an alias.
+    async fn find(&self, place: &Place, id: &str) -> Result<(Arc<Task>, bool), Fault> {
+        let named = self.shared.named(place, id).await?;
+        let task = self.task(named.task).await?.filter(|task| visible(task, place));
+        Ok((task.ok_or_else(|| Fault::task_not_found(id))?, named.by_alias))
     }
 
     /// The task as it is now, whoever asks. For operators, and for those who check for themselves.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use model::ports::agent::{Restart, Words};
-use model::{Body, Fault, State, Task, TaskId};
+use model::{Body, Fault, Kind, State, Task, TaskId};
 
 use crate::live::{Draft, Live, TurnHandle};
 use crate::pending;
@@ -13,6 +14,8 @@ use crate::turn::Run;
 use crate::{Shared, blobs, troubled};
 
 const PAGE: usize = 256;
+/// How long to wait before turns are taken up that could not be.
+const AGAIN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), Fault> {
     let mut after = None;
@@ -26,9 +29,37 @@ pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), Fault> {
             .buffer_unordered(PAGE)
             .filter_map(|result| async { result.err() });
         let faults: Vec<(TaskId, Fault)> = faults.collect().await;
+        let mut later = Vec::new();
         for (task, fault) in faults {
             tracing::error!(%task, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
+            if fault.kind == Kind::Unavailable {
+                later.push(task);
+            }
         }
+        if !later.is_empty() {
+            tokio::spawn(try_again(shared.clone(), later));
+        }
+    }
+}
+
+/// A full disk or a crowd does not keep a turn from its rule for ever.
+async fn try_again(shared: Arc<Shared>, mut tasks: Vec<TaskId>) {
+    while !tasks.is_empty() {
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            () = shared.stopped.cancelled() => return,
+        }
+        let mut later = Vec::new();
+        for task in tasks {
+            match take_up(&shared, task).await {
+                Ok(()) => {}
+                Err((task, fault)) if fault.kind == Kind::Unavailable => later.push(task),
+                Err((task, fault)) => {
+                    tracing::error!(%task, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
+                }
+            }
+        }
+        tasks = later;
     }
 }
 
@@ -39,8 +70,9 @@ async fn take_up(shared: &Arc<Shared>, id: TaskId) -> Result<(), (TaskId, Fault)
         if task.core.turn.is_none() {
             return Ok(());
         }
+        resume(shared, live, task).await?;
         shared.stats.recovered.fetch_add(1, Ordering::Relaxed);
-        resume(shared, live, task).await
+        Ok(())
     };
     work.await.map_err(|fault| (id, fault))
 }
@@ -61,6 +93,8 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Resul
     let attempts_left = turn.attempt < shared.limits.attempts;
     let epoch = shared.store.epoch();
     let goes_on = !task.core.cancel_requested && rule != Restart::Fail && attempts_left;
+    // Before anything is said, so that a turn that finds no room now is the same turn later.
+    let running = if goes_on { Some(shared.take_turn()?) } else { None };
     let begun = live.append(shared, |task| {
         let Some(turn) = task.core.turn else { return Ok(Draft::default()) };
         let bodies = if task.core.cancel_requested {
@@ -80,8 +114,7 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Resul
         Ok(Draft::held(bodies, epoch))
     });
     let task = begun.await.map_err(Fault::from)?;
-    if let (true, Some(agent), Some(turn)) = (goes_on, agent, task.core.turn) {
-        let running = shared.take_turn()?;
+    if let (Some(running), Some(agent), Some(turn)) = (running, agent, task.core.turn) {
         let handle = TurnHandle::new();
         Run { shared: shared.clone(), live, agent, turn: turn.id, handle, running }.spawn(None);
     }

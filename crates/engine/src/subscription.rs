@@ -168,7 +168,11 @@ impl Subscription {
                     return Ok(!self.buffered.is_empty());
                 }
             }
-            if live.task().is_none_or(|task| task.core.is_settled() && task.seq() <= self.cursor) {
+            let over = |task: &Task| {
+                let asks = self.until == Until::Question && task.state() == State::InputRequired;
+                task.seq() <= self.cursor && (task.core.is_settled() || (asks && task.core.is_at_rest()))
+            };
+            if live.is_gone() || live.task().is_none_or(|task| over(&task)) {
                 return Ok(false);
             }
             tokio::select! {
@@ -255,7 +259,7 @@ impl States {
                 self.ended = task.core.is_settled() || (asks && task.core.is_at_rest());
                 return Some(task);
             }
-            if task.core.is_settled() {
+            if task.core.is_settled() || live.is_gone() {
                 return None;
             }
             tokio::select! {
@@ -273,7 +277,7 @@ impl Engine {
         call: &Subscribe,
         resume: Option<EventId>,
     ) -> Result<Subscription, Fault> {
-        let id: TaskId = call.task.parse().map_err(|_| Fault::task_not_found(&call.task))?;
+        let id = self.shared.named(place, &call.task).await?.task;
         if let Some(resume) = resume {
             return self.resume(place, resume, Some(id), Until::Settled).await;
         }

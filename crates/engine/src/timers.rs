@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use model::ports::agent::Words;
-use model::ports::store::{Commit, Timer, TimerChange, TimerKind};
+use model::ports::store::{Commit, Outcome, Timer, TimerChange, TimerKind};
 use model::{Fault, State, Time};
 use tokio::sync::Notify;
 
@@ -77,8 +77,11 @@ async fn fire_due(shared: &Arc<Shared>) -> Result<Option<Time>, Fault> {
 
 async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     let live = shared.live(timer.task).await?;
-    let overdue = live.as_ref().and_then(|live| live.task()).and_then(|task| task.core.turn);
-    let change = match (live, overdue) {
+    let turn = live.as_ref().and_then(|live| live.task()).and_then(|task| task.core.turn);
+    let due = turn.map(|turn| turn.started_at.plus_ms(shared.limits.turn_timeout_ms));
+    let change = match (live, due) {
+        // The timer was an earlier turn's; this one has time left.
+        (Some(_), Some(due)) if due > shared.clock.now() => TimerChange::Set(Timer { due, ..timer }),
         (Some(live), Some(_)) => {
             match live.turn() {
                 Some(turn) => turn.timed_out.notify_one(),
@@ -93,8 +96,11 @@ async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
         Some(task) if task.core.turn.is_none() => TimerChange::Clear(timer.task, timer.kind),
         Some(_) | None => change,
     };
-    shared.store.commit(Commit { timers: vec![change], ..Commit::default() }).await;
-    Ok(())
+    match shared.store.commit(Commit { timers: vec![change], ..Commit::default() }).await {
+        // A timer is only moved and cleared here; should that not be so yet, it fires again.
+        Outcome::Done | Outcome::Conflict(_) => Ok(()),
+        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
+    }
 }
 
 /// Ends a turn that nobody here runs.

@@ -12,12 +12,12 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use model::ports::agent::{Agent, Emission, EndState, Turn, Words};
-use model::ports::store::Trouble;
 use model::{Fault, Task, TurnId};
 
 use crate::live::{Draft, Failed, Live, TurnHandle};
+use crate::patience::Patience;
 use crate::pending::{Pending, Spoken, Then};
-use crate::{RunningTurn, Shared, blobs};
+use crate::{RunningTurn, Shared, blobs, conversation};
 
 /// How many emissions one look at a busy agent takes before a commit begins.
 const LOOK: usize = 1_024;
@@ -107,6 +107,20 @@ impl Run {
                         then @ (Then::Over | Then::NextTurn(_)) => return Ok(then),
                     }
                 }
+                () = self.handle.cancel.cancelled(), if !cancelling && !pending.ended() => {
+                    cancelling = true;
+                    grace.as_mut().reset(tokio::time::Instant::now() + Duration::from_millis(limits.cancel_grace_ms));
+                }
+                () = &mut grace, if cancelling && !pending.ended() => {
+                    stream = None;
+                    pending.end(EndState::Canceled, None);
+                }
+                () = self.handle.timed_out.notified(), if !pending.ended() => {
+                    stream = None;
+                    let words = format!("the agent did not finish within {} s", limits.turn_timeout_ms as f64 / 1e3);
+                    pending.end(EndState::Failed, Some(Words::text(words)));
+                }
+                // Last, so that an agent that always has something to say cannot talk down those who want it to stop.
                 emission = async { match stream.as_mut() { Some(stream) => stream.next().await, None => std::future::pending().await } },
                     if room && !pending.ended() =>
                 {
@@ -121,26 +135,13 @@ impl Run {
                         stream = None;
                     }
                 }
-                () = self.handle.cancel.cancelled(), if !cancelling && !pending.ended() => {
-                    cancelling = true;
-                    grace.as_mut().reset(tokio::time::Instant::now() + Duration::from_millis(limits.cancel_grace_ms));
-                }
-                () = &mut grace, if cancelling && !pending.ended() => {
-                    stream = None;
-                    pending.end(EndState::Canceled, None);
-                }
-                () = self.handle.timed_out.notified(), if !pending.ended() => {
-                    stream = None;
-                    let words = format!("the agent did not finish within {} s", limits.turn_timeout_ms as f64 / 1e3);
-                    pending.end(EndState::Failed, Some(Words::text(words)));
-                }
             }
         }
     }
 
     /// Commits, waiting out a full disk: a running turn loses nothing, it pauses.
     async fn commit(&self, mut spoken: Spoken) -> Result<Then, Failed> {
-        let mut wait = Duration::from_millis(50);
+        let mut patience = Patience::new();
         loop {
             let mut then = Then::GoOn;
             let epoch = self.shared.store.epoch();
@@ -151,14 +152,8 @@ impl Run {
             });
             match outcome.await {
                 Ok(_) => return Ok(then),
-                Err(Failed::Trouble(trouble)) if trouble != Trouble::Closed => {
-                    self.shared.stats.store_troubles.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    tracing::warn!(task = %self.live.id, %trouble, "a turn waits for the store");
-                    tokio::select! {
-                        () = tokio::time::sleep(wait) => {}
-                        () = self.shared.stopped.cancelled() => return Err(Failed::Trouble(Trouble::Closed)),
-                    }
-                    wait = (wait * 2).min(Duration::from_secs(2));
+                Err(Failed::Trouble(trouble)) => {
+                    patience.pause(&self.shared, self.live.id, trouble).await.map_err(Failed::Trouble)?;
                 }
                 Err(failed) => return Err(failed),
             }
@@ -214,7 +209,7 @@ pub(crate) async fn run_ahead(stream: &mut BoxStream<'static, Emission>, pending
 
 /// Everything an agent is told about a turn.
 pub(crate) async fn prepare(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     task: Arc<Task>,
     turn: TurnId,
     mut messages: Vec<Arc<model::Inbound>>,
@@ -233,6 +228,7 @@ pub(crate) async fn prepare(
         caller: so_far.owner.clone(),
         messages,
         bound: so_far.bound.clone(),
+        earlier: conversation::of(shared, &so_far),
         so_far,
         cancelled: handle.cancelled(),
     })

@@ -24,6 +24,8 @@ impl Caller {
 pub struct Place {
     pub caller: Caller,
     pub agent: Arc<str>,
+    /// The mount it is reached through: ids that callers choose are told apart by it.
+    pub mount: Arc<str>,
     /// The lists a task opened here appears in; the first is the one read here.
     pub views: Vec<View>,
     /// The dialect spoken.
@@ -35,7 +37,7 @@ impl Place {
     pub fn tenant(caller: Caller, agent: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>) -> Place {
         let agent = agent.into();
         let views = vec![View::tenant(&caller.tenant, &agent)];
-        Place { caller, agent, views, dialect: dialect.into() }
+        Place { caller, agent, mount: "a2a".into(), views, dialect: dialect.into() }
     }
 }
 
@@ -81,6 +83,9 @@ pub struct Send {
     pub message: Message,
     /// The task it continues, in the dialect's spelling.
     pub task: Option<String>,
+    /// The caller's own id for the task, in dialects where callers choose ids: opens it, continues it, or opens a
+    /// successor of a settled one.
+    pub alias: Option<String>,
     pub context: Option<ContextId>,
     pub wait: Wait,
     /// Of the answer's history, the newest so many; `None` is all.

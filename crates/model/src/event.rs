@@ -75,6 +75,12 @@ pub struct Opened {
     /// The dialect that opened it, for requests that cannot tell which dialect they want an answer in.
     #[serde(rename = "d")]
     pub dialect: Arc<str>,
+    /// The caller's own id for it, in dialects where callers choose ids.
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<Arc<str>>,
+    /// The settled task that had the alias before.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<TaskId>,
     /// Not yet known whether the agent makes a task of it or answers with a message: visible to nobody.
     #[serde(rename = "u", default, skip_serializing_if = "std::ops::Not::not")]
     pub undecided: bool,

@@ -39,6 +39,8 @@ fn every_event() -> Vec<Event> {
             parties: vec!["p".into()],
             views: vec![View::tenant("default", "echo"), View::owner("default", "anonymous", "echo")],
             dialect: "a2a_v1".into(),
+            alias: None,
+            follows: None,
             undecided: true,
         })),
         Body::Message(Arc::new(Inbound {

@@ -16,6 +16,8 @@ fn opened(undecided: bool) -> Event {
         parties: vec![],
         views: vec![View::tenant("t", "echo")],
         dialect: "a2a_v1".into(),
+        alias: None,
+        follows: None,
         undecided,
     }));
     Event { seq: Seq(1), at: Time(1), body }

@@ -224,7 +224,7 @@ async fn converse(server: Arc<Server>, mut stream: UnixStream) {
                 tracing::info!(?request, "an operator asks");
                 let done = perform(&server.engine, request).await;
                 if let Some(id) = purged {
-                    server.cache.forget(id, crate::front::TASK_SLOTS);
+                    server.cache.forget(id);
                 }
                 match done {
                     Ok(value) => Response::Ok(value),

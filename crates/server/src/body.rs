@@ -1,6 +1,6 @@
 //! What a response is made of: bytes at hand, or a stream of them.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -12,14 +12,14 @@ pub(crate) type Response = http::Response<Body>;
 
 pub(crate) enum Body {
     Whole(Option<Bytes>),
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
 }
 
 impl Body {
     pub(crate) fn empty() -> Body {
         Body::Whole(None)
     }
-    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
+    pub(crate) fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Body {
         Body::Stream(Box::pin(stream))
     }
 }
@@ -37,12 +37,15 @@ impl From<String> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    /// What breaks a body off half way also breaks its connection, so that nobody takes the half for the whole.
+    type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Body::Stream(stream) => stream.as_mut().poll_next(cx).map(|bytes| bytes.map(|b| Ok(Frame::data(b)))),
+            Body::Stream(stream) => {
+                stream.as_mut().poll_next(cx).map(|bytes| bytes.map(|bytes| bytes.map(Frame::data)))
+            }
         }
     }
 

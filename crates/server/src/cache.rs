@@ -46,10 +46,10 @@ impl Cache {
         }
     }
 
-    pub(crate) fn forget(&self, task: TaskId, slots: std::ops::Range<u16>) {
+    pub(crate) fn forget(&self, task: TaskId) {
         if let Some(entries) = &self.entries {
-            for slot in slots {
-                entries.remove(&(task, slot));
+            for wire in dialects::WIRES {
+                entries.remove(&(task, wire.slot(false)));
             }
         }
     }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::a2a_v1::card::{Auth, CardFacts, card};
+use dialects::card::{self, Auth, CardFacts};
+use dialects::wire::Wire;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
 };
@@ -13,6 +14,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::body::{Body, Response};
+use crate::settings::CardForm;
 use crate::{Server, Settings};
 
 /// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
@@ -82,7 +84,14 @@ impl Server {
         let made = {
             let known = self.cards.made.lock().get(&(agent.clone(), base.clone())).cloned();
             known.unwrap_or_else(|| {
-                let bytes = self.card_bytes(agent, &base);
+                let bytes = self.card_bytes(
+                    agent,
+                    &base,
+                    match self.settings.card {
+                        CardForm::Clean => card::clean,
+                        CardForm::Hybrid => card::hybrid,
+                    },
+                );
                 let digest = Sha256::digest(&bytes);
                 let tag: String = digest[..12].iter().map(|b| format!("{b:02x}")).collect();
                 let etag = HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"card\""));
@@ -119,19 +128,19 @@ impl Server {
         response
     }
 
-    /// The card for a caller we know. Until policies tell callers apart it is the public one.
-    pub(crate) fn extended_card(&self, agent: &Arc<str>, headers: &HeaderMap) -> Bytes {
+    /// The card for a caller we know, in its dialect. Until policies tell callers apart it says what the public one says.
+    pub(crate) fn extended_card(&self, agent: &Arc<str>, headers: &HeaderMap, wire: &'static dyn Wire) -> Bytes {
         let base = self.cards.base_url(&self.settings, headers);
-        self.card_bytes(agent, &base)
+        self.card_bytes(agent, &base, |facts| wire.card(facts))
     }
 
-    fn card_bytes(&self, agent: &Arc<str>, base: &str) -> Bytes {
+    fn card_bytes(&self, agent: &Arc<str>, base: &str, write: impl FnOnce(&CardFacts<'_>) -> Bytes) -> Bytes {
         let Some(profile) = self.engine.profile(agent) else { return Bytes::from_static(b"{}") };
         let url = format!("{base}/a2a/{agent}");
         let mut facts = CardFacts::new(profile, &url);
         facts.auth = self.callers.has_keys().then(|| Auth { required: self.callers.required() });
         facts.extended = self.callers.has_keys();
-        card(&facts)
+        write(&facts)
     }
 }
 

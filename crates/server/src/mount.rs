@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use dialects::wire::Wire;
 use model::{Caller, Place};
 
 use crate::settings;
@@ -10,6 +11,9 @@ use crate::settings;
 /// Names an agent cannot have: they are routes.
 const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
 pub(crate) const CARD: &str = "/.well-known/agent-card.json";
+/// Where readers before 0.3 look for the card, and where 0.2 asks for the extended one.
+const OLD_CARD: &str = "/.well-known/agent.json";
+const OLD_EXTENDED_CARD: &str = "/agent/authenticatedExtendedCard";
 
 pub(crate) struct Mounts {
     agents: HashMap<Arc<str>, Mounted>,
@@ -20,18 +24,25 @@ pub(crate) struct Mounts {
 /// An agent at its path.
 pub(crate) struct Mounted {
     pub(crate) agent: Arc<str>,
-    /// The place of a caller without a credential: by far the commonest, made once.
-    anonymous: Arc<Place>,
+    /// The places of a caller without a credential, one for each dialect: by far the commonest, made once.
+    anonymous: Vec<Arc<Place>>,
 }
 
 impl Mounted {
-    pub(crate) fn place(&self, caller: &Caller, tenant: &Arc<str>) -> Arc<Place> {
-        let known = &self.anonymous.caller;
-        if !caller.authenticated && *tenant == known.tenant {
-            return self.anonymous.clone();
+    fn new(agent: &Arc<str>) -> Mounted {
+        let place = |wire: &&'static dyn Wire| Arc::new(Place::tenant(Caller::anonymous(), agent.clone(), wire.name()));
+        Mounted { agent: agent.clone(), anonymous: dialects::WIRES.iter().map(place).collect() }
+    }
+
+    pub(crate) fn place(&self, caller: &Caller, tenant: &Arc<str>, wire: &'static dyn Wire) -> Arc<Place> {
+        if !caller.authenticated
+            && let Some(known) = self.anonymous.iter().find(|place| *place.dialect == *wire.name())
+            && *tenant == known.caller.tenant
+        {
+            return known.clone();
         }
         let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
-        Arc::new(Place::tenant(caller, self.agent.clone(), dialects::a2a_v1::NAME))
+        Arc::new(Place::tenant(caller, self.agent.clone(), wire.name()))
     }
 }
 
@@ -43,6 +54,8 @@ pub(crate) enum Target<'a> {
     Agents,
     Index,
     Card(&'a Mounted),
+    /// The extended card, as 0.2 asks for it.
+    OldExtendedCard(&'a Mounted),
     /// JSON-RPC by POST.
     Rpc(&'a Mounted),
     /// HTTP+JSON: what follows the agent's base, with its leading slash.
@@ -61,8 +74,7 @@ impl Mounts {
                     "an agent cannot be named {agent:?}: names are path segments without ':' or '.', and {reserved} are routes"
                 ));
             }
-            let anonymous = Arc::new(Place::tenant(Caller::anonymous(), agent.clone(), dialects::a2a_v1::NAME));
-            if mounted.insert(agent.clone(), Mounted { agent: agent.clone(), anonymous }).is_some() {
+            if mounted.insert(agent.clone(), Mounted::new(agent)).is_some() {
                 return refuse(format!("two agents are named {agent:?}; give one another name"));
             }
         }
@@ -91,7 +103,8 @@ impl Mounts {
             "/readyz" => return Target::Ready,
             "/metrics" => return Target::Metrics,
             "/agents" => return Target::Agents,
-            CARD => return Target::Card(default),
+            CARD | OLD_CARD => return Target::Card(default),
+            OLD_EXTENDED_CARD => return Target::OldExtendedCard(default),
             _ => {}
         }
         let Some(below) = path.strip_prefix("/a2a/") else {
@@ -105,10 +118,15 @@ impl Mounts {
         if is_route(below) {
             return Target::Rest(default, &path["/a2a".len()..]);
         }
-        let Some(mounted) = self.agents.get(name) else { return Target::Unknown };
+        let Some(mounted) = self.agents.get(name) else {
+            // 0.2 clients ask for it beside the agent's own address.
+            let beside = path.ends_with(OLD_EXTENDED_CARD) && below.len() + 1 == OLD_EXTENDED_CARD.len();
+            return if beside { Target::OldExtendedCard(default) } else { Target::Unknown };
+        };
         match rest {
             "" | "/" => Target::Rpc(mounted),
-            CARD => Target::Card(mounted),
+            CARD | OLD_CARD => Target::Card(mounted),
+            OLD_EXTENDED_CARD => Target::OldExtendedCard(mounted),
             rest => Target::Rest(mounted, rest),
         }
     }
@@ -116,8 +134,12 @@ impl Mounts {
 
 /// Whether a path begins with a route rather than with an agent's name.
 fn is_route(path: &str) -> bool {
-    let first = path.split('/').next().unwrap_or_default();
-    first == "tasks" || first == "extendedAgentCard" || first.starts_with("message:")
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    match first {
+        "v1" => rest == "card" || is_route(rest),
+        "tasks" | "extendedAgentCard" => true,
+        first => first.starts_with("message:"),
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +155,7 @@ mod tests {
             Target::Rpc(m) => format!("rpc {}", m.agent),
             Target::Rest(m, path) => format!("rest {} {path}", m.agent),
             Target::Card(m) => format!("card {}", m.agent),
+            Target::OldExtendedCard(m) => format!("extended {}", m.agent),
             Target::Health => "health".into(),
             Target::Ready => "ready".into(),
             Target::Metrics => "metrics".into(),
@@ -159,6 +182,15 @@ mod tests {
             ("/extendedAgentCard", "rest echo /extendedAgentCard"),
             ("/.well-known/agent-card.json", "card echo"),
             ("/a2a/scripted/.well-known/agent-card.json", "card scripted"),
+            ("/.well-known/agent.json", "card echo"),
+            ("/a2a/scripted/.well-known/agent.json", "card scripted"),
+            ("/agent/authenticatedExtendedCard", "extended echo"),
+            ("/a2a/agent/authenticatedExtendedCard", "extended echo"),
+            ("/a2a/scripted/agent/authenticatedExtendedCard", "extended scripted"),
+            ("/v1/message:send", "rest echo /v1/message:send"),
+            ("/v1/card", "rest echo /v1/card"),
+            ("/a2a/scripted/v1/tasks/1", "rest scripted /v1/tasks/1"),
+            ("/v1/agents", "unknown"),
             ("/acme/tasks", "unknown"),
             ("/a2a/nobody", "unknown"),
             ("/healthz", "health"),

@@ -76,9 +76,17 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
             told.agent = Some(mounted.agent.clone());
             server.public_card(&mounted.agent, &head.headers)
         }
-        Target::Health | Target::Ready | Target::Metrics | Target::Agents | Target::Index | Target::Card(_) => {
-            not_allowed("GET, HEAD")
+        Target::OldExtendedCard(mounted) if get => {
+            told.agent = Some(mounted.agent.clone());
+            front::rest::old_extended_card(server, mounted, head, told)
         }
+        Target::OldExtendedCard(_)
+        | Target::Health
+        | Target::Ready
+        | Target::Metrics
+        | Target::Agents
+        | Target::Index
+        | Target::Card(_) => not_allowed("GET, HEAD"),
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Rpc(mounted) => {
             told.agent = Some(mounted.agent.clone());
@@ -92,9 +100,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
             told.agent = Some(mounted.agent.clone());
             front::rest::answer(server, mounted, head, below, body, told).await
         }
-        Target::Unknown => {
-            front::rest::fault(&Fault::new(Kind::MethodNotFound, format!("there is nothing at {path}")), head, told)
-        }
+        Target::Unknown => front::rest::nothing_at(path, head, told),
     }
 }
 

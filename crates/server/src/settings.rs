@@ -17,6 +17,7 @@ pub struct Settings {
     pub cors_origins: Vec<String>,
     /// Loopback origins may call, too.
     pub cors_loopback: bool,
+    pub card: CardForm,
     /// Refuses requests of 1.0 that do not say `A2A-Version`.
     pub strict_version: bool,
     /// Encoded settled tasks kept in memory; 0 keeps none.
@@ -34,6 +35,15 @@ impl Settings {
     pub fn check(&self) -> Result<(), Error> {
         crate::mount::Mounts::new(&self.agents, &self.default_agent).map(drop)
     }
+}
+
+/// What public cards look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardForm {
+    /// One document that readers of every generation accept.
+    Hybrid,
+    /// Members of 1.0 only, for readers who refuse strangers.
+    Clean,
 }
 
 #[derive(Clone, Debug)]

@@ -31,6 +31,7 @@ struct Inner {
     tasks: BTreeMap<TaskId, Kept>,
     last_no: u64,
     keys: HashMap<[u8; 32], BTreeMap<i64, KeyUse>>,
+    aliases: HashMap<[u8; 32], TaskId>,
     timers: BTreeMap<(TaskId, u8), Time>,
     blobs: HashMap<(Arc<str>, [u8; 32]), Bytes>,
     closed: bool,
@@ -70,6 +71,12 @@ impl Inner {
                 Guard::KeyFree { key, not_before } => {
                     if let Some(used) = self.key_use(key, *not_before) {
                         return Some(Conflict::Key(used));
+                    }
+                }
+                Guard::AliasIs { key, task } => {
+                    let named = self.aliases.get(key).copied();
+                    if named != *task {
+                        return Some(Conflict::Alias(named));
                     }
                 }
             }
@@ -123,6 +130,9 @@ impl Inner {
         for used in commit.keys {
             self.keys.entry(used.key).or_default().insert(shape::hour(used.at), used);
         }
+        for alias in commit.aliases {
+            self.aliases.insert(alias.key, alias.task);
+        }
         for change in commit.timers {
             match change {
                 // A timer of a task that is gone would never be cleared.
@@ -148,6 +158,7 @@ impl Inner {
             return false;
         };
         self.timers.retain(|(owner, _), _| *owner != task);
+        self.aliases.retain(|_, named| *named != task);
         for blob in gone.blobs {
             if !self.tasks.values().any(|t| t.blobs.contains(&blob)) {
                 self.blobs.remove(&blob);
@@ -218,6 +229,7 @@ impl Inner {
             blob_bytes: self.blobs.values().map(|b| b.len() as u64).sum(),
             timers: self.timers.len() as u64,
             keys: self.keys.values().map(|uses| uses.len() as u64).sum(),
+            aliases: self.aliases.len() as u64,
             epoch: 1,
             states: State::ALL.into_iter().map(|s| (s, of(s))).filter(|(_, n)| *n > 0).collect(),
             ..Health::default()
@@ -272,6 +284,10 @@ impl Port for Store {
 
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.key_use(&key, not_before))) })
+    }
+
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.aliases.get(&key).copied())) })
     }
 
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {

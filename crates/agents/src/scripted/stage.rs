@@ -92,6 +92,7 @@ impl Stage {
             caller: "c".into(),
             messages: messages.clone(),
             so_far: Arc::new(task.clone()),
+            earlier: model::ports::agent::Earlier::none(),
             bound: None,
             cancelled: asked.map(|_| ()).boxed().shared(),
         };
@@ -209,6 +210,8 @@ fn opened(undecided: bool) -> Opened {
         parties: vec![],
         views: vec![View::tenant("t", "scripted")],
         dialect: "a2a_v1".into(),
+        alias: None,
+        follows: None,
         undecided,
     }
 }

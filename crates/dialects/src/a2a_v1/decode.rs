@@ -5,10 +5,6 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use bytes::Bytes;
 use model::{
     Call, Cancel, Content, ContextId, Fault, Get, Json, Kind, Limits, List, Message, Part, PushCall, PushConfig, Send,
     State, Subscribe, Time, Wait,
@@ -16,14 +12,12 @@ use model::{
 use serde_json::value::RawValue;
 
 use super::shapes;
+use crate::framing::fields::{
+    base64, each, header_safe, history, names, optional_id, optional_id_text, present, push_page_size, references,
+    required_id, required_id_text, some_parts, under,
+};
 use crate::framing::shape::{self, Int, Name, Text};
-
-/// What a request asks for, and in which tenant if it names one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
-    pub call: Call,
-    pub tenant: Option<String>,
-}
+pub use crate::wire::Decoded;
 
 /// The methods of the JSON-RPC binding. None of them is a method of an older generation.
 pub const METHODS: &[&str] = &[
@@ -73,6 +67,7 @@ pub(super) fn send(
     let mut send = Send {
         message,
         task,
+        alias: None,
         context,
         wait: Wait::Rest { max_ms: None },
         history: None,
@@ -189,14 +184,7 @@ pub(super) fn push_delete(request: shapes::PushRequest<'_>, limits: &Limits) -> 
 pub(super) fn push_list(request: shapes::PushRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
     let tenant = optional_id(request.tenant, "tenant", limits)?;
     let task = required_id(request.task_id, "taskId", limits)?;
-    // This page size has no presence on the wire: 0 is unset. A large one is cut, as paging is optional here.
-    let page_size = match request.page_size {
-        None | Some(Int(0)) => None,
-        Some(Int(n)) => {
-            let n = u32::try_from(n.min(i64::from(limits.page_size)));
-            Some(n.map_err(|_| Fault::params("pageSize", "pageSize must not be negative"))?)
-        }
-    };
+    let page_size = push_page_size(request.page_size, limits)?;
     let page_token = request.page_token.map(Text::into_string).filter(|token| !token.is_empty());
     Ok(Decoded { call: Call::Push(PushCall::List { task, page_size, page_token }), tenant })
 }
@@ -231,14 +219,6 @@ fn push_config(shape: shapes::PushConfig<'_>, limits: &Limits) -> Result<PushCon
     })
 }
 
-/// These values go into the headers of a webhook: a line break in one would add headers of the caller's choice.
-fn header_safe(text: Text<'_>, field: &'static str) -> Result<String, Fault> {
-    if text.0.chars().any(char::is_control) {
-        return Err(Fault::params(field, format!("{field} must not hold control characters")));
-    }
-    Ok(text.into_string())
-}
-
 /// A message with the task and the context it names.
 pub(super) struct Said {
     pub(super) message: Message,
@@ -256,44 +236,21 @@ pub(super) fn said(shape: shapes::Message<'_>, limits: &Limits) -> Result<Said, 
     let Some(role) = shapes::role(&role) else {
         return Err(Fault::params("role", format!("role must be ROLE_USER or ROLE_AGENT, not {role}")));
     };
-    let references = names(shape.reference_task_ids);
-    if let Some(i) = references.iter().position(|id| id.len() > limits.id_bytes) {
-        return Err(too_long(format!("referenceTaskIds[{i}]"), limits));
-    }
     let message = Message {
         id: Arc::from(&*id.0),
         role,
-        parts: parts(shape.parts, limits)?,
+        parts: each("parts", some_parts(shape.parts, limits)?, part)?,
         metadata: shape.metadata.map(shape::Object::to_json),
         extensions: names(shape.extensions),
-        references,
+        references: references(shape.reference_task_ids, limits)?,
     };
     Ok(Said { message, task, context })
-}
-
-fn parts(
-    list: Option<shape::List<shapes::Part<'_>, { shapes::MAX_PARTS }>>,
-    limits: &Limits,
-) -> Result<Vec<Part>, Fault> {
-    let list = list.unwrap_or_default().0;
-    if list.is_empty() {
-        return Err(Fault::params("parts", "parts is missing or empty: a message has at least one part"));
-    }
-    if list.len() > limits.parts {
-        let message = format!("parts has {} entries; the limit here is {}", list.len(), limits.parts);
-        return Err(Fault::params("parts", message));
-    }
-    let mut parts = Vec::with_capacity(list.len());
-    for (i, shape) in list.into_iter().enumerate() {
-        parts.push(part(shape).map_err(|fault| under(&format!("parts[{i}]"), fault))?);
-    }
-    Ok(parts)
 }
 
 pub(super) fn part(shape: shapes::Part<'_>) -> Result<Part, Fault> {
     let content = match (shape.text, shape.raw, shape.url, shape.data.0) {
         (Some(text), None, None, None) => Content::Text(text.into_string()),
-        (None, Some(raw), None, None) => Content::Raw(bytes(&raw.0)?),
+        (None, Some(raw), None, None) => Content::Raw(base64(raw.0.as_bytes(), "raw")?),
         (None, None, Some(url), None) => Content::Url(url.into_string()),
         (None, None, None, Some(data)) => Content::Data(Json::from(data)),
         (None, None, None, None) => {
@@ -307,82 +264,6 @@ pub(super) fn part(shape: shapes::Part<'_>) -> Result<Part, Fault> {
         media_type: present(shape.media_type),
         metadata: shape.metadata.map(shape::Object::to_json),
     })
-}
-
-/// Base64 of either alphabet, padded or not.
-fn bytes(text: &str) -> Result<Bytes, Fault> {
-    const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true);
-    const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
-    const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
-    // The first attempt is nearly always right; the other alphabet is tried only after it failed.
-    let decoded = STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text));
-    decoded.map(Bytes::from).map_err(|error| Fault::params("raw", "raw must be base64").because(error))
-}
-
-pub(super) fn names<const MAX: usize>(list: Option<shape::List<Text<'_>, MAX>>) -> Vec<String> {
-    list.map_or_else(Vec::new, |list| list.0.into_iter().map(Text::into_string).collect())
-}
-
-/// A string without presence: empty is absent.
-pub(super) fn present(text: Option<Text<'_>>) -> Option<String> {
-    text.filter(|text| !text.0.is_empty()).map(Text::into_string)
-}
-
-fn history(length: Option<Int>) -> Result<Option<u32>, Fault> {
-    match length {
-        None => Ok(None),
-        Some(Int(n)) if n < 0 => {
-            Err(Fault::params("historyLength", format!("historyLength must not be negative ({n})")))
-        }
-        // More than anybody has: as good as all.
-        Some(Int(n)) => Ok(Some(u32::try_from(n).unwrap_or(u32::MAX))),
-    }
-}
-
-fn required_id(id: Option<Text<'_>>, field: &'static str, limits: &Limits) -> Result<String, Fault> {
-    required_id_text(id, field, limits).map(Text::into_string)
-}
-
-fn optional_id(id: Option<Text<'_>>, field: &'static str, limits: &Limits) -> Result<Option<String>, Fault> {
-    Ok(optional_id_text(id, field, limits)?.map(Text::into_string))
-}
-
-fn required_id_text<'a>(id: Option<Text<'a>>, field: &'static str, limits: &Limits) -> Result<Text<'a>, Fault> {
-    optional_id_text(id, field, limits)?.ok_or_else(|| Fault::params(field, format!("{field} is missing or empty")))
-}
-
-fn optional_id_text<'a>(id: Option<Text<'a>>, field: &'static str, limits: &Limits) -> Result<Option<Text<'a>>, Fault> {
-    match id {
-        Some(id) if id.0.len() > limits.id_bytes => Err(too_long(field, limits)),
-        Some(id) if !id.0.is_empty() => Ok(Some(id)),
-        Some(_) | None => Ok(None),
-    }
-}
-
-fn too_long(field: impl Into<String>, limits: &Limits) -> Fault {
-    let field = field.into();
-    let message = format!("{field} is longer than {} bytes, which is the limit here", limits.id_bytes);
-    Fault::params(field, message)
-}
-
-/// The same fault, seen from one level further out.
-pub(super) fn under(parent: &str, fault: Fault) -> Fault {
-    match &fault.field {
-        Some(field) if field.is_empty() => {
-            let message = format!("{parent}: {}", fault.message);
-            Fault { field: Some(parent.to_owned()), message, ..fault }
-        }
-        Some(field) => {
-            let message = match fault.message.strip_prefix(field.as_str()) {
-                Some(_) => format!("{parent}.{}", fault.message),
-                None => fault.message.clone(),
-            };
-            Fault { field: Some(format!("{parent}.{field}")), message, ..fault }
-        }
-        None => fault,
-    }
 }
 
 #[cfg(test)]

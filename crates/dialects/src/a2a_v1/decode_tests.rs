@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use model::{PushConfig, Role};
 
 use super::*;
@@ -67,6 +68,7 @@ fn a_send_in_full() {
             references: vec!["t0".into()],
         },
         task: Some("t1".into()),
+        alias: None,
         context: Some("c1".into()),
         wait: Wait::Exists,
         history: Some(3),

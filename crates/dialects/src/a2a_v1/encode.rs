@@ -13,25 +13,10 @@ use model::{
 
 use super::shapes::{role_name, state_name};
 use crate::framing::json::Writer;
+pub use crate::wire::TaskView;
+use crate::wire::{Head, Shown, shown_status};
 
-/// How much of a task an answer shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskView {
-    /// The newest so many messages; `None` is all, 0 leaves the member out.
-    pub history: Option<u32>,
-    pub artifacts: bool,
-}
-
-impl TaskView {
-    /// Everything.
-    pub const WHOLE: TaskView = TaskView { history: None, artifacts: true };
-
-    pub fn with_history(history: Option<u32>) -> TaskView {
-        TaskView { history, artifacts: true }
-    }
-}
-
-/// The two facts of a task that every event repeats.
+/// The two facts of a task that every event repeats, under the task's own id.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskHead<'a> {
     pub id: TaskId,
@@ -44,13 +29,24 @@ impl<'a> From<&'a Task> for TaskHead<'a> {
     }
 }
 
+impl<'a> From<&TaskHead<'a>> for Head<'a> {
+    fn from(head: &TaskHead<'a>) -> Self {
+        Head::new(head.id, None, head.context)
+    }
+}
+
 /// A bare Task: the answer to GetTask and CancelTask.
 pub fn task(w: &mut Writer, task: &Task, view: &TaskView) {
-    let head = TaskHead::from(task);
+    task_as(w, task, view, None);
+}
+
+pub(crate) fn task_as(w: &mut Writer, task: &Task, view: &TaskView, shown: Option<&str>) {
+    let head = Head::of(task, shown);
     w.begin_object();
-    task_id(w.key("id"), task.id);
+    head.id.write(w.key("id"));
     w.key("contextId").string(task.context.as_str());
-    status(w.key("status"), &head, task.status.state, task.status.message.as_deref(), task.status.at);
+    let (state, said, at) = shown_status(task);
+    status(w.key("status"), &head, state, said, at);
     if view.artifacts && !task.artifacts.is_empty() {
         w.key("artifacts").begin_array();
         for one in &task.artifacts {
@@ -58,11 +54,8 @@ pub fn task(w: &mut Writer, task: &Task, view: &TaskView) {
         }
         w.end_array();
     }
-    let skipped = match view.history {
-        None => 0,
-        Some(newest) => task.history.len().saturating_sub(newest as usize),
-    };
-    if let Some(shown) = task.history.get(skipped..).filter(|shown| !shown.is_empty()) {
+    let shown = view.history(task);
+    if !shown.is_empty() {
         w.key("history").begin_array();
         for one in shown {
             message(w, one, head.context, Some(head.id));
@@ -74,9 +67,13 @@ pub fn task(w: &mut Writer, task: &Task, view: &TaskView) {
 }
 
 /// SendMessageResponse with a task.
-pub fn send_task(w: &mut Writer, shown: &Task, view: &TaskView) {
+pub fn send_task(w: &mut Writer, task: &Task, view: &TaskView) {
+    send_task_as(w, task, view, None);
+}
+
+pub(crate) fn send_task_as(w: &mut Writer, task: &Task, view: &TaskView, shown: Option<&str>) {
     w.begin_object();
-    task(w.key("task"), shown, view);
+    task_as(w.key("task"), task, view, shown);
     w.end_object();
 }
 
@@ -94,6 +91,10 @@ pub fn stream_task(w: &mut Writer, shown: &Task, view: &TaskView) {
 
 /// StreamResponse of an event. Writes nothing and answers `false` for what subscribers are not told.
 pub fn stream_event(w: &mut Writer, head: &TaskHead<'_>, event: &Event) -> bool {
+    stream_event_as(w, &head.into(), event)
+}
+
+pub(crate) fn stream_event_as(w: &mut Writer, head: &Head<'_>, event: &Event) -> bool {
     match &event.body {
         Body::Status(change) => {
             w.begin_object();
@@ -134,8 +135,8 @@ pub fn stream_event(w: &mut Writer, head: &TaskHead<'_>, event: &Event) -> bool 
     }
 }
 
-fn begin_update(w: &mut Writer, head: &TaskHead<'_>) {
-    task_id(w.key("taskId"), head.id);
+fn begin_update(w: &mut Writer, head: &Head<'_>) {
+    head.id.write(w.key("taskId"));
     w.key("contextId").string(head.context.as_str());
 }
 
@@ -189,15 +190,15 @@ impl<'w> ListPage<'w> {
 /// A TaskPushNotificationConfig as it is given: whoever calls this decides whether secrets are in it.
 pub fn push_config(w: &mut Writer, config: &PushConfig, tenant: Option<&str>) {
     w.begin_object();
-    optional(w, "tenant", tenant);
-    optional(w, "id", config.id.as_deref());
-    optional(w, "taskId", config.task.as_deref());
+    w.optional("tenant", tenant);
+    w.optional("id", config.id.as_deref());
+    w.optional("taskId", config.task.as_deref());
     w.key("url").string(&config.url);
-    optional(w, "token", config.token.as_deref());
+    w.optional("token", config.token.as_deref());
     if let Some(scheme) = &config.scheme {
         w.key("authentication").begin_object();
         w.key("scheme").string(scheme);
-        optional(w, "credentials", config.credentials.as_deref());
+        w.optional("credentials", config.credentials.as_deref());
         w.end_object();
     }
     w.end_object();
@@ -223,7 +224,7 @@ pub fn empty(w: &mut Writer) {
     w.end_object();
 }
 
-fn status(w: &mut Writer, head: &TaskHead<'_>, state: State, said: Option<&Message>, at: Time) {
+fn status(w: &mut Writer, head: &Head<'_>, state: State, said: Option<&Message>, at: Time) {
     w.begin_object();
     w.key("state").plain(state_name(state));
     if let Some(said) = said {
@@ -233,29 +234,29 @@ fn status(w: &mut Writer, head: &TaskHead<'_>, state: State, said: Option<&Messa
     w.end_object();
 }
 
-fn message(w: &mut Writer, message: &Message, context: &ContextId, task: Option<TaskId>) {
+fn message(w: &mut Writer, message: &Message, context: &ContextId, task: Option<Shown<'_>>) {
     w.begin_object();
     w.key("messageId").string(&message.id);
     w.key("contextId").string(context.as_str());
     if let Some(task) = task {
-        task_id(w.key("taskId"), task);
+        task.write(w.key("taskId"));
     }
     w.key("role").plain(role_name(message.role));
     parts(w, &message.parts);
     metadata(w, message.metadata.as_ref());
-    strings(w, "extensions", &message.extensions);
-    strings(w, "referenceTaskIds", &message.references);
+    w.strings("extensions", &message.extensions);
+    w.strings("referenceTaskIds", &message.references);
     w.end_object();
 }
 
 fn artifact(w: &mut Writer, artifact: &Artifact) {
     w.begin_object();
     w.key("artifactId").string(&artifact.id);
-    optional(w, "name", artifact.name.as_deref());
-    optional(w, "description", artifact.description.as_deref());
+    w.optional("name", artifact.name.as_deref());
+    w.optional("description", artifact.description.as_deref());
     parts(w, &artifact.parts);
     metadata(w, artifact.metadata.as_ref());
-    strings(w, "extensions", &artifact.extensions);
+    w.strings("extensions", &artifact.extensions);
     w.end_object();
 }
 
@@ -278,8 +279,8 @@ fn part(w: &mut Writer, part: &Part) {
         Content::Blob(blob) => w.key(blob_member(blob)).blob(blob),
     }
     metadata(w, part.metadata.as_ref());
-    optional(w, "filename", part.filename.as_deref());
-    optional(w, "mediaType", part.media_type.as_deref());
+    w.optional("filename", part.filename.as_deref());
+    w.optional("mediaType", part.media_type.as_deref());
     w.end_object();
 }
 
@@ -291,28 +292,8 @@ fn blob_member(blob: &Blob) -> &'static str {
     }
 }
 
-fn task_id(w: &mut Writer, id: TaskId) {
-    w.plain(id.0.as_hyphenated().encode_lower(&mut [0; 36]));
-}
-
 fn metadata(w: &mut Writer, json: Option<&Json>) {
     if let Some(json) = json {
         w.key("metadata").json(json);
-    }
-}
-
-fn optional(w: &mut Writer, name: &str, text: Option<&str>) {
-    if let Some(text) = text.filter(|text| !text.is_empty()) {
-        w.key(name).string(text);
-    }
-}
-
-fn strings(w: &mut Writer, name: &str, list: &[String]) {
-    if !list.is_empty() {
-        w.key(name).begin_array();
-        for text in list {
-            w.string(text);
-        }
-        w.end_array();
     }
 }

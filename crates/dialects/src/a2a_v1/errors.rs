@@ -17,6 +17,7 @@ use model::{Fault, Kind};
 
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::{self, Id};
+use crate::wire::ErrorLine;
 
 const DOMAIN: &str = "a2a-protocol.org";
 
@@ -28,40 +29,46 @@ struct Line {
     reason: Option<&'static str>,
 }
 
-const fn line(rpc: i32, http: u16, grpc: &'static str, reason: &'static str) -> Line {
+const fn entry(rpc: i32, http: u16, grpc: &'static str, reason: &'static str) -> Line {
     Line { rpc, http, grpc, reason: Some(reason) }
 }
 
 /// The table. A new kind does not compile before it has a line here.
 const fn table(kind: Kind) -> Line {
     match kind {
-        Kind::Parse => line(-32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
-        Kind::InvalidRequest => line(-32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
-        Kind::MethodNotFound => line(-32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND"),
-        Kind::VerbNotAllowed => line(-32601, 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED"),
-        Kind::InvalidParams => line(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
+        Kind::Parse => entry(-32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
+        Kind::InvalidRequest => entry(-32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
+        Kind::MethodNotFound => entry(-32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND"),
+        Kind::VerbNotAllowed => entry(-32601, 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED"),
+        Kind::InvalidParams => entry(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
         // Not RESOURCE_EXHAUSTED, which clients try again.
-        Kind::TooLarge => line(-32600, 413, "INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE"),
+        Kind::TooLarge => entry(-32600, 413, "INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE"),
         // Answered by a bare status on both bindings: whoever sends another media type reads no JSON of ours.
         Kind::MediaType => Line { rpc: -32600, http: 415, grpc: "INVALID_ARGUMENT", reason: None },
-        Kind::TaskNotFound => line(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
-        Kind::TaskNotCancelable => line(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
-        Kind::PushNotSupported => line(-32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"),
-        Kind::TaskSettled | Kind::Unsupported => line(-32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
-        Kind::ContentType => line(-32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
-        Kind::InvalidAgentResponse => line(-32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"),
+        Kind::TaskNotFound => entry(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
+        Kind::TaskNotCancelable => entry(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
+        Kind::PushNotSupported => entry(-32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        Kind::TaskSettled | Kind::Unsupported => entry(-32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
+        Kind::ContentType => entry(-32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
+        Kind::InvalidAgentResponse => entry(-32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"),
         Kind::ExtendedCardNotConfigured => {
-            line(-32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+            entry(-32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
         }
-        Kind::ExtensionRequired => line(-32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"),
-        Kind::VersionNotSupported => line(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
-        Kind::Unauthenticated => line(-32041, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"),
-        Kind::Forbidden => line(-32043, 403, "PERMISSION_DENIED", "PERMISSION_DENIED"),
-        Kind::RateLimited => line(-32049, 429, "RESOURCE_EXHAUSTED", "RATE_LIMITED"),
-        Kind::KeyReused => line(-32602, 400, "INVALID_ARGUMENT", "IDEMPOTENCY_KEY_REUSED"),
-        Kind::Unavailable => line(-32053, 503, "UNAVAILABLE", "UNAVAILABLE"),
-        Kind::Internal => line(-32603, 500, "INTERNAL", "INTERNAL_ERROR"),
+        Kind::ExtensionRequired => entry(-32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"),
+        Kind::VersionNotSupported => entry(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
+        Kind::Unauthenticated => entry(-32041, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"),
+        Kind::Forbidden => entry(-32043, 403, "PERMISSION_DENIED", "PERMISSION_DENIED"),
+        Kind::RateLimited => entry(-32049, 429, "RESOURCE_EXHAUSTED", "RATE_LIMITED"),
+        Kind::KeyReused => entry(-32602, 400, "INVALID_ARGUMENT", "IDEMPOTENCY_KEY_REUSED"),
+        Kind::Unavailable => entry(-32053, 503, "UNAVAILABLE", "UNAVAILABLE"),
+        Kind::Internal => entry(-32603, 500, "INTERNAL", "INTERNAL_ERROR"),
     }
+}
+
+/// The table's line in the words all dialects share.
+pub fn line(kind: Kind) -> ErrorLine {
+    let Line { rpc, http, reason, .. } = table(kind);
+    ErrorLine { rpc, http, name: reason }
 }
 
 pub fn rpc_code(kind: Kind) -> i32 {

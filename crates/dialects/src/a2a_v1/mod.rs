@@ -19,7 +19,22 @@ pub mod version;
 pub use decode::{Decoded, METHODS, decode_rpc};
 pub use rest::{Route, route};
 
+use crate::wire::{Facts, TaskView};
+
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "a2a_v1";
 /// What `A2A-Version` and the card call it.
 pub const VERSION: &str = "1.0";
+
+/// How fronts treat it.
+pub(crate) static FACTS: Facts = Facts {
+    name: NAME,
+    extensions_header: "A2A-Extensions",
+    a2a_json: true,
+    error_event: Some("error"),
+    refuses_in_stream: false,
+    shows_alias: false,
+    session_history: false,
+    resumes_with_task: true,
+    cancel_view: TaskView::WHOLE,
+};

@@ -1,57 +1,13 @@
-//! The client's direction: what a 1.0 server answered, back as nouns of the model.
-//!
-//! A foreign server's ids are any strings, and much that a task of ours knows (its agent, its owner, its log) does not
-//! travel; so what is seen of a remote task has types of its own, made of the model's content.
+//! The client's direction: what a 1.0 server answered.
 
-use model::{Artifact, ContextId, Fault, Json, Kind, Limits, Message, State, Time};
+use model::{Artifact, ContextId, Fault, Kind, Time};
 
-use super::decode::{self, names, present, under};
+use super::decode;
 use super::{errors, shapes};
+use crate::framing::fields::{each, names, present, under};
 use crate::framing::shape::{self, Int, List, Object, Text, shape};
-
-/// A task as a server shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskSeen {
-    pub id: String,
-    pub context: Option<ContextId>,
-    pub status: StatusSeen,
-    pub artifacts: Vec<Artifact>,
-    pub history: Vec<Message>,
-    pub metadata: Option<Json>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatusSeen {
-    /// `None` for a state we do not know: a newer server may have one.
-    pub state: Option<State>,
-    pub message: Option<Message>,
-    pub at: Option<Time>,
-}
-
-/// What a stream or a send yields.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    Task(TaskSeen),
-    Message {
-        message: Message,
-        context: Option<ContextId>,
-        task: Option<String>,
-    },
-    Status {
-        task: String,
-        context: Option<ContextId>,
-        status: StatusSeen,
-        metadata: Option<Json>,
-    },
-    Artifact {
-        task: String,
-        context: Option<ContextId>,
-        artifact: Artifact,
-        append: bool,
-        last: bool,
-        metadata: Option<Json>,
-    },
-}
+pub use crate::seen::{ErrorSeen, Seen, StatusSeen, TaskSeen};
+use crate::seen::{ill_formed, read, unlimited};
 
 /// A bare task.
 pub fn task(text: &str) -> Result<TaskSeen, Fault> {
@@ -61,17 +17,6 @@ pub fn task(text: &str) -> Result<TaskSeen, Fault> {
 /// A StreamResponse or a SendMessageResponse.
 pub fn stream_event(text: &str) -> Result<Seen, Fault> {
     seen(read(text)?).map_err(ill_formed)
-}
-
-/// The reason and kind of an error another server answered, from either binding's body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorSeen {
-    /// JSON-RPC code or HTTP status.
-    pub code: i64,
-    pub message: String,
-    pub reason: Option<String>,
-    /// By reason, else by JSON-RPC code; `None` when neither is known.
-    pub kind: Option<Kind>,
 }
 
 /// A JSON-RPC error response, or the body of an HTTP+JSON error.
@@ -112,33 +57,15 @@ shape! {
     }
 }
 
-fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
-    shape::read(text, "answer").map_err(ill_formed)
-}
-
-/// Whatever is wrong with an answer is its sender's fault, not our caller's.
-fn ill_formed(fault: Fault) -> Fault {
-    Fault { kind: Kind::InvalidAgentResponse, ..fault }
-}
-
-/// Answers are bounded by the size of what is read, not by the limits for callers.
-fn unlimited() -> Limits {
-    Limits { id_bytes: usize::MAX, parts: usize::MAX, ..Limits::default() }
-}
-
 fn task_seen(shape: shapes::Task<'_>) -> Result<TaskSeen, Fault> {
     let id = present(shape.id).ok_or_else(|| Fault::params("id", "id is missing"))?;
     let Some(status) = shape.status else {
         return Err(Fault::params("status", "status is missing"));
     };
-    let mut artifacts = Vec::new();
-    for (i, one) in shape.artifacts.unwrap_or_default().0.into_iter().enumerate() {
-        artifacts.push(artifact(one).map_err(|fault| under(&format!("artifacts[{i}]"), fault))?);
-    }
-    let mut history = Vec::new();
-    for (i, one) in shape.history.unwrap_or_default().0.into_iter().enumerate() {
-        history.push(decode::said(one, &unlimited()).map_err(|fault| under(&format!("history[{i}]"), fault))?.message);
-    }
+    let artifacts = each("artifacts", shape.artifacts.unwrap_or_default().0, artifact)?;
+    let history = each("history", shape.history.unwrap_or_default().0, |one| {
+        decode::said(one, &unlimited()).map(|said| said.message)
+    })?;
     Ok(TaskSeen {
         id,
         context: context(shape.context_id),
@@ -167,6 +94,7 @@ fn seen(shape: shapes::StreamResponse<'_>) -> Result<Seen, Fault> {
                 context: context(update.context_id),
                 status: status_seen(status).map_err(|fault| under("statusUpdate.status", fault))?,
                 metadata: update.metadata.map(Object::to_json),
+                closes: false,
             })
         }
         (None, None, None, Some(update)) => {
@@ -203,10 +131,7 @@ fn status_seen(shape: shapes::Status<'_>) -> Result<StatusSeen, Fault> {
 /// An artifact may come without parts: the last chunk of one often does.
 fn artifact(shape: shapes::Artifact<'_>) -> Result<Artifact, Fault> {
     let id = present(shape.artifact_id).ok_or_else(|| Fault::params("artifactId", "artifactId is missing"))?;
-    let mut parts = Vec::new();
-    for (i, one) in shape.parts.unwrap_or_default().0.into_iter().enumerate() {
-        parts.push(decode::part(one).map_err(|fault| under(&format!("parts[{i}]"), fault))?);
-    }
+    let parts = each("parts", shape.parts.unwrap_or_default().0, decode::part)?;
     Ok(Artifact {
         id: id.into(),
         name: present(shape.name),

@@ -4,12 +4,14 @@
 
 use std::borrow::Cow;
 
-use model::{Fault, Kind, Limits};
+use model::{Fault, Limits};
 
 use super::decode::{self, Decoded};
 use super::shapes;
 use crate::framing::query;
-use crate::framing::shape::{self, Int, Name, Text};
+use crate::framing::route::{self, Parameters, Place, either, id_of, only};
+use crate::framing::shape::{self, Text};
+use crate::wire;
 
 /// Which operation a path means, with the ids it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,24 @@ pub enum Operation {
     ExtendedCard,
 }
 
+impl From<&Operation> for wire::Operation {
+    fn from(operation: &Operation) -> wire::Operation {
+        match operation {
+            Operation::Send => wire::Operation::Send,
+            Operation::Stream => wire::Operation::Stream,
+            Operation::Get { .. } => wire::Operation::Get,
+            Operation::List => wire::Operation::List,
+            Operation::Cancel { .. } => wire::Operation::Cancel,
+            Operation::Subscribe { .. } => wire::Operation::Subscribe,
+            Operation::PushCreate { .. } => wire::Operation::PushCreate,
+            Operation::PushGet { .. } => wire::Operation::PushGet,
+            Operation::PushList { .. } => wire::Operation::PushList,
+            Operation::PushDelete { .. } => wire::Operation::PushDelete,
+            Operation::ExtendedCard => wire::Operation::ExtendedCard,
+        }
+    }
+}
+
 /// A request that has a place here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -40,12 +60,8 @@ pub struct Route {
 
 /// Finds the route of a path below the interface's base, such as `/tasks/7:cancel` or `/acme/message:send`.
 pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
-    let unknown = || Fault::new(Kind::MethodNotFound, format!("no route {}", shape::shortened(path, 128)));
-    let inside = path.strip_prefix('/').ok_or_else(unknown)?;
-    // Some clients end every URL with a slash.
-    let inside = inside.strip_suffix('/').unwrap_or(inside);
-    // More segments than the longest route are of no interest.
-    let segments: Vec<&str> = inside.splitn(6, '/').collect();
+    let unknown = || route::unknown(path);
+    let segments = route::segments(path).ok_or_else(unknown)?;
     // A path without a tenant comes first: a task may have any id, a tenant called `tasks` has no routes here.
     let (tenant, places) = match (places(&segments)?, segments.split_first()) {
         (Some(places), _) => (None, places),
@@ -54,28 +70,13 @@ pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault
         }
         (None, _) => return Err(unknown()),
     };
-    let mut allow = Vec::new();
-    for place in places {
-        if place.verb == verb {
-            let reads_body = verb == "POST";
-            return Ok(Route { operation: place.operation, tenant, reads_body, query: query.map(str::to_owned) });
-        }
-        allow.push(place.verb);
-    }
-    let allow = allow.join(", ");
-    Err(Fault::new(Kind::VerbNotAllowed, format!("this route takes {allow}, not {}", shape::shortened(verb, 16)))
-        .fact("allow", allow))
-}
-
-/// One verb at a path.
-struct Place {
-    verb: &'static str,
-    operation: Operation,
+    let operation = route::choose(places, verb)?;
+    Ok(Route { operation, tenant, reads_body: verb == "POST", query: query.map(str::to_owned) })
 }
 
 /// What stands at a path without tenant; `None` if nothing does.
-fn places(segments: &[&str]) -> Result<Option<Vec<Place>>, Fault> {
-    let one = |verb, operation| Ok(Some(vec![Place { verb, operation }]));
+fn places(segments: &[&str]) -> Result<Option<Vec<Place<Operation>>>, Fault> {
+    let one = |verb, operation| Ok(Some(only(verb, operation)));
     match segments {
         [single] => match query::decode_segment(single)?.as_ref() {
             "message:send" => one("POST", Operation::Send),
@@ -88,9 +89,8 @@ fn places(segments: &[&str]) -> Result<Option<Vec<Place>>, Fault> {
             Some((id, "cancel")) if !id.is_empty() => one("POST", Operation::Cancel { id: id_of(id)? }),
             Some((id, "subscribe")) if !id.is_empty() => {
                 // The proto says GET, the text and every SDK POST.
-                let id = id_of(id)?;
-                let operation = Operation::Subscribe { id };
-                Ok(Some(vec![Place { verb: "GET", operation: operation.clone() }, Place { verb: "POST", operation }]))
+                let operation = Operation::Subscribe { id: id_of(id)? };
+                Ok(Some(either(("GET", operation.clone()), ("POST", operation))))
             }
             Some(("", _)) => Ok(None),
             // Any other colon is part of the id.
@@ -99,29 +99,21 @@ fn places(segments: &[&str]) -> Result<Option<Vec<Place>>, Fault> {
         },
         ["tasks", task, "pushNotificationConfigs"] if !task.is_empty() => {
             let task = id_of(task)?;
-            Ok(Some(vec![
-                Place { verb: "GET", operation: Operation::PushList { task: task.clone() } },
-                Place { verb: "POST", operation: Operation::PushCreate { task } },
-            ]))
+            let list = Operation::PushList { task: task.clone() };
+            Ok(Some(either(("GET", list), ("POST", Operation::PushCreate { task }))))
         }
         ["tasks", task, "pushNotificationConfigs", id] if !task.is_empty() && !id.is_empty() => {
             let (task, id) = (id_of(task)?, id_of(id)?);
-            Ok(Some(vec![
-                Place { verb: "GET", operation: Operation::PushGet { task: task.clone(), id: id.clone() } },
-                Place { verb: "DELETE", operation: Operation::PushDelete { task, id } },
-            ]))
+            let get = Operation::PushGet { task: task.clone(), id: id.clone() };
+            Ok(Some(either(("GET", get), ("DELETE", Operation::PushDelete { task, id }))))
         }
         _ => Ok(None),
     }
 }
 
 /// As [`places`], after a tenant.
-fn places_of(rest: &[&str]) -> Result<Option<Vec<Place>>, Fault> {
+fn places_of(rest: &[&str]) -> Result<Option<Vec<Place<Operation>>>, Fault> {
     if rest.is_empty() { Ok(None) } else { places(rest) }
-}
-
-fn id_of(segment: &str) -> Result<String, Fault> {
-    query::decode_segment(segment).map(Cow::into_owned)
 }
 
 impl Route {
@@ -142,7 +134,7 @@ impl Route {
                 decode::send(request, limits, operation == Operation::Stream)
             }
             Operation::Get { id } => {
-                let parameters = Parameters::read(query.as_deref())?;
+                let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
                 let mut request = shapes::GetTaskRequest {
                     tenant: parameters.text("tenant"),
                     id: Some(Text(id.into())),
@@ -152,7 +144,7 @@ impl Route {
                 decode::get(request, limits)
             }
             Operation::List => {
-                let parameters = Parameters::read(query.as_deref())?;
+                let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
                 let mut request = shapes::ListTasksRequest {
                     tenant: parameters.text("tenant"),
                     context_id: parameters.text("contextId"),
@@ -173,7 +165,7 @@ impl Route {
                 decode::cancel(request, limits)
             }
             Operation::Subscribe { id } => {
-                let parameters = Parameters::read(query.as_deref())?;
+                let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
                 let mut request = task_request(body)?;
                 request.id = Some(Text(id.into()));
                 request.tenant = request.tenant.or_else(|| parameters.text("tenant"));
@@ -196,12 +188,27 @@ impl Route {
                 decode::push_list(push_request(task, None, path_tenant, query.as_deref())?, limits)
             }
             Operation::ExtendedCard => {
-                let parameters = Parameters::read(query.as_deref())?;
+                let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
                 let mut request = shapes::TenantRequest { tenant: parameters.text("tenant") };
                 settle_tenant(path_tenant, &mut request.tenant)?;
                 decode::extended_card(request, limits)
             }
         }
+    }
+}
+
+impl wire::Routed for Route {
+    fn reads_body(&self) -> bool {
+        self.reads_body
+    }
+    fn is_stream(&self) -> bool {
+        Route::is_stream(self)
+    }
+    fn operation(&self) -> wire::Operation {
+        (&self.operation).into()
+    }
+    fn decode(self: Box<Self>, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
+        Route::decode(*self, body, limits)
     }
 }
 
@@ -219,7 +226,7 @@ fn push_request<'a>(
     tenant: Option<&'a str>,
     query: Option<&'a str>,
 ) -> Result<shapes::PushRequest<'a>, Fault> {
-    let parameters = Parameters::read(query)?;
+    let parameters = Parameters::read(query, PARAMETERS)?;
     let mut request = shapes::PushRequest {
         tenant: parameters.text("tenant"),
         task_id: Some(Text(task.into())),
@@ -256,58 +263,6 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("statusTimestampAfter", "status_timestamp_after"),
     ("includeArtifacts", "include_artifacts"),
 ];
-
-/// The known parameters of a query, each at most once.
-struct Parameters<'a>(Vec<(&'static str, Cow<'a, str>)>);
-
-impl<'a> Parameters<'a> {
-    fn read(query: Option<&'a str>) -> Result<Self, Fault> {
-        let mut known = Vec::new();
-        for pair in query::pairs(query.unwrap_or("")) {
-            let (name, value) = pair?;
-            let Some((name, _)) = PARAMETERS.iter().find(|(json, proto)| name == *json || name == *proto) else {
-                continue;
-            };
-            if known.iter().any(|(other, _)| other == name) {
-                return Err(Fault::params(*name, format!("{name} is given more than once")));
-            }
-            known.push((*name, value));
-        }
-        Ok(Parameters(known))
-    }
-
-    fn get(&self, name: &str) -> Option<&Cow<'a, str>> {
-        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
-    fn text(&self, name: &str) -> Option<Text<'a>> {
-        self.get(name).cloned().map(Text)
-    }
-
-    fn int(&self, name: &'static str) -> Result<Option<Int>, Fault> {
-        let Some(text) = self.get(name) else { return Ok(None) };
-        let found = || Fault::params(name, format!("{name} must be an integer, not {:?}", shape::shortened(text, 32)));
-        Int::parse(text).map(Some).ok_or_else(found)
-    }
-
-    fn flag(&self, name: &'static str) -> Result<Option<bool>, Fault> {
-        match self.get(name).map(Cow::as_ref) {
-            None => Ok(None),
-            Some("true") => Ok(Some(true)),
-            Some("false") => Ok(Some(false)),
-            Some(other) => {
-                let found = shape::shortened(other, 32);
-                Err(Fault::params(name, format!("{name} must be true or false, not {found:?}")))
-            }
-        }
-    }
-
-    /// An enum value by name or number; empty is absent.
-    fn name(&self, name: &str) -> Option<Name<'a>> {
-        let text = self.get(name).filter(|text| !text.is_empty())?;
-        Some(Int::parse(text).map_or_else(|| Name::Text(text.clone()), |Int(n)| Name::Number(n)))
-    }
-}
 
 #[cfg(test)]
 #[path = "rest_tests.rs"]

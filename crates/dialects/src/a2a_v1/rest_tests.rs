@@ -1,4 +1,4 @@
-use model::{Call, Cancel, Get, List, PushCall, State, Subscribe};
+use model::{Call, Cancel, Get, Kind, List, PushCall, State, Subscribe};
 
 use super::*;
 

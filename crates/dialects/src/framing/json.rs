@@ -182,6 +182,33 @@ impl Writer {
         blob::flatten_into(&mut self.buf, json.text().as_bytes());
     }
 
+    /// The members of an opaque object, without its braces: more may follow.
+    pub(crate) fn members(&mut self, object: &Json) {
+        let inside = object.text().strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or("").trim();
+        if !inside.is_empty() {
+            self.separate();
+            blob::flatten_into(&mut self.buf, inside.as_bytes());
+        }
+    }
+
+    /// A member that is left out when there is nothing to say.
+    pub(crate) fn optional(&mut self, name: &str, text: Option<&str>) {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            self.key(name).string(text);
+        }
+    }
+
+    /// A list of strings, left out when it is empty.
+    pub(crate) fn strings(&mut self, name: &str, list: &[String]) {
+        if !list.is_empty() {
+            self.key(name).begin_array();
+            for text in list {
+                self.string(text);
+            }
+            self.end_array();
+        }
+    }
+
     pub fn u64(&mut self, number: u64) {
         self.raw(itoa::Buffer::new().format(number));
     }

@@ -246,6 +246,14 @@ pub fn end_result(w: &mut Writer) {
 
 /// A whole error response. `data` writes the value of the member `data`.
 pub fn encode_error(id: &Id<'_>, code: i32, message: &str, data: impl FnOnce(&mut Writer)) -> Writer {
+    let mut w = begin_error(id, code, message);
+    data(w.key("data"));
+    end_error(&mut w);
+    w
+}
+
+/// A writer inside the error object of a response, after code and message; close it with [`end_error`].
+pub fn begin_error(id: &Id<'_>, code: i32, message: &str) -> Writer {
     let mut w = Writer::new();
     w.begin_object();
     w.key("jsonrpc").plain("2.0");
@@ -253,10 +261,12 @@ pub fn encode_error(id: &Id<'_>, code: i32, message: &str, data: impl FnOnce(&mu
     w.key("error").begin_object();
     w.key("code").i64(i64::from(code));
     w.key("message").string(message);
-    data(w.key("data"));
-    w.end_object();
-    w.end_object();
     w
+}
+
+pub fn end_error(w: &mut Writer) {
+    w.end_object();
+    w.end_object();
 }
 
 #[cfg(test)]

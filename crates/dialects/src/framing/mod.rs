@@ -3,9 +3,11 @@
 //! Nothing here knows a member of a task or a message.
 
 pub mod blob;
+pub(crate) mod fields;
 pub mod json;
 pub mod jsonrpc;
 pub mod query;
+pub(crate) mod route;
 pub mod scan;
 pub(crate) mod shape;
 pub mod sse;

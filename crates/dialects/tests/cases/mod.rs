@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::ports::agent::{Extension, Profile, Restart, Skill};
 use model::{
-    Artifact, Blob, BlobKind, Body, Chunk, Content, ContextId, Core, Event, Fault, Json, Kind, Message, Part,
-    PushConfig, Role, Seq, Shape, State, Status, StatusChange, Task, TaskId, Time, View,
+    Artifact, Blob, BlobKind, Body, Chunk, Content, ContextId, Event, Fault, Json, Kind, Message, Part, PushConfig,
+    Role, Seq, State, Status, StatusChange, Task, TaskId, Time,
 };
 
 pub(crate) const AT: Time = Time(1_777_629_600_120); // 2026-05-01T10:00:00.120Z
@@ -81,33 +81,15 @@ pub(crate) fn blob_parts() -> Vec<(&'static str, Part)> {
     ]
 }
 
+/// Opened from the log's own form, which takes facts that tasks learn to have later for absent.
 pub(crate) fn bare_task(state: State) -> Task {
-    Task {
-        id: task_id(),
-        context: context(),
-        agent: "echo".into(),
-        tenant: "default".into(),
-        owner: "anonymous".into(),
-        parties: vec![],
-        views: vec![View::tenant("default", "echo")],
-        dialect: "a2a_v1".into(),
-        created_at: Time(AT.0 - 1_000),
-        core: Core {
-            state,
-            shape: Shape::Task,
-            seq: Seq(5),
-            turn: None,
-            turns: 1,
-            waiting: 0,
-            cancel_requested: false,
-        },
-        status: Status { state, message: None, at: AT },
-        artifacts: vec![],
-        history: vec![],
-        metadata: None,
-        reply: None,
-        bound: None,
-    }
+    let opened = r#"{"i":"0190f3c4-1111-7222-8333-444455556666","c":"ctx-1","g":"echo","t":"default","o":"anonymous",
+        "v":["t\u001fdefault\u001fecho"],"d":"a2a_v1"}"#;
+    let opened = Body::Opened(serde_json::from_str(opened).unwrap());
+    let mut task = Task::open(&Event { seq: Seq(1), at: Time(AT.0 - 1_000), body: opened }).unwrap();
+    task.core.state = state;
+    task.status = Status { state, message: None, at: AT };
+    task
 }
 
 /// A task with something in every member.

@@ -10,7 +10,7 @@ use futures_util::future::Shared;
 use futures_util::stream::BoxStream;
 
 use super::Future;
-use crate::{ContextId, Fault, Inbound, Json, Part, State, Task, TaskId, TurnId};
+use crate::{ContextId, Fault, Inbound, Json, Message, Part, State, Task, TaskId, TurnId};
 
 pub trait Agent: Send + Sync + 'static {
     fn profile(&self) -> &Profile;
@@ -90,10 +90,33 @@ pub struct Turn {
     pub messages: Vec<Arc<Inbound>>,
     /// The task as the turn found it, these messages included. Large parts are loaded.
     pub so_far: Arc<Task>,
+    /// What was said in earlier tasks of the same context, read when asked for.
+    pub earlier: Earlier,
     /// The remote name an earlier attempt was bound to.
     pub bound: Option<String>,
     /// Resolves when the caller wants the turn to stop.
     pub cancelled: Cancelled,
+}
+
+/// The conversation before this task.
+pub struct Earlier(Box<dyn Fn() -> Future<'static, Result<Vec<Arc<Message>>, Fault>> + Send + Sync>);
+
+impl Earlier {
+    pub fn new(
+        read: impl Fn() -> Future<'static, Result<Vec<Arc<Message>>, Fault>> + Send + Sync + 'static,
+    ) -> Earlier {
+        Earlier(Box::new(read))
+    }
+
+    /// A context that begins with this task.
+    pub fn none() -> Earlier {
+        Earlier::new(|| Box::pin(async { Ok(Vec::new()) }))
+    }
+
+    /// The messages of earlier tasks of the context, the caller's and the agents', oldest first.
+    pub async fn messages(&self) -> Result<Vec<Arc<Message>>, Fault> {
+        (self.0)().await
+    }
 }
 
 /// Resolves once, for every clone, when a cancel was requested.

@@ -41,6 +41,9 @@ pub trait Store: Send + Sync + 'static {
     /// been removed since counts for nothing.
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>>;
 
+    /// The newest task under an alias.
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>>;
+
     /// The bytes of a blob of this tenant.
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>>;
 
@@ -79,6 +82,7 @@ pub struct Commit {
     pub appends: Vec<Append>,
     pub guards: Vec<Guard>,
     pub keys: Vec<KeyUse>,
+    pub aliases: Vec<AliasWrite>,
     pub timers: Vec<TimerChange>,
     pub blobs: Vec<BlobWrite>,
 }
@@ -129,11 +133,20 @@ pub struct Row {
     pub settled: bool,
 }
 
-/// What must hold for the commit to happen. Later issues add accounts, stock and aliases.
+/// What must hold for the commit to happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// The idempotency key is unused, or its use is older than `not_before`.
     KeyFree { key: [u8; 32], not_before: Time },
+    /// The alias names this task, or none.
+    AliasIs { key: [u8; 32], task: Option<TaskId> },
+}
+
+/// From now on the alias names this task, until the task is removed. Comes with an append to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AliasWrite {
+    pub key: [u8; 32],
+    pub task: TaskId,
 }
 
 /// An idempotency key and what it was used for.
@@ -206,6 +219,8 @@ pub enum Conflict {
     Epoch(TaskId, Epoch),
     /// The idempotency key is in use, for this.
     Key(KeyUse),
+    /// The alias names another task, or none.
+    Alias(Option<TaskId>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -273,6 +288,7 @@ pub struct Health {
     pub blob_bytes: u64,
     pub timers: u64,
     pub keys: u64,
+    pub aliases: u64,
     pub file_bytes: u64,
     pub wal_bytes: u64,
     pub schema: u32,

@@ -1,5 +1,6 @@
-//! The transports we serve. A front reads the envelope, lets the dialect decode the call, carries it out and writes the
-//! answer back in the form it was asked for: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in [`stream`].
+//! The transports we serve. A front reads the envelope, finds out which dialect is spoken, lets it decode the call, carries
+//! the call out and writes the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in
+//! [`stream`]. No front knows a wire; it only holds a [`Wire`].
 
 pub(crate) mod rest;
 pub(crate) mod rpc;
@@ -8,9 +9,9 @@ mod stream;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::a2a_v1::{self, Decoded, encode, encode::TaskView};
 use dialects::framing::blob::Transform;
 use dialects::framing::json::{Encoded, Segment, Writer};
+use dialects::wire::{Decoded, Head, Operation, Page, TaskView, Wire};
 use engine::{Answer, Listing, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, request};
 use model::call::Idempotency;
@@ -18,7 +19,7 @@ use model::{Call, Caller, EventId, Fault, Kind, Place, Task, TaskId};
 use sha2::{Digest, Sha256};
 
 use crate::Server;
-use crate::body::Body;
+use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::service::trace;
 
@@ -27,11 +28,8 @@ static A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
 static X_A2A_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
 static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-
-/// Names of encodings, for what is encoded once and shared.
-const EVENT_A2A_V1: u16 = 0;
-pub(crate) const TASK_A2A_V1: u16 = 0;
-pub(crate) const TASK_SLOTS: std::ops::Range<u16> = 0..1;
+/// Which dialect answered; in a request, which one should.
+static A2A_DIALECT: HeaderName = HeaderName::from_static("x-a2a-dialect");
 
 /// What the log and the metrics say of a request.
 pub(crate) struct Told {
@@ -66,85 +64,152 @@ pub(crate) enum Done {
     Kept(Bytes),
     List(Listing, TaskView),
     Card(Bytes),
-    Stream(Subscription),
+    Stream(Box<Follow>),
 }
 
-/// Writes the result of anything but a stream.
-fn write(w: &mut Writer, done: &Done) {
-    match done {
-        Done::Sent(Answer::Task(task), view) => encode::send_task(w, task, view),
-        Done::Sent(Answer::Reply(reply), _) => encode::send_message(w, &reply.message, &reply.context),
-        Done::Task(task, view) => encode::task(w, task, view),
-        Done::List(page, view) => {
-            encode::list(w, &page.tasks, view, &page.next_page_token, page.page_size, page.total);
-        }
-        Done::Kept(bytes) | Done::Card(bytes) => w.raw(std::str::from_utf8(bytes).unwrap_or("null")),
-        Done::Stream(_) => w.null(),
-    }
+/// A stream to be served, and how.
+pub(crate) struct Follow {
+    subscription: Subscription,
+    /// The id the caller knows the task under.
+    shown: Option<Arc<str>>,
+    view: TaskView,
+    /// Without the task as it was: the caller has it.
+    only_later: bool,
 }
 
-/// Who asks for what, where.
+/// Who asks for what, where, in which dialect.
 pub(crate) struct Asked<'a> {
     pub(crate) server: &'a Arc<Server>,
     pub(crate) mounted: &'a Mounted,
     pub(crate) head: &'a request::Parts,
     pub(crate) caller: Arc<Caller>,
+    pub(crate) wire: &'static dyn Wire,
 }
 
 impl Asked<'_> {
-    /// Carries out a call. `body` is what an idempotency key is bound to.
-    pub(crate) async fn perform(&self, decoded: Decoded, body: &[u8], told: &mut Told) -> Result<Done, Fault> {
+    /// Carries out a call, and says in whose tenant. `body` is what an idempotency key is bound to.
+    pub(crate) async fn perform(
+        &self,
+        decoded: Decoded,
+        body: &[u8],
+        told: &mut Told,
+    ) -> Result<(Done, Arc<str>), Fault> {
         let Decoded { call, tenant } = decoded;
         told.operation = call.name();
         let place = self.place(tenant.as_deref())?;
+        let done = self.carry_out(&place, call, body).await?;
+        Ok((done, place.caller.tenant.clone()))
+    }
+
+    async fn carry_out(&self, place: &Arc<Place>, call: Call, body: &[u8]) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         match call {
             Call::Send(mut send) => {
                 self.complete(&mut send, body)?;
                 let view = TaskView::with_history(send.history);
-                Ok(Done::Sent(engine.send(&place, *send).await?, view))
+                let answer = match engine.send(place, *send).await? {
+                    Answer::Task(task) if self.shares_session(&view) => {
+                        Answer::Task(engine.with_session(place, task).await?)
+                    }
+                    answer @ (Answer::Task(_) | Answer::Reply(_)) => answer,
+                };
+                Ok(Done::Sent(answer, view))
             }
             Call::Stream(mut send) => {
                 self.complete(&mut send, body)?;
                 let resume = last_event_id(&self.head.headers)?;
-                Ok(Done::Stream(engine.stream(&place, *send, resume).await?))
+                let (view, shown) = (TaskView::with_history(send.history), send.alias.as_deref().map(Arc::from));
+                let subscription = engine.stream(place, *send, resume).await?;
+                Ok(self.follow(subscription, shown, view, resume))
             }
-            Call::Get(get) => {
-                let whole = get.history.is_none();
-                if whole
-                    && let Ok(id) = get.task.parse::<TaskId>()
-                    && let Some(bytes) = self.server.cache.get(id, TASK_A2A_V1, &place)
-                {
-                    return Ok(Done::Kept(bytes));
-                }
-                let task = engine.get(&place, &get.task).await?;
-                if whole && task.core.is_settled() {
-                    let mut w = Writer::with_capacity(1_024);
-                    encode::task(&mut w, &task, &TaskView::WHOLE);
-                    let encoded = w.finish();
-                    // Large content is streamed, not kept.
-                    if let Some(bytes) = encoded.as_bytes() {
-                        self.server.cache.put(&task, TASK_A2A_V1, bytes);
-                        return Ok(Done::Kept(bytes.clone()));
-                    }
-                }
-                Ok(Done::Task(task, TaskView::with_history(get.history)))
-            }
+            Call::Get(get) => self.get(place, get).await,
             Call::List(list) => {
                 let view = TaskView { history: list.history, artifacts: list.artifacts };
-                Ok(Done::List(engine.list(&place, &list).await?, view))
+                Ok(Done::List(engine.list(place, &list).await?, view))
             }
-            Call::Cancel(cancel) => Ok(Done::Task(engine.cancel(&place, cancel).await?, TaskView::WHOLE)),
+            Call::Cancel(cancel) => {
+                let view = self.wire.facts().cancel_view;
+                Ok(Done::Task(engine.cancel(place, cancel).await?, view))
+            }
             Call::Subscribe(call) => {
                 let resume = last_event_id(&self.head.headers)?;
-                Ok(Done::Stream(engine.subscribe(&place, &call, resume).await?))
+                let subscription = engine.subscribe(place, &call, resume).await?;
+                // Whoever named the task by an alias sees it under that, where the dialect has such a thing.
+                let alias = self.wire.facts().shows_alias && call.task.parse() != Ok(subscription.task);
+                let shown = alias.then(|| Arc::from(call.task));
+                Ok(self.follow(subscription, shown, TaskView::WHOLE, resume))
             }
             Call::Push(_) => Err(Fault::new(Kind::PushNotSupported, "Push Notification is not supported")),
-            Call::ExtendedCard => self.extended_card(),
+            Call::ExtendedCard => Ok(Done::Card(self.extended_card()?)),
         }
     }
 
-    fn extended_card(&self) -> Result<Done, Fault> {
+    async fn get(&self, place: &Arc<Place>, get: model::Get) -> Result<Done, Fault> {
+        let engine = &self.server.engine;
+        let (slot, view) = (self.wire.slot(false), TaskView::with_history(get.history));
+        let id = get.task.parse::<TaskId>().ok().filter(|_| get.history.is_none() && !engine.has_aliases());
+        if let Some(id) = id
+            && let Some(bytes) = self.server.cache.get(id, slot, place)
+        {
+            return Ok(Done::Kept(bytes));
+        }
+        if self.shares_session(&view) {
+            return Ok(Done::Task(engine.get_with_session(place, &get.task).await?, view));
+        }
+        let task = engine.get(place, &get.task).await?;
+        if id.is_some() && task.core.is_settled() {
+            let mut w = Writer::with_capacity(1_024);
+            self.wire.task(&mut w, &task, &view, None);
+            let encoded = w.finish();
+            // Large content is streamed, not kept.
+            if let Some(bytes) = encoded.as_bytes() {
+                self.server.cache.put(&task, slot, bytes);
+                return Ok(Done::Kept(bytes.clone()));
+            }
+        }
+        Ok(Done::Task(task, view))
+    }
+
+    /// Whether an answer shows the history of the whole session.
+    fn shares_session(&self, view: &TaskView) -> bool {
+        self.wire.facts().session_history && view.history != Some(0)
+    }
+
+    fn follow(
+        &self,
+        subscription: Subscription,
+        shown: Option<Arc<str>>,
+        view: TaskView,
+        resume: Option<EventId>,
+    ) -> Done {
+        let only_later = resume.is_some() && !self.wire.facts().resumes_with_task;
+        Done::Stream(Box::new(Follow { subscription, shown, view, only_later }))
+    }
+
+    /// The id that the caller knows a task under: its own, where it chose one.
+    fn shown<'t>(&self, task: &'t Task) -> Option<&'t str> {
+        task.alias.as_deref().filter(|_| self.wire.facts().shows_alias && task.owner == self.caller.name)
+    }
+
+    /// Writes the result of anything but a stream.
+    fn write(&self, w: &mut Writer, done: &Done) {
+        let wire = self.wire;
+        match done {
+            Done::Sent(Answer::Task(task), view) => wire.sent_task(w, task, view, self.shown(task)),
+            Done::Sent(Answer::Reply(reply), _) => {
+                wire.sent_message(w, &reply.message, &Head::new(reply.exchange, None, &reply.context));
+            }
+            Done::Task(task, view) => wire.task(w, task, view, self.shown(task)),
+            Done::List(listing, view) => {
+                let Listing { tasks, next_page_token, page_size, total } = listing;
+                wire.list(w, &Page { tasks, view, next_page_token, page_size: *page_size, total_size: *total });
+            }
+            Done::Kept(bytes) | Done::Card(bytes) => w.raw(std::str::from_utf8(bytes).unwrap_or("null")),
+            Done::Stream(_) => w.null(),
+        }
+    }
+
+    pub(crate) fn extended_card(&self) -> Result<Bytes, Fault> {
         if !self.server.callers.has_keys() {
             return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
         }
@@ -153,8 +218,7 @@ impl Asked<'_> {
                 "the extended card is for known callers: send Authorization: Bearer <key> or X-Api-Key: <key>";
             return Err(Fault::new(Kind::Unauthenticated, message));
         }
-        let agent = &self.mounted.agent;
-        Ok(Done::Card(self.server.extended_card(agent, &self.head.headers)))
+        Ok(self.server.extended_card(&self.mounted.agent, &self.head.headers, self.wire))
     }
 
     /// The place the call is made at. A known caller stays in its own tenant; another's looks like one that is not there.
@@ -165,7 +229,7 @@ impl Asked<'_> {
             Some(tenant) if !self.caller.authenticated => tenant.into(),
             Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is no such tenant here")),
         };
-        Ok(self.mounted.place(&self.caller, &tenant))
+        Ok(self.mounted.place(&self.caller, &tenant, self.wire))
     }
 
     /// What a send takes from the headers.
@@ -183,21 +247,32 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// The extensions asked for that the agent has.
-    fn active_extensions(&self) -> Option<HeaderValue> {
+    /// Says which dialect answered, and which of the extensions asked for the agent has.
+    fn finish(&self, response: &mut Response) {
+        sign(response, self.wire);
         let asked = extensions(&self.head.headers);
-        if asked.is_empty() {
-            return None;
-        }
-        let profile = self.server.engine.profile(&self.mounted.agent)?;
+        let profile = self.server.engine.profile(&self.mounted.agent).filter(|_| !asked.is_empty());
+        let Some(profile) = profile else { return };
         let known = profile.extensions.iter().filter(|e| asked.contains(&e.uri)).map(|e| e.uri.as_str());
         let active = known.collect::<Vec<_>>().join(", ");
-        (!active.is_empty()).then(|| HeaderValue::from_str(&active).ok()).flatten()
+        let name = HeaderName::from_bytes(self.wire.facts().extensions_header.as_bytes());
+        if let (false, Ok(name), Ok(active)) = (active.is_empty(), name, HeaderValue::from_str(&active)) {
+            response.headers_mut().insert(name, active);
+        }
     }
 }
 
-/// The version a request is in. Without one, the method or route has told already.
-fn check_version(server: &Server, head: &request::Parts) -> Result<(), Fault> {
+fn sign(response: &mut Response, wire: &'static dyn Wire) {
+    response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(wire.name()));
+}
+
+/// The operation of a call, for error tables.
+fn operation(decoded: &Decoded) -> Operation {
+    Operation::from(&decoded.call)
+}
+
+/// The version a request says it is in: by header, or by a query parameter of the same name.
+fn stated_version(head: &request::Parts) -> Result<Option<(u32, u32)>, Fault> {
     let mut said = head.headers.get_all(&A2A_VERSION).iter();
     let header = match (said.next(), said.next()) {
         (None, _) => None,
@@ -208,13 +283,7 @@ fn check_version(server: &Server, head: &request::Parts) -> Result<(), Fault> {
         Some(query) => dialects::framing::query::value(query, "A2A-Version")?,
         None => None,
     };
-    match a2a_v1::version::check(header, query.as_deref())? {
-        a2a_v1::version::Version::Unstated if server.settings.strict_version => {
-            let fault = Fault::new(Kind::VersionNotSupported, "say which version you speak: A2A-Version: 1.0");
-            Err(fault.fact("supportedVersions", a2a_v1::VERSION))
-        }
-        a2a_v1::version::Version::Unstated | a2a_v1::version::Version::V1 => Ok(()),
-    }
+    dialects::decide::stated(header, query.as_deref())
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Fault> {
@@ -243,7 +312,12 @@ fn into_body(server: &Arc<Server>, tenant: &Arc<str>, encoded: Encoded) -> Body 
     let segments = futures_util::stream::iter(encoded.into_segments());
     Body::stream(futures_util::StreamExt::then(segments, move |segment| {
         let (server, tenant) = (server.clone(), tenant.clone());
-        async move { load(&server, &tenant, segment).await.unwrap_or_default() }
+        async move {
+            load(&server, &tenant, segment).await.map_err(|fault| {
+                tracing::error!(cause = ?fault.cause, "an answer broke off: {fault}");
+                std::io::Error::other(fault.message)
+            })
+        }
     }))
 }
 

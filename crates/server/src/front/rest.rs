@@ -1,16 +1,18 @@
-//! HTTP+JSON: the route is the call, the status is the outcome.
+//! HTTP+JSON: the route is the call, the status is the outcome. Paths below `/v1/` are 0.3's, all others 1.0's.
 
 use std::sync::Arc;
 
-use dialects::a2a_v1::{self, errors};
+use bytes::Bytes;
+use dialects::decide::{self, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::scan;
+use dialects::wire::{Operation, Wire};
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Fault, Kind};
 
-use super::{Asked, Done, Told, check_version, into_body, stream, write};
+use super::{Asked, Done, Told, into_body, sign, stated_version, stream};
 use crate::Server;
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
@@ -26,74 +28,134 @@ pub(crate) async fn answer(
     body: Incoming,
     told: &mut Told,
 ) -> Response {
-    told.dialect = a2a_v1::NAME;
-    match call(server, mounted, head, below, body, told).await {
+    let version = stated_version(head);
+    let decided = decide::decide_route(below, version.as_ref().ok().copied().flatten());
+    let wire = match (decided, version) {
+        (Ok(wire), Ok(_)) => wire,
+        (Ok(wire), Err(fault)) | (Err(Refusal { wire, fault }), _) => {
+            return self::fault(&fault, head, told, wire, Operation::Unknown);
+        }
+    };
+    let mut operation = Operation::Unknown;
+    match call(Asking { server, mounted, head, below, wire }, body, told, &mut operation).await {
         Ok(response) => response,
-        Err(fault) => self::fault(&fault, head, told),
+        Err(fault) => self::fault(&fault, head, told, wire, operation),
     }
 }
 
+/// What is known before anybody is asked who they are.
+struct Asking<'a> {
+    server: &'a Arc<Server>,
+    mounted: &'a Mounted,
+    head: &'a request::Parts,
+    below: &'a str,
+    wire: &'static dyn Wire,
+}
+
 async fn call(
-    server: &Arc<Server>,
-    mounted: &Mounted,
-    head: &request::Parts,
-    below: &str,
+    asking: Asking<'_>,
     body: Incoming,
     told: &mut Told,
+    operation: &mut Operation,
 ) -> Result<Response, Fault> {
+    let Asking { server, mounted, head, below, wire } = asking;
     let limits = server.engine.limits();
-    check_version(server, head)?;
+    told.dialect = wire.name();
+    let unstated = server.settings.strict_version && stated_version(head)?.is_none();
+    if unstated && wire.name() == dialects::a2a_v1::NAME {
+        return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
+    }
     let caller = server.callers.identify(&head.headers)?;
     told.caller = Some(caller.name.clone());
-    let route = a2a_v1::route(head.method.as_str(), below, head.uri.query())?;
-    let body = if route.reads_body {
+    let route = wire.route(head.method.as_str(), below, head.uri.query())?;
+    *operation = route.operation();
+    let body = if route.reads_body() {
         if let Some(refused) = service::check_media_type(&head.headers) {
             return Ok(refused);
         }
         service::read_body(server, &head.headers, body).await?
     } else {
-        bytes::Bytes::new()
+        Bytes::new()
     };
     let text = scan::scan(&body, limits.json_depth)?;
     let decoded = route.decode(text, limits)?;
-    let asked = Asked { server, mounted, head, caller };
-    let done = asked.perform(decoded, &body, told).await?;
+    let asked = Asked { server, mounted, head, caller, wire };
+    let (done, tenant) = asked.perform(decoded, &body, told).await?;
     let mut response = match done {
-        Done::Stream(subscription) => stream::rest(server.clone(), subscription, asked.caller.tenant.clone()),
-        Done::Kept(bytes) => json(head, bytes.into()),
+        Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, tenant),
+        Done::Kept(bytes) => json(head, wire, bytes.into()),
         done => {
             let mut w = Writer::with_capacity(1_024);
-            write(&mut w, &done);
-            json(head, into_body(server, &asked.caller.tenant, w.finish()))
+            asked.write(&mut w, &done);
+            json(head, wire, into_body(server, &tenant, w.finish()))
         }
     };
-    if let Some(active) = asked.active_extensions() {
-        response.headers_mut().insert("a2a-extensions", active);
-    }
+    asked.finish(&mut response);
     Ok(response)
 }
 
-fn json(head: &request::Parts, body: Body) -> Response {
+/// The extended card as 0.2 asks for it: by plain GET.
+pub(crate) fn old_extended_card(
+    server: &Arc<Server>,
+    mounted: &Mounted,
+    head: &request::Parts,
+    told: &mut Told,
+) -> Response {
+    let wire = wire_of("/v1/card");
+    told.dialect = wire.name();
+    told.operation = "extended_card";
+    let card = server.callers.identify(&head.headers).and_then(|caller| {
+        told.caller = Some(caller.name.clone());
+        Asked { server, mounted, head, caller, wire }.extended_card()
+    });
+    match card {
+        Ok(bytes) => {
+            let mut response = json(head, wire, bytes.into());
+            sign(&mut response, wire);
+            response
+        }
+        Err(fault) => self::fault(&fault, head, told, wire, Operation::ExtendedCard),
+    }
+}
+
+/// What is at no address of ours.
+pub(crate) fn nothing_at(path: &str, head: &request::Parts, told: &mut Told) -> Response {
+    let missing = Fault::new(Kind::MethodNotFound, format!("there is nothing at {path}"));
+    fault(&missing, head, told, wire_of(path), Operation::Unknown)
+}
+
+fn wire_of(path: &str) -> &'static dyn Wire {
+    decide::decide_route(path, None).unwrap_or_else(|refusal| refusal.wire)
+}
+
+fn json(head: &request::Parts, wire: &'static dyn Wire, body: Body) -> Response {
     let mut response = Response::new(body);
-    response.headers_mut().insert(CONTENT_TYPE, media_type(head));
+    response.headers_mut().insert(CONTENT_TYPE, media_type(head, wire));
     response
 }
 
 /// Plain JSON for those who sent or ask for nothing else; the protocol's own type for those who know it.
-fn media_type(head: &request::Parts) -> HeaderValue {
-    let knows = [CONTENT_TYPE, ACCEPT]
-        .iter()
-        .any(|name| head.headers.get_all(name).iter().any(|v| v.to_str().is_ok_and(|v| v.contains(A2A_JSON))));
-    HeaderValue::from_static(if knows { A2A_JSON } else { "application/json" })
+fn media_type(head: &request::Parts, wire: &'static dyn Wire) -> HeaderValue {
+    let named = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains(A2A_JSON));
+    let knows = [CONTENT_TYPE, ACCEPT].iter().any(|name| head.headers.get_all(name).iter().any(named));
+    HeaderValue::from_static(if knows && wire.facts().a2a_json { A2A_JSON } else { "application/json" })
 }
 
-/// A fault as an HTTP status and a `google.rpc.Status` body.
-pub(crate) fn fault(fault: &Fault, head: &request::Parts, told: &mut Told) -> Response {
+/// A fault as an HTTP status and the dialect's body.
+fn fault(
+    fault: &Fault,
+    head: &request::Parts,
+    told: &mut Told,
+    wire: &'static dyn Wire,
+    operation: Operation,
+) -> Response {
     told.fault(fault);
-    let (status, encoded) = errors::rest_error(fault);
+    told.dialect = wire.name();
+    let (status, encoded) = wire.rest_error(fault, operation);
     let body = encoded.as_bytes().cloned().unwrap_or_default();
-    let mut response = json(head, body.into());
+    let mut response = json(head, wire, body.into());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    sign(&mut response, wire);
     let headers = response.headers_mut();
     if fault.kind == Kind::Unauthenticated {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"a2a\""));

@@ -1,17 +1,19 @@
-//! JSON-RPC: one envelope in, one out, or a stream of them.
+//! JSON-RPC: one envelope in, one out, or a stream of them. Every generation on one URL: the method tells most of them
+//! apart, the version header or the task itself the rest.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::a2a_v1::{self, errors};
+use dialects::decide::{self, Decided, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId};
 use dialects::framing::scan;
+use dialects::wire::{Decoded, Operation, Wire};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
-use model::{Fault, Kind};
+use model::{Call, Fault, Kind};
 
-use super::{Asked, Done, Told, check_version, into_body, stream, write};
+use super::{A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, stream};
 use crate::Server;
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
@@ -23,75 +25,131 @@ pub(crate) async fn answer(
     body: Result<Bytes, Fault>,
     told: &mut Told,
 ) -> Response {
-    told.dialect = a2a_v1::NAME;
-    let body = match body {
+    let version = stated_version(head);
+    // Until the method is known, the version alone says how to complain.
+    let first = decide::by_version(version.as_ref().ok().copied().flatten());
+    let text = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
+        Ok(_) => Ok(body),
+        Err(fault) => Err(fault),
+    });
+    let body = match text {
         Ok(body) => body,
-        Err(fault) => return refuse(&OwnedId::NULL, &fault, told),
+        Err(fault) => return refuse(first, &OwnedId::NULL, &fault, Operation::Unknown, told),
     };
-    let text = match scan::scan(&body, server.engine.limits().json_depth) {
-        Ok(text) => text,
-        Err(fault) => return refuse(&OwnedId::NULL, &fault, told),
-    };
-    let request = match jsonrpc::read(text) {
+    // It is text: the scan has seen to that.
+    let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
         Ok(request) => request,
-        Err(unreadable) => return refuse(&unreadable.id, &unreadable.fault, told),
+        Err(unreadable) => return refuse(first, &unreadable.id, &unreadable.fault, Operation::Unknown, told),
     };
-    match call(server, mounted, head, &request, told).await {
+    let mut attempt = Attempt { server, mounted, head, request: &request, wire: first, operation: Operation::Unknown };
+    match attempt.call(version, told).await {
         Ok(response) => response,
-        Err(fault) => refuse(&request.id, &fault, told),
+        Err(fault) => {
+            let Attempt { wire, operation, .. } = attempt;
+            if wire.facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
+                told.fault(&fault);
+                told.dialect = wire.name();
+                return stream::refused(wire, &request.id, &fault, operation);
+            }
+            refuse(wire, &request.id, &fault, operation, told)
+        }
     }
 }
 
-async fn call(
-    server: &Arc<Server>,
-    mounted: &Mounted,
-    head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
-    told: &mut Told,
-) -> Result<Response, Fault> {
-    check_version(server, head)?;
-    let caller = server.callers.identify(&head.headers)?;
-    told.caller = Some(caller.name.clone());
-    let decoded = a2a_v1::decode_rpc(&request.method, request.params, server.engine.limits())?;
-    let asked = Asked { server, mounted, head, caller };
-    let params = request.params.map_or("", |params| params.get());
-    let done = asked.perform(decoded, params.as_bytes(), told).await?;
-    let mut response = match done {
-        Done::Stream(subscription) => {
-            let tenant = asked.caller.tenant.clone();
-            stream::rpc(server.clone(), subscription, tenant, request.id.to_owned())
+/// A request on its way: what is known of it when it fails decides how it is refused.
+struct Attempt<'a> {
+    server: &'a Arc<Server>,
+    mounted: &'a Mounted,
+    head: &'a request::Parts,
+    request: &'a jsonrpc::Request<'a>,
+    wire: &'static dyn Wire,
+    operation: Operation,
+}
+
+impl Attempt<'_> {
+    async fn call(&mut self, version: Result<Option<(u32, u32)>, Fault>, told: &mut Told) -> Result<Response, Fault> {
+        let (server, head, request) = (self.server, self.head, self.request);
+        let version = version?;
+        let decided = self.decide(version)?;
+        self.wire = decided.resolve(None);
+        if server.settings.strict_version && version.is_none() && self.wire.name() == dialects::a2a_v1::NAME {
+            return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
         }
-        Done::Kept(bytes) => {
-            let mut out = Vec::with_capacity(bytes.len() + request.id.text().len() + 40);
-            jsonrpc::write_result_head(&mut out, &request.id);
-            out.extend_from_slice(&bytes);
-            jsonrpc::write_result_tail(&mut out);
-            json(Bytes::from(out).into())
+        let caller = server.callers.identify(&head.headers)?;
+        told.caller = Some(caller.name.clone());
+        let decoded = self.wire.decode_rpc(&request.method, request.params, server.engine.limits())?;
+        self.operation = operation(&decoded);
+        let mut asked = Asked { server, mounted: self.mounted, head, caller, wire: self.wire };
+        if let Decided::Opener = decided {
+            self.wire = opener(&asked, &decoded).await;
+            asked.wire = self.wire;
         }
-        done => {
-            let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
-            write(&mut w, &done);
-            jsonrpc::end_result(&mut w);
-            json(into_body(server, &asked.caller.tenant, w.finish()))
+        told.dialect = self.wire.name();
+        let params = request.params.map_or("", |params| params.get());
+        let (done, tenant) = asked.perform(decoded, params.as_bytes(), told).await?;
+        let mut response = match done {
+            Done::Stream(follow) => stream::rpc(server.clone(), self.wire, *follow, tenant, request.id.to_owned()),
+            Done::Kept(bytes) => {
+                let mut out = Vec::with_capacity(bytes.len() + request.id.text().len() + 40);
+                jsonrpc::write_result_head(&mut out, &request.id);
+                out.extend_from_slice(&bytes);
+                jsonrpc::write_result_tail(&mut out);
+                json(Bytes::from(out).into())
+            }
+            done => {
+                let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
+                asked.write(&mut w, &done);
+                jsonrpc::end_result(&mut w);
+                json(into_body(server, &tenant, w.finish()))
+            }
+        };
+        asked.finish(&mut response);
+        Ok(response)
+    }
+
+    /// Which dialect is spoken: as the caller says, or by method and version.
+    fn decide(&mut self, version: Option<(u32, u32)>) -> Result<Decided, Fault> {
+        if let Some(name) = self.head.headers.get(&A2A_DIALECT) {
+            let known = dialects::wire(name.to_str().unwrap_or_default());
+            return known.map(Decided::Wire).ok_or_else(|| {
+                let names: Vec<&str> = dialects::WIRES.iter().map(|wire| wire.name()).collect();
+                Fault::new(Kind::InvalidRequest, format!("X-A2A-Dialect is none of {}", names.join(", ")))
+            });
         }
+        decide::decide(&self.request.method, version).map_err(|Refusal { wire, fault }| {
+            self.wire = wire;
+            fault
+        })
+    }
+}
+
+/// The dialect of whoever opened the task that a request of no particular generation is about.
+async fn opener(asked: &Asked<'_>, decoded: &Decoded) -> &'static dyn Wire {
+    let id = match &decoded.call {
+        Call::Get(get) => &get.task,
+        Call::Cancel(cancel) => &cancel.task,
+        Call::Subscribe(subscribe) => &subscribe.task,
+        Call::Send(_) | Call::Stream(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => return asked.wire,
     };
-    if let Some(active) = asked.active_extensions() {
-        response.headers_mut().insert("a2a-extensions", active);
+    let Ok(place) = asked.place(decoded.tenant.as_deref()) else { return asked.wire };
+    match asked.server.engine.get(&place, id).await {
+        Ok(task) => decide::by_opener(Some(&task.dialect)),
+        Err(_) => asked.wire,
     }
-    Ok(response)
 }
 
-fn json(body: Body) -> Response {
+pub(super) fn json(body: Body) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 /// A fault in the envelope. JSON-RPC answers 200; only what HTTP itself has a word for has another status.
-fn refuse(id: &Id<'_>, fault: &Fault, told: &mut Told) -> Response {
+fn refuse(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, operation: Operation, told: &mut Told) -> Response {
     told.fault(fault);
+    told.dialect = wire.name();
     let mut out = Vec::with_capacity(512);
-    errors::rpc_error(&mut out, id, fault);
+    wire.rpc_error(&mut out, id, fault, operation);
     let mut response = json(Bytes::from(out).into());
     match fault.kind {
         Kind::Unauthenticated => {
@@ -124,5 +182,6 @@ fn refuse(id: &Id<'_>, fault: &Fault, told: &mut Told) -> Response {
     if let Some(seconds) = fault.retry_after_s {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
+    sign(&mut response, wire);
     response
 }

@@ -1,37 +1,60 @@
 //! Event streams: a subscription as server-sent events, with ids to resume from and heartbeats while nothing happens.
 //!
-//! Everything that is ready goes out in one piece. An event's encoding is made once and shared by all its readers; only
-//! the envelope around it is written for each.
+//! Everything that is ready goes out in one piece. An event's encoding is made once per dialect and shared by all its
+//! readers; only the envelope around it is written for each.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dialects::a2a_v1::encode::{self, TaskHead, TaskView};
-use dialects::a2a_v1::errors;
-use dialects::framing::json::Writer;
-use dialects::framing::jsonrpc::{self, OwnedId};
+use dialects::framing::json::{Encoded, Writer};
+use dialects::framing::jsonrpc::{self, Id, OwnedId};
 use dialects::framing::sse;
-use engine::{Item, Subscription};
+use dialects::wire::{Head, Operation, Wire, aliased};
+use engine::{Committed, Item};
 use futures_util::FutureExt;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use model::{EventId, Fault, Seq};
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::{EVENT_A2A_V1, load_all};
+use super::{Follow, load_all, sign};
 use crate::Server;
 use crate::body::{Body, Response};
 
 /// A piece of a stream grows no further than this before it is sent.
 const PIECE: usize = 32 << 10;
 
-pub(super) fn rpc(server: Arc<Server>, subscription: Subscription, tenant: Arc<str>, id: OwnedId) -> Response {
-    respond(server, subscription, tenant, Envelope::Rpc(id))
+pub(super) fn rpc(
+    server: Arc<Server>,
+    wire: &'static dyn Wire,
+    follow: Follow,
+    tenant: Arc<str>,
+    id: OwnedId,
+) -> Response {
+    respond(server, wire, follow, tenant, Envelope::Rpc(id))
 }
 
-pub(super) fn rest(server: Arc<Server>, subscription: Subscription, tenant: Arc<str>) -> Response {
-    respond(server, subscription, tenant, Envelope::Bare)
+pub(super) fn rest(server: Arc<Server>, wire: &'static dyn Wire, follow: Follow, tenant: Arc<str>) -> Response {
+    respond(server, wire, follow, tenant, Envelope::Bare)
+}
+
+/// A subscription that is refused, told inside a stream: some clients read nothing else.
+pub(super) fn refused(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, operation: Operation) -> Response {
+    let (mut data, mut piece) = (Vec::new(), Vec::new());
+    wire.rpc_error(&mut data, id, fault, operation);
+    sse::write_frame(&mut piece, None::<EventId>, wire.facts().error_event, &[&data]);
+    let mut response = Response::new(Bytes::from(piece).into());
+    sign(&mut response, wire);
+    as_events(response)
+}
+
+fn as_events(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
 }
 
 enum Envelope {
@@ -41,7 +64,8 @@ enum Envelope {
 
 struct Feed {
     server: Arc<Server>,
-    subscription: Subscription,
+    wire: &'static dyn Wire,
+    follow: Follow,
     tenant: Arc<str>,
     envelope: Envelope,
     heartbeat: Duration,
@@ -58,102 +82,119 @@ impl Drop for OpenStream {
     }
 }
 
-fn respond(server: Arc<Server>, subscription: Subscription, tenant: Arc<str>, envelope: Envelope) -> Response {
+fn respond(
+    server: Arc<Server>,
+    wire: &'static dyn Wire,
+    follow: Follow,
+    tenant: Arc<str>,
+    envelope: Envelope,
+) -> Response {
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
     let gauge = server.metrics.streams.clone();
     gauge.inc();
-    let feed = Feed { server, subscription, tenant, envelope, heartbeat, over: false, _open: OpenStream(gauge) };
+    let feed = Feed { server, wire, follow, tenant, envelope, heartbeat, over: false, _open: OpenStream(gauge) };
     let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
         let piece = feed.next_piece().await?;
         Some((piece, feed))
     });
-    let mut response = Response::new(Body::stream(pieces));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    as_events(Response::new(Body::stream(futures_util::StreamExt::map(pieces, Ok))))
 }
 
 impl Feed {
     /// Waits for something to say and says all there is; a heartbeat if nothing comes.
     async fn next_piece(&mut self) -> Option<Bytes> {
-        if self.over {
-            return None;
-        }
-        let first = match self.subscription.next().now_or_never() {
-            Some(first) => first,
-            None => match tokio::time::timeout(self.heartbeat, self.subscription.next()).await {
-                Ok(first) => first,
-                Err(_) => return Some(Bytes::from_static(sse::HEARTBEAT)),
-            },
-        };
-        let mut piece = Vec::with_capacity(1_024);
-        let mut next = Some(first);
-        while let Some(item) = next {
-            match item {
-                Some(Ok(item)) => self.write(&mut piece, item).await,
-                Some(Err(fault)) => self.write_fault(&mut piece, &fault),
-                None => self.over = true,
+        let mut piece = Vec::new();
+        while piece.is_empty() {
+            if self.over {
+                return None;
             }
-            if self.over || piece.len() > PIECE {
-                break;
+            let first = match self.follow.subscription.next().now_or_never() {
+                Some(first) => first,
+                None => match tokio::time::timeout(self.heartbeat, self.follow.subscription.next()).await {
+                    Ok(first) => first,
+                    Err(_) => return Some(Bytes::from_static(sse::HEARTBEAT)),
+                },
+            };
+            piece.reserve(1_024);
+            let mut next = Some(first);
+            while let Some(item) = next {
+                match item {
+                    Some(Ok(item)) => self.write(&mut piece, item).await,
+                    Some(Err(fault)) => self.write_fault(&mut piece, &fault),
+                    None => self.over = true,
+                }
+                if self.over || piece.len() > PIECE {
+                    break;
+                }
+                next = self.follow.subscription.next().now_or_never();
             }
-            next = self.subscription.next().now_or_never();
         }
-        (!piece.is_empty()).then(|| piece.into())
+        Some(piece.into())
     }
 
     async fn write(&mut self, piece: &mut Vec<u8>, item: Item) {
-        let (seq, encoded) = match item {
+        match item {
+            Item::Task(_) if self.follow.only_later => {}
             Item::Task(task) => {
-                let mut w = Writer::with_capacity(1_024);
-                encode::stream_task(&mut w, &task, &TaskView::WHOLE);
-                (Some(task.seq()), load_all(&self.server, &self.tenant, w.finish()).await)
+                let frames = self.wire.stream_task(&task, &self.follow.view, self.follow.shown.as_deref(), false);
+                let last = frames.len().saturating_sub(1);
+                for (i, frame) in frames.into_iter().enumerate() {
+                    // Only the last of several frames for one thing may be resumed from.
+                    self.write_value(piece, (i == last).then(|| task.seq()), frame).await;
+                }
             }
             Item::Reply(reply) => {
                 let mut w = Writer::with_capacity(512);
-                encode::send_message(&mut w, &reply.message, &reply.context);
+                let head = Head::new(reply.exchange, self.follow.shown.as_deref(), &reply.context);
+                self.wire.stream_message(&mut w, &reply.message, &head);
                 // The exchange has no task to resume; the answer is whole.
-                (None, load_all(&self.server, &self.tenant, w.finish()).await)
+                self.write_value(piece, None, w.finish()).await;
             }
-            Item::Event { committed, .. } => {
-                let head = TaskHead { id: self.subscription.task, context: &self.subscription.context };
-                let mut large = None;
-                let shared = committed.encoded(EVENT_A2A_V1, || {
-                    let mut w = Writer::with_capacity(512);
-                    encode::stream_event(&mut w, &head, &committed.event);
-                    let encoded = w.finish();
-                    match encoded.as_bytes() {
-                        Some(bytes) => bytes.clone(),
-                        None => {
-                            large = Some(encoded);
-                            Bytes::new()
-                        }
-                    }
-                });
-                let encoded = if shared.is_empty() {
-                    // Large content is not kept in memory with the event: every reader loads it.
-                    let encoded = large.unwrap_or_else(|| {
-                        let mut w = Writer::new();
-                        encode::stream_event(&mut w, &head, &committed.event);
-                        w.finish()
-                    });
-                    load_all(&self.server, &self.tenant, encoded).await
-                } else {
-                    Ok(shared)
-                };
-                (Some(committed.event.seq), encoded)
+            Item::Event { committed, closing } => {
+                let seq = Some(committed.event.seq);
+                match self.encoded(&committed, closing) {
+                    Ok(shared) => self.frame(piece, seq, &shared),
+                    Err(large) => self.write_value(piece, seq, large).await,
+                }
             }
+        }
+    }
+
+    /// The event's encoding, shared with other readers; what refers to large content every reader encodes and loads for
+    /// itself, so that it is not kept in memory with the event.
+    fn encoded(&self, committed: &Committed, closing: bool) -> Result<Bytes, Encoded> {
+        let (wire, subscription) = (self.wire, &self.follow.subscription);
+        let shown = self.follow.shown.as_deref();
+        let encode = || {
+            let mut w = Writer::with_capacity(512);
+            let head = Head::new(subscription.task, shown, &subscription.context);
+            wire.stream_event(&mut w, &head, &committed.event, closing);
+            w.finish()
         };
-        match encoded {
+        let slot = if shown.is_some() { aliased(wire.slot(closing)) } else { wire.slot(closing) };
+        let mut large = None;
+        let shared = committed.encoded(slot, || {
+            let encoded = encode();
+            match encoded.as_bytes() {
+                Some(bytes) => bytes.clone(),
+                None => {
+                    large = Some(encoded);
+                    Bytes::new()
+                }
+            }
+        });
+        if shared.is_empty() { Err(large.unwrap_or_else(encode)) } else { Ok(shared) }
+    }
+
+    async fn write_value(&mut self, piece: &mut Vec<u8>, seq: Option<Seq>, value: Encoded) {
+        match load_all(&self.server, &self.tenant, value).await {
             Ok(result) => self.frame(piece, seq, &result),
             Err(fault) => self.write_fault(piece, &fault),
         }
     }
 
     fn frame(&self, piece: &mut Vec<u8>, seq: Option<Seq>, result: &Bytes) {
-        let id = seq.map(|seq| EventId { task: self.subscription.task, seq });
+        let id = seq.map(|seq| EventId { task: self.follow.subscription.task, seq });
         sse::write_head(piece, id, None);
         match &self.envelope {
             Envelope::Rpc(id) => {
@@ -172,13 +213,13 @@ impl Feed {
         tracing::warn!(cause = ?fault.cause, "a stream failed: {fault}");
         let mut data = Vec::new();
         match &self.envelope {
-            Envelope::Rpc(id) => errors::rpc_error(&mut data, id, fault),
+            Envelope::Rpc(id) => self.wire.rpc_error(&mut data, id, fault, Operation::Stream),
             Envelope::Bare => {
-                if let Some(bytes) = errors::rest_error(fault).1.as_bytes() {
+                if let Some(bytes) = self.wire.rest_error(fault, Operation::Stream).1.as_bytes() {
                     data.extend_from_slice(bytes);
                 }
             }
         }
-        sse::write_frame(piece, None::<EventId>, Some("error"), &[&data]);
+        sse::write_frame(piece, None::<EventId>, self.wire.facts().error_event, &[&data]);
     }
 }

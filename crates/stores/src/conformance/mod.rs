@@ -13,6 +13,7 @@
 // This is test code that other crates' tests can call, hence not behind `cfg(test)`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod aliases;
 mod blobs;
 mod commits;
 mod epochs;
@@ -122,6 +123,15 @@ suite! { $
         a_key_is_found_across_hours
         old_keys_are_purged
         a_key_of_a_removed_task_is_free
+    }
+    aliases {
+        an_alias_names_the_task_it_was_given
+        an_alias_in_use_refuses_the_commit_and_tells_the_task
+        a_successor_takes_the_alias_from_the_one_it_knows
+        of_many_who_take_one_alias_one_wins
+        an_alias_of_a_removed_task_is_free
+        a_refused_commit_names_nothing
+        after_reopening_an_alias_is_there
     }
     timers {
         a_timer_is_due_at_its_time_and_not_before

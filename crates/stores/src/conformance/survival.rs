@@ -15,6 +15,7 @@ pub(super) async fn after_reopening_everything_is_there(factory: &dyn Factory) {
         appends: vec![opening(task, 3).epoch(1).within("c")],
         guards: Vec::new(),
         keys: vec![used],
+        aliases: Vec::new(),
         timers: vec![TimerChange::Set(timer)],
         blobs: vec![BlobWrite { tenant: "t".into(), task, hash: [3; 32], bytes: "blob".into() }],
     };

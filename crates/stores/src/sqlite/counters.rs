@@ -22,6 +22,7 @@ pub(super) const BLOBS: u8 = 18;
 pub(super) const BLOB_BYTES: u8 = 19;
 pub(super) const TIMERS: u8 = 20;
 pub(super) const KEYS: u8 = 21;
+pub(super) const ALIASES: u8 = 22;
 
 /// From this many tasks on, a context has a counter row of its own; below, its list is counted each time. Most contexts
 /// hold a task or two, and for them a counter would cost more than the counting.

@@ -274,6 +274,10 @@ impl Port for Store {
         self.read(move |db| read::key(db, key, not_before))
     }
 
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        self.read(move |db| read::alias(db, key))
+    }
+
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
         self.read_aside(move |db| read::blob(db, &tenant, hash))
     }

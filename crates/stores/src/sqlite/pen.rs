@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
+use model::ports::store::{AliasWrite, Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
 use model::{Epoch, Seq, TaskId, Time};
 use rusqlite::{OptionalExtension, params};
 
@@ -79,6 +79,9 @@ impl<'db> Pen<'db> {
         for used in &commit.keys {
             self.use_key(used)?;
         }
+        for alias in &commit.aliases {
+            self.name_alias(alias)?;
+        }
         for change in &commit.timers {
             self.change_timer(change)?;
         }
@@ -94,6 +97,13 @@ impl<'db> Pen<'db> {
                 Guard::KeyFree { key, not_before } => {
                     if let Some(used) = self.find_key(key, *not_before)? {
                         return Ok(Some(Conflict::Key(used)));
+                    }
+                }
+                Guard::AliasIs { key, task } => {
+                    let named =
+                        self.sql.alias_find.query_row(params![key], |row| Ok(row.get::<_, Id>(0)?.0)).optional()?;
+                    if named != *task {
+                        return Ok(Some(Conflict::Alias(named)));
                     }
                 }
             }
@@ -303,6 +313,18 @@ impl<'db> Pen<'db> {
             self.tally.add(counters::KEYS, 1);
         } else {
             self.sql.key_change.execute(bound)?;
+        }
+        Ok(())
+    }
+
+    fn name_alias(&mut self, alias: &AliasWrite) -> rusqlite::Result<()> {
+        let Some(no) = self.find(alias.task)?.map(|kept| kept.no) else {
+            return Err(rusqlite::Error::QueryReturnedNoRows);
+        };
+        if self.sql.alias_add.execute(params![alias.key, no])? > 0 {
+            self.tally.add(counters::ALIASES, 1);
+        } else {
+            self.sql.alias_move.execute(params![alias.key, no])?;
         }
         Ok(())
     }

@@ -41,11 +41,13 @@ impl Pen<'_> {
         }
         let rows = self.sql.log_delete.execute(params![kept.no])?;
         let timers = self.sql.timer_delete.execute(params![kept.no])?;
+        let aliases = self.sql.alias_delete.execute(params![kept.no])?;
         self.remove_blobs(kept.no)?;
         self.sql.task_delete.execute(params![kept.no])?;
         self.tally.count(&kept.row, -1);
         self.tally.add(counters::LOG_ROWS, -(rows as i64));
         self.tally.add(counters::TIMERS, -(timers as i64));
+        self.tally.add(counters::ALIASES, -(aliases as i64));
         Ok(true)
     }
 

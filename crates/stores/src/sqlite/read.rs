@@ -85,6 +85,10 @@ pub(super) fn log_after(db: &Connection, task: TaskId, after: Seq, bytes: usize)
 }
 
 pub(super) fn logs(db: &Connection, tasks: &[TaskId]) -> Result<Vec<Vec<Event>>, Error> {
+    // One log is one statement, and a statement is a snapshot by itself.
+    if let [task] = tasks {
+        return Ok(vec![log_after(db, *task, Seq::ZERO, usize::MAX)?]);
+    }
     snapshot(db, || tasks.iter().map(|task| log_after(db, *task, Seq::ZERO, usize::MAX)).collect())
 }
 
@@ -92,6 +96,11 @@ pub(super) fn key(db: &Connection, key: [u8; 32], not_before: Time) -> Result<Op
     let mut statement = db.prepare_cached(statements::KEY_FIND)?;
     let bound = params![key, shape::hour(not_before), not_before.0];
     Ok(statement.query_row(bound, |row| pen::key_from(key, row)).optional()?)
+}
+
+pub(super) fn alias(db: &Connection, key: [u8; 32]) -> Result<Option<TaskId>, Error> {
+    let mut statement = db.prepare_cached(statements::ALIAS_FIND)?;
+    Ok(statement.query_row(params![key], |row| Ok(row.get::<_, Id>(0)?.0)).optional()?)
 }
 
 pub(super) fn blob(db: &Connection, tenant: &str, hash: [u8; 32]) -> Result<Option<Bytes>, Error> {
@@ -156,6 +165,7 @@ pub(super) fn health(db: &Connection, folder: &Path, epoch: Epoch, trouble: Opti
             counters::BLOB_BYTES => health.blob_bytes = n,
             counters::TIMERS => health.timers = n,
             counters::KEYS => health.keys = n,
+            counters::ALIASES => health.aliases = n,
             code => {
                 if let Some(place) = State::ALL.iter().position(|state| state.code() == code) {
                     states[place] = n;

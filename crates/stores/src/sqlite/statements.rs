@@ -70,6 +70,11 @@ statements! {
     key_purge: "DELETE FROM idempotency WHERE (hour, key) IN
                 (SELECT hour, key FROM idempotency WHERE hour < ?1 ORDER BY hour, key LIMIT ?2)";
 
+    alias_find: ALIAS_FIND;
+    alias_add: "INSERT INTO alias (key, task_no) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    alias_move: "UPDATE alias SET task_no = ?2 WHERE key = ?1";
+    alias_delete: "DELETE FROM alias WHERE task_no = ?1";
+
     timer_add: "INSERT INTO timer (task_no, kind, due) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     timer_move: "UPDATE timer SET due = ?3 WHERE task_no = ?1 AND kind = ?2";
     timer_clear: "DELETE FROM timer WHERE task_no = ?1 AND kind = ?2";
@@ -88,6 +93,10 @@ statements! {
     wal_copy: "PRAGMA wal_checkpoint(PASSIVE)";
     wal_restart: "PRAGMA wal_checkpoint(RESTART)";
 }
+
+/// The task that alias ?1 names.
+pub(super) const ALIAS_FIND: &str =
+    "SELECT task.id FROM alias CROSS JOIN task ON task.no = alias.task_no WHERE key = ?1";
 
 /// The newest use of key ?1 at or after ?3 (in or after hour ?2). It steps from one hour that has keys to the next
 /// older one, a point lookup in each. The use of a key for a task that is gone counts for nothing.

@@ -1,0 +1,59 @@
+//! The methods whose names 0.1 and 0.3 share (`tasks/get`, `tasks/cancel`, `tasks/resubscribe`), when nothing tells which
+//! of the two a caller speaks: neither a version, nor the URL, nor the dialect that opened the task.
+//!
+//! The answer is a superset object, which readers of both take, as both skip what they do not know: `kind` and `type`,
+//! `contextId` and `sessionId`, `taskId` and `id`, `artifactId` and `index`, states of 0.1 alone.
+
+use model::{Fault, Limits};
+use serde_json::value::RawValue;
+
+use crate::a2a_v0_3;
+use crate::compat::Form;
+use crate::compat::read;
+use crate::forms::Older;
+use crate::seen::{Seen, TaskSeen};
+use crate::wire::{Decoded, Facts, TaskView};
+
+/// The name in logs. No task is ever opened in it.
+pub const NAME: &str = "a2a_v0";
+
+/// The methods two generations share.
+pub const METHODS: &[&str] = &["tasks/get", "tasks/cancel", "tasks/resubscribe"];
+
+pub(crate) static RPC: Older = Older {
+    form: Form::Both,
+    facts: &Facts {
+        name: NAME,
+        extensions_header: "X-A2A-Extensions",
+        a2a_json: false,
+        error_event: None,
+        refuses_in_stream: true,
+        shows_alias: true,
+        session_history: false,
+        resumes_with_task: true,
+        cancel_view: TaskView::WHOLE,
+    },
+    slot: 7,
+    decode_rpc,
+    error_line: a2a_v0_3::errors::line,
+    rpc_error: a2a_v0_3::errors::rpc_error,
+    rest_error: a2a_v0_3::errors::rest_error,
+};
+
+/// Makes a call of a method and its params, which are the same in both.
+pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
+    if !METHODS.contains(&method) {
+        return Err(a2a_v0_3::decode::unknown(method));
+    }
+    a2a_v0_3::decode_rpc(method, params, limits)
+}
+
+/// A superset task, as a reader of both sees it.
+pub fn read_task(text: &str) -> Result<TaskSeen, Fault> {
+    read::task(Form::Both, text)
+}
+
+/// A superset event likewise.
+pub fn read_stream_event(text: &str) -> Result<Seen, Fault> {
+    read::seen(Form::Both, text)
+}

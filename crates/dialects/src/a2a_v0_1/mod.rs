@@ -1,0 +1,43 @@
+//! The first generation, 0.1: the envelope of `tasks/send`.
+//!
+//! The caller chooses the task's id. Here it is an alias: it opens a task, continues it, or opens a successor of one that
+//! has settled; the caller never sees another id. `sessionId` is the context. A send waits, but not for ever.
+//!
+//! Shapes are those of [`crate::compat`]; this folder has the methods and the errors.
+
+pub mod decode;
+pub mod errors;
+pub mod read;
+
+pub use decode::{METHODS, decode_rpc};
+
+use crate::compat::Form;
+use crate::forms::Older;
+use crate::wire::{Facts, TaskView};
+
+/// The name a task remembers its opener's dialect under.
+pub const NAME: &str = "a2a_v0_1";
+
+/// How long a send waits before it answers with the task as it is then; the caller polls from there on.
+pub const MAX_WAIT_MS: u64 = 10_000;
+
+pub(crate) static RPC: Older = Older {
+    form: Form::Type,
+    facts: &Facts {
+        name: NAME,
+        extensions_header: "X-A2A-Extensions",
+        a2a_json: false,
+        error_event: None,
+        refuses_in_stream: false,
+        // History is for those who ask for it, and a cancel cannot.
+        shows_alias: true,
+        session_history: true,
+        resumes_with_task: false,
+        cancel_view: TaskView { history: Some(0), artifacts: true },
+    },
+    slot: 5,
+    decode_rpc,
+    error_line: errors::line,
+    rpc_error: errors::rpc_error,
+    rest_error: errors::rest_error,
+};

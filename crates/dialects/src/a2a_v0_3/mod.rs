@@ -1,0 +1,70 @@
+//! Protocol 0.3, and 0.2 before it, over JSON-RPC and HTTP+JSON.
+//!
+//! The two bindings carry different shapes: JSON-RPC has objects with `kind` and states in kebab-case, HTTP+JSON has the
+//! JSON of a protobuf package that 1.0 later left behind. Both are forms of [`crate::compat`], which reads and writes
+//! them; this folder has the methods, the routes and the errors.
+//!
+//! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request.
+//! * [`errors`] has the table of faults and the shapes they travel in.
+//! * [`read`] is the client's direction.
+
+pub mod decode;
+pub mod errors;
+pub mod read;
+pub mod rest;
+
+pub use decode::{METHODS, decode_rpc};
+pub use rest::{Route, route};
+
+use crate::compat::Form;
+use crate::forms::Older;
+use crate::wire::{Facts, TaskView};
+
+/// The name of the JSON-RPC form.
+pub const NAME: &str = "a2a_v0_3";
+/// The name of the HTTP+JSON form.
+pub const REST_NAME: &str = "a2a_v0_3_rest";
+/// What `A2A-Version` and the card call it.
+pub const VERSION: &str = "0.3";
+
+/// JSON-RPC.
+pub(crate) static RPC: Older = Older {
+    form: Form::Kind,
+    facts: &Facts {
+        name: NAME,
+        extensions_header: "X-A2A-Extensions",
+        a2a_json: false,
+        error_event: None,
+        refuses_in_stream: true,
+        shows_alias: false,
+        session_history: false,
+        resumes_with_task: true,
+        cancel_view: TaskView::WHOLE,
+    },
+    slot: 1,
+    decode_rpc,
+    error_line: errors::line,
+    rpc_error: errors::rpc_error,
+    rest_error: errors::rest_error,
+};
+
+/// HTTP+JSON, below `/v1`.
+pub(crate) static REST: Older = Older {
+    form: Form::Proto,
+    facts: &Facts {
+        name: REST_NAME,
+        extensions_header: "X-A2A-Extensions",
+        a2a_json: false,
+        error_event: None,
+        refuses_in_stream: false,
+        shows_alias: false,
+        session_history: false,
+        resumes_with_task: true,
+        cancel_view: TaskView::WHOLE,
+    },
+    slot: 3,
+    decode_rpc,
+    error_line: errors::line,
+    rpc_error: errors::rpc_error,
+    rest_error: errors::rest_error,
+};

@@ -1,0 +1,382 @@
+//! The agent's card, for readers of every generation.
+//!
+//! * [`clean`] is 1.0 alone: no member the proto does not know, for readers who refuse strangers.
+//! * [`hybrid`] is one document for all: 1.0 members, and beside them what 0.3, 0.2 and 0.1 readers look for. The
+//!   generations share one namespace without clashes; a security scheme is written in both encodings at once.
+//! * [`v0_3`] is what a 0.3 caller gets when it asks for its extended card.
+//!
+//! No required member is ever empty.
+
+use bytes::Bytes;
+use model::ports::agent::{Extension, Profile, Skill};
+
+use crate::a2a_v0_3;
+use crate::a2a_v1::{self, version};
+use crate::framing::json::Writer;
+
+/// The names our schemes have on the card.
+const SCHEMES: [&str; 2] = ["bearer", "apiKey"];
+
+/// Everything a card says.
+#[derive(Clone, Debug)]
+pub struct CardFacts<'a> {
+    pub profile: &'a Profile,
+    /// Where the agent is called, the preferred way first. Those of 0.3 may stand among them; where none does, the cards
+    /// that speak of 0.3 say that every 1.0 interface without a tenant answers 0.3 too.
+    pub interfaces: Vec<Interface>,
+    pub provider: Option<Provider>,
+    pub documentation_url: Option<String>,
+    pub icon_url: Option<String>,
+    pub auth: Option<Auth>,
+    pub streaming: bool,
+    pub push: bool,
+    /// An extended card can be asked for.
+    pub extended: bool,
+    /// Extensions besides the profile's: those of the server itself.
+    pub extensions: Vec<Extension>,
+}
+
+impl<'a> CardFacts<'a> {
+    /// An agent served at `base_url` over both bindings, without credentials, push or extended card.
+    pub fn new(profile: &'a Profile, base_url: &str) -> CardFacts<'a> {
+        CardFacts {
+            profile,
+            interfaces: vec![Interface::new(base_url, Binding::JsonRpc), Interface::new(base_url, Binding::HttpJson)],
+            provider: None,
+            documentation_url: None,
+            icon_url: None,
+            auth: None,
+            streaming: profile.streaming,
+            push: false,
+            extended: false,
+            extensions: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    pub url: String,
+    pub binding: Binding,
+    pub tenant: Option<String>,
+    pub protocol_version: String,
+}
+
+impl Interface {
+    pub fn new(url: impl Into<String>, binding: Binding) -> Interface {
+        Interface { url: url.into(), binding, tenant: None, protocol_version: a2a_v1::VERSION.to_owned() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    JsonRpc,
+    HttpJson,
+}
+
+impl Binding {
+    pub fn name(self) -> &'static str {
+        match self {
+            Binding::JsonRpc => "JSONRPC",
+            Binding::HttpJson => "HTTP+JSON",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    pub organization: String,
+    pub url: String,
+}
+
+/// Keys are read as `Authorization: Bearer` and as `X-Api-Key`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// Without a key nothing is answered but the card itself.
+    pub required: bool,
+}
+
+/// Which readers a card is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Readers {
+    v1: bool,
+    v0_3: bool,
+    v0_1: bool,
+}
+
+/// The card of 1.0 alone. Equal facts give equal bytes, so that an ETag can be made of them.
+pub fn clean(facts: &CardFacts<'_>) -> Bytes {
+    write(facts, Readers { v1: true, v0_3: false, v0_1: false })
+}
+
+/// The card that 1.0, 0.3, 0.2 and 0.1 readers all accept.
+pub fn hybrid(facts: &CardFacts<'_>) -> Bytes {
+    write(facts, Readers { v1: true, v0_3: true, v0_1: true })
+}
+
+/// The card of 0.3.
+pub fn v0_3(facts: &CardFacts<'_>) -> Bytes {
+    write(facts, Readers { v1: false, v0_3: true, v0_1: false })
+}
+
+fn write(facts: &CardFacts<'_>, readers: Readers) -> Bytes {
+    let mut w = Writer::with_capacity(2048);
+    let profile = facts.profile;
+    let name = or(&profile.title, &profile.name);
+    w.begin_object();
+    w.key("name").string(name);
+    w.key("description").string(or(&profile.description, name));
+    let older = if readers.v0_3 { older_interfaces(facts) } else { Vec::new() };
+    if readers.v1 {
+        supported_interfaces(&mut w, facts, &older);
+    }
+    if readers.v0_3 {
+        older_block(&mut w, &older);
+    }
+    if let Some(provider) = &facts.provider {
+        w.key("provider").begin_object();
+        w.key("url").string(&provider.url);
+        w.key("organization").string(&provider.organization);
+        w.end_object();
+    }
+    w.key("version").string(or(&profile.version, "1.0.0"));
+    if let Some(url) = &facts.documentation_url {
+        w.key("documentationUrl").string(url);
+    }
+    capabilities(w.key("capabilities"), facts, readers);
+    if let Some(auth) = facts.auth {
+        security(&mut w, auth, readers);
+    }
+    modes(w.key("defaultInputModes"), &profile.input_modes);
+    modes(w.key("defaultOutputModes"), &profile.output_modes);
+    w.key("skills").begin_array();
+    for one in &profile.skills {
+        skill(&mut w, one);
+    }
+    if profile.skills.is_empty() {
+        skill(&mut w, &only_skill(profile, name));
+    }
+    w.end_array();
+    if readers.v0_3 {
+        w.key("supportsAuthenticatedExtendedCard").bool(facts.extended);
+    }
+    if let Some(url) = &facts.icon_url {
+        w.key("iconUrl").string(url);
+    }
+    w.end_object();
+    w.finish().as_bytes().cloned().unwrap_or_default()
+}
+
+fn is_older(interface: &Interface) -> bool {
+    version::parse(&interface.protocol_version).is_some_and(|(major, _)| major == 0)
+}
+
+/// The interfaces that answer 0.3. A 0.3 reader cannot name a tenant, so one that needs it is none.
+fn older_interfaces(facts: &CardFacts<'_>) -> Vec<Interface> {
+    let stated: Vec<Interface> = facts.interfaces.iter().filter(|one| is_older(one)).cloned().collect();
+    if !stated.is_empty() {
+        return stated;
+    }
+    let same = facts.interfaces.iter().filter(|one| one.tenant.is_none());
+    same.map(|one| Interface { protocol_version: a2a_v0_3::VERSION.to_owned(), ..one.clone() }).collect()
+}
+
+/// Readers take the first entry whose binding they know, some of them whatever its version: so those of one binding
+/// stand together, the newest first.
+fn supported_interfaces(w: &mut Writer, facts: &CardFacts<'_>, older: &[Interface]) {
+    let newer: Vec<&Interface> = facts.interfaces.iter().filter(|one| older.is_empty() || !is_older(one)).collect();
+    let mut bindings: Vec<Binding> = Vec::new();
+    for one in newer.iter().copied().chain(older) {
+        if !bindings.contains(&one.binding) {
+            bindings.push(one.binding);
+        }
+    }
+    w.key("supportedInterfaces").begin_array();
+    for binding in bindings {
+        for interface in newer.iter().copied().chain(older).filter(|one| one.binding == binding) {
+            w.begin_object();
+            w.key("url").string(&interface.url);
+            w.key("protocolBinding").plain(interface.binding.name());
+            if let Some(tenant) = &interface.tenant {
+                w.key("tenant").string(tenant);
+            }
+            w.key("protocolVersion").string(&interface.protocol_version);
+            w.end_object();
+        }
+    }
+    w.end_array();
+}
+
+/// Where 0.3, 0.2 and 0.1 readers find the agent. The first generations know one URL, which is JSON-RPC to them: so that
+/// interface leads, wherever it stands in the list.
+fn older_block(w: &mut Writer, older: &[Interface]) {
+    let Some(main) = older.iter().find(|one| one.binding == Binding::JsonRpc).or_else(|| older.first()) else {
+        return;
+    };
+    w.key("protocolVersion").plain("0.3.0");
+    w.key("url").string(&main.url);
+    w.key("preferredTransport").plain(main.binding.name());
+    w.key("additionalInterfaces").begin_array();
+    for one in std::iter::once(main).chain(older.iter().filter(|one| *one != main)) {
+        w.begin_object();
+        w.key("url").string(&one.url);
+        w.key("transport").plain(one.binding.name());
+        w.end_object();
+    }
+    w.end_array();
+}
+
+fn or<'t>(text: &'t str, instead: &'t str) -> &'t str {
+    if text.is_empty() { instead } else { text }
+}
+
+/// The flags have presence: `false` is said, so that nobody has to wonder.
+fn capabilities(w: &mut Writer, facts: &CardFacts<'_>, readers: Readers) {
+    w.begin_object();
+    w.key("streaming").bool(facts.streaming);
+    w.key("pushNotifications").bool(facts.push);
+    if !facts.profile.extensions.is_empty() || !facts.extensions.is_empty() {
+        w.key("extensions").begin_array();
+        for one in facts.profile.extensions.iter().chain(&facts.extensions) {
+            extension(w, one);
+        }
+        w.end_array();
+    }
+    if readers.v1 {
+        w.key("extendedAgentCard").bool(facts.extended);
+    }
+    if readers.v0_3 {
+        // A task's past states are not kept apart from its messages.
+        w.key("stateTransitionHistory").bool(false);
+    }
+    w.end_object();
+}
+
+fn extension(w: &mut Writer, extension: &Extension) {
+    w.begin_object();
+    w.key("uri").string(&extension.uri);
+    if !extension.description.is_empty() {
+        w.key("description").string(&extension.description);
+    }
+    if extension.required {
+        w.key("required").bool(true);
+    }
+    if let Some(params) = &extension.params {
+        w.key("params").json(params);
+    }
+    w.end_object();
+}
+
+/// Each scheme is the union of both encodings: 1.0 tells schemes apart by the member's name, 0.3 by `type`.
+fn security(w: &mut Writer, auth: Auth, readers: Readers) {
+    w.key("securitySchemes").begin_object();
+    w.key("bearer").begin_object();
+    w.key("httpAuthSecurityScheme").begin_object();
+    w.key("description").plain("A key in the Authorization header");
+    w.key("scheme").plain("Bearer");
+    w.end_object();
+    if readers.v0_3 {
+        w.key("type").plain("http");
+        w.key("description").plain("A key in the Authorization header");
+        w.key("scheme").plain("Bearer");
+    }
+    w.end_object();
+    w.key("apiKey").begin_object();
+    w.key("apiKeySecurityScheme").begin_object();
+    w.key("description").plain("The same key in a header of its own");
+    w.key("location").plain("header");
+    w.key("name").plain("X-Api-Key");
+    w.end_object();
+    if readers.v0_3 {
+        w.key("type").plain("apiKey");
+        w.key("description").plain("The same key in a header of its own");
+        w.key("in").plain("header");
+        w.key("name").plain("X-Api-Key");
+    }
+    w.end_object();
+    w.end_object();
+    if !auth.required {
+        return;
+    }
+    // Either of them: the list is an OR.
+    if readers.v1 {
+        w.key("securityRequirements").begin_array();
+        for scheme in SCHEMES {
+            w.begin_object();
+            w.key("schemes").begin_object();
+            w.key(scheme).begin_object();
+            w.key("list").begin_array();
+            w.end_array();
+            w.end_object();
+            w.end_object();
+            w.end_object();
+        }
+        w.end_array();
+    }
+    if readers.v0_3 {
+        w.key("security").begin_array();
+        for scheme in SCHEMES {
+            w.begin_object();
+            w.key(scheme).begin_array();
+            w.end_array();
+            w.end_object();
+        }
+        w.end_array();
+    }
+    if readers.v0_1 {
+        // Names alone; what else there is to know of a scheme stands as JSON in a string.
+        w.key("authentication").begin_object();
+        w.key("schemes").begin_array();
+        w.plain("Bearer");
+        w.plain("ApiKey");
+        w.end_array();
+        w.key("credentials").string(r#"{"ApiKey":{"in":"header","name":"X-Api-Key"}}"#);
+        w.end_object();
+    }
+}
+
+fn modes(w: &mut Writer, modes: &[String]) {
+    w.begin_array();
+    for mode in modes {
+        w.string(mode);
+    }
+    if modes.is_empty() {
+        w.plain("*/*");
+    }
+    w.end_array();
+}
+
+fn skill(w: &mut Writer, skill: &Skill) {
+    let name = or(&skill.name, &skill.id);
+    w.begin_object();
+    w.key("id").string(or(&skill.id, name));
+    w.key("name").string(name);
+    w.key("description").string(or(&skill.description, name));
+    w.key("tags").begin_array();
+    for tag in &skill.tags {
+        w.string(tag);
+    }
+    if skill.tags.is_empty() {
+        w.string(or(&skill.id, name));
+    }
+    w.end_array();
+    if !skill.examples.is_empty() {
+        w.key("examples").begin_array();
+        for example in &skill.examples {
+            w.string(example);
+        }
+        w.end_array();
+    }
+    w.end_object();
+}
+
+/// An agent without skills has one: itself.
+fn only_skill(profile: &Profile, name: &str) -> Skill {
+    Skill {
+        id: profile.name.to_string(),
+        name: name.to_owned(),
+        description: profile.description.clone(),
+        tags: Vec::new(),
+        examples: Vec::new(),
+    }
+}

@@ -1,0 +1,80 @@
+//! States and roles as the older generations spell them. Reading takes every spelling there ever was.
+
+use model::{Role, State};
+
+use super::Form;
+use crate::framing::shape::Name;
+
+/// What a state is called, and the mark for what the form has no word for.
+pub(crate) fn state_name(form: Form, state: State) -> (&'static str, Option<&'static str>) {
+    if form.is_proto() {
+        return (proto_name(state), None);
+    }
+    match state {
+        State::Rejected if form.has_type() => ("failed", Some("rejected")),
+        State::AuthRequired if form.has_type() => ("input-required", Some("auth-required")),
+        state => (kebab_name(state), None),
+    }
+}
+
+pub(crate) fn kebab_name(state: State) -> &'static str {
+    match state {
+        State::Submitted => "submitted",
+        State::Working => "working",
+        State::InputRequired => "input-required",
+        State::AuthRequired => "auth-required",
+        State::Completed => "completed",
+        State::Failed => "failed",
+        State::Canceled => "canceled",
+        State::Rejected => "rejected",
+    }
+}
+
+/// As the 0.3 proto has it: two L in CANCELLED.
+fn proto_name(state: State) -> &'static str {
+    match state {
+        State::Submitted => "TASK_STATE_SUBMITTED",
+        State::Working => "TASK_STATE_WORKING",
+        State::InputRequired => "TASK_STATE_INPUT_REQUIRED",
+        State::AuthRequired => "TASK_STATE_AUTH_REQUIRED",
+        State::Completed => "TASK_STATE_COMPLETED",
+        State::Failed => "TASK_STATE_FAILED",
+        State::Canceled => "TASK_STATE_CANCELLED",
+        State::Rejected => "TASK_STATE_REJECTED",
+    }
+}
+
+/// A state in any spelling; `None` for one that is unknown or has no name here.
+pub(crate) fn state(name: &Name<'_>) -> Option<State> {
+    match name {
+        Name::Text(text) if text == "TASK_STATE_CANCELED" => Some(State::Canceled),
+        Name::Text(text) => {
+            State::ALL.into_iter().find(|state| kebab_name(*state) == text || proto_name(*state) == text)
+        }
+        // The numbers of the proto are those our stores keep.
+        Name::Number(n) => u8::try_from(*n).ok().and_then(State::from_code),
+    }
+}
+
+pub(crate) fn role_name(form: Form, role: Role) -> &'static str {
+    match (form.is_proto(), role) {
+        (false, Role::User) => "user",
+        (false, Role::Agent) => "agent",
+        (true, Role::User) => "ROLE_USER",
+        (true, Role::Agent) => "ROLE_AGENT",
+    }
+}
+
+/// A role in any spelling.
+pub(crate) fn role(name: &Name<'_>) -> Option<Role> {
+    match name {
+        Name::Text(text) => match text.as_ref() {
+            "user" | "ROLE_USER" => Some(Role::User),
+            "agent" | "ROLE_AGENT" => Some(Role::Agent),
+            _ => None,
+        },
+        Name::Number(1) => Some(Role::User),
+        Name::Number(2) => Some(Role::Agent),
+        Name::Number(_) => None,
+    }
+}

@@ -1,0 +1,157 @@
+//! The wires themselves: 1.0 by delegation to its folder, and the older forms, each a row of what differs.
+
+use std::fmt;
+
+use bytes::Bytes;
+use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task};
+use serde_json::value::RawValue;
+
+use crate::card::{self, CardFacts};
+use crate::compat::{Form, encode, push};
+use crate::framing::json::{Encoded, Writer};
+use crate::framing::jsonrpc::Id;
+use crate::framing::route;
+use crate::wire::{Decoded, ErrorLine, Facts, Head, Operation, Page, Routed, TaskView, Wire};
+use crate::{a2a_v0_3, a2a_v1};
+
+/// 1.0 over both bindings, which carry the same shapes.
+#[derive(Debug)]
+pub(crate) struct V1;
+
+impl Wire for V1 {
+    fn facts(&self) -> &'static Facts {
+        &a2a_v1::FACTS
+    }
+    /// No event says that it is the last.
+    fn slot(&self, _closing: bool) -> u16 {
+        0
+    }
+    fn decode_rpc(&self, method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
+        a2a_v1::decode_rpc(method, params, limits)
+    }
+    fn route(&self, verb: &str, path: &str, query: Option<&str>) -> Result<Box<dyn Routed>, Fault> {
+        Ok(Box::new(a2a_v1::route(verb, path, query)?))
+    }
+    fn task(&self, w: &mut Writer, task: &Task, view: &TaskView, shown: Option<&str>) {
+        a2a_v1::encode::task_as(w, task, view, shown);
+    }
+    fn sent_task(&self, w: &mut Writer, task: &Task, view: &TaskView, shown: Option<&str>) {
+        a2a_v1::encode::send_task_as(w, task, view, shown);
+    }
+    fn sent_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>) {
+        a2a_v1::encode::send_message(w, said, head.context);
+    }
+    fn list(&self, w: &mut Writer, page: &Page<'_>) -> bool {
+        let Page { tasks, view, next_page_token, page_size, total_size } = *page;
+        a2a_v1::encode::list(w, tasks, view, next_page_token, page_size, total_size);
+        true
+    }
+    fn stream_task(&self, task: &Task, view: &TaskView, shown: Option<&str>, _closing: bool) -> Vec<Encoded> {
+        let mut w = Writer::with_capacity(1_024);
+        a2a_v1::encode::send_task_as(&mut w, task, view, shown);
+        vec![w.finish()]
+    }
+    fn stream_event(&self, w: &mut Writer, head: &Head<'_>, event: &Event, _closing: bool) -> bool {
+        a2a_v1::encode::stream_event_as(w, head, event)
+    }
+    fn stream_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>) {
+        a2a_v1::encode::send_message(w, said, head.context);
+    }
+    fn error_line(&self, kind: Kind, _operation: Operation) -> ErrorLine {
+        a2a_v1::errors::line(kind)
+    }
+    fn rpc_error(&self, out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, _operation: Operation) {
+        a2a_v1::errors::rpc_error(out, id, fault);
+    }
+    fn rest_error(&self, fault: &Fault, _operation: Operation) -> (u16, Encoded) {
+        a2a_v1::errors::rest_error(fault)
+    }
+    fn push_config(&self, w: &mut Writer, config: &PushConfig, tenant: Option<&str>) {
+        a2a_v1::encode::push_config(w, config, tenant);
+    }
+    fn push_list(&self, w: &mut Writer, configs: &[PushConfig], tenant: Option<&str>, next_page_token: &str) {
+        a2a_v1::encode::push_list(w, configs, tenant, next_page_token);
+    }
+    fn push_deleted(&self, w: &mut Writer, _task: &str) {
+        a2a_v1::encode::empty(w);
+    }
+    fn card(&self, facts: &CardFacts<'_>) -> Bytes {
+        card::clean(facts)
+    }
+}
+
+/// A form of a generation before 1.0.
+pub(crate) struct Older {
+    pub(crate) form: Form,
+    pub(crate) facts: &'static Facts,
+    /// The slot of an event that does not end its stream; one that does has the next.
+    pub(crate) slot: u16,
+    pub(crate) decode_rpc: fn(&str, Option<&RawValue>, &Limits) -> Result<Decoded, Fault>,
+    pub(crate) error_line: fn(Kind, Operation) -> ErrorLine,
+    pub(crate) rpc_error: fn(&mut Vec<u8>, &Id<'_>, &Fault, Operation),
+    pub(crate) rest_error: fn(&Fault, Operation) -> (u16, Encoded),
+}
+
+impl fmt::Debug for Older {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.facts.name)
+    }
+}
+
+impl Wire for Older {
+    fn facts(&self) -> &'static Facts {
+        self.facts
+    }
+    fn slot(&self, closing: bool) -> u16 {
+        self.slot + u16::from(closing)
+    }
+    fn decode_rpc(&self, method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
+        (self.decode_rpc)(method, params, limits)
+    }
+    /// Only 0.3 has a binding over HTTP+JSON.
+    fn route(&self, verb: &str, path: &str, query: Option<&str>) -> Result<Box<dyn Routed>, Fault> {
+        match self.form {
+            Form::Proto => Ok(Box::new(a2a_v0_3::route(verb, path, query)?)),
+            Form::Kind | Form::Type | Form::Both => Err(route::unknown(path)),
+        }
+    }
+    fn task(&self, w: &mut Writer, task: &Task, view: &TaskView, shown: Option<&str>) {
+        encode::task(w, self.form, task, view, shown);
+    }
+    fn sent_task(&self, w: &mut Writer, task: &Task, view: &TaskView, shown: Option<&str>) {
+        encode::sent_task(w, self.form, task, view, shown);
+    }
+    fn sent_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>) {
+        encode::sent_message(w, self.form, said, head);
+    }
+    fn stream_task(&self, task: &Task, view: &TaskView, shown: Option<&str>, closing: bool) -> Vec<Encoded> {
+        encode::stream_task(self.form, task, view, shown, closing)
+    }
+    fn stream_event(&self, w: &mut Writer, head: &Head<'_>, event: &Event, closing: bool) -> bool {
+        encode::stream_event(w, self.form, head, event, closing)
+    }
+    fn stream_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>) {
+        encode::stream_message(w, self.form, said, head, None);
+    }
+    fn error_line(&self, kind: Kind, operation: Operation) -> ErrorLine {
+        (self.error_line)(kind, operation)
+    }
+    fn rpc_error(&self, out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, operation: Operation) {
+        (self.rpc_error)(out, id, fault, operation);
+    }
+    fn rest_error(&self, fault: &Fault, operation: Operation) -> (u16, Encoded) {
+        (self.rest_error)(fault, operation)
+    }
+    fn push_config(&self, w: &mut Writer, config: &PushConfig, _tenant: Option<&str>) {
+        push::config(w, self.form, config);
+    }
+    fn push_list(&self, w: &mut Writer, configs: &[PushConfig], _tenant: Option<&str>, next_page_token: &str) {
+        push::list(w, self.form, configs, next_page_token);
+    }
+    fn push_deleted(&self, w: &mut Writer, task: &str) {
+        push::deleted(w, self.form, task);
+    }
+    fn card(&self, facts: &CardFacts<'_>) -> Bytes {
+        card::v0_3(facts)
+    }
+}

@@ -1,0 +1,106 @@
+//! Ids that callers choose. In every dialect an id is tried first as the caller's own alias at that agent, then as a task's
+//! id; equal aliases of different callers, agents or mounts never meet.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::ports::agent::Agent;
+use model::ports::store::{AliasWrite, Commit, Guard, KeyUse};
+use model::{Fault, Kind, Place, Send, TaskId, Time};
+use sha2::{Digest, Sha256};
+
+use crate::open::{Begun, follow_up, open};
+use crate::{Engine, Shared, troubled};
+
+/// How often a send looks again when others move its alias.
+const TRIES: usize = 16;
+
+/// An alias that a new task takes.
+#[derive(Clone)]
+pub(crate) struct Claim {
+    pub(crate) text: Arc<str>,
+    key: [u8; 32],
+    /// The settled task that has it now.
+    pub(crate) was: Option<TaskId>,
+}
+
+impl Claim {
+    /// The commit happens only if the alias is still what we saw.
+    pub(crate) fn add_to(&self, commit: &mut Commit, task: TaskId) {
+        commit.guards.push(Guard::AliasIs { key: self.key, task: self.was });
+        commit.aliases.push(AliasWrite { key: self.key, task });
+    }
+}
+
+fn key(place: &Place, alias: &str) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for text in [&*place.caller.tenant, &*place.mount, &*place.agent, &*place.caller.name, alias] {
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    }
+    hash.finalize().into()
+}
+
+/// A task as a caller named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) task: TaskId,
+    pub(crate) by_alias: bool,
+}
+
+impl Shared {
+    pub(crate) async fn named(&self, place: &Place, id: &str) -> Result<Named, Fault> {
+        // Most stores never see an alias, and their readers should not pay for asking.
+        if self.aliases.load(Ordering::Relaxed)
+            && let Some(task) = self.store.alias(key(place, id)).await.map_err(troubled)?
+        {
+            return Ok(Named { task, by_alias: true });
+        }
+        let task = id.parse().map_err(|_| Fault::task_not_found(id))?;
+        Ok(Named { task, by_alias: false })
+    }
+}
+
+impl Engine {
+    /// A send under the caller's own id: opens the task, continues it, or opens the successor of a settled one. Whoever
+    /// loses a race goes on as a message to the winner.
+    pub(crate) async fn begin_alias(
+        shared: &Arc<Shared>,
+        place: &Place,
+        agent: Arc<dyn Agent>,
+        send: Send,
+        idempotency: Option<(KeyUse, Time)>,
+    ) -> Result<Begun, Fault> {
+        let text: Arc<str> = send.alias.as_deref().unwrap_or_default().into();
+        let key = key(place, &text);
+        shared.aliases.store(true, Ordering::Relaxed);
+        for _ in 0..TRIES {
+            let was = shared.store.alias(key).await.map_err(troubled)?;
+            let mut send = send.clone();
+            if let Some(id) = was {
+                let Some(live) = shared.live(id).await? else { continue };
+                let task = live.snapshot()?;
+                if !task.core.is_settled() {
+                    match follow_up(shared, place, agent.clone(), id, send, idempotency).await {
+                        Err(fault) if fault.kind == Kind::TaskSettled => continue,
+                        begun => return begun,
+                    }
+                }
+                match &send.context {
+                    Some(context) if *context != task.context => {
+                        let message = "the task belongs to another context; leave it out or send the task's own";
+                        return Err(Fault::params("message.contextId", message));
+                    }
+                    Some(_) => {}
+                    None => send.context = Some(task.context.clone()),
+                }
+            }
+            let claim = Claim { text: text.clone(), key, was };
+            match open(shared, place, agent.clone(), send, idempotency, Some(claim)).await? {
+                Begun::Taken => continue,
+                begun => return Ok(begun),
+            }
+        }
+        Err(Fault::new(Kind::Unavailable, "too many requests use this id at once; try again").retry_after(1))
+    }
+}

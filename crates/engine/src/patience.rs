@@ -1,0 +1,37 @@
+//! Waiting out a store that is in trouble: longer each time, and not beyond the engine's own end.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use model::TaskId;
+use model::ports::store::Trouble;
+
+use crate::Shared;
+
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(2);
+
+pub(crate) struct Patience {
+    wait: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Patience {
+        Patience { wait: FIRST }
+    }
+
+    /// Pauses before another try. An error when no try will ever help.
+    pub(crate) async fn pause(&mut self, shared: &Shared, task: TaskId, trouble: Trouble) -> Result<(), Trouble> {
+        if trouble == Trouble::Closed {
+            return Err(trouble);
+        }
+        shared.stats.store_troubles.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%task, %trouble, "waiting for the store");
+        tokio::select! {
+            () = tokio::time::sleep(self.wait) => {}
+            () = shared.stopped.cancelled() => return Err(Trouble::Closed),
+        }
+        self.wait = (self.wait * 2).min(LONGEST);
+        Ok(())
+    }
+}
