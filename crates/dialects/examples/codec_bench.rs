@@ -10,7 +10,7 @@ use dialects::a2a_v1::encode::{TaskHead, TaskView};
 use dialects::a2a_v1::{decode_rpc, encode, errors, rest};
 use dialects::framing::json::Writer;
 use dialects::framing::{jsonrpc, scan, sse};
-use model::{Artifact, ContextId, Json, Message, Part, Role, State, Status, Task, TaskId};
+use model::{Artifact, Json, Message, Part, Role, State, Status, Task, TaskId};
 use model::{Body, Chunk, Event, EventId, Fault, Limits, Seq, StatusChange, Time};
 
 fn bench(name: &str, mut run: impl FnMut()) {

@@ -181,28 +181,26 @@ fn older_interfaces(facts: &CardFacts<'_>) -> Vec<Interface> {
     same.map(|one| Interface { protocol_version: a2a_v0_3::VERSION.to_owned(), ..one.clone() }).collect()
 }
 
-/// Readers take the first entry whose binding they know, some of them whatever its version: so those of one binding
-/// stand together, the newest first.
+/// The interfaces in the words of 1.0. Readers take the first entry whose binding they know, some of them whatever its
+/// version: so where there are two generations, those of one binding stand together, the newest first.
 fn supported_interfaces(w: &mut Writer, facts: &CardFacts<'_>, older: &[Interface]) {
-    let newer: Vec<&Interface> = facts.interfaces.iter().filter(|one| older.is_empty() || !is_older(one)).collect();
-    let mut bindings: Vec<Binding> = Vec::new();
-    for one in newer.iter().copied().chain(older) {
-        if !bindings.contains(&one.binding) {
-            bindings.push(one.binding);
-        }
+    let mut listed: Vec<&Interface> = facts.interfaces.iter().collect();
+    if !older.is_empty() {
+        listed.retain(|one| !is_older(one));
+        listed.extend(older);
+        let place = |binding: Binding| facts.interfaces.iter().position(|one| one.binding == binding);
+        listed.sort_by_key(|one| place(one.binding));
     }
     w.key("supportedInterfaces").begin_array();
-    for binding in bindings {
-        for interface in newer.iter().copied().chain(older).filter(|one| one.binding == binding) {
-            w.begin_object();
-            w.key("url").string(&interface.url);
-            w.key("protocolBinding").plain(interface.binding.name());
-            if let Some(tenant) = &interface.tenant {
-                w.key("tenant").string(tenant);
-            }
-            w.key("protocolVersion").string(&interface.protocol_version);
-            w.end_object();
+    for interface in listed {
+        w.begin_object();
+        w.key("url").string(&interface.url);
+        w.key("protocolBinding").plain(interface.binding.name());
+        if let Some(tenant) = &interface.tenant {
+            w.key("tenant").string(tenant);
         }
+        w.key("protocolVersion").string(&interface.protocol_version);
+        w.end_object();
     }
     w.end_array();
 }

@@ -16,34 +16,8 @@ use dialects::a2a_v1::card::{Auth, CardFacts, Interface, Provider, card};
 use dialects::a2a_v1::encode::{self, ListPage, TaskHead, TaskView};
 use dialects::a2a_v1::read::{self, Seen};
 use dialects::a2a_v1::{errors, version};
-use dialects::framing::json::{Encoded, Segment, Writer};
 use dialects::framing::jsonrpc::{Id, OwnedId};
 use model::{Artifact, Body, Content, Event, Kind, Message, Part, Role, State, Task};
-
-fn encoded(write: impl FnOnce(&mut Writer)) -> Encoded {
-    let mut w = Writer::new();
-    write(&mut w);
-    w.finish()
-}
-
-fn text(write: impl FnOnce(&mut Writer)) -> String {
-    let text = String::from_utf8(encoded(write).as_bytes().unwrap().to_vec()).unwrap();
-    serde_json::from_str::<serde_json::Value>(&text).unwrap();
-    assert!(!text.contains(['\n', '\r']), "{text}");
-    text
-}
-
-/// Segments as text, blobs as what they stand for.
-fn shown(encoded: &Encoded) -> String {
-    let mut out = String::new();
-    for segment in &encoded.segments {
-        match segment {
-            Segment::Bytes(bytes) => out.push_str(std::str::from_utf8(bytes).unwrap()),
-            Segment::Blob(blob) => write!(out, "«{:?} of {}»", blob.kind, blob.len).unwrap(),
-        }
-    }
-    out
-}
 
 fn golden(name: &str, lines: impl IntoIterator<Item = (String, String)>) {
     let mut text = String::new();

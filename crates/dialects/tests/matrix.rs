@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cases::*;
-use dialects::framing::json::{Encoded, Segment, Writer};
 use dialects::framing::jsonrpc::Id;
 use dialects::seen::{Seen, TaskSeen};
 use dialects::wire::{Head, Operation, Page, TaskView};
@@ -30,32 +29,6 @@ const LOSSES: &[(&str, &[&str])] = &[
     ),
     ("a2a_v0", &["direct messages", "empty metadata beside a mark"]),
 ];
-
-fn encoded(write: impl FnOnce(&mut Writer)) -> Encoded {
-    let mut w = Writer::new();
-    write(&mut w);
-    w.finish()
-}
-
-/// Segments as text, blobs as what they stand for.
-fn shown(encoded: &Encoded) -> String {
-    let mut out = String::new();
-    for segment in &encoded.segments {
-        match segment {
-            Segment::Bytes(bytes) => out.push_str(std::str::from_utf8(bytes).unwrap()),
-            Segment::Blob(blob) => write!(out, "«{:?} of {}»", blob.kind, blob.len).unwrap(),
-        }
-    }
-    assert!(!out.contains(['\n', '\r']), "{out}");
-    out
-}
-
-/// One line of JSON.
-fn text(write: impl FnOnce(&mut Writer)) -> String {
-    let text = shown(&encoded(write));
-    serde_json::from_str::<serde_json::Value>(&text).unwrap();
-    text
-}
 
 fn frames(wire: &dyn Wire, task: &Task, shown_id: Option<&str>, closing: bool) -> Vec<String> {
     wire.stream_task(task, &TaskView::WHOLE, shown_id, closing).iter().map(shown).collect()

@@ -31,7 +31,7 @@ pub enum Answer {
 /// How far a message got before its caller has to wait.
 pub(crate) enum Begun {
     /// Opened and at rest in one commit: nobody ever had to know of it.
-    Over { task: Task, events: Vec<Event> },
+    Over { task: Arc<Task>, events: Vec<Event> },
     /// A turn runs; the task as of the message.
     Going { live: Arc<Live>, at: Arc<Task> },
     /// The same request was made before.
@@ -44,7 +44,7 @@ impl Engine {
     pub async fn send(&self, place: &Place, send: Send) -> Result<Answer, Fault> {
         let wait = send.wait;
         match self.begin(place, send).await? {
-            Begun::Over { task, .. } => answer(&Arc::new(task)),
+            Begun::Over { task, .. } => answer(&task),
             Begun::Going { live, .. } => self.answer_from(live, wait).await,
             Begun::Repeat { task, .. } => {
                 let live = self.shared.live(task).await?.ok_or_else(|| Fault::task_not_found(task))?;
@@ -316,7 +316,7 @@ async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {
             shared.count(&batch.events);
-            Ok(Begun::Over { task, events: batch.events })
+            Ok(Begun::Over { task: Arc::new(task), events: batch.events })
         }
         other => not_opened(other, fresh),
     }

@@ -21,10 +21,13 @@ use crate::{Server, Settings};
 const KEPT: usize = 256;
 
 pub(crate) struct Cards {
-    made: Mutex<HashMap<(Arc<str>, String), Arc<Made>>>,
+    /// By agent and public address.
+    made: Mutex<HashMap<Key, Arc<Made>>>,
     since: jiff::Timestamp,
     public_url: Option<String>,
 }
+
+type Key = (Arc<str>, String);
 
 struct Made {
     bytes: Bytes,

@@ -35,7 +35,8 @@ pub(crate) fn allow(settings: &Settings, headers: &HeaderMap, out: &mut HeaderMa
     let Ok(text) = origin.to_str() else { return false };
     let any = settings.cors_origins.iter().any(|o| o == "*");
     let listed = any || settings.cors_origins.iter().any(|o| o == text);
-    if !listed && !(settings.cors_loopback && is_loopback(text)) {
+    let allowed = listed || (settings.cors_loopback && is_loopback(text));
+    if !allowed {
         return false;
     }
     out.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

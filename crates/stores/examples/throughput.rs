@@ -43,6 +43,8 @@ fn echo() -> (Vec<Body>, Vec<Body>) {
         parties: Vec::new(),
         views: vec![View::tenant("default", "echo")],
         dialect: "a2a_v1".into(),
+        alias: None,
+        follows: None,
         undecided: false,
     };
     let begin = vec![

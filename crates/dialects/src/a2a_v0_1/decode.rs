@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::a2a_v0_3::decode::{cancel, get, subscribe, unknown};
 use crate::compat::decode::Reading;
 use crate::compat::{Form, shapes};
-use crate::framing::fields::{self, optional_id, required_id, under};
+use crate::framing::fields::{self, bare_send, optional_id, required_id, under};
 use crate::framing::shape;
 use crate::wire::Decoded;
 
@@ -55,8 +55,6 @@ fn send(reading: &Reading<'_>, request: shapes::TaskSend<'_>) -> Result<Send, Fa
     let message = reading.said(message).map_err(|fault| under("message", fault))?.message;
     let push = request.push.map(|push| reading.push_config(push).map_err(|fault| under("pushNotification", fault)));
     Ok(Send {
-        message,
-        task: None,
         alias: Some(alias),
         context: optional_id(request.session_id, "sessionId", limits)?.map(|id| ContextId(id.into())),
         wait: Wait::Rest { max_ms: Some(super::MAX_WAIT_MS) },
@@ -64,9 +62,7 @@ fn send(reading: &Reading<'_>, request: shapes::TaskSend<'_>) -> Result<Send, Fa
         accepted_output: fields::names(request.accepted_output_modes).into_iter().map(media_type).collect(),
         metadata: request.metadata.map(shape::Object::to_json),
         push: push.transpose()?,
-        extensions: Vec::new(),
-        trace: None,
-        idempotency: None,
+        ..bare_send(message)
     })
 }
 

@@ -15,7 +15,8 @@ use super::marks::{self, Taken};
 use super::shapes::{self, DataPart};
 use super::{Form, names};
 use crate::framing::fields::{
-    self, base64, each, optional_id, optional_id_text, present, references, required_id_text, some_parts, under,
+    self, bare_send, base64, each, optional_id, optional_id_text, present, references, required_id_text, some_parts,
+    under,
 };
 use crate::framing::shape::{self, Int, Text};
 
@@ -46,20 +47,8 @@ impl<'l> Reading<'l> {
             return Err(Fault::params("message", "message is missing"));
         };
         let Said { message, task, context } = self.said(message).map_err(|fault| under("message", fault))?;
-        let mut send = Send {
-            message,
-            task,
-            alias: None,
-            context,
-            wait: Wait::Rest { max_ms: None },
-            history: None,
-            accepted_output: Vec::new(),
-            metadata: request.metadata.map(shape::Object::to_json),
-            push: None,
-            extensions: Vec::new(),
-            trace: None,
-            idempotency: None,
-        };
+        let mut send =
+            Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..bare_send(message) };
         if let Some(configuration) = request.configuration {
             self.configure(&mut send, configuration).map_err(|fault| under("configuration", fault))?;
         }

@@ -1,9 +1,12 @@
 //! Canonical cases, in the model's own nouns. Every dialect encodes them all to goldens; none of them knows a wire.
+//! At the end, how what was written is looked at.
 #![allow(dead_code)] // Each test binary uses some of them.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use dialects::framing::json::{Encoded, Segment, Writer};
 use model::ports::agent::{Extension, Profile, Restart, Skill};
 use model::{
     Artifact, Blob, BlobKind, Body, Chunk, Content, ContextId, Event, Fault, Json, Kind, Message, Part, PushConfig,
@@ -250,4 +253,30 @@ pub(crate) fn bare_profile() -> Profile {
         restart: Restart::Fail,
         idempotent: false,
     }
+}
+
+pub(crate) fn encoded(write: impl FnOnce(&mut Writer)) -> Encoded {
+    let mut w = Writer::new();
+    write(&mut w);
+    w.finish()
+}
+
+/// Segments as text, blobs as what they stand for.
+pub(crate) fn shown(encoded: &Encoded) -> String {
+    let mut out = String::new();
+    for segment in &encoded.segments {
+        match segment {
+            Segment::Bytes(bytes) => out.push_str(std::str::from_utf8(bytes).unwrap()),
+            Segment::Blob(blob) => write!(out, "«{:?} of {}»", blob.kind, blob.len).unwrap(),
+        }
+    }
+    assert!(!out.contains(['\n', '\r']), "{out}");
+    out
+}
+
+/// One line of JSON.
+pub(crate) fn text(write: impl FnOnce(&mut Writer)) -> String {
+    let text = shown(&encoded(write));
+    serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    text
 }

@@ -99,12 +99,13 @@ pub struct Turn {
 }
 
 /// The conversation before this task.
-pub struct Earlier(Box<dyn Fn() -> Future<'static, Result<Vec<Arc<Message>>, Fault>> + Send + Sync>);
+pub struct Earlier(Box<dyn Fn() -> Messages + Send + Sync>);
+
+/// Messages that are still to be read.
+pub type Messages = Future<'static, Result<Vec<Arc<Message>>, Fault>>;
 
 impl Earlier {
-    pub fn new(
-        read: impl Fn() -> Future<'static, Result<Vec<Arc<Message>>, Fault>> + Send + Sync + 'static,
-    ) -> Earlier {
+    pub fn new(read: impl Fn() -> Messages + Send + Sync + 'static) -> Earlier {
         Earlier(Box::new(read))
     }
 
