@@ -4,7 +4,7 @@
 //! * [`framing`] is what dialects share: the JSON writer and reader, the JSON-RPC envelope, SSE, query strings.
 //! * [`a2a_v1`] is protocol 1.0 over JSON-RPC and HTTP+JSON; [`a2a_v0_3`] is 0.3 and 0.2 over both; [`a2a_v0_1`] is the
 //!   first generation; [`a2a_v0`] answers where nobody can tell the last two apart. What those three share is in `compat`.
-//! * [`wire`] is how a front speaks any of them without knowing which; [`mod@decide`] finds out which.
+//! * [`mod@wire`] is how a front speaks any of them without knowing which; [`mod@decide`] finds out which.
 //! * [`card`] writes the agent's card for readers of every generation.
 //! * [`seen`] is what the client's direction (`read` in each folder) makes of answers.
 //!

@@ -134,6 +134,8 @@ pub trait Routed: fmt::Debug + Send {
     /// Whether the answer is a stream of events.
     fn is_stream(&self) -> bool;
     fn operation(&self) -> Operation;
+    /// Takes note of the request's `User-Agent`, for senders whose bodies are known to be odd.
+    fn sent_by(&mut self, _user_agent: &str) {}
     fn decode(self: Box<Self>, body: &str, limits: &Limits) -> Result<Decoded, Fault>;
 }
 

@@ -3,7 +3,7 @@
 //! The caller chooses the task's id. Here it is an alias: it opens a task, continues it, or opens a successor of one that
 //! has settled; the caller never sees another id. `sessionId` is the context. A send waits, but not for ever.
 //!
-//! Shapes are those of [`crate::compat`]; this folder has the methods and the errors.
+//! Shapes are those of `compat`; this folder has the methods and the errors.
 
 pub mod decode;
 pub mod errors;

@@ -39,7 +39,7 @@ pub fn line(kind: Kind, operation: Operation) -> ErrorLine {
         }
         Kind::ContentType => entry(-32005, 415, "ContentTypeNotSupportedError"),
         Kind::InvalidAgentResponse => entry(-32006, 502, "InvalidAgentResponseError"),
-        Kind::ExtendedCardNotConfigured => entry(-32007, 404, "AuthenticatedExtendedCardNotConfiguredError"),
+        Kind::ExtendedCardNotConfigured => entry(-32007, 404, "ExtendedAgentCardNotConfiguredError"),
         Kind::VersionNotSupported => entry(-32009, 400, "VersionNotSupportedError"),
         Kind::Unauthenticated => entry(-32041, 401, "UnauthenticatedError"),
         Kind::Forbidden => entry(-32043, 403, "ForbiddenError"),

@@ -1,7 +1,7 @@
 //! Protocol 0.3, and 0.2 before it, over JSON-RPC and HTTP+JSON.
 //!
 //! The two bindings carry different shapes: JSON-RPC has objects with `kind` and states in kebab-case, HTTP+JSON has the
-//! JSON of a protobuf package that 1.0 later left behind. Both are forms of [`crate::compat`], which reads and writes
+//! JSON of a protobuf package that 1.0 later left behind. Both are forms of `compat`, which reads and writes
 //! them; this folder has the methods, the routes and the errors.
 //!
 //! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request.

@@ -108,11 +108,10 @@ const PARAMETERS: &[(&str, &str)] =
     &[("historyLength", "history_length"), ("pageSize", "page_size"), ("pageToken", "page_token")];
 
 impl Route {
-    /// The same, sent by a Python SDK. Its 0.3 forms put base64 into base64; without knowing the sender only files whose
-    /// type cannot be text are decoded twice.
-    #[must_use]
-    pub fn from_python(self, python: bool) -> Route {
-        Route { python, ..self }
+    /// Takes note of the sender. The Python SDKs put base64 into base64 in this form; from a stranger only files whose type
+    /// cannot be text are decoded twice.
+    pub fn sent_by(&mut self, user_agent: &str) {
+        self.python = user_agent.starts_with("python-httpx/");
     }
 
     pub fn is_stream(&self) -> bool {
@@ -174,6 +173,9 @@ impl Routed for Route {
     }
     fn operation(&self) -> Operation {
         self.operation
+    }
+    fn sent_by(&mut self, user_agent: &str) {
+        Route::sent_by(self, user_agent);
     }
     fn decode(self: Box<Self>, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
         Route::decode(*self, body, limits)

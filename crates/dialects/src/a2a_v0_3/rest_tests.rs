@@ -65,7 +65,8 @@ fn a_send_comes_as_message_or_as_request_in_either_spelling() {
 
 fn part_of(part: &str, python: bool) -> Result<Part, Fault> {
     let body = format!(r#"{{"message":{{"messageId":"m","role":"ROLE_USER","content":[{part}]}}}}"#);
-    let route = route("POST", "/v1/message:send", None)?.from_python(python);
+    let mut route = route("POST", "/v1/message:send", None)?;
+    route.sent_by(if python { "python-httpx/0.28.1" } else { "node" });
     match route.decode(&body, &Limits::default())?.call {
         Call::Send(send) => Ok(send.message.parts[0].clone()),
         other => panic!("{other:?}"),
@@ -154,4 +155,22 @@ fn a_push_config_is_read_in_every_wrapping() {
     assert_eq!(call, Call::Push(PushCall::List { task: "t".into(), page_size: Some(5), page_token: Some("p".into()) }));
     let call = decoded("DELETE", "/v1/tasks/t/pushNotificationConfigs/c", "", "").unwrap();
     assert_eq!(call, Call::Push(PushCall::Delete { task: "t".into(), id: "c".into() }));
+}
+
+/// Bodies as the Python SDK 0.3.25 makes them of one message, its file encoded twice.
+#[test]
+fn what_the_python_sdk_sends_is_what_it_means() {
+    for body in [
+        r#"{"message": {"messageId": "m1", "role": "ROLE_USER", "content": [{"text": "hi"}, {"file": {"fileWithBytes": "YUdWc2JHOD0=", "mimeType": "text/plain", "name": "f"}}, {"data": {"data": {"k": 1.0}}}]}, "configuration": {"acceptedOutputModes": ["text/plain"], "pushNotification": {"url": "https://h", "token": "t"}, "blocking": true}}"#,
+        r#"{"request": {"message_id": "m1", "role": "ROLE_USER", "content": [{"text": "hi"}, {"file": {"file_with_bytes": "YUdWc2JHOD0=", "mime_type": "text/plain", "name": "f"}}, {"data": {"data": {"k": 1.0}}}]}, "configuration": {"accepted_output_modes": ["text/plain"], "push_notification": {"url": "https://h", "token": "t"}, "blocking": true}}"#,
+    ] {
+        let mut route = route("POST", "/v1/message:send", None).unwrap();
+        route.sent_by("python-httpx/0.28.1");
+        let Call::Send(send) = route.decode(body, &Limits::default()).unwrap().call else { panic!("{body}") };
+        let [text, file, data] = send.message.parts.as_slice() else { panic!("{:?}", send.message.parts) };
+        assert_eq!(*text, Part::text("hi"));
+        assert_eq!((&file.content, file.filename.as_deref()), (&Content::Raw(Bytes::from_static(b"hello")), Some("f")));
+        assert_eq!(data.content, Content::Data(Json::parse(r#"{"k": 1.0}"#).unwrap()));
+        assert_eq!((send.wait, send.push.unwrap().token.as_deref()), (Wait::Rest { max_ms: None }, Some("t")));
+    }
 }

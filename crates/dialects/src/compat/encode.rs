@@ -1,7 +1,7 @@
 //! Tasks, messages and events in the older forms.
 //!
-//! What a form has no member for is marked in `metadata` or left out; `docs/errors.md` and the goldens say what. Nothing
-//! here decides when a stream ends: `closing` is given, and `final` says it.
+//! What a form has no member for is marked in `metadata` or left out; the matrix of goldens says what. Nothing here
+//! decides when a stream ends: `closing` is given, and `final` says it.
 
 use model::{Artifact, BlobKind, Body, Chunk, Content, Event, Json, Message, Part, Role, State, Task, Time};
 
