@@ -179,7 +179,11 @@ fn same_request(known: &KeyUse, now: &KeyUse) -> Result<(), Fault> {
     Err(Fault { field: Some("Idempotency-Key".into()), ..Fault::new(Kind::KeyReused, message) })
 }
 
-fn inbound(send: Send) -> Arc<Inbound> {
+fn inbound(mut send: Send) -> Arc<Inbound> {
+    // The first generation's messages have no id; everybody else's readers expect one.
+    if send.message.id.is_empty() {
+        send.message.id = clock::text_id();
+    }
     Arc::new(Inbound {
         message: Arc::new(send.message),
         metadata: send.metadata,
@@ -202,7 +206,7 @@ pub(crate) async fn open(
     let fresh_context = send.context.is_none();
     let context = send.context.take().unwrap_or_else(|| ContextId(clock::text_id()));
     let message = inbound(send);
-    let admission = agent.admit(&message, None)?;
+    let admission = turn::admit(&agent, &message, None)?;
     let opened = Opened {
         id,
         context,
@@ -419,7 +423,7 @@ pub(crate) async fn follow_up(
         if task.core.waiting >= shared.limits.waiting_messages {
             return Err(Fault::new(Kind::Unavailable, "too many messages wait on this task").retry_after(1));
         }
-        agent.admit(&message, Some(task))?;
+        turn::admit(&agent, &message, Some(task))?;
         begins = task.core.turn.is_none();
         if begins && running.is_none() {
             running = Some(shared.take_turn()?);

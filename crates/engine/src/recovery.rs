@@ -10,7 +10,7 @@ use model::{Body, Fault, Kind, State, Task, TaskId};
 
 use crate::live::{Draft, Live, TurnHandle};
 use crate::pending;
-use crate::turn::Run;
+use crate::turn::{self, Run};
 use crate::{Shared, blobs, troubled};
 
 const PAGE: usize = 256;
@@ -86,7 +86,7 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Resul
             // The agent must see what it saw when it admitted the turn, large parts and all.
             let message = blobs::load_inbound(&*shared.store, &task.tenant, message).await?;
             let task = blobs::load_task(&*shared.store, task.clone()).await?;
-            agent.admit(&message, Some(&task)).map(|a| a.restart).unwrap_or(Restart::Fail)
+            turn::admit(agent, &message, Some(&task)).map(|a| a.restart).unwrap_or(Restart::Fail)
         }
         (None, _) | (_, None) => Restart::Fail,
     };

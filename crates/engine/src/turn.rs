@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
-use model::ports::agent::{Agent, Emission, EndState, Turn, Words};
-use model::{Fault, Task, TurnId};
+use model::ports::agent::{Admission, Agent, Emission, EndState, Turn, Words};
+use model::{Fault, Inbound, Task, TurnId};
 
 use crate::live::{Draft, Failed, Live, TurnHandle};
 use crate::patience::Patience;
@@ -232,6 +232,12 @@ pub(crate) async fn prepare(
         so_far,
         cancelled: handle.cancelled(),
     })
+}
+
+/// Asks an agent whether it takes a message; one that panics does not.
+pub(crate) fn admit(agent: &Arc<dyn Agent>, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
+    let asked = std::panic::catch_unwind(AssertUnwindSafe(|| agent.admit(message, task)));
+    asked.unwrap_or_else(|_| Err(Fault::internal("the agent panicked on being asked")))
 }
 
 /// Starts an agent; one that panics has failed, and takes nobody with it.

@@ -7,7 +7,7 @@ use dialects::decide::{self, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::scan;
 use dialects::wire::{Operation, Wire};
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Fault, Kind};
@@ -67,7 +67,10 @@ async fn call(
     }
     let caller = server.callers.identify(&head.headers)?;
     told.caller = Some(caller.name.clone());
-    let route = wire.route(head.method.as_str(), below, head.uri.query())?;
+    let mut route = wire.route(head.method.as_str(), below, head.uri.query())?;
+    if let Some(agent) = head.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()) {
+        route.sent_by(agent);
+    }
     *operation = route.operation();
     let body = if route.reads_body() {
         if let Some(refused) = service::check_media_type(&head.headers) {

@@ -69,7 +69,13 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     async fn call(&mut self, version: Result<Option<(u32, u32)>, Fault>, told: &mut Told) -> Result<Response, Fault> {
         let (server, head, request) = (self.server, self.head, self.request);
-        let version = version?;
+        let version = version.map_err(|fault| {
+            // Whatever version it says, the method still tells in which dialect to complain.
+            if let Ok(decided) = decide::decide(&request.method, None) {
+                self.wire = decided.resolve(None);
+            }
+            fault
+        })?;
         let decided = self.decide(version)?;
         self.wire = decided.resolve(None);
         if server.settings.strict_version && version.is_none() && self.wire.name() == dialects::a2a_v1::NAME {
@@ -77,12 +83,15 @@ impl Attempt<'_> {
         }
         let caller = server.callers.identify(&head.headers)?;
         told.caller = Some(caller.name.clone());
-        let decoded = self.wire.decode_rpc(&request.method, request.params, server.engine.limits())?;
+        let limits = server.engine.limits();
+        let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
         self.operation = operation(&decoded);
         let mut asked = Asked { server, mounted: self.mounted, head, caller, wire: self.wire };
         if let Decided::Opener = decided {
             self.wire = opener(&asked, &decoded).await;
             asked.wire = self.wire;
+            // What the same words leave unsaid differs between the generations.
+            decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
         }
         told.dialect = self.wire.name();
         let params = request.params.map_or("", |params| params.get());

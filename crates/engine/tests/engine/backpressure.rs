@@ -1,0 +1,80 @@
+//! An agent never outruns the store, and has an end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::StreamExt as _;
+use model::{Limits, State};
+
+use crate::common::{
+    Manners, Mood, acting, artifacts, at, begin, last_words, on_both_stores, quick, say, task_of, task_when,
+    text_piece, until,
+};
+
+#[tokio::test]
+async fn an_agent_that_emits_forever_is_stopped_at_the_limit_of_a_turn() {
+    on_both_stores(async |mut house| {
+        let agent = acting("endless", Manners::default(), |_| {
+            futures_util::stream::iter(0..).map(|i| text_piece("a", &"x".repeat(1_000), i > 0)).boxed()
+        });
+        let limits = Limits { turn_bytes: 1 << 20, uncommitted_bytes: 64 << 10, ..quick() };
+        let engine = house.start_with([agent as _], limits).await;
+        let task = task_of(engine.send(&at("endless"), say("go")).await);
+        assert_eq!(task.state(), State::Failed);
+        assert_eq!(last_words(&task), "the agent said more than 1048576 bytes in one turn");
+        let said = artifacts(&task)[0].len();
+        assert!((700_000..1_300_000).contains(&said), "{said}");
+        assert!(house.shelf().payload_most() < 300_000, "{}", house.shelf().payload_most());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_waits_while_the_store_does() {
+    on_both_stores(async |mut house| {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let curtain = Arc::new(tokio::sync::Notify::new());
+        let (counter, up) = (asked.clone(), curtain.clone());
+        let agent = acting("eager", Manners::default(), move |_| {
+            let (counter, up) = (counter.clone(), up.clone());
+            let say = move |i| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                text_piece("a", &"x".repeat(1_000), i > 0)
+            };
+            let begin = async move {
+                up.notified().await;
+                text_piece("a", "", false)
+            };
+            futures_util::stream::once(begin).chain(futures_util::stream::iter(1..1_000).map(say)).boxed()
+        });
+        let limits = Limits { uncommitted_bytes: 100_000, ..quick() };
+        let engine = house.start_with([agent as _], limits).await;
+        let id = begin(&engine, "eager", say("go")).await.id;
+        house.shelf().be(Mood::Refuses(model::ports::store::Trouble::Full));
+        let refused = house.shelf().refused();
+        curtain.notify_one();
+        // Several tries later the agent has still not been asked for more than the bounds allow: what is in flight and
+        // what waits behind it.
+        until(async || house.shelf().refused() > refused + 3).await;
+        let ahead = asked.load(Ordering::SeqCst);
+        assert!(ahead * 1_000 < 2 * (100_000 + 66_000) + 2_000, "{ahead} ahead");
+        house.shelf().be(Mood::Fine);
+        let task = task_when(&engine, id, |task| task.core.is_settled()).await;
+        assert_eq!((task.state(), task.artifacts[0].parts.len()), (State::Completed, 1_000));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_fast_agent_shares_commits() {
+    on_both_stores(async |mut house| {
+        let agent = acting("fast", Manners::default(), |_| {
+            futures_util::stream::iter(0..5_000).map(|i| text_piece("a", "x", i > 0)).boxed()
+        });
+        let engine = house.start([agent as _]).await;
+        let task = task_of(engine.send(&at("fast"), say("go")).await);
+        assert_eq!(task.artifacts[0].parts.len(), 5_000);
+        assert!(house.shelf().commits() < 50, "{}", house.shelf().commits());
+    })
+    .await;
+}

@@ -1,0 +1,140 @@
+//! Large parts live beside the log and come back whole.
+
+use bytes::Bytes;
+use model::ports::agent::EndState;
+use model::{Blob, BlobKind, Content, Json, Part, State};
+
+use crate::common::{
+    Adverbs, Puppet, at, begin, collect, echo, log, on_both_stores, piece, quick, send_parts, task_of, task_when,
+};
+
+fn small_blobs() -> model::Limits {
+    model::Limits { blob_bytes: 1_000, ..quick() }
+}
+
+fn large_parts() -> Vec<Part> {
+    vec![
+        Part::text("ä".repeat(2_000)),
+        Part { filename: Some("f.bin".into()), ..Part::new(Content::Raw(Bytes::from(vec![7; 5_000]))) },
+        Part::data(Json::parse(&format!("{{\"z\":1.0,\"a\":\"{}\"}}", "x".repeat(1_500))).unwrap()),
+        Part::text("small"),
+    ]
+}
+
+fn blobs(parts: &[Part]) -> Vec<Blob> {
+    parts
+        .iter()
+        .filter_map(|part| match part.content {
+            Content::Blob(blob) => Some(blob),
+            Content::Text(_) | Content::Raw(_) | Content::Url(_) | Content::Data(_) => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn large_parts_are_kept_beside_the_log_and_read_back_whole() {
+    on_both_stores(async |mut house| {
+        let engine = house.start_with([echo()], small_blobs()).await;
+        let task = task_of(engine.send(&at("echo"), send_parts(large_parts())).await);
+        assert_eq!(task.state(), State::Completed);
+        let kept = blobs(&task.artifacts[0].parts);
+        assert_eq!(kept, blobs(&task.history[0].parts));
+        let kinds: Vec<BlobKind> = kept.iter().map(|blob| blob.kind).collect();
+        assert_eq!(kinds, [BlobKind::Text, BlobKind::Raw, BlobKind::Data]);
+        assert_eq!(task.artifacts[0].parts[1].filename.as_deref(), Some("f.bin"));
+        assert_eq!(task.artifacts[0].parts[3], Part::text("small"));
+
+        let tenant = "default".into();
+        for (blob, part) in kept.iter().zip(large_parts()) {
+            let bytes = engine.blob(&tenant, blob.hash).await.unwrap();
+            assert_eq!(bytes.len() as u64, blob.len);
+            let whole = match part.content {
+                Content::Text(text) => Bytes::from(text),
+                Content::Raw(bytes) => bytes,
+                Content::Data(json) => Bytes::from(json.text().to_owned()),
+                Content::Url(_) | Content::Blob(_) => panic!("{part:?}"),
+            };
+            assert_eq!(bytes, whole);
+            assert!(engine.blob(&"another".into(), blob.hash).await.is_err(), "a tenant's own");
+        }
+        assert!(house.shelf().payload_most() < 4_000);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_said_back_is_kept_once() {
+    on_both_stores(async |mut house| {
+        let engine = house.start_with([echo()], small_blobs()).await;
+        let one = task_of(engine.send(&at("echo"), send_parts(large_parts())).await);
+        let two = task_of(engine.send(&at("echo"), send_parts(large_parts())).await);
+        assert_eq!(engine.health().await.unwrap().blobs, 3);
+        engine.purge(one.id).await.unwrap();
+        assert_eq!(engine.health().await.unwrap().blobs, 3);
+        engine.purge(two.id).await.unwrap();
+        assert_eq!(engine.health().await.unwrap().blobs, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_reads_large_parts_whole_in_every_turn_and_after_a_restart() {
+    on_both_stores(async |mut house| {
+        let manners = crate::common::Manners {
+            restart: model::ports::agent::Restart::Retry,
+            ..crate::common::Manners::default()
+        };
+        let puppet = Puppet::with(manners);
+        let engine = house.start_with([puppet.clone() as _], small_blobs()).await;
+        let id = begin(&engine, "puppet", send_parts(large_parts())).await.id;
+        let cue = puppet.turn().await;
+        assert_eq!(cue.messages[0].message.parts, large_parts());
+        assert_eq!(cue.so_far.history[0].parts, large_parts());
+        cue.says(piece("a", large_parts(), false));
+        cue.ends(EndState::InputRequired, &"why? ".repeat(1_000));
+        task_when(&engine, id, |task| task.core.is_at_rest()).await;
+
+        begin(&engine, "puppet", send_parts(large_parts()).to(id)).await;
+        let cue = puppet.turn().await;
+        assert_eq!(cue.messages[0].message.parts, large_parts());
+        assert_eq!(cue.so_far.artifacts[0].parts, large_parts());
+        assert_eq!(cue.so_far.history[1].text(), "why? ".repeat(1_000));
+        house.kill().await;
+
+        let engine = house.start_with([puppet.clone() as _], small_blobs()).await;
+        let cue = puppet.turn().await;
+        assert_eq!((cue.attempt, &cue.messages[0].message.parts), (2, &large_parts()));
+        assert_eq!(cue.so_far.artifacts[0].parts, large_parts());
+        cue.ends(EndState::Completed, "");
+        task_when(&engine, id, |task| task.core.is_settled()).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn subscribers_are_told_of_large_parts_by_reference() {
+    on_both_stores(async |mut house| {
+        let engine = house.start_with([echo()], small_blobs()).await;
+        let items = collect(engine.stream(&at("echo"), send_parts(large_parts()), None).await.unwrap()).await;
+        let engine::Item::Task(task) = &items[0] else { panic!("{items:?}") };
+        assert_eq!(blobs(&task.history[0].parts).len(), 3);
+        let engine::Item::Event { committed, .. } = &items[2] else { panic!("{items:?}") };
+        let model::Body::Artifact(chunk) = &committed.event.body else { panic!("{committed:?}") };
+        assert_eq!(blobs(&chunk.artifact.parts).len(), 3);
+        assert_eq!(log(&engine, task.id).await[4].body, committed.event.body);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_at_the_limit_stays_in_the_log() {
+    on_both_stores(async |mut house| {
+        let engine = house.start_with([echo()], small_blobs()).await;
+        let task = task_of(engine.send(&at("echo"), send_parts(vec![Part::text("x".repeat(1_000))])).await);
+        assert!(blobs(&task.artifacts[0].parts).is_empty());
+        let task = task_of(engine.send(&at("echo"), send_parts(vec![Part::text("x".repeat(1_001))])).await);
+        assert_eq!(blobs(&task.artifacts[0].parts).len(), 1);
+        assert_eq!(engine.health().await.unwrap().blobs, 1);
+    })
+    .await;
+}

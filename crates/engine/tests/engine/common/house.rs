@@ -1,0 +1,108 @@
+//! Where a case lives: data that outlasts the process, and the process that has it open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Engine;
+use model::ports::agent::Agent;
+use model::ports::store::Store as Port;
+use model::{Epoch, Limits};
+use stores::sqlite::{Durability, Options};
+use stores::{memory, sqlite};
+use tempfile::TempDir;
+
+use super::Shelf;
+
+/// However slow the machine, a case that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct House {
+    data: Data,
+    shelf: Option<Arc<Shelf>>,
+    starts: u64,
+}
+
+enum Data {
+    Memory(Arc<memory::Store>),
+    Sqlite(TempDir),
+}
+
+/// Runs a case on each store.
+pub(crate) async fn on_both_stores(case: impl AsyncFn(House)) {
+    for (name, house) in [("memory", House::memory as fn() -> House), ("sqlite", House::sqlite)] {
+        eprintln!("on the {name} store:");
+        let done = tokio::time::timeout(PATIENCE, case(house())).await;
+        assert!(done.is_ok(), "the case hangs on the {name} store");
+    }
+}
+
+/// The product's limits, with less patience.
+pub(crate) fn quick() -> Limits {
+    Limits { cancel_grace_ms: 50, drain_ms: 200, ..Limits::default() }
+}
+
+impl House {
+    pub(crate) fn memory() -> House {
+        House { data: Data::Memory(Arc::new(memory::Store::new())), shelf: None, starts: 0 }
+    }
+
+    pub(crate) fn sqlite() -> House {
+        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), shelf: None, starts: 0 }
+    }
+
+    /// A server process over the data, with these agents.
+    pub(crate) async fn start(&mut self, agents: impl IntoIterator<Item = Arc<dyn Agent>>) -> Engine {
+        self.start_with(agents, quick()).await
+    }
+
+    pub(crate) async fn start_with(
+        &mut self,
+        agents: impl IntoIterator<Item = Arc<dyn Agent>>,
+        limits: Limits,
+    ) -> Engine {
+        let shelf = self.open();
+        Engine::start(shelf, agents.into_iter().collect(), limits).await.unwrap()
+    }
+
+    /// Opens the data anew, for a process that is yet to start.
+    pub(crate) fn open(&mut self) -> Arc<Shelf> {
+        assert!(self.shelf.is_none(), "one process at a time");
+        self.starts += 1;
+        let shelf = match &self.data {
+            // A store in memory does not know of processes; its epoch is ours to count.
+            Data::Memory(store) => Shelf::new(store.clone(), Epoch(self.starts)),
+            Data::Sqlite(folder) => {
+                let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
+                let store = Arc::new(sqlite::Store::open(options).unwrap());
+                let epoch = store.epoch();
+                Shelf::new(store, epoch)
+            }
+        };
+        self.shelf = Some(shelf.clone());
+        shelf
+    }
+
+    /// How the running process gets to the data.
+    pub(crate) fn shelf(&self) -> &Arc<Shelf> {
+        self.shelf.as_ref().unwrap()
+    }
+
+    /// `kill -9`: whatever the process was about to do, it does not.
+    pub(crate) async fn kill(&mut self) {
+        let shelf = self.shelf.take().unwrap();
+        shelf.die();
+        if matches!(self.data, Data::Sqlite(_)) {
+            // The files are closed behind the dead process's back, as a kernel would.
+            shelf.inner().close().await;
+        }
+    }
+
+    /// Another process on the same data while the first still runs. Only a store in memory allows it.
+    pub(crate) fn rival(&mut self) -> Option<Arc<Shelf>> {
+        self.starts += 1;
+        match &self.data {
+            Data::Memory(store) => Some(Shelf::new(store.clone(), Epoch(self.starts))),
+            Data::Sqlite(_) => None,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What the cases are written with.
+
+mod agents;
+mod heard;
+mod house;
+mod shelf;
+
+use std::future::Future;
+use std::time::Duration;
+
+use engine::{Answer, Engine};
+use model::call::Idempotency;
+use model::{
+    Caller, Cancel, ContextId, Event, Fault, Kind, Message, Part, Place, Role, Send, Seq, Subscribe, Task, TaskId, Wait,
+};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+pub(crate) use agents::{Acting, Cue, Manners, Puppet, acting, echo, ended, piece, scripted, text_piece, working};
+pub(crate) use heard::{apply_public, collect, hear, last_words, next_heard, told};
+pub(crate) use house::{House, on_both_stores, quick};
+pub(crate) use shelf::{Mood, Shelf};
+
+/// A place of the anonymous caller at this agent.
+pub(crate) fn at(agent: &str) -> Place {
+    Place::tenant(Caller::anonymous(), agent, "a2a_v1")
+}
+
+/// A place of another caller.
+pub(crate) fn of(tenant: &str, name: &str, agent: &str) -> Place {
+    let caller = Caller { tenant: tenant.into(), name: name.into(), authenticated: true };
+    Place::tenant(caller, agent, "a2a_v1")
+}
+
+/// A message with these parts, to be answered when the task rests.
+pub(crate) fn send_parts(parts: Vec<Part>) -> Send {
+    let id = uuid::Uuid::now_v7().to_string();
+    let message = Message {
+        id: id.into(),
+        role: Role::User,
+        parts,
+        metadata: None,
+        extensions: Vec::new(),
+        references: Vec::new(),
+    };
+    Send {
+        message,
+        task: None,
+        alias: None,
+        context: None,
+        wait: Wait::Rest { max_ms: None },
+        history: None,
+        accepted_output: Vec::new(),
+        metadata: None,
+        push: None,
+        extensions: Vec::new(),
+        trace: None,
+        idempotency: None,
+    }
+}
+
+pub(crate) fn say(text: &str) -> Send {
+    send_parts(vec![Part::text(text)])
+}
+
+/// A script for the scripted agent.
+pub(crate) fn script(steps: &serde_json::Value) -> Send {
+    send_parts(vec![Part::data(model::Json::from_value(&serde_json::json!({ "script": steps })))])
+}
+
+/// Words a case adds to a send.
+pub(crate) trait Adverbs: Sized {
+    fn to(self, task: TaskId) -> Self;
+    fn within(self, context: &str) -> Self;
+    fn soon(self) -> Self;
+    fn at_most_ms(self, ms: u64) -> Self;
+    fn keyed(self, key: &str) -> Self;
+}
+
+impl Adverbs for Send {
+    fn to(self, task: TaskId) -> Self {
+        Send { task: Some(task.to_string()), ..self }
+    }
+    fn within(self, context: &str) -> Self {
+        Send { context: Some(ContextId::from(context)), ..self }
+    }
+    /// To be answered as soon as the task exists.
+    fn soon(self) -> Self {
+        Send { wait: Wait::Exists, ..self }
+    }
+    fn at_most_ms(self, ms: u64) -> Self {
+        Send { wait: Wait::Rest { max_ms: Some(ms) }, ..self }
+    }
+    /// With an idempotency key; the body it is bound to is the text said and the task it is said to.
+    fn keyed(self, key: &str) -> Self {
+        let mut body = Sha256::new();
+        body.update(self.message.text());
+        body.update(self.task.as_deref().unwrap_or_default());
+        let body = body.finalize().into();
+        Send { idempotency: Some(Idempotency { key: key.into(), body }), ..self }
+    }
+}
+
+pub(crate) fn task_of(answer: Result<Answer, Fault>) -> Arc<Task> {
+    match answer {
+        Ok(Answer::Task(task)) => task,
+        Ok(Answer::Reply(reply)) => panic!("a task was expected, not the message {:?}", reply.message.text()),
+        Err(fault) => panic!("a task was expected, not the fault {fault:?}"),
+    }
+}
+
+pub(crate) fn reply_of(answer: Result<Answer, Fault>) -> model::content::Reply {
+    match answer {
+        Ok(Answer::Reply(reply)) => reply,
+        Ok(Answer::Task(task)) => panic!("a message was expected, not the task {task:?}"),
+        Err(fault) => panic!("a message was expected, not the fault {fault:?}"),
+    }
+}
+
+/// The kind of fault that came instead of an answer.
+pub(crate) fn kind<T>(result: Result<T, Fault>) -> Kind {
+    match result {
+        Ok(_) => panic!("a fault was expected"),
+        Err(fault) => fault.kind,
+    }
+}
+
+/// Sends and answers the task as soon as it is there.
+pub(crate) async fn begin(engine: &Engine, agent: &str, send: Send) -> Arc<Task> {
+    task_of(engine.send(&at(agent), send.soon()).await)
+}
+
+pub(crate) async fn get(engine: &Engine, agent: &str, id: TaskId) -> Arc<Task> {
+    engine.get(&at(agent), &id.to_string()).await.unwrap()
+}
+
+pub(crate) async fn cancel(engine: &Engine, agent: &str, id: TaskId) -> Result<Arc<Task>, Fault> {
+    engine.cancel(&at(agent), Cancel { task: id.to_string(), metadata: None }).await
+}
+
+pub(crate) fn named(id: TaskId) -> Subscribe {
+    Subscribe { task: id.to_string() }
+}
+
+pub(crate) async fn subscribe(engine: &Engine, agent: &str, id: TaskId) -> engine::Subscription {
+    engine.subscribe(&at(agent), &named(id), None).await.unwrap()
+}
+
+/// The log as it stands.
+pub(crate) async fn log(engine: &Engine, id: TaskId) -> Vec<Event> {
+    engine.store().events(id, Seq::ZERO, usize::MAX).await.unwrap()
+}
+
+/// Looks again and again until it is so. For what can only be seen by looking; nothing here is timed.
+pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    while !holds().await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// The task once it satisfies the condition.
+pub(crate) async fn task_when(engine: &Engine, id: TaskId, holds: impl Fn(&Task) -> bool) -> Arc<Task> {
+    loop {
+        if let Some(task) = engine.task(id).await.unwrap()
+            && holds(&task)
+        {
+            return task;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Lets something go on by itself.
+pub(crate) fn aside<T: std::marker::Send + 'static>(
+    work: impl Future<Output = T> + std::marker::Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(work)
+}
+
+/// The texts of a task's history, oldest first.
+pub(crate) fn history(task: &Task) -> Vec<String> {
+    task.history.iter().map(|message| message.text()).collect()
+}
+
+/// The text of each artifact.
+pub(crate) fn artifacts(task: &Task) -> Vec<String> {
+    task.artifacts.iter().map(|artifact| artifact.parts.iter().filter_map(Part::as_text).collect()).collect()
+}

@@ -1,0 +1,206 @@
+//! A store in front of a store: one process's way to the data. It can die with its process, and it can have bad days.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use model::ports::Future;
+use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
+use model::{Epoch, Event, Seq, TaskId, Time};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// How commits go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Fine,
+    /// Nothing is written.
+    Refuses(Trouble),
+    /// The next commit is written, but nobody can say so; then all is fine.
+    LosesAnswer,
+    /// The next commit is not written, but nobody can say so; then all is fine.
+    LosesCommit,
+}
+
+pub(crate) struct Shelf {
+    inner: Arc<dyn Store>,
+    epoch: Epoch,
+    dead: CancellationToken,
+    mood: Mutex<Mood>,
+    /// Reads fail as long as this is set.
+    unreadable: AtomicBool,
+    /// Commits are written, but their answers wait.
+    holding: watch::Sender<bool>,
+    refused: AtomicUsize,
+    commits: AtomicUsize,
+    payload_most: AtomicUsize,
+}
+
+impl Shelf {
+    pub(crate) fn new(inner: Arc<dyn Store>, epoch: Epoch) -> Arc<Shelf> {
+        Arc::new(Shelf {
+            inner,
+            epoch,
+            dead: CancellationToken::new(),
+            mood: Mutex::new(Mood::Fine),
+            unreadable: AtomicBool::new(false),
+            holding: watch::Sender::new(false),
+            refused: AtomicUsize::new(0),
+            commits: AtomicUsize::new(0),
+            payload_most: AtomicUsize::new(0),
+        })
+    }
+
+    /// The process is gone: it hears and says nothing any more.
+    pub(crate) fn die(&self) {
+        self.dead.cancel();
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    pub(crate) fn be(&self, mood: Mood) {
+        *self.mood.lock() = mood;
+    }
+
+    pub(crate) fn read_nothing(&self, unreadable: bool) {
+        self.unreadable.store(unreadable, Ordering::SeqCst);
+    }
+
+    pub(crate) fn hold_answers(&self, hold: bool) {
+        self.holding.send_replace(hold);
+    }
+
+    /// How many commits met trouble.
+    pub(crate) fn refused(&self) -> usize {
+        self.refused.load(Ordering::SeqCst)
+    }
+
+    /// How many commits with appends were asked for.
+    pub(crate) fn commits(&self) -> usize {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    /// The largest payload seen.
+    pub(crate) fn payload_most(&self) -> usize {
+        self.payload_most.load(Ordering::SeqCst)
+    }
+
+    /// A read of the living, on a good day.
+    fn read<'a, T: Send + 'a>(&'a self, read: Future<'a, Result<T, Trouble>>) -> Future<'a, Result<T, Trouble>> {
+        Box::pin(async move {
+            if self.unreadable.load(Ordering::SeqCst) {
+                self.refused.fetch_add(1, Ordering::SeqCst);
+                return Err(Trouble::Busy);
+            }
+            alive(&self.dead, read).await
+        })
+    }
+}
+
+async fn alive<T>(dead: &CancellationToken, work: impl std::future::Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        () = dead.cancelled() => std::future::pending().await,
+        done = work => done,
+    }
+}
+
+impl Store for Shelf {
+    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
+        let dead = self.dead.clone();
+        if dead.is_cancelled() {
+            return Box::pin(std::future::pending());
+        }
+        if !commit.appends.is_empty() {
+            self.commits.fetch_add(1, Ordering::SeqCst);
+            let payload = commit.appends.iter().map(|append| append.payload.len()).sum();
+            self.payload_most.fetch_max(payload, Ordering::SeqCst);
+        }
+        let mood = {
+            let mut mood = self.mood.lock();
+            match &*mood {
+                Mood::LosesAnswer | Mood::LosesCommit if !commit.appends.is_empty() => {
+                    std::mem::replace(&mut *mood, Mood::Fine)
+                }
+                Mood::LosesAnswer | Mood::LosesCommit => Mood::Fine,
+                mood @ (Mood::Fine | Mood::Refuses(_)) => mood.clone(),
+            }
+        };
+        if mood != Mood::Fine {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+        }
+        let unknown = || Outcome::Unknown(Trouble::Broken("the connection was lost".into()));
+        let mut holding = self.holding.subscribe();
+        let answer: Future<'static, Outcome> = match mood {
+            Mood::Fine => self.inner.commit(commit),
+            Mood::Refuses(trouble) => return Box::pin(std::future::ready(Outcome::Refused(trouble))),
+            Mood::LosesCommit => return Box::pin(std::future::ready(unknown())),
+            Mood::LosesAnswer => {
+                let written = self.inner.commit(commit);
+                Box::pin(async move {
+                    written.await;
+                    unknown()
+                })
+            }
+        };
+        Box::pin(async move {
+            let outcome = alive(&dead, answer).await;
+            let _ = holding.wait_for(|hold| !hold).await;
+            alive(&dead, std::future::ready(outcome)).await
+        })
+    }
+
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+        self.read(self.inner.head(task))
+    }
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        self.read(self.inner.events(task, after, bytes))
+    }
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        self.read(self.inner.logs(tasks))
+    }
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        self.read(self.inner.list(query))
+    }
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        self.read(self.inner.alias(key))
+    }
+
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        self.read(self.inner.key(key, not_before))
+    }
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.read(self.inner.blob(tenant, hash))
+    }
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.read(self.inner.unfinished(after, limit))
+    }
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.read(self.inner.due(now, limit))
+    }
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        self.read(self.inner.next_due())
+    }
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+        self.read(self.inner.purge(before, keys_before, limit))
+    }
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+        self.read(self.inner.remove(task))
+    }
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+        self.read(self.inner.backup(to))
+    }
+    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+        self.read(self.inner.health())
+    }
+    fn close(&self) -> Future<'_, ()> {
+        self.inner.close()
+    }
+}

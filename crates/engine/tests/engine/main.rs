@@ -1,0 +1,30 @@
+//! The engine as its callers see it, over real stores and with real and small agents. Each case runs on both stores
+//! (`common::on_both_stores`); each file is one topic. One binary, so that it is linked once.
+//!
+//! `common` has the house a case lives in: a store that can be killed, filled up and slowed down, agents that a case
+//! drives by hand, and words for what subscribers hear.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+mod common;
+
+mod aliases;
+mod backpressure;
+mod blobs;
+mod cancel;
+mod continuation;
+mod drain;
+mod idempotency;
+mod interleavings;
+mod lists;
+mod misbehaviour;
+mod recovery;
+mod replies;
+mod resume;
+mod send;
+mod store_trouble;
+mod stream;
+mod subscriptions;
+mod timeouts;
+mod visibility;
+mod waiting;
