@@ -69,12 +69,11 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     async fn call(&mut self, version: Result<Option<(u32, u32)>, Fault>, told: &mut Told) -> Result<Response, Fault> {
         let (server, head, request) = (self.server, self.head, self.request);
-        let version = version.map_err(|fault| {
+        let version = version.inspect_err(|_| {
             // Whatever version it says, the method still tells in which dialect to complain.
             if let Ok(decided) = decide::decide(&request.method, None) {
                 self.wire = decided.resolve(None);
             }
-            fault
         })?;
         let decided = self.decide(version)?;
         self.wire = decided.resolve(None);
