@@ -27,6 +27,9 @@ pub(crate) enum Command {
     Backup(Backup),
     /// Put a backup in place of the data folder's contents, while no server runs
     Restore(Restore),
+    /// Make, list and revoke keys that callers are known by
+    #[command(subcommand)]
+    Keys(Keys),
     /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
     Doctor(Doctor),
 }
@@ -55,6 +58,9 @@ pub(crate) struct Serve {
     /// The form of agent cards [default: hybrid]
     #[arg(long, value_name = "FORM")]
     pub(crate) card: Option<crate::config::Card>,
+    /// Whether callers need a key: required, or optional [default: as the config says]
+    #[arg(long, value_name = "WHETHER")]
+    pub(crate) auth: Option<Auth>,
     /// How the scripted agent takes ordinary messages: play, or ask (every one ends input-required)
     #[arg(long, value_name = "MODE")]
     pub(crate) scripted_mode: Option<agents::scripted::Mode>,
@@ -114,6 +120,53 @@ pub(crate) struct TaskOne {
     pub(crate) output: Output,
 }
 
+#[derive(Subcommand)]
+pub(crate) enum Keys {
+    /// Make a key; its secret is printed once and kept nowhere
+    Create(KeysCreate),
+    /// List keys, without their secrets
+    List(KeysList),
+    /// Revoke a key, at once
+    Revoke(KeysRevoke),
+}
+
+#[derive(Args)]
+pub(crate) struct KeysCreate {
+    /// Whose key it is; what the log and tasks call the caller
+    pub(crate) name: String,
+    /// Whose tasks its owner sees
+    #[arg(long)]
+    pub(crate) tenant: String,
+    /// What it is good for; without any, for everything
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+    /// How long it is good, such as 30d, 12h or 45m [default: until it is revoked]
+    #[arg(long, value_name = "TIME", value_parser = crate::operate::duration)]
+    pub(crate) expires: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct KeysList {
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct KeysRevoke {
+    /// The key's id, or the beginning of it that lists show
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
 #[derive(Args)]
 pub(crate) struct Backup {
     /// The file to write; it must not exist
@@ -146,6 +199,12 @@ pub(crate) struct Output {
     /// The form of what is printed
     #[arg(short, long, default_value = "text")]
     pub(crate) output: Form,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Auth {
+    Required,
+    Optional,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -16,6 +16,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Serve(options) => serve::run(&options),
         command::Command::Config(command) => config::run(&command),
         command::Command::Task(command) => operate::task(&command),
+        command::Command::Keys(command) => operate::keys(&command),
         command::Command::Backup(command) => operate::backup(&command),
         command::Command::Restore(command) => operate::restore(&command),
         command::Command::Doctor(command) => operate::doctor(&command),

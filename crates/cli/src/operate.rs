@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use server::admin::{self, Request, Response, state_name};
 use stores::sqlite;
 
-use crate::command::{Backup, Doctor, Form, Output, Restore, Task, TaskList, TaskOne};
+use crate::command::{Backup, Doctor, Form, Keys, Output, Restore, Task, TaskList, TaskOne};
 use crate::config::data_folder;
 
 const DATABASE: &str = "rialto.db";
@@ -42,7 +42,8 @@ fn ask_server(mut stream: UnixStream, request: &Request) -> anyhow::Result<Value
 }
 
 fn ask_data(folder: &Path, request: Request) -> anyhow::Result<Value> {
-    if !folder.join(DATABASE).exists() {
+    // A key may be made before the first start; anything else needs data to be about.
+    if !folder.join(DATABASE).exists() && !matches!(request, Request::KeysCreate { .. }) {
         bail!("there is no data in {}; name the folder with --data or --config", folder.display());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -50,7 +51,8 @@ fn ask_data(folder: &Path, request: Request) -> anyhow::Result<Value> {
         let store = sqlite::Store::open(sqlite::Options::new(folder))
             .with_context(|| format!("cannot open {}", folder.display()))?;
         let engine = Engine::offline(Arc::new(store), model::Limits::default());
-        let done = admin::perform(&engine, request).await;
+        let desk = admin::Desk { engine: &engine, folder, server: None };
+        let done = admin::perform(&desk, request).await;
         engine.drain().await;
         done.map_err(|fault| anyhow::anyhow!(fault.message))
     })
@@ -131,6 +133,62 @@ fn show_task(one: &TaskOne) -> anyhow::Result<()> {
         }
         lines.join("\n")
     })
+}
+
+pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
+    match command {
+        Keys::Create(create) => {
+            let request = Request::KeysCreate {
+                name: create.name.clone(),
+                tenant: create.tenant.clone(),
+                scopes: create.scopes.clone(),
+                expires_in_ms: create.expires.map(|time| time.as_millis() as u64),
+            };
+            let made = ask(&data_folder(&create.whereabouts)?, &request)?;
+            print(&create.output, &made, |key| {
+                let secret = text(&key["secret"]);
+                format!("{secret}\nthis is shown once; revoke it with: rialto keys revoke {}", text(&key["id"]))
+            })
+        }
+        Keys::List(list) => {
+            let listed = ask(&data_folder(&list.whereabouts)?, &Request::KeysList)?;
+            print(&list.output, &listed, |listed| {
+                let mut lines = vec![format!(
+                    "{:10}  {:16}  {:12}  {:8}  {:24}  SCOPES",
+                    "ID", "NAME", "TENANT", "STATE", "EXPIRES"
+                )];
+                for key in listed["keys"].as_array().into_iter().flatten() {
+                    let scopes: Vec<&str> = key["scopes"].as_array().into_iter().flatten().map(text).collect();
+                    let expires = if key["expires_at"].is_null() { "never" } else { text(&key["expires_at"]) };
+                    let (id, name, tenant) = (text(&key["id"]), text(&key["name"]), text(&key["tenant"]));
+                    let state = text(&key["state"]);
+                    lines.push(format!(
+                        "{id:10}  {name:16}  {tenant:12}  {state:8}  {expires:24}  {}",
+                        scopes.join(" ")
+                    ));
+                }
+                lines.join("\n")
+            })
+        }
+        Keys::Revoke(one) => {
+            let gone = ask(&data_folder(&one.whereabouts)?, &Request::KeysRevoke { id: one.id.clone() })?;
+            print(&one.output, &gone, |key| format!("{} ({}) is revoked", text(&key["id"]), text(&key["name"])))
+        }
+    }
+}
+
+/// A length of time as people write it: 45s, 30m, 12h, 30d.
+pub(crate) fn duration(said: &str) -> Result<std::time::Duration, String> {
+    let unit = said.chars().last().unwrap_or_default();
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err("write a number and a unit: 45s, 30m, 12h or 30d".into()),
+    };
+    let number: u64 = said[..said.len() - 1].parse().map_err(|_| "write a number and a unit: 45s, 30m, 12h or 30d")?;
+    Ok(std::time::Duration::from_secs(number.saturating_mul(seconds)))
 }
 
 pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {

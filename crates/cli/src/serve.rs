@@ -13,7 +13,7 @@ use server::settings::{CardForm, Key, Timeouts};
 use server::{Server, Settings, admin, log::Sink};
 use stores::sqlite;
 
-use crate::command::Serve;
+use crate::command::{Auth, Serve};
 use crate::config::{Card, Config, Durability, LogFormat, secret};
 
 /// What is going to be served, where and how; flags have won over the file.
@@ -33,6 +33,9 @@ impl Plan {
             config.default = Some(default.clone());
         }
         config.card = options.card.or(config.card);
+        if let Some(auth) = options.auth {
+            config.auth.required = auth == Auth::Required;
+        }
         config.log.format = options.log.or(config.log.format);
         config.durability = options.durability.or(config.durability);
         let scripted = match (options.scripted_mode, &config.scripted.mode) {
@@ -55,9 +58,6 @@ impl Plan {
                 "{} can be reached from other machines, and no key is required: set auth.required and auth.keys in the config, or listen on 127.0.0.1",
                 self.listen
             );
-        }
-        if auth.required && auth.keys.is_empty() {
-            bail!("auth.required is set but there are no auth.keys: nobody could call; add a key");
         }
         Ok(())
     }
@@ -194,6 +194,11 @@ async fn serve(plan: &Plan, sink: Sink) -> anyhow::Result<()> {
     let started = Engine::start(Arc::new(store), agents, plan.limits()).await;
     let engine = started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({:?})", fault.cause))?;
     let server = Server::new(engine.clone(), Settings { listen: address, ..settings }, sink)?;
+    let loaded = admin::load_keys(&engine, server.callers()).await;
+    loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({:?})", fault.cause))?;
+    if plan.config.auth.required && !server.callers().has_any() {
+        tracing::warn!("a key is required and there is none: make one with rialto keys create NAME --tenant T");
+    }
     admin::serve(server.clone(), &plan.data).await.context("cannot open the admin socket in the data folder")?;
     banner(plan, address, &server);
     let accept = Arc::new(Accept::new(server));

@@ -149,6 +149,11 @@ impl Engine {
         found.ok_or_else(|| Fault::internal("a blob that a log refers to is missing"))
     }
 
+    /// Every key that operators made, also those no longer good.
+    pub async fn access_keys(&self) -> Result<Vec<model::AccessKey>, Fault> {
+        self.shared.store.access_keys().await.map_err(troubled)
+    }
+
     pub async fn health(&self) -> Result<Health, Fault> {
         self.shared.store.health().await.map_err(troubled)
     }

@@ -11,11 +11,13 @@ pub struct Caller {
     /// The name of the credential; for a caller without one, `anonymous`.
     pub name: Arc<str>,
     pub authenticated: bool,
+    /// What its credential is good for; empty is everything.
+    pub scopes: Arc<[String]>,
 }
 
 impl Caller {
     pub fn anonymous() -> Caller {
-        Caller { tenant: "default".into(), name: "anonymous".into(), authenticated: false }
+        Caller { tenant: "default".into(), name: "anonymous".into(), authenticated: false, scopes: Arc::default() }
     }
 }
 

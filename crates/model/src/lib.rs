@@ -6,6 +6,7 @@
 //! This crate is pure: no I/O, no clock, no randomness, no wire. Its types are never serialised to a caller; the only
 //! serialisation here is the log's own format, in [`stored`].
 
+pub mod access;
 pub mod call;
 pub mod content;
 pub mod event;
@@ -17,6 +18,7 @@ pub mod ports;
 pub mod stored;
 pub mod task;
 
+pub use access::AccessKey;
 pub use call::{Call, Caller, Cancel, Get, List, Place, PushCall, PushConfig, Send, Subscribe, Wait};
 pub use content::{Artifact, Blob, BlobKind, Content, Message, Part, Role};
 pub use event::{Body, Chunk, Event, Inbound, Opened, StatusChange};

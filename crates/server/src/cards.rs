@@ -40,6 +40,11 @@ impl Cards {
         Cards { made: Mutex::default(), since: jiff::Timestamp::now(), public_url }
     }
 
+    /// What cards say has changed: they are made anew.
+    pub(crate) fn forget(&self) {
+        self.made.lock().clear();
+    }
+
     /// Where the caller reached us: as configured, as a proxy says, or as the caller says.
     pub(crate) fn base_url(&self, settings: &Settings, headers: &HeaderMap) -> String {
         if let Some(url) = &self.public_url {

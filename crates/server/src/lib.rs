@@ -47,6 +47,10 @@ impl Server {
         Ok(Arc::new(Server { engine, mounts, callers, cards, cache, metrics, settings, log }))
     }
 
+    pub fn callers(&self) -> &callers::Callers {
+        &self.callers
+    }
+
     /// The agents served, in order.
     pub fn agents(&self) -> &[Arc<str>] {
         self.mounts.agents()

@@ -15,7 +15,7 @@ use model::ports::store::{
     Append, Commit, Conflict, Cursor, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row,
     Store as Port, Timer, TimerChange, TimerKind, Trouble,
 };
-use model::{Epoch, Event, Seq, State, TaskId, Time, stored};
+use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use parking_lot::Mutex;
 
 use crate::shape;
@@ -32,6 +32,7 @@ struct Inner {
     last_no: u64,
     keys: HashMap<[u8; 32], BTreeMap<i64, KeyUse>>,
     aliases: HashMap<[u8; 32], TaskId>,
+    access: BTreeMap<Arc<str>, AccessKey>,
     timers: BTreeMap<(TaskId, u8), Time>,
     blobs: HashMap<(Arc<str>, [u8; 32]), Bytes>,
     closed: bool,
@@ -132,6 +133,9 @@ impl Inner {
         }
         for alias in commit.aliases {
             self.aliases.insert(alias.key, alias.task);
+        }
+        for key in commit.access {
+            self.access.insert(key.id.clone(), key);
         }
         for change in commit.timers {
             match change {
@@ -288,6 +292,10 @@ impl Port for Store {
 
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.aliases.get(&key).copied())) })
+    }
+
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.access.values().cloned().collect())) })
     }
 
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Future;
-use crate::{ContextId, Epoch, Event, Seq, State, TaskId, Time, View};
+use crate::{AccessKey, ContextId, Epoch, Event, Seq, State, TaskId, Time, View};
 
 pub trait Store: Send + Sync + 'static {
     /// Commits, in a group with others. The future may be dropped; the commit happens all the same.
@@ -43,6 +43,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The newest task under an alias.
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>>;
+
+    /// Every key there ever was, in order of its id.
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>>;
 
     /// The bytes of a blob of this tenant.
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>>;
@@ -84,6 +87,8 @@ pub struct Commit {
     pub keys: Vec<KeyUse>,
     pub aliases: Vec<AliasWrite>,
     pub timers: Vec<TimerChange>,
+    /// Keys made or changed, each as it is from now on.
+    pub access: Vec<AccessKey>,
     pub blobs: Vec<BlobWrite>,
 }
 

@@ -13,6 +13,7 @@
 // This is test code that other crates' tests can call, hence not behind `cfg(test)`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod access;
 mod aliases;
 mod blobs;
 mod commits;
@@ -132,6 +133,10 @@ suite! { $
         an_alias_of_a_removed_task_is_free
         a_refused_commit_names_nothing
         after_reopening_an_alias_is_there
+    }
+    access {
+        keys_are_kept_changed_and_listed
+        after_reopening_keys_are_there
     }
     timers {
         a_timer_is_due_at_its_time_and_not_before

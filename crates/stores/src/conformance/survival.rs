@@ -16,6 +16,7 @@ pub(super) async fn after_reopening_everything_is_there(factory: &dyn Factory) {
         guards: Vec::new(),
         keys: vec![used],
         aliases: Vec::new(),
+        access: Vec::new(),
         timers: vec![TimerChange::Set(timer)],
         blobs: vec![BlobWrite { tenant: "t".into(), task, hash: [3; 32], bytes: "blob".into() }],
     };

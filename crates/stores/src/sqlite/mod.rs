@@ -43,7 +43,7 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store as Port, Timer, Trouble};
-use model::{Epoch, Event, Seq, TaskId, Time};
+use model::{AccessKey, Epoch, Event, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -276,6 +276,10 @@ impl Port for Store {
 
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
         self.read(move |db| read::alias(db, key))
+    }
+
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        self.read(read::access_keys)
     }
 
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {

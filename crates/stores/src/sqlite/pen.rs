@@ -82,6 +82,10 @@ impl<'db> Pen<'db> {
         for alias in &commit.aliases {
             self.name_alias(alias)?;
         }
+        for key in &commit.access {
+            let row = serde_json::to_string(key).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+            self.sql.access_put.execute(params![key.id, row])?;
+        }
         for change in &commit.timers {
             self.change_timer(change)?;
         }

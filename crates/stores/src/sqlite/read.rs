@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::ports::store::{Head, Health, KeyUse, Timer, TimerKind, Trouble};
-use model::{Epoch, Event, Seq, State, TaskId, Time, stored};
+use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{Context, Id, first_seq, row_from};
@@ -101,6 +101,17 @@ pub(super) fn key(db: &Connection, key: [u8; 32], not_before: Time) -> Result<Op
 pub(super) fn alias(db: &Connection, key: [u8; 32]) -> Result<Option<TaskId>, Error> {
     let mut statement = db.prepare_cached(statements::ALIAS_FIND)?;
     Ok(statement.query_row(params![key], |row| Ok(row.get::<_, Id>(0)?.0)).optional()?)
+}
+
+pub(super) fn access_keys(db: &Connection) -> Result<Vec<AccessKey>, Error> {
+    let mut statement = db.prepare_cached("SELECT row FROM access ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let mut keys = Vec::new();
+    while let Some(row) = rows.next()? {
+        let text: String = row.get(0)?;
+        keys.push(serde_json::from_str(&text).map_err(stored::Error::from)?);
+    }
+    Ok(keys)
 }
 
 pub(super) fn blob(db: &Connection, tenant: &str, hash: [u8; 32]) -> Result<Option<Bytes>, Error> {

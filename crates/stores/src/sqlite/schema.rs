@@ -8,7 +8,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::OpenError;
 
 /// The migrations, oldest first; the file `0001.sql` brings a file to version 1.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
 
 /// Marks the file as ours (`PRAGMA application_id`): "RIAL".
 const APPLICATION: i64 = 0x5249_414c;

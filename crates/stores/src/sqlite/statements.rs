@@ -75,6 +75,8 @@ statements! {
     alias_move: "UPDATE alias SET task_no = ?2 WHERE key = ?1";
     alias_delete: "DELETE FROM alias WHERE task_no = ?1";
 
+    access_put: "INSERT INTO access (id, row) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET row = excluded.row";
+
     timer_add: "INSERT INTO timer (task_no, kind, due) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     timer_move: "UPDATE timer SET due = ?3 WHERE task_no = ?1 AND kind = ?2";
     timer_clear: "DELETE FROM timer WHERE task_no = ?1 AND kind = ?2";

@@ -28,7 +28,7 @@ pub(crate) fn at(agent: &str) -> Place {
 
 /// A place of another caller.
 pub(crate) fn of(tenant: &str, name: &str, agent: &str) -> Place {
-    let caller = Caller { tenant: tenant.into(), name: name.into(), authenticated: true };
+    let caller = Caller { tenant: tenant.into(), name: name.into(), authenticated: true, scopes: Arc::default() };
     Place::tenant(caller, agent, "a2a_v1")
 }
 

@@ -173,6 +173,9 @@ impl Store for Shelf {
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
         self.read(self.inner.key(key, not_before))
     }
+    fn access_keys(&self) -> Future<'_, Result<Vec<model::AccessKey>, Trouble>> {
+        self.read(self.inner.access_keys())
+    }
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
         self.read(self.inner.blob(tenant, hash))
     }

@@ -1,7 +1,9 @@
 //! For operators: what the `rialto` commands ask of a running server through the socket in its data folder, or of the data
 //! itself when no server runs. One JSON object a line, one answer a line.
 
-use std::path::Path;
+mod keys;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::Engine;
@@ -40,6 +42,18 @@ pub enum Request {
         to: std::path::PathBuf,
     },
     Doctor,
+    KeysCreate {
+        name: String,
+        tenant: String,
+        #[serde(default)]
+        scopes: Vec<String>,
+        #[serde(default)]
+        expires_in_ms: Option<u64>,
+    },
+    KeysList,
+    KeysRevoke {
+        id: String,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,9 +63,42 @@ pub enum Response {
     Fault(String),
 }
 
+/// What an operator works on: the data, and the running server if there is one.
+pub struct Desk<'a> {
+    pub engine: &'a Engine,
+    pub folder: &'a Path,
+    pub server: Option<&'a Server>,
+}
+
+impl Desk<'_> {
+    /// A key was made or revoked: in the audit log at once, and in force with the next request.
+    fn key_changed(&self, change: &str, key: &model::AccessKey) {
+        keys::audit(self.folder, change, key);
+        if let Some(server) = self.server {
+            server.callers.take(key);
+            // Cards say whether there are keys.
+            server.cards.forget();
+        }
+    }
+}
+
+pub use keys::load as load_keys;
+
 /// Does what an operator asks for.
-pub async fn perform(engine: &Engine, request: Request) -> Result<Value, Fault> {
+pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> {
+    let engine = desk.engine;
     match request {
+        Request::KeysCreate { name, tenant, scopes, expires_in_ms } => {
+            let (key, shown) = keys::create(engine, keys::Wish { name, tenant, scopes, expires_in_ms }).await?;
+            desk.key_changed("created", &key);
+            Ok(shown)
+        }
+        Request::KeysList => keys::list(engine).await,
+        Request::KeysRevoke { id } => {
+            let (key, shown) = keys::revoke(engine, &id).await?;
+            desk.key_changed("revoked", &key);
+            Ok(shown)
+        }
         Request::TaskList { agent, tenant, state, limit } => list(engine, &agent, &tenant, state, limit).await,
         Request::TaskShow { id } => show(engine, &id).await,
         Request::TaskCancel { id } => {
@@ -193,10 +240,11 @@ pub async fn serve(server: Arc<Server>, folder: &Path) -> std::io::Result<()> {
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    let folder = folder.to_owned();
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(converse(server.clone(), stream))),
+                Ok((stream, _)) => drop(tokio::spawn(converse(server.clone(), folder.clone(), stream))),
                 Err(error) => {
                     tracing::warn!(%error, "the admin socket could not accept");
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -207,7 +255,7 @@ pub async fn serve(server: Arc<Server>, folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn converse(server: Arc<Server>, mut stream: UnixStream) {
+async fn converse(server: Arc<Server>, folder: PathBuf, mut stream: UnixStream) {
     let (reading, mut writing) = stream.split();
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reading, LINE)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -219,10 +267,14 @@ async fn converse(server: Arc<Server>, mut stream: UnixStream) {
                     | Request::TaskShow { .. }
                     | Request::TaskCancel { .. }
                     | Request::Backup { .. }
-                    | Request::Doctor => None,
+                    | Request::Doctor
+                    | Request::KeysCreate { .. }
+                    | Request::KeysList
+                    | Request::KeysRevoke { .. } => None,
                 };
                 tracing::info!(?request, "an operator asks");
-                let done = perform(&server.engine, request).await;
+                let desk = Desk { engine: &server.engine, folder: &folder, server: Some(&server) };
+                let done = perform(&desk, request).await;
                 if let Some(id) = purged {
                     server.cache.forget(id);
                 }

@@ -1,0 +1,128 @@
+//! Making, listing and revoking keys. A secret is shown once, when it is made; what is kept is its hash.
+
+use std::io::Write;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use engine::Engine;
+use model::ports::store::{Commit, Outcome};
+use model::{AccessKey, Fault, Kind, Time};
+use serde_json::{Value, json};
+
+use crate::callers::{Callers, hash};
+
+const AUDIT: &str = "audit.log";
+
+/// What operators may wish for in a new key.
+pub(super) struct Wish {
+    pub(super) name: String,
+    pub(super) tenant: String,
+    pub(super) scopes: Vec<String>,
+    pub(super) expires_in_ms: Option<u64>,
+}
+
+pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Value), Fault> {
+    let bad =
+        |what: &str| Fault::new(Kind::InvalidParams, format!("a key needs a {what} of 1 to 128 printable characters"));
+    for (what, text) in [("name", &wish.name), ("tenant", &wish.tenant)] {
+        if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
+            return Err(bad(what));
+        }
+    }
+    let mut random = [0; 40];
+    getrandom::fill(&mut random).map_err(|e| Fault::internal(e.to_string()))?;
+    let text = URL_SAFE_NO_PAD.encode(random);
+    // The id names the key in public; the secret begins with it, so that its owner can tell which key it is.
+    let (id, rest) = text.split_at(10);
+    let prefix = format!("rk_{id}");
+    let secret = format!("{prefix}_{rest}");
+    let now = Time(jiff::Timestamp::now().as_millisecond());
+    let key = AccessKey {
+        id: id.into(),
+        name: wish.name.into(),
+        tenant: wish.tenant.into(),
+        scopes: wish.scopes,
+        hash: hash(&secret),
+        prefix,
+        created_at: now,
+        expires_at: wish.expires_in_ms.map(|ms| now.plus_ms(ms)),
+        revoked_at: None,
+    };
+    keep(engine, &key).await?;
+    let mut shown = show(&key, now);
+    shown["secret"] = json!(secret);
+    Ok((key, shown))
+}
+
+pub(super) async fn list(engine: &Engine) -> Result<Value, Fault> {
+    let now = Time(jiff::Timestamp::now().as_millisecond());
+    let keys = engine.access_keys().await?;
+    Ok(json!({ "keys": keys.iter().map(|key| show(key, now)).collect::<Vec<_>>() }))
+}
+
+/// Revokes by id, or by the beginning of the secret that lists show.
+pub(super) async fn revoke(engine: &Engine, id: &str) -> Result<(AccessKey, Value), Fault> {
+    let keys = engine.access_keys().await?;
+    let found = keys.into_iter().find(|key| *key.id == *id || key.prefix == id);
+    let mut key = found
+        .ok_or_else(|| Fault::new(Kind::InvalidParams, format!("there is no key {id:?}; see rialto keys list")))?;
+    let now = Time(jiff::Timestamp::now().as_millisecond());
+    if key.revoked_at.is_none() {
+        key.revoked_at = Some(now);
+        keep(engine, &key).await?;
+    }
+    let shown = show(&key, now);
+    Ok((key, shown))
+}
+
+async fn keep(engine: &Engine, key: &AccessKey) -> Result<(), Fault> {
+    match engine.store().commit(Commit { access: vec![key.clone()], ..Commit::default() }).await {
+        Outcome::Done => Ok(()),
+        Outcome::Conflict(_) => Err(Fault::internal("a key met a conflict")),
+        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => {
+            Err(Fault::new(Kind::Unavailable, trouble.to_string()))
+        }
+    }
+}
+
+fn show(key: &AccessKey, now: Time) -> Value {
+    let state = match (key.revoked_at, key.is_valid(now)) {
+        (Some(_), _) => "revoked",
+        (None, true) => "valid",
+        (None, false) => "expired",
+    };
+    json!({
+        "id": &*key.id,
+        "name": &*key.name,
+        "tenant": &*key.tenant,
+        "scopes": key.scopes,
+        "prefix": key.prefix,
+        "state": state,
+        "created_at": key.created_at.to_string(),
+        "expires_at": key.expires_at.map(|t| t.to_string()),
+        "revoked_at": key.revoked_at.map(|t| t.to_string()),
+    })
+}
+
+/// Every key the store has, known to the callers' desk.
+pub async fn load(engine: &Engine, callers: &Callers) -> Result<(), Fault> {
+    for key in engine.access_keys().await? {
+        callers.take(&key);
+    }
+    Ok(())
+}
+
+/// A line in the audit log of the data folder: who changed what, when. Never a secret.
+pub(super) fn audit(folder: &Path, change: &str, key: &AccessKey) {
+    let now = Time(jiff::Timestamp::now().as_millisecond());
+    let line = json!({ "at": now.to_string(), "change": change, "key": &*key.id, "name": &*key.name, "tenant": &*key.tenant, "scopes": key.scopes });
+    let written =
+        std::fs::OpenOptions::new().create(true).append(true).open(folder.join(AUDIT)).and_then(|mut file| {
+            writeln!(file, "{line}")?;
+            file.sync_data()
+        });
+    if let Err(error) = written {
+        tracing::error!(%error, %line, "the audit log could not be written");
+    }
+}
