@@ -173,6 +173,18 @@ impl Live {
         self.inner().map(|inner| inner.current.clone()).unwrap_or_default()
     }
 
+    /// What a turn is about: the task without what waits for the next turn, and the messages of this one.
+    pub(crate) fn turn_view(&self) -> Result<(Arc<Task>, Vec<Arc<Inbound>>), Fault> {
+        let Some(inner) = self.inner() else { return Err(Fault::internal("a live task without a fold")) };
+        let (mut task, current) = (inner.task.clone(), inner.current.clone());
+        let waits =
+            |said: &Arc<model::Message>| inner.waiting.iter().any(|waiting| Arc::ptr_eq(&waiting.message, said));
+        if task.history.iter().any(waits) {
+            Arc::make_mut(&mut task).history.retain(|said| !waits(said));
+        }
+        Ok((task, current))
+    }
+
     pub(crate) fn watch(&self) -> Option<watch::Receiver<Seq>> {
         self.seq.get().map(watch::Sender::subscribe)
     }
@@ -359,9 +371,8 @@ impl Inner {
     fn sort_message(&mut self, body: &Body) {
         match body {
             Body::Message(inbound) => self.waiting.push(inbound.clone()),
-            // Another attempt of the same turn has nothing new and keeps what the first took up.
-            Body::TurnStarted { attempt, .. } if *attempt > 1 && self.waiting.is_empty() => {}
-            Body::TurnStarted { attempt, .. } if *attempt > 1 => self.current.append(&mut self.waiting),
+            // Another attempt of the same turn keeps what the first took up; what was said since waits for the next.
+            Body::TurnStarted { attempt, .. } if *attempt > 1 => {}
             Body::TurnStarted { .. } => self.current = std::mem::take(&mut self.waiting),
             Body::Opened(_)
             | Body::Bound { .. }

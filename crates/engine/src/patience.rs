@@ -11,18 +11,23 @@ use crate::Shared;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
+/// A store that says so often in a row that it is broken, rather than full or busy, will not mend by itself.
+const BROKEN: u32 = 20;
+
 pub(crate) struct Patience {
     wait: Duration,
+    broken: u32,
 }
 
 impl Patience {
     pub(crate) fn new() -> Patience {
-        Patience { wait: FIRST }
+        Patience { wait: FIRST, broken: 0 }
     }
 
     /// Pauses before another try. An error when no try will ever help.
     pub(crate) async fn pause(&mut self, shared: &Shared, task: TaskId, trouble: Trouble) -> Result<(), Trouble> {
-        if trouble == Trouble::Closed {
+        self.broken = if matches!(trouble, Trouble::Broken(_)) { self.broken + 1 } else { 0 };
+        if trouble == Trouble::Closed || self.broken > BROKEN {
             return Err(trouble);
         }
         shared.stats.store_troubles.fetch_add(1, Ordering::Relaxed);

@@ -90,7 +90,8 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Resul
         }
         (None, _) | (_, None) => Restart::Fail,
     };
-    let attempts_left = turn.attempt < shared.limits.attempts;
+    // Reattaching repeats nothing, so it may be done for as long as the work takes.
+    let attempts_left = rule == Restart::Resume || turn.attempt < shared.limits.attempts;
     let epoch = shared.store.epoch();
     let goes_on = !task.core.cancel_requested && rule != Restart::Fail && attempts_left;
     // Before anything is said, so that a turn that finds no room now is the same turn later.

@@ -73,8 +73,7 @@ impl Run {
     }
 
     async fn begin(&self) -> Result<BoxStream<'static, Emission>, Fault> {
-        let task = self.live.snapshot()?;
-        let messages = self.live.current_messages();
+        let (task, messages) = self.live.turn_view()?;
         let turn = prepare(&self.shared, task, self.turn, messages, &self.handle).await?;
         Ok(start(&self.agent, turn))
     }

@@ -172,8 +172,12 @@ impl Core {
                     Some(_) if self.waiting == 0 => return Err(Refused::TurnOpen),
                     Some(_) | None => self.turns += 1,
                 }
+                let again = self.turn.is_some_and(|open| open.id == *turn);
                 self.turn = Some(OpenTurn { id: *turn, attempt: *attempt, started_at: at });
-                self.waiting = 0;
+                // The same turn is the same messages, so that an agent can recognise it; what was said since waits on.
+                if !again {
+                    self.waiting = 0;
+                }
             }
             Body::Bound { .. } => {
                 self.turn.ok_or(Refused::NoTurn)?;
