@@ -7,6 +7,7 @@
 //! - [`server`] starts, kills and restarts the binary on one data folder and one port.
 //! - [`http`] is HTTP/1.1 on a plain socket, [`sse`] reads event streams and checks the order of their ids.
 //! - [`client`] speaks A2A 1.0 with those two, in both bindings.
+//! - [`tongue`] makes the same few calls in every generation and binding.
 //! - [`fold`] is the reader's half of artifact streaming: what a client holds after a number of frames.
 //! - [`seed`] gives random tests a printed, repeatable seed; [`poll`] waits for a condition, never for a time.
 //! - [`setup`] finds or makes what the tests need outside this workspace.
@@ -21,9 +22,11 @@ pub mod seed;
 pub mod server;
 pub mod setup;
 pub mod sse;
+pub mod tongue;
 
 pub use client::{Client, assert_rest_fault, assert_rpc_fault, fresh_id, message, parts, script, send, to_task};
 pub use fold::Fold;
 pub use poll::until;
 pub use server::Server;
 pub use sse::{Events, Frame, Next};
+pub use tongue::{Heard, Seen, Speaker, Tongue, Watch, folded};

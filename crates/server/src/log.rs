@@ -108,7 +108,7 @@ impl Sink {
                 out,
                 "{now}  INFO request method={} path={} status={} ms={whole}.{part:03} operation={} dialect={} agent={} caller={} request_id={} peer={}",
                 line.method,
-                line.path.escape_debug(),
+                line.path,
                 line.status,
                 line.operation,
                 line.dialect,
