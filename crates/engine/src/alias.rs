@@ -9,7 +9,7 @@ use model::ports::store::{AliasWrite, Commit, Guard, KeyUse};
 use model::{Fault, Kind, Place, Send, TaskId, Time};
 use sha2::{Digest, Sha256};
 
-use crate::open::{Begun, follow_up, open};
+use crate::open::{Begun, follow_up, open, visible};
 use crate::{Engine, Shared, troubled};
 
 /// How often a send looks again when others move its alias.
@@ -39,6 +39,13 @@ fn key(place: &Place, alias: &str) -> [u8; 32] {
         hash.update(text);
     }
     hash.finalize().into()
+}
+
+/// The task whose own id this is, if it may be seen from here.
+async fn own_id(shared: &Shared, place: &Place, text: &str) -> Result<Option<TaskId>, Fault> {
+    let Ok(id) = text.parse::<TaskId>() else { return Ok(None) };
+    let live = shared.live(id).await?;
+    Ok(live.and_then(|live| live.task()).filter(|task| visible(task, place)).map(|task| task.id))
 }
 
 /// A task as a caller named it.
@@ -77,6 +84,12 @@ impl Engine {
         for _ in 0..TRIES {
             let was = shared.store.alias(key).await.map_err(troubled)?;
             let mut send = send.clone();
+            if was.is_none()
+                && let Some(id) = own_id(shared, place, &text).await?
+            {
+                // Not an alias but a task's own id: the message is for that task, and settled it stays settled.
+                return follow_up(shared, place, agent, id, send, idempotency).await;
+            }
             if let Some(id) = was {
                 let Some(live) = shared.live(id).await? else { continue };
                 let task = live.snapshot()?;

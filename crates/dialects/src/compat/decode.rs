@@ -56,8 +56,10 @@ impl<'l> Reading<'l> {
     }
 
     fn configure(&self, send: &mut Send, shape: shapes::Configuration<'_>) -> Result<(), Fault> {
-        // Absent is blocking, inside a configuration too: whoever wants to poll says so.
-        if shape.blocking == Some(false) {
+        // Absent is blocking: whoever wants to poll says so. Only the proto form cannot say `false`, which there is the
+        // same as absence; so in a configuration that is there, absence says it.
+        let waits = shape.blocking.unwrap_or(self.form != Form::Proto);
+        if !waits {
             send.wait = Wait::Exists;
         }
         send.history = self.history(shape.history_length)?;

@@ -62,11 +62,13 @@ pub struct Request<'a> {
 pub struct Unreadable {
     pub id: OwnedId,
     pub fault: Fault,
+    /// The method, where it could be read: it tells in which dialect to complain.
+    pub method: Option<String>,
 }
 
 impl Unreadable {
     fn invalid(id: &Id<'_>, message: impl Into<String>) -> Unreadable {
-        Unreadable { id: id.to_owned(), fault: Fault::new(Kind::InvalidRequest, message) }
+        Unreadable { id: id.to_owned(), fault: Fault::new(Kind::InvalidRequest, message), method: None }
     }
 }
 
@@ -111,7 +113,7 @@ pub fn read(text: &str) -> Result<Request<'_>, Unreadable> {
         && !raw.get().starts_with('{')
     {
         let fault = Fault::new(Kind::InvalidParams, "\"params\" must be an object");
-        return Err(Unreadable { id: id.to_owned(), fault });
+        return Err(Unreadable { id: id.to_owned(), fault, method: Some(method.into_owned()) });
     }
     Ok(Request { id, method, params })
 }
@@ -131,7 +133,7 @@ fn unreadable(text: &str, error: &serde_json::Error) -> Unreadable {
             Fault::new(Kind::Parse, format!("the body is not JSON (line {}, column {})", error.line(), error.column()))
         }
     };
-    Unreadable { id: Id::NULL, fault }
+    Unreadable { id: Id::NULL, fault, method: None }
 }
 
 fn id_flaw(text: &str) -> Option<&'static str> {

@@ -38,6 +38,8 @@ pub(crate) fn check(server: &Server, thing: &Told) {
                 rest.contains(&state.as_str()).then_some(())
             });
         }
+        Told::Alias { id, said, sending } => check_alias(server, id, said, sending.as_deref()),
+        Told::Older { frames, ended } => check_older(server, frames, *ended),
         Told::Keyed { key, params, task } => {
             let client = server.agent("echo").with("Idempotency-Key", key);
             let again = client.rpc("SendMessage", params.clone()).unwrap();
@@ -63,6 +65,46 @@ fn check_idle(server: &Server, task: &Value) {
     } else {
         assert_eq!(now["status"]["state"], COMPLETED, "{now}");
     }
+}
+
+/// An id that a caller chose names the same task after the crash, with everything the caller was told was taken in.
+fn check_alias(server: &Server, id: &str, said: &[String], sending: Option<&str>) {
+    let client = server.agent("scripted").without("A2A-Version");
+    let task = match client.rpc("tasks/get", json!({ "id": id, "historyLength": 100 })) {
+        Ok(task) => task,
+        Err(error) => {
+            assert!(said.is_empty(), "{id} was told, and is gone: {error}");
+            return;
+        }
+    };
+    assert_eq!(task["id"], id, "{task}");
+    let history = task["history"].as_array().cloned().unwrap_or_default();
+    let users = history.iter().filter(|message| message["role"] == "user");
+    let found: Vec<&str> = users.map(|message| message["parts"][0]["text"].as_str().unwrap()).collect();
+    let mut expected: Vec<&str> = said.iter().map(String::as_str).collect();
+    if found.len() > expected.len() {
+        expected.extend(sending);
+    }
+    assert_eq!(found, expected, "every message once, in order");
+    if sending.is_none() {
+        assert_eq!(task["status"]["state"], "input-required", "nothing happened to an idle task");
+    }
+}
+
+/// What a 0.3 client read comes again, to the byte, and then the rest.
+fn check_older(server: &Server, seen: &[Frame], ended: bool) {
+    let client = server.agent("scripted").with("A2A-Version", "0.3");
+    let id = seen[0].task().to_owned();
+    let again = client
+        .with("Last-Event-ID", &format!("{id}.{}", seen[0].seq()))
+        .stream("tasks/resubscribe", json!({ "id": id }))
+        .unwrap_or_else(|error| panic!("{id} was told, and is gone: {error}"))
+        .rest();
+    assert_eq!(again[0].event()["kind"], "task");
+    assert_eq!(bytes(&again[1..seen.len()]), bytes(&seen[1..]), "what was read comes again");
+    let last = again.last().unwrap().event();
+    assert_eq!(last["final"], true, "{last}");
+    assert!(!ended || again.len() == seen.len(), "a stream that had ended goes on");
 }
 
 /// A task whose turn the crash may have cut: by its agent's rule it failed with a word, or was done again in full.

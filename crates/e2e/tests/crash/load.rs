@@ -31,6 +31,11 @@ pub(crate) enum Told {
     Stream { frames: Vec<Frame>, ended: bool, rule: Rule, texts: Vec<String> },
     /// A call on this task was cut off: after the crash the task comes to rest in one of these states.
     Cut { task: String, rest: &'static [&'static str] },
+    /// A task of the first generation under the id its caller chose: it holds these messages of the user, then perhaps the
+    /// one that was being sent.
+    Alias { id: String, said: Vec<String>, sending: Option<String> },
+    /// These frames of a 0.3 stream were read.
+    Older { frames: Vec<Frame>, ended: bool },
     /// A send with a key; the id of its task, if it was answered.
     Keyed { key: String, params: Value, task: Option<String> },
 }
@@ -63,6 +68,8 @@ const WORKERS: &[Worker] = &[
     keyed,
     answer,
     cancel,
+    alias,
+    older_stream,
 ];
 
 /// Starts all workers of a round. They end when the server does.
@@ -240,4 +247,55 @@ fn chunks(random: &mut Random) -> (Vec<Value>, Vec<String>) {
     }
     steps.push(json!({ "complete": "done" }));
     (steps, texts)
+}
+
+/// The same id again and again: a question, then answers that are questions too.
+fn alias(desk: &mut Desk<'_>) -> io::Result<()> {
+    let client = desk.scripted.without("A2A-Version");
+    let id = fresh_id();
+    let mut said = Vec::new();
+    for _ in 0..desk.random.between(1, 4) {
+        let words = format!("ask: {}?", fresh_id());
+        let message = json!({ "role": "user", "parts": [{ "type": "text", "text": words }] });
+        let outcome = client.try_rpc("tasks/send", json!({ "id": id, "message": message }));
+        match outcome {
+            Ok(answer) => {
+                let task = answer.unwrap_or_else(|error| panic!("a good send was refused: {error}"));
+                assert_eq!((&task["id"], &task["status"]["state"]), (&json!(id), &json!("input-required")), "{task}");
+                desk.promised();
+                said.push(words);
+            }
+            Err(error) => {
+                desk.told.push(Told::Alias { id, said, sending: Some(words) });
+                return Err(error);
+            }
+        }
+    }
+    desk.told.push(Told::Alias { id, said, sending: None });
+    Ok(())
+}
+
+/// A stream as a 0.3 client reads it.
+fn older_stream(desk: &mut Desk<'_>) -> io::Result<()> {
+    let client = desk.scripted.with("A2A-Version", "0.3");
+    let steps = json!([
+        { "status": "working" },
+        { "artifact": { "name": "a", "parts": [{ "text": "la " }] }, "chunks": desk.random.between(2, 20), "every_ms": 1 },
+        { "complete": "done" },
+    ]);
+    let parts = json!([{ "kind": "data", "data": { "script": steps } }]);
+    let message = json!({ "kind": "message", "messageId": fresh_id(), "role": "user", "parts": parts });
+    let mut frames = Vec::new();
+    let outcome = client.try_stream("message/stream", send(message)).and_then(|events| {
+        let mut events = events.unwrap_or_else(|error| panic!("a good stream was refused: {error}"));
+        while let Some(frame) = events.try_next()? {
+            frames.push(frame);
+            desk.promised();
+        }
+        Ok(())
+    });
+    if !frames.is_empty() {
+        desk.told.push(Told::Older { frames, ended: outcome.is_ok() });
+    }
+    outcome
 }

@@ -24,7 +24,7 @@ fn the_origin_has_the_default_agents_card() {
 
 #[test]
 fn a_card_has_what_a_strict_reader_needs_and_nothing_it_does_not_know() {
-    let server = Server::start(&[]);
+    let server = Server::start(&["--card", "clean"]);
     let known = [
         "name",
         "description",

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dialects::framing::blob::Transform;
 use dialects::framing::json::{Encoded, Segment, Writer};
-use dialects::wire::{Decoded, Head, Operation, Page, TaskView, Wire};
+use dialects::wire::{Decoded, Facts, Head, Operation, Page, TaskView, Wire};
 use engine::{Answer, Listing, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, request};
 use model::call::Idempotency;
@@ -84,6 +84,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) head: &'a request::Parts,
     pub(crate) caller: Arc<Caller>,
     pub(crate) wire: &'static dyn Wire,
+    /// Whose habits hold: the wire's own, but where two generations share a method those of the task's opener.
+    pub(crate) rules: &'static Facts,
 }
 
 impl Asked<'_> {
@@ -128,7 +130,7 @@ impl Asked<'_> {
                 Ok(Done::List(engine.list(place, &list).await?, view))
             }
             Call::Cancel(cancel) => {
-                let view = self.wire.facts().cancel_view;
+                let view = self.rules.cancel_view;
                 Ok(Done::Task(engine.cancel(place, cancel).await?, view))
             }
             Call::Subscribe(call) => {
@@ -172,7 +174,7 @@ impl Asked<'_> {
 
     /// Whether an answer shows the history of the whole session.
     fn shares_session(&self, view: &TaskView) -> bool {
-        self.wire.facts().session_history && view.history != Some(0)
+        self.rules.session_history && view.history != Some(0)
     }
 
     fn follow(
@@ -182,7 +184,7 @@ impl Asked<'_> {
         view: TaskView,
         resume: Option<EventId>,
     ) -> Done {
-        let only_later = resume.is_some() && !self.wire.facts().resumes_with_task;
+        let only_later = resume.is_some() && !self.rules.resumes_with_task;
         Done::Stream(Box::new(Follow { subscription, shown, view, only_later }))
     }
 

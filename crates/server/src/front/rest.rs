@@ -82,7 +82,7 @@ async fn call(
     };
     let text = scan::scan(&body, limits.json_depth)?;
     let decoded = route.decode(text, limits)?;
-    let asked = Asked { server, mounted, head, caller, wire };
+    let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts() };
     let (done, tenant) = asked.perform(decoded, &body, told).await?;
     let mut response = match done {
         Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, tenant),
@@ -109,7 +109,7 @@ pub(crate) fn old_extended_card(
     told.operation = "extended_card";
     let card = server.callers.identify(&head.headers).and_then(|caller| {
         told.caller = Some(caller.name.clone());
-        Asked { server, mounted, head, caller, wire }.extended_card()
+        Asked { server, mounted, head, caller, wire, rules: wire.facts() }.extended_card()
     });
     match card {
         Ok(bytes) => {

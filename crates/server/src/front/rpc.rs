@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dialects::decide::{self, Decided, Refusal};
 use dialects::framing::json::Writer;
-use dialects::framing::jsonrpc::{self, Id, OwnedId};
+use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
 use dialects::wire::{Decoded, Operation, Wire};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -39,7 +39,12 @@ pub(crate) async fn answer(
     // It is text: the scan has seen to that.
     let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
         Ok(request) => request,
-        Err(unreadable) => return refuse(first, &unreadable.id, &unreadable.fault, Operation::Unknown, told),
+        Err(Unreadable { id, fault, method }) => {
+            let stated = version.as_ref().ok().copied().flatten();
+            let decided = method.and_then(|method| decide::decide(&method, stated).ok());
+            let wire = decided.map_or(first, |decided| decided.resolve(None));
+            return refuse(wire, &id, &fault, Operation::Unknown, told);
+        }
     };
     let mut attempt = Attempt { server, mounted, head, request: &request, wire: first, operation: Operation::Unknown };
     match attempt.call(version, told).await {
@@ -85,12 +90,14 @@ impl Attempt<'_> {
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
         self.operation = operation(&decoded);
-        let mut asked = Asked { server, mounted: self.mounted, head, caller, wire: self.wire };
+        let mut asked =
+            Asked { server, mounted: self.mounted, head, caller, wire: self.wire, rules: self.wire.facts() };
         if let Decided::Opener = decided {
-            self.wire = opener(&asked, &decoded).await;
-            asked.wire = self.wire;
-            // What the same words leave unsaid differs between the generations.
-            decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
+            // Nobody can tell who reads the answer, so it is one that both generations can read. What the same words
+            // leave unsaid is as whoever opened the task would mean it.
+            let opener = opener(&asked, &decoded).await;
+            asked.rules = opener.facts();
+            decoded = opener.decode_rpc(&request.method, request.params, limits)?;
         }
         told.dialect = self.wire.name();
         let params = request.params.map_or("", |params| params.get());
