@@ -77,7 +77,7 @@ pub(crate) enum Config {
     /// Read the config as `serve` would and say what is wrong with it
     Check(Whereabouts),
     /// Print the JSON schema of the config file
-    Schema,
+    Schema(Whereabouts),
 }
 
 #[derive(Subcommand)]

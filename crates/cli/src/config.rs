@@ -29,6 +29,8 @@ pub(crate) struct Config {
     /// Whether an answer waits until the disk has it (`full`, the default) or only the operating system (`relaxed`: a
     /// power cut may take back the last moments, a crash of the process may not).
     pub(crate) durability: Option<Durability>,
+    /// Let parts of any media type through to every agent, whatever its card says it reads. Default false.
+    pub(crate) any_input_mode: bool,
     /// Memory for encoded settled tasks, in MiB. Default 128; 0 keeps none.
     pub(crate) cache_mib: Option<usize>,
     /// Threads that serve requests. Default: half the cores, at least one.
@@ -179,13 +181,18 @@ impl Config {
     }
 }
 
-/// Adds the nearest known name to a complaint about an unknown one.
+/// Adds the nearest known name to a complaint about an unknown one: ``unknown field `lisen`, expected one of listen, …``.
 fn with_nearest(complaint: &str) -> String {
-    let names: Vec<&str> = complaint.split('`').skip(1).step_by(2).collect();
-    let unknown = complaint.contains("unknown field") || complaint.contains("unknown variant");
-    let Some((wrong, known)) = names.split_first().filter(|_| unknown) else { return complaint.to_owned() };
-    let nearest = known.iter().max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)));
-    match nearest {
+    let first = complaint.lines().next().unwrap_or_default();
+    let nearest = || -> Option<&str> {
+        let (_, rest) = first.split_once("unknown ")?;
+        let wrong = rest.split('`').nth(1)?;
+        let (_, known) = rest.split_once("expected ")?;
+        let known = known.strip_prefix("one of ").unwrap_or(known);
+        let names = known.split([',', ' ', '`']).filter(|name| !name.is_empty() && *name != "or");
+        names.max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)))
+    };
+    match nearest() {
         Some(nearest) => format!("{complaint}\ndid you mean `{nearest}`?"),
         None => complaint.to_owned(),
     }
@@ -226,7 +233,7 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
                 whereabouts.config.as_ref().map_or("no config file: the defaults".into(), |c| c.display().to_string());
             writeln!(std::io::stdout(), "{what}: fine; it would listen on {}", plan.listen)?;
         }
-        command::Config::Schema => {
+        command::Config::Schema(_) => {
             let schema = schemars::schema_for!(Config);
             writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&schema)?)?;
         }

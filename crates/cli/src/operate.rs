@@ -20,7 +20,8 @@ const DATABASE: &str = "rialto.db";
 
 /// Has it done, by the server or by ourselves.
 fn ask(folder: &Path, request: &Request) -> anyhow::Result<Value> {
-    match UnixStream::connect(folder.join(admin::SOCKET)) {
+    let reached = std::fs::File::open(folder).and_then(|held| UnixStream::connect(admin::socket_in(&held)));
+    match reached {
         Ok(stream) => ask_server(stream, request),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             ask_data(folder, request.clone())
@@ -258,6 +259,7 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
             "timers",
             "file_bytes",
             "wal_bytes",
+            "disk_free_bytes",
             "starts",
             "schema",
         ] {

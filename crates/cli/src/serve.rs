@@ -12,9 +12,12 @@ use server::accept::{self, Accept};
 use server::settings::{CardForm, Key, Timeouts};
 use server::{Server, Settings, admin, log::Sink};
 use stores::sqlite;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command::{Auth, Serve};
 use crate::config::{Card, Config, Durability, LogFormat, secret};
+
+const HOUR_MS: u64 = 3_600_000;
 
 /// What is going to be served, where and how; flags have won over the file.
 pub(crate) struct Plan {
@@ -47,6 +50,7 @@ impl Plan {
         let data = options.whereabouts.data.clone().or(config.data.clone()).unwrap_or_else(|| "rialto-data".into());
         let plan = Plan { listen, data, config, from_file: file.is_some(), scripted };
         plan.refuse_open_door()?;
+        plan.check_ranges()?;
         Ok(plan)
     }
 
@@ -116,15 +120,64 @@ impl Plan {
         set(&mut all.turn_timeout_ms, timeouts.turn_ms);
         set(&mut all.cancel_grace_ms, timeouts.cancel_grace_ms);
         set(&mut all.drain_ms, timeouts.drain_ms);
-        set(&mut all.retention_ms, limits.retention_hours.map(|h| h * 3_600_000));
-        set(&mut all.idempotency_ms, limits.idempotency_hours.map(|h| h * 3_600_000));
+        set(&mut all.retention_ms, limits.retention_hours.map(|hours| hours.saturating_mul(HOUR_MS)));
+        set(&mut all.idempotency_ms, limits.idempotency_hours.map(|hours| hours.saturating_mul(HOUR_MS)));
         all.body_bytes = limits.body_bytes.unwrap_or(all.body_bytes);
         all.json_depth = limits.json_depth.unwrap_or(all.json_depth);
         all.running_turns = limits.running_turns.unwrap_or(all.running_turns);
         all.turn_bytes = limits.turn_bytes.unwrap_or(all.turn_bytes);
         all.waiting_messages = limits.waiting_messages.unwrap_or(all.waiting_messages);
         all.attempts = limits.attempts.unwrap_or(all.attempts);
+        all.any_input_mode = self.config.any_input_mode;
         all
+    }
+
+    /// Numbers that would leave a server that serves nobody, or loses what it should keep.
+    fn check_ranges(&self) -> anyhow::Result<()> {
+        let config = &self.config;
+        let (limits, timeouts) = (&config.limits, &config.timeouts);
+        let year_hours = 24 * 366 * 100;
+        for (name, value, least, most) in [
+            ("cache_mib", config.cache_mib.map(|n| n as u64), 0, 1 << 20),
+            ("workers", config.workers.map(|n| n as u64), 1, 1_024),
+            ("limits.body_bytes", limits.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
+            ("limits.json_depth", limits.json_depth.map(|n| n as u64), 8, 10_000),
+            ("limits.connections", limits.connections.map(|n| n as u64), 1, 1_000_000),
+            ("limits.running_turns", limits.running_turns.map(|n| n as u64), 1, 100_000_000),
+            ("limits.turn_bytes", limits.turn_bytes.map(|n| n as u64), 1_024, 1 << 40),
+            ("limits.attempts", limits.attempts.map(u64::from), 1, 1_000),
+            ("limits.retention_hours", limits.retention_hours, 0, year_hours),
+            ("limits.idempotency_hours", limits.idempotency_hours, 0, year_hours),
+            ("limits.wal_mib", limits.wal_mib, 1, 1 << 20),
+            ("timeouts.header_ms", timeouts.header_ms, 10, 86_400_000),
+            ("timeouts.body_ms", timeouts.body_ms, 10, 86_400_000),
+            ("timeouts.write_ms", timeouts.write_ms.map(u64::from), 10, 86_400_000),
+            ("timeouts.heartbeat_ms", timeouts.heartbeat_ms, 100, 86_400_000),
+            ("timeouts.turn_ms", timeouts.turn_ms, 1, year_hours * HOUR_MS),
+            ("timeouts.cancel_grace_ms", timeouts.cancel_grace_ms, 0, 3_600_000),
+            // A shutdown takes five seconds at most.
+            ("timeouts.drain_ms", timeouts.drain_ms, 0, 4_400),
+        ] {
+            if let Some(value) = value
+                && !(least..=most).contains(&value)
+            {
+                bail!("{name}: {value} is out of range; choose a number from {least} to {most}");
+            }
+        }
+        if let Some(url) = &config.public_url
+            && !(url.starts_with("https://") || url.starts_with("http://"))
+        {
+            bail!("public_url: {url:?} is not an address; write https://host");
+        }
+        for key in &config.auth.keys {
+            if key.name.trim().is_empty() || key.tenant.trim().is_empty() {
+                bail!("auth.keys: a key needs a name and a tenant");
+            }
+        }
+        let level = config.log.level.as_deref().unwrap_or("info");
+        tracing_subscriber::EnvFilter::try_new(level)
+            .with_context(|| format!("log.level: {level:?} is not a filter; write info, or warn,engine=debug"))?;
+        Ok(())
     }
 
     fn store(&self) -> sqlite::Options {
@@ -184,6 +237,7 @@ impl std::io::Write for LogWriter {
 }
 
 async fn serve(plan: &Plan, sink: Sink) -> anyhow::Result<()> {
+    let mut stop = Stop::listen()?;
     let settings = plan.settings()?;
     let agents = plan.agents();
     let store = sqlite::Store::open(plan.store()).with_context(|| format!("cannot open {}", plan.data.display()))?;
@@ -206,31 +260,41 @@ async fn serve(plan: &Plan, sink: Sink) -> anyhow::Result<()> {
         let accept = accept.clone();
         async move { accept.run(listener).await }
     });
-    stop_signal().await?;
+    tokio::select! {
+        () = stop.asked() => {}
+        ended = accepting => bail!("the server stopped accepting connections: {ended:?}"),
+    }
     tracing::info!("shutting down: no new work, running turns may finish");
     engine.begin_drain();
     accept.shutdown.cancel();
     tokio::select! {
         () = engine.drain() => {}
         // Asked twice, somebody is in a hurry.
-        hurry = stop_signal() => hurry?,
+        () = stop.asked() => {}
     }
     accept.connections.close();
     let _ = tokio::time::timeout(Duration::from_millis(500), accept.connections.wait()).await;
     let _ = std::fs::remove_file(plan.data.join(admin::SOCKET));
-    accepting.abort();
     Ok(())
 }
 
-async fn stop_signal() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// Listens for SIGTERM and SIGINT, from before there is anything to lose.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn listen() -> anyhow::Result<Stop> {
+        Ok(Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 fn banner(plan: &Plan, address: SocketAddr, server: &Server) {
@@ -243,7 +307,13 @@ fn banner(plan: &Plan, address: SocketAddr, server: &Server) {
         let mark = if agent == server.default_agent() { "  (also at the root)" } else { "" };
         text.push_str(&format!("  {base}/a2a/{agent}{mark}\n"));
     }
-    let key = if plan.config.auth.required { " -H 'Authorization: Bearer KEY'" } else { "" };
+    // The shell puts the key in where the config says in which variable it is.
+    let variable = plan.config.auth.keys.first().and_then(|key| key.key.strip_prefix("env:"));
+    let key = match (plan.config.auth.required, variable) {
+        (false, _) => String::new(),
+        (true, Some(variable)) => format!(" -H \"Authorization: Bearer ${variable}\""),
+        (true, None) => " -H 'Authorization: Bearer KEY'".to_owned(),
+    };
     let send = r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}"#;
     let stream = r#"{"message":{"messageId":"m2","role":"ROLE_USER","parts":[{"text":"chunks:5 every:200"}]}}"#;
     text.push_str(&format!(

@@ -48,7 +48,10 @@ fn stow_parts(parts: &mut [Part], tenant: &Arc<str>, task: TaskId, limit: usize,
         let (kind, bytes) = match &part.content {
             Content::Text(text) if text.len() > limit => (BlobKind::Text, Bytes::from(text.clone())),
             Content::Raw(bytes) if bytes.len() > limit => (BlobKind::Raw, bytes.clone()),
-            Content::Data(json) if json.text().len() > limit => (BlobKind::Data, Bytes::from(json.text().to_owned())),
+            Content::Data(json) if json.text().len() > limit => {
+                let kind = if json.is_object() { BlobKind::Object } else { BlobKind::Data };
+                (kind, Bytes::from(json.text().to_owned()))
+            }
             Content::Text(_) | Content::Raw(_) | Content::Url(_) | Content::Data(_) | Content::Blob(_) => continue,
         };
         let hash: [u8; 32] = Sha256::digest(&bytes).into();
@@ -109,7 +112,7 @@ async fn load_parts(store: &dyn Store, tenant: &Arc<str>, parts: &mut [Part]) ->
         part.content = match blob.kind {
             BlobKind::Raw => Content::Raw(bytes),
             BlobKind::Text => Content::Text(String::from_utf8(bytes.into()).map_err(Fault::internal)?),
-            BlobKind::Data => {
+            BlobKind::Data | BlobKind::Object => {
                 let text = std::str::from_utf8(&bytes).map_err(Fault::internal)?;
                 Content::Data(Json::parse(text).ok_or_else(|| Fault::internal("a data blob is not JSON"))?)
             }

@@ -173,11 +173,6 @@ impl Engine {
         }
     }
 
-    /// Whether an id may be a name that a caller chose rather than a task's own.
-    pub fn has_aliases(&self) -> bool {
-        self.shared.aliases.load(Ordering::Relaxed)
-    }
-
     pub fn is_draining(&self) -> bool {
         self.shared.draining.load(Ordering::Relaxed)
     }

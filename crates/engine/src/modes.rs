@@ -34,7 +34,7 @@ fn implied(content: &Content) -> Option<&'static str> {
         Content::Raw(_) | Content::Url(_) => None,
         Content::Blob(blob) => match blob.kind {
             BlobKind::Text => Some("text/plain"),
-            BlobKind::Data => Some("application/json"),
+            BlobKind::Data | BlobKind::Object => Some("application/json"),
             BlobKind::Raw => None,
         },
     }

@@ -21,6 +21,9 @@ use crate::subscription::{Subscription, Until};
 use crate::turn::{self, Run};
 use crate::{Engine, Shared, clock, conversation, modes, troubled};
 
+/// How long a caller who does not want to wait gives an agent to say whether it makes a task at all.
+const FIRST_WORD: Duration = Duration::from_millis(100);
+
 /// What a send answers with.
 #[derive(Clone, Debug)]
 pub enum Answer {
@@ -73,7 +76,9 @@ impl Engine {
         let agent = self.shared.agent(&place.agent)?.clone();
         let profile = agent.profile();
         modes::check_extensions(&send.extensions, profile)?;
-        modes::check_modes(&send.message.parts, &profile.input_modes)?;
+        if !self.shared.limits.any_input_mode {
+            modes::check_modes(&send.message.parts, &profile.input_modes)?;
+        }
         if send.push.is_some() {
             return Err(Fault::new(Kind::PushNotSupported, "Push Notification is not supported"));
         }
@@ -106,7 +111,8 @@ impl Engine {
             hash.update(text);
         }
         let now = self.shared.clock.now();
-        let not_before = Time(now.0.saturating_sub(self.shared.limits.idempotency_ms as i64));
+        let not_before =
+            Time(now.0.saturating_sub(i64::try_from(self.shared.limits.idempotency_ms).unwrap_or(i64::MAX)));
         let key: [u8; 32] = hash.finalize().into();
         let fresh = KeyUse { key, body: idempotency.body, task: clock::task_id(), seq: Seq::ZERO, at: now };
         let known = self.shared.store.key(key, not_before).await.map_err(troubled)?;
@@ -120,6 +126,11 @@ impl Engine {
     async fn answer_from(&self, live: Arc<Live>, wait: Wait) -> Result<Answer, Fault> {
         match wait {
             Wait::Exists => {
+                // An agent that answers with a message does so at once; only one that thinks is shown as a task.
+                let decided = live.wait_until(|task| task.core.shape != Shape::Undecided);
+                if let Ok(task) = tokio::time::timeout(FIRST_WORD, decided).await {
+                    return answer(&task?);
+                }
                 let shared = self.shared.clone();
                 Shared::detached(async move { answer(&reveal(&shared, &live).await?) }).await
             }

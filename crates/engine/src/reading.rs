@@ -1,15 +1,19 @@
 //! Getting a task, and lists of them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::ports::store::{Cursor, ListQuery};
-use model::{Fault, List, Place, Task, TaskId, Time};
+use model::{Body, Fault, List, Place, Seq, Task, TaskId, Time};
 use sha2::{Digest, Sha256};
 
 use crate::open::visible;
 use crate::{Engine, troubled};
+
+/// How much of a log is read at once.
+const PIECE: usize = 256 << 10;
 
 /// A page of a list.
 #[derive(Clone, Debug)]
@@ -34,6 +38,15 @@ impl Engine {
         self.with_session(place, task).await
     }
 
+    /// The task's own id, if the caller used that and not an alias.
+    pub async fn own_id(&self, place: &Place, id: &str) -> Option<TaskId> {
+        if !self.shared.aliases.load(Ordering::Relaxed) {
+            return id.parse().ok();
+        }
+        let named = self.shared.named(place, id).await.ok()?;
+        (!named.by_alias).then_some(named.task)
+    }
+
     /// The task, and whether the caller named it by an alias.
     async fn find(&self, place: &Place, id: &str) -> Result<(Arc<Task>, bool), Fault> {
         let named = self.shared.named(place, id).await?;
@@ -46,9 +59,42 @@ impl Engine {
         if let Some(live) = self.shared.lives.find(id) {
             return Ok(live.task());
         }
-        let mut logs = self.shared.store.logs(vec![id]).await.map_err(troubled)?;
-        let log = logs.pop().unwrap_or_default();
-        Ok(Task::fold(&log).map_err(Fault::internal)?.map(Arc::new))
+        Ok(self.fold(id, true).await?.map(|(task, _)| Arc::new(task)))
+    }
+
+    /// Folds a log piece by piece, so that a long one stalls nobody; and how heavy what was kept of it is. Without
+    /// artifacts their content is let go as it comes: a list that does not show them does not carry them.
+    async fn fold(&self, id: TaskId, artifacts: bool) -> Result<Option<(Task, usize)>, Fault> {
+        let mut fold: Option<Task> = None;
+        let mut weight = 0;
+        loop {
+            let after = fold.as_ref().map_or(Seq::ZERO, Task::seq);
+            let piece = self.shared.store.events(id, after, PIECE).await.map_err(troubled)?;
+            if piece.is_empty() {
+                break;
+            }
+            for event in &piece {
+                match &mut fold {
+                    None => fold = Some(Task::open(event).map_err(Fault::internal)?),
+                    Some(task) => task.apply(event).map_err(Fault::internal)?,
+                }
+                if artifacts || !matches!(event.body, Body::Artifact(_)) {
+                    weight += event.body.weight();
+                }
+            }
+            let Some(task) = &mut fold else { break };
+            if !artifacts {
+                for artifact in &mut task.artifacts {
+                    Arc::make_mut(artifact).parts.clear();
+                }
+            }
+            // Nothing follows the end of a task: most are read in one piece.
+            if task.core.is_settled() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(fold.map(|task| (task, weight)))
     }
 
     pub async fn list(&self, place: &Place, list: &List) -> Result<Listing, Fault> {
@@ -73,20 +119,19 @@ impl Engine {
         };
         let page = self.shared.store.list(query).await.map_err(troubled)?;
         let total = page.total.or(token.map(|t| t.total)).unwrap_or_default();
-        let ids: Vec<TaskId> = page.tasks.iter().map(|(id, _)| *id).collect();
-        let logs = self.shared.store.logs(ids).await.map_err(troubled)?;
-        let mut tasks = Vec::with_capacity(logs.len());
+        let mut tasks = Vec::with_capacity(page.tasks.len());
         let (mut bytes, mut last, mut cut) = (0, None, false);
-        for (log, (_, cursor)) in logs.iter().zip(&page.tasks) {
-            let weight: usize = log.iter().map(|event| event.body.weight()).sum();
-            if !tasks.is_empty() && bytes + weight > limits.page_bytes {
-                cut = true;
-                break;
-            }
-            bytes += weight;
-            last = Some(*cursor);
+        for (id, cursor) in &page.tasks {
             // A task purged between the two reads is simply no longer there.
-            tasks.extend(Task::fold(log).map_err(Fault::internal)?.map(Arc::new));
+            if let Some((task, weight)) = self.fold(*id, list.artifacts).await? {
+                if !tasks.is_empty() && bytes + weight > limits.page_bytes {
+                    cut = true;
+                    break;
+                }
+                bytes += weight;
+                tasks.push(Arc::new(task));
+            }
+            last = Some(*cursor);
         }
         let next_page_token = match last {
             Some(cursor) if page.more || cut => Token { cursor, total }.encode(filter),

@@ -114,12 +114,16 @@ async fn fail(shared: &Arc<Shared>, live: &crate::live::Live) -> Result<(), Faul
     failed.await.map(drop).map_err(Fault::from)
 }
 
+fn millis(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
 /// Removes settled tasks that are past their retention, a few at a time.
 pub(crate) async fn sweep(shared: Arc<Shared>) {
     loop {
         let now = shared.clock.now();
-        let before = Time(now.0.saturating_sub(shared.limits.retention_ms as i64));
-        let keys_before = Time(now.0.saturating_sub(shared.limits.idempotency_ms as i64));
+        let before = Time(now.0.saturating_sub(millis(shared.limits.retention_ms)));
+        let keys_before = Time(now.0.saturating_sub(millis(shared.limits.idempotency_ms)));
         let full = match shared.store.purge(before, keys_before, SWEEP).await {
             Ok(gone) => gone >= SWEEP as u64,
             Err(trouble) => {

@@ -106,15 +106,19 @@ pub struct Blob {
     pub len: u64,
 }
 
-/// What the bytes of a blob are: UTF-8 text, raw bytes, or JSON text.
+/// What the bytes of a blob are: UTF-8 text, raw bytes, or JSON text. What kind of JSON must be known without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlobKind {
     #[serde(rename = "t")]
     Text,
     #[serde(rename = "b")]
     Raw,
+    /// JSON that is no object: old dialects wrap it.
     #[serde(rename = "d")]
     Data,
+    /// A JSON object.
+    #[serde(rename = "j")]
+    Object,
 }
 
 /// What an agent makes. In the log a [`crate::Chunk`] of it, in the fold the whole.

@@ -40,6 +40,8 @@ pub struct Limits {
     pub attempts: u32,
     /// How long a shutdown waits for running turns.
     pub drain_ms: u64,
+    /// Parts of any media type are let through, whatever an agent says it reads.
+    pub any_input_mode: bool,
 }
 
 impl Default for Limits {
@@ -64,6 +66,7 @@ impl Default for Limits {
             cancel_grace_ms: 5_000,
             attempts: 3,
             drain_ms: 4_000,
+            any_input_mode: false,
         }
     }
 }

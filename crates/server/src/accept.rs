@@ -97,7 +97,7 @@ async fn serve(server: Arc<Server>, stream: TcpStream, peer: SocketAddr, shutdow
         note(ended, peer);
     } else {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(header).max_buf_size(64 << 10).pipeline_flush(true);
+        builder.timer(TokioTimer::new()).header_read_timeout(header).max_buf_size(64 << 10);
         let connection = builder.serve_connection(TokioIo::new(stream), handle);
         tokio::pin!(connection);
         let ended = tokio::select! {

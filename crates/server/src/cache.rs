@@ -4,15 +4,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Place, TaskId, View};
+use model::{Place, TaskId, Time, View};
 use quick_cache::sync;
 
 pub(crate) struct Cache {
     entries: Option<sync::Cache<(TaskId, u16), Arc<Entry>, Weight>>,
+    /// A task older than this has been removed, or is about to be.
+    retention_ms: i64,
 }
 
 struct Entry {
     views: Vec<View>,
+    settled_at: Time,
     body: Bytes,
 }
 
@@ -26,15 +29,18 @@ impl quick_cache::Weighter<(TaskId, u16), Arc<Entry>> for Weight {
 }
 
 impl Cache {
-    pub(crate) fn new(bytes: usize) -> Cache {
+    pub(crate) fn new(bytes: usize, retention_ms: u64) -> Cache {
         let entries = (bytes > 0).then(|| sync::Cache::with_weighter(bytes / 1_024, bytes as u64, Weight));
-        Cache { entries }
+        Cache { entries, retention_ms: i64::try_from(retention_ms).unwrap_or(i64::MAX) }
     }
 
     /// The encoding, if it is there and may be seen from this place.
     pub(crate) fn get(&self, task: TaskId, slot: u16, place: &Place) -> Option<Bytes> {
         let entry = self.entries.as_ref()?.get(&(task, slot))?;
         let view = place.views.first()?;
+        if jiff::Timestamp::now().as_millisecond().saturating_sub(entry.settled_at.0) >= self.retention_ms {
+            return None;
+        }
         entry.views.contains(view).then(|| entry.body.clone())
     }
 
@@ -42,7 +48,10 @@ impl Cache {
         if let Some(entries) = &self.entries
             && task.core.is_settled()
         {
-            entries.insert((task.id, slot), Arc::new(Entry { views: task.views.clone(), body: body.clone() }));
+            entries.insert(
+                (task.id, slot),
+                Arc::new(Entry { views: task.views.clone(), settled_at: task.status.at, body: body.clone() }),
+            );
         }
     }
 

@@ -73,15 +73,17 @@ impl Callers {
     /// A wrong credential is refused even where none is needed: whoever sends one wants to be somebody.
     pub fn identify(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
         let secret = match (headers.get(AUTHORIZATION), headers.get(&API_KEY)) {
-            (Some(value), _) => {
+            (Some(value), key) => {
                 let text = value.to_str().map_err(|_| refused("the Authorization header is not text"))?;
                 let (scheme, secret) = text.split_once(' ').unwrap_or((text, ""));
-                if !scheme.eq_ignore_ascii_case("bearer") {
-                    return Err(refused("use a bearer key: Authorization: Bearer <key>, or X-Api-Key: <key>"));
+                match key {
+                    _ if scheme.eq_ignore_ascii_case("bearer") => secret.trim(),
+                    // A proxy's own credential may stand there; the key is in its own header.
+                    Some(key) => text_of(key)?,
+                    None => return Err(refused("use a bearer key: Authorization: Bearer <key>, or X-Api-Key: <key>")),
                 }
-                secret.trim()
             }
-            (None, Some(value)) => value.to_str().map_err(|_| refused("the X-Api-Key header is not text"))?.trim(),
+            (None, Some(key)) => text_of(key)?,
             (None, None) if self.required => {
                 return Err(refused(
                     "authentication is required: send Authorization: Bearer <key> or X-Api-Key: <key>",
@@ -97,6 +99,10 @@ impl Callers {
         }
         Ok(known.caller.clone())
     }
+}
+
+fn text_of(key: &http::HeaderValue) -> Result<&str, Fault> {
+    key.to_str().map(str::trim).map_err(|_| refused("the X-Api-Key header is not text"))
 }
 
 /// What is kept and compared instead of a secret.

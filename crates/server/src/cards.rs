@@ -9,7 +9,7 @@ use dialects::wire::Wire;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
 };
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -46,12 +46,15 @@ impl Cards {
     }
 
     /// Where the caller reached us: as configured, as a proxy says, or as the caller says.
-    pub(crate) fn base_url(&self, settings: &Settings, headers: &HeaderMap) -> String {
+    pub(crate) fn base_url(&self, settings: &Settings, head: &request::Parts) -> String {
+        let headers = &head.headers;
         if let Some(url) = &self.public_url {
             return url.clone();
         }
         let (proto, host) = forwarded(headers);
-        let host = host.or_else(|| header(headers, HOST).map(str::to_owned)).filter(|host| is_authority(host));
+        // HTTP/2 has the host in the request line, as it were.
+        let said = header(headers, HOST).or_else(|| head.uri.authority().map(|authority| authority.as_str()));
+        let host = host.or_else(|| said.map(str::to_owned)).filter(|host| is_authority(host));
         let host = host.unwrap_or_else(|| settings.listen.to_string());
         format!("{}://{host}", proto.unwrap_or("http"))
     }
@@ -87,8 +90,9 @@ fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<String>) {
 }
 
 impl Server {
-    pub(crate) fn public_card(&self, agent: &Arc<str>, headers: &HeaderMap) -> Response {
-        let base = self.cards.base_url(&self.settings, headers);
+    pub(crate) fn public_card(&self, agent: &Arc<str>, head: &request::Parts) -> Response {
+        let headers = &head.headers;
+        let base = self.cards.base_url(&self.settings, head);
         let made = {
             let known = self.cards.made.lock().get(&(agent.clone(), base.clone())).cloned();
             known.unwrap_or_else(|| {
@@ -137,8 +141,8 @@ impl Server {
     }
 
     /// The card for a caller we know, in its dialect. Until policies tell callers apart it says what the public one says.
-    pub(crate) fn extended_card(&self, agent: &Arc<str>, headers: &HeaderMap, wire: &'static dyn Wire) -> Bytes {
-        let base = self.cards.base_url(&self.settings, headers);
+    pub(crate) fn extended_card(&self, agent: &Arc<str>, head: &request::Parts, wire: &'static dyn Wire) -> Bytes {
+        let base = self.cards.base_url(&self.settings, head);
         self.card_bytes(agent, &base, |facts| wire.card(facts))
     }
 

@@ -10,8 +10,8 @@ use crate::Settings;
 use crate::body::{Body, Response};
 
 const HEADERS: &str = "authorization, content-type, accept, a2a-version, a2a-extensions, x-a2a-extensions, x-api-key, \
-                       last-event-id, idempotency-key, traceparent, tracestate, x-request-id";
-const EXPOSED: &str = "a2a-extensions, etag, retry-after, x-request-id";
+                       last-event-id, idempotency-key, x-a2a-dialect, traceparent, tracestate, x-request-id";
+const EXPOSED: &str = "a2a-extensions, x-a2a-dialect, etag, retry-after, x-request-id";
 
 /// The answer to a browser's question whether it may ask.
 pub(crate) fn preflight(settings: &Settings, method: &Method, headers: &HeaderMap) -> Option<Response> {

@@ -42,7 +42,7 @@ impl Server {
         let mounts = mount::Mounts::new(&settings.agents, &settings.default_agent)?;
         let callers = callers::Callers::new(settings.auth_required, &settings.keys);
         let cards = cards::Cards::new(&settings);
-        let cache = cache::Cache::new(settings.cache_bytes);
+        let cache = cache::Cache::new(settings.cache_bytes, engine.limits().retention_ms);
         let metrics = metrics::Metrics::new();
         Ok(Arc::new(Server { engine, mounts, callers, cards, cache, metrics, settings, log }))
     }

@@ -1,7 +1,7 @@
 //! For operators and passers-by: is it alive, is it ready, what does it serve, how is it doing.
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode, request};
 use serde_json::json;
 
 use crate::Server;
@@ -43,8 +43,8 @@ impl Server {
         response
     }
 
-    pub(crate) fn list_agents(&self, headers: &HeaderMap) -> Response {
-        let base = self.cards.base_url(&self.settings, headers);
+    pub(crate) fn list_agents(&self, head: &request::Parts) -> Response {
+        let base = self.cards.base_url(&self.settings, head);
         let agents = self.mounts.agents().iter().filter_map(|name| {
             let profile = self.engine.profile(name)?;
             Some(json!({
@@ -59,8 +59,8 @@ impl Server {
         document(&json!({ "agents": agents.collect::<Vec<_>>() }))
     }
 
-    pub(crate) fn index(&self, headers: &HeaderMap) -> Response {
-        let base = self.cards.base_url(&self.settings, headers);
+    pub(crate) fn index(&self, head: &request::Parts) -> Response {
+        let base = self.cards.base_url(&self.settings, head);
         let card = crate::mount::CARD;
         text(
             StatusCode::OK,

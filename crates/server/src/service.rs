@@ -69,23 +69,23 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         Target::Health if get => operations::text(StatusCode::OK, "ok\n"),
         Target::Ready if get => server.ready().await,
         Target::Metrics if get => server.show_metrics().await,
-        Target::Agents if get => server.list_agents(&head.headers),
-        Target::Index if get => server.index(&head.headers),
+        Target::Agents if get => server.list_agents(head),
+        Target::Index if get => server.index(head),
         Target::Card(mounted) if get => {
             told.operation = "card";
             told.agent = Some(mounted.agent.clone());
-            server.public_card(&mounted.agent, &head.headers)
+            server.public_card(&mounted.agent, head)
         }
         Target::OldExtendedCard(mounted) if get => {
             told.agent = Some(mounted.agent.clone());
             front::rest::old_extended_card(server, mounted, head, told)
         }
+        Target::Index => not_allowed("GET, HEAD, POST"),
         Target::OldExtendedCard(_)
         | Target::Health
         | Target::Ready
         | Target::Metrics
         | Target::Agents
-        | Target::Index
         | Target::Card(_) => not_allowed("GET, HEAD"),
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Rpc(mounted) => {
@@ -191,5 +191,6 @@ pub(crate) fn trace(headers: &HeaderMap) -> Option<&str> {
     let hex = |field: Option<&str>, len: usize| {
         field.is_some_and(|f| f.len() == len && f.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()))
     };
-    (hex(fields.next(), 2) && hex(fields.next(), 32) && hex(fields.next(), 16) && hex(fields.next(), 2)).then_some(text)
+    let whole = hex(fields.next(), 2) && hex(fields.next(), 32) && hex(fields.next(), 16) && hex(fields.next(), 2);
+    (whole && fields.next().is_none()).then_some(text)
 }

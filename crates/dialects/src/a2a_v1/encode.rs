@@ -288,7 +288,7 @@ fn blob_member(blob: &Blob) -> &'static str {
     match blob.kind {
         BlobKind::Text => "text",
         BlobKind::Raw => "raw",
-        BlobKind::Data => "data",
+        BlobKind::Data | BlobKind::Object => "data",
     }
 }
 

@@ -355,9 +355,8 @@ fn part(w: &mut Writer, form: Form, part: &Part) {
                 file(w, form, part, |w| w.key(bytes_member(form)).blob(blob));
                 Marks::default()
             }
-            BlobKind::Data => {
-                // Nobody has looked inside, and what is wrapped can be read whatever it is.
-                let wrapped = form.wants_objects();
+            BlobKind::Data | BlobKind::Object => {
+                let wrapped = form.wants_objects() && blob.kind != BlobKind::Object;
                 data(w, form, wrapped, |w| w.blob(blob));
                 Marks { wrapped, ..Marks::of(part) }
             }

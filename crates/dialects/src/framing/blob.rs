@@ -26,7 +26,7 @@ impl Transform {
         match self.kind {
             BlobKind::Raw => self.base64(out, piece),
             BlobKind::Text => escape_bytes_into(out, piece),
-            BlobKind::Data => flatten_into(out, piece),
+            BlobKind::Data | BlobKind::Object => flatten_into(out, piece),
         }
     }
 

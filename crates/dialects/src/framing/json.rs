@@ -68,7 +68,7 @@ fn segment_len(segment: &Segment) -> u64 {
 fn blob_len(blob: &Blob) -> u64 {
     match blob.kind {
         BlobKind::Raw => blob.len.div_ceil(3) * 4,
-        BlobKind::Text | BlobKind::Data => blob.len,
+        BlobKind::Text | BlobKind::Data | BlobKind::Object => blob.len,
     }
 }
 
@@ -260,7 +260,7 @@ impl Writer {
         self.separate();
         let quoted = match blob.kind {
             BlobKind::Raw | BlobKind::Text => true,
-            BlobKind::Data => false,
+            BlobKind::Data | BlobKind::Object => false,
         };
         if quoted {
             self.buf.push(b'"');

@@ -40,7 +40,7 @@ async fn large_parts_are_kept_beside_the_log_and_read_back_whole() {
         let kept = blobs(&task.artifacts[0].parts);
         assert_eq!(kept, blobs(&task.history[0].parts));
         let kinds: Vec<BlobKind> = kept.iter().map(|blob| blob.kind).collect();
-        assert_eq!(kinds, [BlobKind::Text, BlobKind::Raw, BlobKind::Data]);
+        assert_eq!(kinds, [BlobKind::Text, BlobKind::Raw, BlobKind::Object]);
         assert_eq!(task.artifacts[0].parts[1].filename.as_deref(), Some("f.bin"));
         assert_eq!(task.artifacts[0].parts[3], Part::text("small"));
 

@@ -17,6 +17,13 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::Server;
 
 pub const SOCKET: &str = "admin.sock";
+
+/// The socket's address, by way of the open data folder.
+pub fn socket_in(folder: &std::fs::File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
+}
+
 const LINE: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -235,7 +242,9 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
 /// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
 pub async fn serve(server: Arc<Server>, folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    let path = folder.join(SOCKET);
+    // A socket's path has 108 bytes; through an open folder any path is short enough.
+    let held = std::fs::File::open(folder)?;
+    let path = socket_in(&held);
     // The data folder's lock is ours: a socket that is still there belongs to a process that is gone.
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;

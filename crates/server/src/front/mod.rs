@@ -15,7 +15,7 @@ use dialects::wire::{Decoded, Facts, Head, Operation, Page, TaskView, Wire};
 use engine::{Answer, Listing, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, request};
 use model::call::Idempotency;
-use model::{Call, Caller, EventId, Fault, Kind, Place, Task, TaskId};
+use model::{Call, Caller, EventId, Fault, Kind, Place, Task};
 use sha2::{Digest, Sha256};
 
 use crate::Server;
@@ -149,7 +149,7 @@ impl Asked<'_> {
     async fn get(&self, place: &Arc<Place>, get: model::Get) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         let (slot, view) = (self.wire.slot(false), TaskView::with_history(get.history));
-        let id = get.task.parse::<TaskId>().ok().filter(|_| get.history.is_none() && !engine.has_aliases());
+        let id = if get.history.is_none() { engine.own_id(place, &get.task).await } else { None };
         if let Some(id) = id
             && let Some(bytes) = self.server.cache.get(id, slot, place)
         {
@@ -220,7 +220,7 @@ impl Asked<'_> {
                 "the extended card is for known callers: send Authorization: Bearer <key> or X-Api-Key: <key>";
             return Err(Fault::new(Kind::Unauthenticated, message));
         }
-        Ok(self.server.extended_card(&self.mounted.agent, &self.head.headers, self.wire))
+        Ok(self.server.extended_card(&self.mounted.agent, self.head, self.wire))
     }
 
     /// The place the call is made at. A known caller stays in its own tenant; another's looks like one that is not there.
@@ -228,7 +228,8 @@ impl Asked<'_> {
         let tenant = match tenant {
             None | Some("") => self.caller.tenant.clone(),
             Some(tenant) if *tenant == *self.caller.tenant => self.caller.tenant.clone(),
-            Some(tenant) if !self.caller.authenticated => tenant.into(),
+            // Where nobody has a key, tenants are only names; where somebody has, they are walls.
+            Some(tenant) if !self.caller.authenticated && !self.server.callers.has_any() => tenant.into(),
             Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is no such tenant here")),
         };
         Ok(self.mounted.place(&self.caller, &tenant, self.wire))

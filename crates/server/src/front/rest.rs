@@ -8,7 +8,7 @@ use dialects::framing::json::Writer;
 use dialects::framing::scan;
 use dialects::wire::{Operation, Wire};
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode, request};
+use http::{HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Fault, Kind};
 
@@ -67,7 +67,12 @@ async fn call(
     }
     let caller = server.callers.identify(&head.headers)?;
     told.caller = Some(caller.name.clone());
-    let mut route = wire.route(head.method.as_str(), below, head.uri.query())?;
+    // HEAD asks for what GET would say; hyper leaves the body away.
+    let verb = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
+    let mut route = wire.route(verb, below, head.uri.query())?;
+    if head.method == Method::HEAD && route.is_stream() {
+        return Err(Fault::new(Kind::VerbNotAllowed, "a stream has no HEAD").fact("allow", "GET, POST"));
+    }
     if let Some(agent) = head.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()) {
         route.sent_by(agent);
     }
