@@ -415,7 +415,10 @@ fn what_this_generation_has_no_word_for_is_said_in_its_own() {
     let answered = send(&scripted, "m", text("message: hi"));
     assert_eq!(state(&answered), "completed", "{answered}");
     assert_eq!(answered["status"]["message"]["parts"][0]["text"], "hi");
-    assert_eq!(get(&scripted, "m")["status"], answered["status"]);
+    // Asked for by a method that 0.3 has too, it is shown with the members of both.
+    let again = get(&scripted, "m");
+    assert_eq!((state(&again), &again["status"]["message"]["parts"][0]["text"]), ("completed", &json!("hi")));
+    assert_eq!(again["status"]["message"]["parts"][0]["type"], "text");
 }
 
 #[test]

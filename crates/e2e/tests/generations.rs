@@ -48,9 +48,9 @@ fn speakers(agent: &Client, (opener, watcher, actor): Row) -> (Speaker, Speaker,
 }
 
 /// The id under which `reader` meets a task that `opener` knows as `id`: a client-chosen id is an alias for its own caller
-/// in every generation, but only 0.1 is shown it.
+/// in every generation, but only 0.1 is shown it, and whoever might be 0.1.
 fn shown(agent: &Client, opener: Tongue, reader: Tongue, id: &str) -> String {
-    if opener == Tongue::V01 && reader != Tongue::V01 {
+    if opener == Tongue::V01 && reader != Tongue::V01 && !guesses(opener, reader) {
         agent.task(id)["id"].as_str().unwrap().to_owned()
     } else {
         id.to_owned()

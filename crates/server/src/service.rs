@@ -143,7 +143,7 @@ pub(crate) async fn read_body(server: &Server, headers: &HeaderMap, body: Incomi
     let patience = Duration::from_millis(server.settings.timeouts.body_ms);
     match tokio::time::timeout(patience, read).await {
         Ok(done) => done,
-        Err(_) => Err(Fault::new(Kind::InvalidRequest, "the request's body did not arrive in time")),
+        Err(late) => Err(Fault::new(Kind::InvalidRequest, "the request's body did not arrive in time").because(late)),
     }
 }
 

@@ -8,6 +8,10 @@ import { randomUUID } from 'node:crypto';
 
 import { Fold, textOf } from './fold.mjs';
 
+// tasks/get is a method of 0.1 as well, and without a version in the request the answer has the members of both: these are
+// the ones that are not this generation's.
+const own = (value) => JSON.parse(JSON.stringify(value, (key, v) => (key === 'type' || key === 'index' ? undefined : v)));
+
 const [folder, origin, binding, only] = process.argv.slice(2);
 const sdk = await import(`../${folder}/sdk.mjs`);
 assert.ok(sdk.BINDINGS.includes(binding), `${sdk.NAME} has no ${binding}`);
@@ -84,8 +88,8 @@ const scenarios = {
     assert.equal(task.status.state, 'completed');
     sameParts(task.artifacts[0].parts, parts);
     const got = await client.get(task.id);
-    assert.deepEqual(got.artifacts, task.artifacts);
-    assert.deepEqual(got.status, task.status);
+    assert.deepEqual(own(got.artifacts), task.artifacts);
+    assert.deepEqual(own(got.status), task.status);
     assert.equal(got.contextId, task.contextId);
     assert.equal(got.history[0].messageId, message.messageId);
     sameParts(got.history[0].parts, parts);

@@ -59,7 +59,8 @@ impl Told {
 /// What came of a call.
 pub(crate) enum Done {
     Sent(Answer, TaskView),
-    Task(Arc<Task>, TaskView),
+    /// A task, and whether the caller named it by its alias.
+    Task(Arc<Task>, TaskView, bool),
     /// A settled task as it was encoded before.
     Kept(Bytes),
     List(Listing, TaskView),
@@ -131,7 +132,10 @@ impl Asked<'_> {
             }
             Call::Cancel(cancel) => {
                 let view = self.rules.cancel_view;
-                Ok(Done::Task(engine.cancel(place, cancel).await?, view))
+                let id = cancel.task.clone();
+                let task = engine.cancel(place, cancel).await?;
+                let by_alias = task.alias.as_deref() == Some(&*id);
+                Ok(Done::Task(task, view, by_alias))
             }
             Call::Subscribe(call) => {
                 let resume = last_event_id(&self.head.headers)?;
@@ -156,7 +160,9 @@ impl Asked<'_> {
             return Ok(Done::Kept(bytes));
         }
         if self.shares_session(&view) {
-            return Ok(Done::Task(engine.get_with_session(place, &get.task).await?, view));
+            let task = engine.get_with_session(place, &get.task).await?;
+            let by_alias = task.alias.as_deref() == Some(&*get.task);
+            return Ok(Done::Task(task, view, by_alias));
         }
         let task = engine.get(place, &get.task).await?;
         if id.is_some() && task.core.is_settled() {
@@ -169,7 +175,8 @@ impl Asked<'_> {
                 return Ok(Done::Kept(bytes.clone()));
             }
         }
-        Ok(Done::Task(task, view))
+        let by_alias = task.alias.as_deref() == Some(&*get.task);
+        Ok(Done::Task(task, view, by_alias))
     }
 
     /// Whether an answer shows the history of the whole session.
@@ -201,7 +208,7 @@ impl Asked<'_> {
             Done::Sent(Answer::Reply(reply), _) => {
                 wire.sent_message(w, &reply.message, &Head::new(reply.exchange, None, &reply.context));
             }
-            Done::Task(task, view) => wire.task(w, task, view, self.shown(task)),
+            Done::Task(task, view, by_alias) => wire.task(w, task, view, self.shown(task).filter(|_| *by_alias)),
             Done::List(listing, view) => {
                 let Listing { tasks, next_page_token, page_size, total } = listing;
                 wire.list(w, &Page { tasks, view, next_page_token, page_size: *page_size, total_size: *total });

@@ -34,7 +34,14 @@ pub(crate) async fn answer(
     });
     let body = match text {
         Ok(body) => body,
-        Err(fault) => return refuse(first, &OwnedId::NULL, &fault, Operation::Unknown, told),
+        Err(fault) => {
+            let mut response = refuse(first, &OwnedId::NULL, &fault, Operation::Unknown, told);
+            // A body that never came whole is HTTP's own trouble.
+            if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
+                *response.status_mut() = StatusCode::BAD_REQUEST;
+            }
+            return response;
+        }
     };
     // It is text: the scan has seen to that.
     let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
@@ -94,16 +101,18 @@ impl Attempt<'_> {
             Asked { server, mounted: self.mounted, head, caller, wire: self.wire, rules: self.wire.facts() };
         if let Decided::Opener = decided {
             // Nobody can tell who reads the answer, so it is one that both generations can read. What the same words
-            // leave unsaid is as whoever opened the task would mean it.
+            // leave unsaid, and how a refusal looks, is as whoever opened the task would have it.
             let opener = opener(&asked, &decoded).await;
+            self.wire = opener;
             asked.rules = opener.facts();
             decoded = opener.decode_rpc(&request.method, request.params, limits)?;
         }
-        told.dialect = self.wire.name();
+        let wire = asked.wire;
+        told.dialect = wire.name();
         let params = request.params.map_or("", |params| params.get());
         let (done, tenant) = asked.perform(decoded, params.as_bytes(), told).await?;
         let mut response = match done {
-            Done::Stream(follow) => stream::rpc(server.clone(), self.wire, *follow, tenant, request.id.to_owned()),
+            Done::Stream(follow) => stream::rpc(server.clone(), wire, *follow, tenant, request.id.to_owned()),
             Done::Kept(bytes) => {
                 let mut out = Vec::with_capacity(bytes.len() + request.id.text().len() + 40);
                 jsonrpc::write_result_head(&mut out, &request.id);
