@@ -105,7 +105,9 @@ fn answer_across(agent: &Client, row: Row) {
         ("completed", &["abc abc abc ".to_owned(), "Ada".to_owned()][..])
     );
     assert_eq!(done.context, asked.context);
-    assert_eq!(done.id, shown(agent, row.0, row.2, &id));
+    // A send says its generation by its name.
+    let named = if row.0 == Tongue::V01 && row.2 == Tongue::V02 { Tongue::V03 } else { row.2 };
+    assert_eq!(done.id, shown(agent, row.0, named, &id));
     let mut heard = vec![first];
     heard.extend(watch.rest());
     assert_eq!(folded(&heard), ("completed".to_owned(), done.texts.clone()), "{heard:?}");

@@ -88,11 +88,11 @@ const scenarios = {
     assert.equal(task.status.state, 'completed');
     sameParts(task.artifacts[0].parts, parts);
     const got = await client.get(task.id);
-    assert.deepEqual(own(got.artifacts), task.artifacts);
-    assert.deepEqual(own(got.status), task.status);
+    assert.deepEqual(own(got.artifacts), own(task.artifacts));
+    assert.deepEqual(own(got.status), own(task.status));
     assert.equal(got.contextId, task.contextId);
     assert.equal(got.history[0].messageId, message.messageId);
-    sameParts(got.history[0].parts, parts);
+    sameParts(own(got.history[0].parts), parts);
     assert.equal((await client.get(task.id, 1)).history.length, 1);
   },
 

@@ -9,6 +9,7 @@ mod disk;
 mod envelope;
 mod faults;
 mod idempotency;
+mod keys;
 mod operator;
 mod process;
 mod streams;
