@@ -1,13 +1,17 @@
 """The cases. Each yields rows; what is compared is measured by turns, within one round, and a ratio is the median of the
 rounds' ratios."""
 
+import http.client
 import json
+import os
 import shutil
 import signal
 import statistics
+import subprocess
 import time
 
 from .report import Row, at_least, at_most, judge
+from .server import Server, free_port
 from .world import SCRIPTED
 
 CONNECTIONS = 64
@@ -285,6 +289,68 @@ def memory(world):
         yield at_most(row, 1.1)
 
 
+def hooks(world):
+    """The outbox: a backlog of webhooks against a bare client loop, and what draining it does to sends meanwhile."""
+    webhooks, drains, sends = 10_000, Pairs(), Pairs()
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/hook"
+    tool = os.path.join(world.tools, "hooks")
+
+    def seen(method="GET", path="/seen"):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request(method, path)
+        body = connection.getresponse().read()
+        connection.close()
+        return json.loads(body) if body else None
+
+    def backlog(count):
+        """Tasks with a webhook that nobody listens to yet: what is committed waits."""
+        with world.serve("hooks") as server:
+            each = world.load(server, "stream", n=10)["events"] // 10
+            world.load(server, "send", n=count // each, c=64, push=url)
+            capacity = world.wrk(server, "send", seconds=1)["rps"]
+            server.stop(signal.SIGKILL)
+        return count // each * each, capacity
+
+    for _ in range(world.rounds):
+        count, capacity = backlog(webhooks)
+        with Server("receiver", [tool, "receive", str(port)], port, world.path("receiver.log")) as receiver:
+            command = [tool, "post", "--url", url, "--n", str(webhooks)]
+            bare = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            seen("POST", "/forget")
+            with world.serve("hooks") as server:
+                until = time.time() + 120
+                while seen()["count"] < count and time.time() < until:
+                    time.sleep(0.01)
+                took = seen()
+                if took["count"] < count:
+                    world.fault(f"hooks: {took['count']} of {count} webhooks arrived")
+                drains.add(bare, {"rps": took["count"] / took["seconds"]})
+                rate = int(capacity / 2)
+                alone = world.load(server, "send", n=rate, c=64, rate=rate)
+                server.stop()
+            receiver.stop()
+        # Enough of them that they last longer than the sends.
+        backlog(webhooks * 4)
+        with Server("receiver", [tool, "receive", str(port)], port, world.path("receiver.log")) as receiver:
+            with world.serve("hooks") as server:
+                while not seen()["count"]:
+                    time.sleep(0.001)
+                busy = world.load(server, "send", n=rate, c=64, rate=rate)
+                if seen()["count"] >= webhooks * 4:
+                    world.fault("hooks: the backlog ended before the sends did")
+                server.stop()
+            receiver.stop()
+        sends.add(alone, busy)
+        world.keep("hooks", "drain", bare=bare, took=took, alone=alone, busy=busy)
+        world.forget("hooks")
+    yield at_least(drains.row("hooks", f"{webhooks:,} webhooks drained, against a bare reqwest loop of 32"), 0.5)
+    micros = lambda spent: f"{spent:,.0f} µs"
+    row = sends.row("hooks", "SendMessage at half its capacity, p50, while webhooks go out; against alone", "p50_us", micros)
+    yield at_most(row, 1.25)
+    yield sends.row("hooks", "the same, p99", "p99_us", micros)
+
+
 def workers(world):
     """One and two worker threads, for the choice of the default."""
     pairs = {"durable SendMessage": Pairs(), "GetTask, hot": Pairs()}
@@ -309,5 +375,5 @@ def workers(world):
 
 CASES = {
     "send": send, "get": get, "stream": stream, "chunk": chunk, "list": lists, "idle": idle, "start": start,
-    "memory": memory, "big": big, "workers": workers,
+    "memory": memory, "big": big, "hooks": hooks, "workers": workers,
 }

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! load send|get|list|stream|idle|sub --url URL [--c 64] [--n COUNT] [--seconds S] [--text TEXT]
+//!      [--rate R]            at most so many requests a second, evenly spaced
+//!      [--push URL]          send: with a webhook there
 //!      [--ids FILE]          send: write the tasks' ids there; get: read them from there (each once with --n 0)
 //!      [--context ID | --per-context K]   send: all in one context, or K tasks in each
 //!      [--params JSON] [--total T]        list: the params, and the totalSize that must come back
@@ -48,6 +50,10 @@ struct Plan {
     collect: bool,
     wanted: u64,
     until: Option<Instant>,
+    push: Option<String>,
+    /// Between two requests, where a rate is given.
+    pace: Option<Duration>,
+    began: Instant,
     begun: Cell<u64>,
     seen: RefCell<Seen>,
 }
@@ -85,7 +91,12 @@ impl Plan {
 
     fn body(&self, number: u64) -> String {
         let (method, params) = match self.mode {
-            Mode::Send => ("SendMessage", format!(r#"{{"message":{}}}"#, self.message(number))),
+            Mode::Send => {
+                let push = self.push.as_ref().map_or(String::new(), |url| {
+                    format!(r#","configuration":{{"taskPushNotificationConfig":{{"url":"{url}","token":"t"}}}}"#)
+                });
+                ("SendMessage", format!(r#"{{"message":{}{push}}}"#, self.message(number)))
+            }
             Mode::Stream => ("SendStreamingMessage", format!(r#"{{"message":{}}}"#, self.message(number))),
             Mode::Get => ("GetTask", format!(r#"{{"id":"{}"}}"#, self.ids[number as usize % self.ids.len()])),
             Mode::List => ("ListTasks", self.params.clone()),
@@ -146,6 +157,10 @@ impl Plan {
         let mut connection = None;
         let mut body = Vec::new();
         while let Some(number) = self.next() {
+            if let Some(pace) = self.pace {
+                let due = self.began + pace.mul_f64(number as f64);
+                tokio::time::sleep_until(due.into()).await;
+            }
             let outcome = async {
                 let mut open = match connection.take() {
                     Some(open) => open,
@@ -320,6 +335,9 @@ async fn main() {
         ids,
         wanted,
         until: seconds.map(|seconds| Instant::now() + seconds),
+        push: flag("--push"),
+        pace: number("--rate").map(|rate| Duration::from_secs_f64(1.0 / rate as f64)),
+        began: Instant::now(),
         begun: Cell::new(0),
         seen: RefCell::default(),
     };

@@ -30,6 +30,9 @@ pub(crate) enum Command {
     /// Make, list and revoke keys that callers are known by
     #[command(subcommand)]
     Keys(Keys),
+    /// Look at webhooks, and deliver again
+    #[command(subcommand)]
+    Push(crate::push::Push),
     /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
     Doctor(Doctor),
 }
@@ -61,6 +64,12 @@ pub(crate) struct Serve {
     /// Whether callers need a key: required, or optional [default: as the config says]
     #[arg(long, value_name = "WHETHER")]
     pub(crate) auth: Option<Auth>,
+    /// The certificate to serve https with (PEM); needs --tls-key
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// How the scripted agent takes ordinary messages: play, or ask (every one ends input-required)
     #[arg(long, value_name = "MODE")]
     pub(crate) scripted_mode: Option<agents::scripted::Mode>,
@@ -160,6 +169,7 @@ pub(crate) struct KeysList {
 #[derive(Args)]
 pub(crate) struct KeysRevoke {
     /// The key's id, or the beginning of it that lists show
+    #[arg(allow_hyphen_values = true)]
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,

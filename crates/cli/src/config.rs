@@ -1,6 +1,7 @@
 //! The config file: YAML, every field documented and with its unit, unknown keys refused with the nearest known name,
 //! secrets by `env:NAME` or `file:PATH`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::command::{self, Whereabouts};
+use crate::guard::{JwtIssuer, Mount, PolicyRule, Rates, Tls, Visibility};
 
 /// The config of `rialto serve`. Everything has a default; a flag wins over the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -36,11 +38,24 @@ pub(crate) struct Config {
     /// Threads that serve requests. Default: half the cores, at least one.
     pub(crate) workers: Option<usize>,
     pub(crate) auth: Auth,
+    /// Who sees a task: everybody of its tenant (`tenant`, the default), only whoever opened it (`owner`), whoever opened
+    /// it and those who take part (`parties`), or those whose credential is bound to the agent by a scope `system:NAME`
+    /// (`systems`).
+    pub(crate) visibility: Option<Visibility>,
+    /// What is special about the mounts of some agents, by the agent's name.
+    pub(crate) mounts: BTreeMap<String, Mount>,
+    /// What callers may do. Without it, everything; with it, what a rule allows and none denies.
+    pub(crate) policy: Option<Vec<PolicyRule>>,
+    /// A certificate to serve https with. Default: plain http.
+    pub(crate) tls: Option<Tls>,
+    /// Networks of proxies whose word on the caller's address is taken, such as `10.0.0.0/8`. Default none.
+    pub(crate) trusted_proxies: Vec<String>,
     pub(crate) cors: Cors,
     pub(crate) log: Log,
     pub(crate) timeouts: Timeouts,
     pub(crate) limits: Limits,
     pub(crate) scripted: Scripted,
+    pub(crate) push: crate::push_config::Push,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
@@ -70,9 +85,11 @@ pub(crate) enum LogFormat {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Auth {
-    /// Refuse callers without a key. Default false.
+    /// Refuse callers without a key or token. Default false.
     pub(crate) required: bool,
     pub(crate) keys: Vec<Key>,
+    /// Issuers whose tokens (JWT) are read as `Authorization: Bearer TOKEN`.
+    pub(crate) jwt: Vec<JwtIssuer>,
 }
 
 /// A key that callers send as `Authorization: Bearer KEY` or `X-Api-Key: KEY`.
@@ -85,6 +102,12 @@ pub(crate) struct Key {
     pub(crate) tenant: String,
     /// Where the key is: `env:NAME` or `file:PATH`.
     pub(crate) key: String,
+    /// What it is good for. Default everything.
+    #[serde(default)]
+    pub(crate) scopes: Vec<String>,
+    /// When it ends, as in `2027-01-01T00:00:00Z`. Default never.
+    #[serde(default)]
+    pub(crate) expires_at: Option<String>,
 }
 
 /// Which pages in a browser may call.
@@ -152,6 +175,13 @@ pub(crate) struct Limits {
     pub(crate) idempotency_hours: Option<u64>,
     /// The write-ahead log is written back above this, in MiB. Default 64.
     pub(crate) wal_mib: Option<u64>,
+    pub(crate) rate: Rates,
+    /// Streams of one caller at a time. Default unlimited.
+    pub(crate) streams_per_caller: Option<u32>,
+    /// Sends of one caller that wait for their task, at a time. Default unlimited.
+    pub(crate) waiting_per_caller: Option<u32>,
+    /// Calls of one caller in a day of UTC. Default unlimited.
+    pub(crate) daily_calls: Option<u64>,
 }
 
 /// The scripted agent.

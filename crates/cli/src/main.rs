@@ -2,7 +2,10 @@
 
 mod command;
 mod config;
+mod guard;
 mod operate;
+mod push;
+mod push_config;
 mod serve;
 
 use clap::Parser;
@@ -11,12 +14,14 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    server::crypto::install();
     let arguments = command::Arguments::parse();
     let outcome = match arguments.command {
         command::Command::Serve(options) => serve::run(&options),
         command::Command::Config(command) => config::run(&command),
         command::Command::Task(command) => operate::task(&command),
         command::Command::Keys(command) => operate::keys(&command),
+        command::Command::Push(command) => push::run(&command),
         command::Command::Backup(command) => operate::backup(&command),
         command::Command::Restore(command) => operate::restore(&command),
         command::Command::Doctor(command) => operate::doctor(&command),

@@ -19,7 +19,7 @@ use crate::config::data_folder;
 const DATABASE: &str = "rialto.db";
 
 /// Has it done, by the server or by ourselves.
-fn ask(folder: &Path, request: &Request) -> anyhow::Result<Value> {
+pub(crate) fn ask(folder: &Path, request: &Request) -> anyhow::Result<Value> {
     let reached = std::fs::File::open(folder).and_then(|held| UnixStream::connect(admin::socket_in(&held)));
     match reached {
         Ok(stream) => ask_server(stream, request),
@@ -257,6 +257,8 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
             "blobs",
             "blob_bytes",
             "timers",
+            "push_active",
+            "push_dead",
             "file_bytes",
             "wal_bytes",
             "disk_free_bytes",
@@ -290,6 +292,9 @@ fn advice(found: &Value) -> Vec<String> {
     if !found["disk_free_bytes"].is_null() && number("disk_free_bytes") < 256 << 20 {
         advice.push("less than 256 MiB are free on the disk: make room before new work is refused".into());
     }
+    if number("push_dead") > 0 {
+        advice.push(format!("{} webhooks were given up: rialto push list --state dead", number("push_dead")));
+    }
     let now = model::Time::parse(text(&found["now"])).unwrap_or_default();
     for task in found["open_turns"].as_array().into_iter().flatten() {
         let since = model::Time::parse(text(&task["status_at"])).unwrap_or_default();
@@ -301,7 +306,7 @@ fn advice(found: &Value) -> Vec<String> {
     advice
 }
 
-fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -309,7 +314,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn print(output: &Output, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
+pub(crate) fn print(output: &Output, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
     let text = match output.output {
         Form::Json => serde_json::to_string_pretty(value)?,
         Form::Text => person(value),

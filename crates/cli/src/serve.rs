@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use engine::Engine;
 use model::ports::agent::Agent;
+use model::ports::courier::Courier;
+use model::ports::store::Store;
 use server::accept::{self, Accept};
 use server::settings::{CardForm, Key, Timeouts};
 use server::{Server, Settings, admin, log::Sink};
@@ -16,6 +18,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command::{Auth, Serve};
 use crate::config::{Card, Config, Durability, LogFormat, secret};
+use crate::guard;
+use crate::push_config::Found;
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -38,6 +42,9 @@ impl Plan {
         config.card = options.card.or(config.card);
         if let Some(auth) = options.auth {
             config.auth.required = auth == Auth::Required;
+        }
+        if let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) {
+            config.tls = Some(guard::Tls { cert: cert.clone(), key: key.clone() });
         }
         config.log.format = options.log.or(config.log.format);
         config.durability = options.durability.or(config.durability);
@@ -82,7 +89,14 @@ impl Plan {
             if keys.iter().any(|known| known.secret == value) {
                 bail!("auth.keys: {:?} has the same key as another; each caller needs its own", key.name);
             }
-            keys.push(Key { name: key.name.as_str().into(), tenant: key.tenant.as_str().into(), secret: value });
+            let expires_at = key.expires_at.as_deref().map(guard::moment).transpose();
+            keys.push(Key {
+                name: key.name.as_str().into(),
+                tenant: key.tenant.as_str().into(),
+                secret: value,
+                scopes: key.scopes.clone(),
+                expires_at: expires_at.with_context(|| format!("auth.keys: the key {:?}", key.name))?,
+            });
         }
         let defaults = Timeouts::default();
         let settings = Settings {
@@ -92,6 +106,13 @@ impl Plan {
             default_agent: config.default.as_deref().unwrap_or("echo").into(),
             auth_required: config.auth.required,
             keys,
+            issuers: config.auth.jwt.iter().map(guard::JwtIssuer::settings).collect::<anyhow::Result<_>>()?,
+            visibility: config.visibility.unwrap_or_default().into(),
+            mounts: config.mounts.iter().map(|(name, mount)| (name.as_str().into(), mount.settings())).collect(),
+            policy: config.policy.as_ref().map(|rules| rules.iter().map(guard::PolicyRule::settings).collect()),
+            throttle: guard::throttle(&config.limits, &self.data)?,
+            trusted_proxies: guard::networks(&config.trusted_proxies)?,
+            tls: config.tls.as_ref().map(guard::Tls::settings),
             cors_origins: config.cors.origins.clone(),
             cors_loopback: config.cors.loopback.unwrap_or(!self.from_file),
             card: match config.card {
@@ -108,6 +129,7 @@ impl Plan {
             connections: config.limits.connections.unwrap_or(10_000),
             backlog: 4_096,
             heartbeat_ms: config.timeouts.heartbeat_ms.unwrap_or(15_000),
+            jwks: None,
         };
         settings.check()?;
         Ok(settings)
@@ -129,6 +151,7 @@ impl Plan {
         all.waiting_messages = limits.waiting_messages.unwrap_or(all.waiting_messages);
         all.attempts = limits.attempts.unwrap_or(all.attempts);
         all.any_input_mode = self.config.any_input_mode;
+        all.push = self.config.push.limits();
         all
     }
 
@@ -148,6 +171,9 @@ impl Plan {
             ("limits.attempts", limits.attempts.map(u64::from), 1, 1_000),
             ("limits.retention_hours", limits.retention_hours, 0, year_hours),
             ("limits.idempotency_hours", limits.idempotency_hours, 0, year_hours),
+            ("limits.streams_per_caller", limits.streams_per_caller.map(u64::from), 1, 1_000_000),
+            ("limits.waiting_per_caller", limits.waiting_per_caller.map(u64::from), 1, 1_000_000),
+            ("limits.daily_calls", limits.daily_calls, 1, 1 << 50),
             ("limits.wal_mib", limits.wal_mib, 1, 1 << 20),
             ("timeouts.header_ms", timeouts.header_ms, 10, 86_400_000),
             ("timeouts.body_ms", timeouts.body_ms, 10, 86_400_000),
@@ -174,6 +200,7 @@ impl Plan {
                 bail!("auth.keys: a key needs a name and a tenant");
             }
         }
+        config.push.check()?;
         let level = config.log.level.as_deref().unwrap_or("info");
         tracing_subscriber::EnvFilter::try_new(level)
             .with_context(|| format!("log.level: {level:?} is not a filter; write info, or warn,engine=debug"))?;
@@ -241,21 +268,30 @@ async fn serve(plan: &Plan, sink: Sink) -> anyhow::Result<()> {
     let settings = plan.settings()?;
     let agents = plan.agents();
     let store = sqlite::Store::open(plan.store()).with_context(|| format!("cannot open {}", plan.data.display()))?;
+    let store: Arc<dyn Store> = Arc::new(store);
     let listener = accept::bind(plan.listen, settings.backlog).with_context(|| {
         format!("cannot listen on {}; is another server there? choose one with --listen", plan.listen)
     })?;
     let address = listener.local_addr()?;
-    let started = Engine::start(Arc::new(store), agents, plan.limits()).await;
+    let found =
+        Found { store: store.clone(), data: &plan.data, address, public_url: plan.config.public_url.as_deref() };
+    let (courier, jwks) =
+        plan.config.push.courier(found).await?.map_or((None, None), |made| (Some(made.courier), made.jwks));
+    let courier = courier.map(|courier| courier as Arc<dyn Courier>);
+    let started = Engine::start(store, agents, plan.limits(), courier).await;
     let engine = started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({:?})", fault.cause))?;
-    let server = Server::new(engine.clone(), Settings { listen: address, ..settings }, sink)?;
+    let server = Server::new(engine.clone(), Settings { listen: address, jwks, ..settings }, sink)?;
     let loaded = admin::load_keys(&engine, server.callers()).await;
     loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({:?})", fault.cause))?;
+    guard::warn_of_open_mounts(&plan.config);
+    admin::audit_policy(&plan.data, server.policy().as_deref());
     if plan.config.auth.required && !server.callers().has_any() {
         tracing::warn!("a key is required and there is none: make one with rialto keys create NAME --tenant T");
     }
     admin::serve(server.clone(), &plan.data).await.context("cannot open the admin socket in the data folder")?;
     banner(plan, address, &server);
-    let accept = Arc::new(Accept::new(server));
+    let accept = Arc::new(Accept::new(server.clone()));
+    let house = tokio::spawn(server.keep_house(accept.shutdown.clone(), guard::on_hangup(plan.config.tls.is_some())?));
     let accepting = tokio::spawn({
         let accept = accept.clone();
         async move { accept.run(listener).await }
@@ -274,6 +310,7 @@ async fn serve(plan: &Plan, sink: Sink) -> anyhow::Result<()> {
     }
     accept.connections.close();
     let _ = tokio::time::timeout(Duration::from_millis(500), accept.connections.wait()).await;
+    let _ = tokio::time::timeout(Duration::from_millis(100), house).await;
     let _ = std::fs::remove_file(plan.data.join(admin::SOCKET));
     Ok(())
 }
@@ -299,7 +336,7 @@ impl Stop {
 
 fn banner(plan: &Plan, address: SocketAddr, server: &Server) {
     use std::io::Write;
-    let base = format!("http://{address}");
+    let base = format!("{}://{address}", if plan.config.tls.is_some() { "https" } else { "http" });
     let data = plan.data.display();
     let mut out = std::io::stdout().lock();
     let mut text = format!("Rialto {} serves A2A on {base} (data in {data})\n\n", env!("CARGO_PKG_VERSION"));

@@ -14,9 +14,6 @@ use crate::a2a_v0_3;
 use crate::a2a_v1::{self, version};
 use crate::framing::json::Writer;
 
-/// The names our schemes have on the card.
-const SCHEMES: [&str; 2] = ["bearer", "apiKey"];
-
 /// Everything a card says.
 #[derive(Clone, Debug)]
 pub struct CardFacts<'a> {
@@ -34,6 +31,8 @@ pub struct CardFacts<'a> {
     pub extended: bool,
     /// Extensions besides the profile's: those of the server itself.
     pub extensions: Vec<Extension>,
+    /// Skills that need a credential where the agent as a whole does not.
+    pub guarded: Vec<String>,
 }
 
 impl<'a> CardFacts<'a> {
@@ -50,6 +49,7 @@ impl<'a> CardFacts<'a> {
             push: false,
             extended: false,
             extensions: Vec::new(),
+            guarded: Vec::new(),
         }
     }
 }
@@ -89,11 +89,35 @@ pub struct Provider {
     pub url: String,
 }
 
-/// Keys are read as `Authorization: Bearer` and as `X-Api-Key`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How callers say who they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Auth {
-    /// Without a key nothing is answered but the card itself.
+    /// Without a credential nothing is answered but the card itself.
     pub required: bool,
+    /// Keys are read, as `Authorization: Bearer` and as `X-Api-Key`.
+    pub keys: bool,
+    /// Tokens (JWT) are read, as `Authorization: Bearer`.
+    pub tokens: bool,
+    /// The OpenID configurations of issuers whose tokens are read.
+    pub discovery: Vec<String>,
+}
+
+impl Auth {
+    /// Keys alone.
+    pub fn keys(required: bool) -> Auth {
+        Auth { required, keys: true, ..Auth::default() }
+    }
+
+    /// The names our schemes have on the card: any of them will do.
+    fn schemes(&self) -> Vec<String> {
+        let openid = (1..=self.discovery.len()).map(openid_name);
+        std::iter::once("bearer".to_owned()).chain(self.keys.then(|| "apiKey".to_owned())).chain(openid).collect()
+    }
+}
+
+/// The first needs no number.
+fn openid_name(nth: usize) -> String {
+    if nth == 1 { "openIdConnect".to_owned() } else { format!("openIdConnect{nth}") }
 }
 
 /// Which readers a card is for.
@@ -144,17 +168,17 @@ fn write(facts: &CardFacts<'_>, readers: Readers) -> Bytes {
         w.key("documentationUrl").string(url);
     }
     capabilities(w.key("capabilities"), facts, readers);
-    if let Some(auth) = facts.auth {
+    if let Some(auth) = &facts.auth {
         security(&mut w, auth, readers);
     }
     modes(w.key("defaultInputModes"), &profile.input_modes);
     modes(w.key("defaultOutputModes"), &profile.output_modes);
     w.key("skills").begin_array();
     for one in &profile.skills {
-        skill(&mut w, one);
+        skill(&mut w, one, facts, readers);
     }
     if profile.skills.is_empty() {
-        skill(&mut w, &only_skill(profile, name));
+        skill(&mut w, &only_skill(profile, name), facts, readers);
     }
     w.end_array();
     if readers.v0_3 {
@@ -266,40 +290,82 @@ fn extension(w: &mut Writer, extension: &Extension) {
 }
 
 /// Each scheme is the union of both encodings: 1.0 tells schemes apart by the member's name, 0.3 by `type`.
-fn security(w: &mut Writer, auth: Auth, readers: Readers) {
+fn security(w: &mut Writer, auth: &Auth, readers: Readers) {
     w.key("securitySchemes").begin_object();
-    w.key("bearer").begin_object();
-    w.key("httpAuthSecurityScheme").begin_object();
-    w.key("description").plain("A key in the Authorization header");
-    w.key("scheme").plain("Bearer");
-    w.end_object();
-    if readers.v0_3 {
-        w.key("type").plain("http");
-        w.key("description").plain("A key in the Authorization header");
+    let bearer = match (auth.keys, auth.tokens) {
+        (true, true) => "A key, or a token of a trusted issuer, in the Authorization header",
+        (false, true) => "A token of a trusted issuer in the Authorization header",
+        (_, false) => "A key in the Authorization header",
+    };
+    scheme(w, readers, "bearer", ("httpAuthSecurityScheme", "http"), bearer, |w, _| {
         w.key("scheme").plain("Bearer");
+        if auth.tokens {
+            w.key("bearerFormat").plain("JWT");
+        }
+    });
+    if auth.keys {
+        let words = "The same key in a header of its own";
+        scheme(w, readers, "apiKey", ("apiKeySecurityScheme", "apiKey"), words, |w, v1| {
+            w.key(if v1 { "location" } else { "in" }).plain("header");
+            w.key("name").plain("X-Api-Key");
+        });
     }
-    w.end_object();
-    w.key("apiKey").begin_object();
-    w.key("apiKeySecurityScheme").begin_object();
-    w.key("description").plain("The same key in a header of its own");
-    w.key("location").plain("header");
-    w.key("name").plain("X-Api-Key");
-    w.end_object();
-    if readers.v0_3 {
-        w.key("type").plain("apiKey");
-        w.key("description").plain("The same key in a header of its own");
-        w.key("in").plain("header");
-        w.key("name").plain("X-Api-Key");
+    for (i, url) in auth.discovery.iter().enumerate() {
+        let words = "A token of this issuer in the Authorization header";
+        let kind = ("openIdConnectSecurityScheme", "openIdConnect");
+        scheme(w, readers, &openid_name(i + 1), kind, words, |w, _| {
+            w.key("openIdConnectUrl").string(url);
+        });
     }
-    w.end_object();
     w.end_object();
     if !auth.required {
         return;
     }
-    // Either of them: the list is an OR.
+    requirements(w, auth, readers);
+    if readers.v0_1 {
+        // Names alone; what else there is to know of a scheme stands as JSON in a string.
+        w.key("authentication").begin_object();
+        w.key("schemes").begin_array();
+        w.plain("Bearer");
+        if auth.keys {
+            w.plain("ApiKey");
+        }
+        w.end_array();
+        if auth.keys {
+            w.key("credentials").string(r#"{"ApiKey":{"in":"header","name":"X-Api-Key"}}"#);
+        }
+        w.end_object();
+    }
+}
+
+/// One scheme, in the words of 1.0 and of 0.3; `rest` is told which of them it writes.
+fn scheme(
+    w: &mut Writer,
+    readers: Readers,
+    name: &str,
+    (member, kind): (&'static str, &'static str),
+    words: &'static str,
+    rest: impl Fn(&mut Writer, bool),
+) {
+    w.key(name).begin_object();
+    w.key(member).begin_object();
+    w.key("description").plain(words);
+    rest(w, true);
+    w.end_object();
+    if readers.v0_3 {
+        w.key("type").plain(kind);
+        w.key("description").plain(words);
+        rest(w, false);
+    }
+    w.end_object();
+}
+
+/// Any of the schemes: the list is an OR.
+fn requirements(w: &mut Writer, auth: &Auth, readers: Readers) {
+    let schemes = auth.schemes();
     if readers.v1 {
         w.key("securityRequirements").begin_array();
-        for scheme in SCHEMES {
+        for scheme in &schemes {
             w.begin_object();
             w.key("schemes").begin_object();
             w.key(scheme).begin_object();
@@ -313,23 +379,13 @@ fn security(w: &mut Writer, auth: Auth, readers: Readers) {
     }
     if readers.v0_3 {
         w.key("security").begin_array();
-        for scheme in SCHEMES {
+        for scheme in &schemes {
             w.begin_object();
             w.key(scheme).begin_array();
             w.end_array();
             w.end_object();
         }
         w.end_array();
-    }
-    if readers.v0_1 {
-        // Names alone; what else there is to know of a scheme stands as JSON in a string.
-        w.key("authentication").begin_object();
-        w.key("schemes").begin_array();
-        w.plain("Bearer");
-        w.plain("ApiKey");
-        w.end_array();
-        w.key("credentials").string(r#"{"ApiKey":{"in":"header","name":"X-Api-Key"}}"#);
-        w.end_object();
     }
 }
 
@@ -344,7 +400,7 @@ fn modes(w: &mut Writer, modes: &[String]) {
     w.end_array();
 }
 
-fn skill(w: &mut Writer, skill: &Skill) {
+fn skill(w: &mut Writer, skill: &Skill, facts: &CardFacts<'_>, readers: Readers) {
     let name = or(&skill.name, &skill.id);
     w.begin_object();
     w.key("id").string(or(&skill.id, name));
@@ -365,7 +421,18 @@ fn skill(w: &mut Writer, skill: &Skill) {
         }
         w.end_array();
     }
+    if let Some(auth) = &facts.auth
+        && facts.guarded.contains(&skill.id)
+    {
+        requirements(w, auth, readers);
+    }
     w.end_object();
+}
+
+/// The ids of the skills on an agent's card.
+pub fn skill_ids(profile: &Profile) -> impl Iterator<Item = &str> {
+    let itself = profile.skills.is_empty().then_some(&*profile.name);
+    profile.skills.iter().map(|skill| &*skill.id).chain(itself)
 }
 
 /// An agent without skills has one: itself.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use model::ports::courier::News;
 use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task};
 use serde_json::value::RawValue;
 
@@ -74,6 +75,16 @@ impl Wire for V1 {
     }
     fn push_deleted(&self, w: &mut Writer, _task: &str) {
         a2a_v1::encode::empty(w);
+    }
+    /// What a stream would say.
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool {
+        match news {
+            News::Task(task) => {
+                a2a_v1::encode::send_task_as(w, task, &self.facts().cancel_view, head.id.alias());
+                true
+            }
+            News::Event(event) => a2a_v1::encode::stream_event_as(w, head, event),
+        }
     }
     fn card(&self, facts: &CardFacts<'_>) -> Bytes {
         card::clean(facts)
@@ -150,6 +161,16 @@ impl Wire for Older {
     }
     fn push_deleted(&self, w: &mut Writer, task: &str) {
         push::deleted(w, self.form, task);
+    }
+    /// The task as a get shows it; a single event is nothing its readers know.
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool {
+        match news {
+            News::Task(task) => {
+                encode::task(w, self.form, task, &self.facts.cancel_view, head.id.alias());
+                true
+            }
+            News::Event(_) => false,
+        }
     }
     fn card(&self, facts: &CardFacts<'_>) -> Bytes {
         card::v0_3(facts)

@@ -4,6 +4,7 @@
 //! * [`framing`] is what dialects share: the JSON writer and reader, the JSON-RPC envelope, SSE, query strings.
 //! * [`a2a_v1`] is protocol 1.0 over JSON-RPC and HTTP+JSON; [`a2a_v0_3`] is 0.3 and 0.2 over both; [`a2a_v0_1`] is the
 //!   first generation; [`a2a_v0`] answers where nobody can tell the last two apart. What those three share is in `compat`.
+//! * [`langgraph`] is a product's dialect: it has an endpoint, an envelope and errors of its own.
 //! * [`mod@wire`] is how a front speaks any of them without knowing which; [`mod@decide`] finds out which.
 //! * [`card`] writes the agent's card for readers of every generation.
 //! * [`seen`] is what the client's direction (`read` in each folder) makes of answers.
@@ -20,6 +21,7 @@ mod compat;
 pub mod decide;
 mod forms;
 pub mod framing;
+pub mod langgraph;
 pub mod seen;
 pub mod wire;
 
@@ -31,10 +33,13 @@ pub(crate) static V1: forms::V1 = forms::V1;
 /// Every form of every dialect.
 pub static WIRES: &[&'static dyn Wire] = &[&V1, &a2a_v0_3::RPC, &a2a_v0_3::REST, &a2a_v0_1::RPC, &a2a_v0::RPC];
 
+/// Forms of products, which are spoken only where that product is mounted.
+pub static PRODUCTS: &[&'static dyn Wire] = &[&langgraph::DOCUMENTED, &langgraph::CURRENT];
+
 /// The dialects there are, by the name a task remembers its opener's dialect under.
 pub const NAMES: &[&str] = &[a2a_v1::NAME, a2a_v0_3::NAME, a2a_v0_3::REST_NAME, a2a_v0_1::NAME];
 
 /// A form by its name.
 pub fn wire(name: &str) -> Option<&'static dyn Wire> {
-    WIRES.iter().copied().find(|wire| wire.name() == name)
+    WIRES.iter().chain(PRODUCTS).copied().find(|wire| wire.name() == name)
 }

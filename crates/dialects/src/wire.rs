@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use model::ports::courier::{News, Telling};
 use model::{
     Call, ContextId, Event, Fault, Kind, Limits, Message, PushCall, PushConfig, State, Status, Task, TaskId, Time,
 };
@@ -82,6 +83,10 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// The answer to deleting a push config; `task` is the id the caller knows.
     fn push_deleted(&self, w: &mut Writer, task: &str);
 
+    /// The body of a delivery to a webhook that was registered in this dialect; `false`, and nothing written, for what
+    /// its reader is not told.
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool;
+
     /// The card as this dialect's extended card operation answers it.
     fn card(&self, facts: &CardFacts<'_>) -> Bytes;
 }
@@ -100,12 +105,16 @@ pub struct Facts {
     pub refuses_in_stream: bool,
     /// A caller sees a task under the id it chose itself, where it did.
     pub shows_alias: bool,
+    /// A task is shown under its context and its own id: `<context>:<id>`.
+    pub threaded_id: bool,
     /// The history of an answer is that of the whole session.
     pub session_history: bool,
     /// A resumed stream begins with the task as of the event it is resumed from.
     pub resumes_with_task: bool,
-    /// What a cancel answers; other operations say in the request what they want to see.
+    /// What a cancel answers, and a webhook is sent; other operations say in the request what they want to see.
     pub cancel_view: TaskView,
+    /// What webhooks are told.
+    pub telling: Telling,
 }
 
 /// The slot of an encoding that shows an alias. A task has at most one, so all who see it see the same.
@@ -198,7 +207,15 @@ pub enum Shown<'a> {
     As(&'a str),
 }
 
-impl Shown<'_> {
+impl<'a> Shown<'a> {
+    /// The id the caller chose, if it did.
+    pub(crate) fn alias(self) -> Option<&'a str> {
+        match self {
+            Shown::Own(_) => None,
+            Shown::As(alias) => Some(alias),
+        }
+    }
+
     pub(crate) fn write(self, w: &mut Writer) {
         match self {
             Shown::Own(id) => w.plain(id.0.as_hyphenated().encode_lower(&mut [0; 36])),

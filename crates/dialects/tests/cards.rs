@@ -18,7 +18,7 @@ fn rich(profile: &model::ports::agent::Profile) -> CardFacts<'_> {
     facts.provider = Some(Provider { organization: "Example".into(), url: "https://example.com".into() });
     facts.documentation_url = Some("https://example.com/docs".into());
     facts.icon_url = Some("https://example.com/icon.png".into());
-    facts.auth = Some(Auth { required: true });
+    facts.auth = Some(Auth::keys(true));
     facts.push = true;
     facts.extended = true;
     facts

@@ -211,12 +211,12 @@ fn cards() {
     rich.provider = Some(Provider { organization: "Example".into(), url: "https://example.com".into() });
     rich.documentation_url = Some("https://example.com/docs".into());
     rich.icon_url = Some("https://example.com/icon.png".into());
-    rich.auth = Some(Auth { required: true });
+    rich.auth = Some(Auth::keys(true));
     rich.push = true;
     rich.extended = true;
     rich.interfaces[1].tenant = Some("acme".into());
     let mut open = CardFacts::new(&profile, "http://127.0.0.1:8080/a2a/echo");
-    open.auth = Some(Auth { required: false });
+    open.auth = Some(Auth::keys(false));
     let plain = CardFacts::new(&bare, "http://127.0.0.1:8080/a2a/bare");
     assert!(
         plain

@@ -43,6 +43,10 @@ impl Client {
         client
     }
 
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
     pub fn base(&self) -> &str {
         &self.base
     }

@@ -8,6 +8,8 @@
 //! - [`http`] is HTTP/1.1 on a plain socket, [`sse`] reads event streams and checks the order of their ids.
 //! - [`client`] speaks A2A 1.0 with those two, in both bindings.
 //! - [`tongue`] makes the same few calls in every generation and binding.
+//! - [`receiver`] takes webhooks and answers them as badly as a test wants.
+//! - [`operation`] asks for everything there is to ask for, in every tongue, and sorts the answers.
 //! - [`fold`] is the reader's half of artifact streaming: what a client holds after a number of frames.
 //! - [`seed`] gives random tests a printed, repeatable seed; [`poll`] waits for a condition, never for a time.
 //! - [`setup`] finds or makes what the tests need outside this workspace.
@@ -17,7 +19,9 @@
 pub mod client;
 pub mod fold;
 pub mod http;
+pub mod operation;
 pub mod poll;
+pub mod receiver;
 pub mod seed;
 pub mod server;
 pub mod setup;
@@ -26,7 +30,9 @@ pub mod tongue;
 
 pub use client::{Client, assert_rest_fault, assert_rpc_fault, fresh_id, message, parts, script, send, to_task};
 pub use fold::Fold;
+pub use operation::{Answer, Operation, Verdict};
 pub use poll::until;
+pub use receiver::{Delivery, Receiver, Reply};
 pub use server::Server;
 pub use sse::{Events, Frame, Next};
 pub use tongue::{Heard, Seen, Speaker, Tongue, Watch, folded};

@@ -66,7 +66,7 @@ impl Tongue {
     }
 
     /// A user's message.
-    fn message(self, part: Said<'_>, task: Option<&str>) -> Value {
+    pub(crate) fn message(self, part: Said<'_>, task: Option<&str>) -> Value {
         let parts = json!([self.part(part)]);
         let mut message = match self {
             Self::V1 | Self::V1Rest => json!({ "messageId": fresh_id(), "role": "ROLE_USER", "parts": parts }),
@@ -197,7 +197,7 @@ fn string(tongue: Tongue, value: &Value, whole: &Value) -> String {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Said<'a> {
+pub(crate) enum Said<'a> {
     Text(&'a str),
     Script(&'a Value),
 }

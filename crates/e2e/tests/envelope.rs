@@ -445,7 +445,7 @@ fn ids_outlive_a_killed_server() {
 
 #[test]
 fn push_notifications_are_refused_while_there_are_none() {
-    let server = Server::start(&[]);
+    let server = Server::options().config("push: { enabled: false }\n").start();
     let echo = at(&server, "echo");
     let id = fresh_id();
     send(&echo, &id, text("hi"));

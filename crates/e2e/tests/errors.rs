@@ -17,7 +17,7 @@ struct World {
 }
 
 fn world() -> World {
-    let server = Server::start(&[]);
+    let server = Server::options().config("push: { enabled: false }\n").start();
     let agent = server.agent("scripted");
     // Opened in 1.0, so that nobody's generation is the opener's.
     let settled = agent.send(message("done"))["id"].as_str().unwrap().to_owned();

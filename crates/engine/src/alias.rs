@@ -9,7 +9,8 @@ use model::ports::store::{AliasWrite, Commit, Guard, KeyUse};
 use model::{Fault, Kind, Place, Send, TaskId, Time};
 use sha2::{Digest, Sha256};
 
-use crate::open::{Begun, follow_up, open, visible};
+use crate::open::{Begun, To, follow_up, open};
+use crate::sight::Sight;
 use crate::{Engine, Shared, troubled};
 
 /// How often a send looks again when others move its alias.
@@ -44,8 +45,7 @@ fn key(place: &Place, alias: &str) -> [u8; 32] {
 /// The task whose own id this is, if it may be seen from here.
 async fn own_id(shared: &Shared, place: &Place, text: &str) -> Result<Option<TaskId>, Fault> {
     let Ok(id) = text.parse::<TaskId>() else { return Ok(None) };
-    let live = shared.live(id).await?;
-    Ok(live.and_then(|live| live.task()).filter(|task| visible(task, place)).map(|task| task.id))
+    Ok(shared.visible_live(place, id, Sight::Task).await?.map(|(_, task)| task.id))
 }
 
 /// A task as a caller named it.
@@ -88,13 +88,15 @@ impl Engine {
                 && let Some(id) = own_id(shared, place, &text).await?
             {
                 // Not an alias but a task's own id: the message is for that task, and settled it stays settled.
-                return follow_up(shared, place, agent, id, send, idempotency).await;
+                let to = To { task: id, alias: None };
+                return follow_up(shared, place, agent, to, send, idempotency).await;
             }
             if let Some(id) = was {
                 let Some(live) = shared.live(id).await? else { continue };
                 let task = live.snapshot()?;
                 if !task.core.is_settled() {
-                    match follow_up(shared, place, agent.clone(), id, send, idempotency).await {
+                    let to = To { task: id, alias: Some(text.clone()) };
+                    match follow_up(shared, place, agent.clone(), to, send, idempotency).await {
                         Err(fault) if fault.kind == Kind::TaskSettled => continue,
                         begun => return begun,
                     }

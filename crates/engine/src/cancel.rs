@@ -7,13 +7,15 @@ use model::{Body, Cancel, Fault, Kind, Place, State, Task, TaskId};
 
 use crate::live::{Draft, Live};
 use crate::pending;
+use crate::sight::Sight;
 use crate::{Engine, Shared};
 
 impl Engine {
     /// Asks the agent to stop and answers when the task has settled, at the latest a second after the grace is over.
     pub async fn cancel(&self, place: &Place, call: Cancel) -> Result<Arc<Task>, Fault> {
         let id = self.shared.named(place, &call.task).await?.task;
-        let (live, _) = self.visible_live(place, id).await?;
+        let found = self.shared.visible_live(place, id, Sight::Task).await?;
+        let (live, _) = found.ok_or_else(|| Fault::task_not_found(id))?;
         self.cancel_live(live, call.metadata).await
     }
 

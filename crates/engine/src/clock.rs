@@ -16,6 +16,20 @@ impl Clock {
         let now = jiff::Timestamp::now().as_millisecond();
         Time(self.last.fetch_max(now, Ordering::Relaxed).max(now))
     }
+
+    /// The time that sleeps go by. It is the time, unless a test has paused it: then it stands still, and jumps when they
+    /// do.
+    pub(crate) fn of_sleepers(&self) -> Time {
+        let (asleep, awake) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
+        let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        let ahead = ms(asleep.saturating_duration_since(awake)) - ms(awake.saturating_duration_since(asleep));
+        Time(jiff::Timestamp::now().as_millisecond() + ahead)
+    }
+}
+
+/// A number nobody else draws, small enough for any store's integers.
+pub(crate) fn number() -> u64 {
+    Uuid::now_v7().as_u64_pair().1 & (u64::MAX >> 2)
 }
 
 pub(crate) fn task_id() -> TaskId {

@@ -31,7 +31,7 @@ impl Engine {
 
     /// The task with the history of its whole context, for dialects whose sessions share it.
     pub async fn with_session(&self, place: &Place, task: Arc<Task>) -> Result<Arc<Task>, Fault> {
-        let before = earlier(&self.shared, place.views.first().cloned(), &task).await?;
+        let before = earlier(&self.shared, place.reads.first().cloned(), &task).await?;
         Ok(with_earlier(task, before))
     }
 }

@@ -7,6 +7,8 @@
 //! * `open` and `resume`: a message opens a task or continues one, and a turn begins
 //! * `turn`: one run of an agent, pumped into the log
 //! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
+//! * `sight`: who sees which task
+//! * `push`, `outbox`: webhooks, as cursors on logs
 //! * `recovery`, `timers`: what a restart or a clock brings
 //!
 //! The engine knows no wire, no concrete store and no concrete agent.
@@ -20,10 +22,13 @@ mod conversation;
 mod live;
 mod modes;
 mod open;
+mod outbox;
 mod patience;
 mod pending;
+mod push;
 mod reading;
 mod recovery;
+mod sight;
 mod subscription;
 mod timers;
 mod turn;
@@ -34,6 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use model::ports::agent::{Agent, Profile};
+use model::ports::courier::Courier;
 use model::ports::store::{Health, Store, Trouble};
 use model::{Fault, Kind, Limits, TaskId};
 use tokio::sync::Notify;
@@ -41,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use live::Committed;
 pub use open::Answer;
+pub use push::{Delivery, PushAnswer};
 pub use reading::Listing;
 pub use subscription::{Item, States, Subscription};
 
@@ -54,6 +61,8 @@ struct Shared {
     store: Arc<dyn Store>,
     agents: HashMap<Arc<str>, Arc<dyn Agent>>,
     limits: Limits,
+    courier: Option<Arc<dyn Courier>>,
+    outbox: outbox::Outbox,
     clock: clock::Clock,
     lives: Arc<live::Registry>,
     running: AtomicUsize,
@@ -79,6 +88,9 @@ struct Stats {
     settled: AtomicU64,
     recovered: AtomicU64,
     store_troubles: AtomicU64,
+    push_delivered: AtomicU64,
+    push_failed: AtomicU64,
+    push_dead: AtomicU64,
 }
 
 /// A reading of the engine's counters and gauges.
@@ -92,14 +104,31 @@ pub struct Figures {
     pub store_troubles: u64,
     pub turns_running: u64,
     pub tasks_live: u64,
+    /// Letters that were taken, attempts that failed, and configs given up.
+    pub push_delivered: u64,
+    pub push_failed: u64,
+    pub push_dead: u64,
+    /// Configs that deliver or may yet.
+    pub push_active: u64,
+    /// Of them, those with something to deliver that is not on its way: queued, or between attempts.
+    pub push_waiting: u64,
+    /// Endpoints that are left alone because they fail.
+    pub breakers_open: u64,
 }
 
 impl Engine {
     /// Takes up the store: sees to the turns a crash cut off, then to timers and retention.
-    pub async fn start(store: Arc<dyn Store>, agents: Vec<Arc<dyn Agent>>, limits: Limits) -> Result<Engine, Fault> {
-        let engine = Engine::new(store, agents, limits, false);
+    /// Without a courier there are no push notifications.
+    pub async fn start(
+        store: Arc<dyn Store>,
+        agents: Vec<Arc<dyn Agent>>,
+        limits: Limits,
+        courier: Option<Arc<dyn Courier>>,
+    ) -> Result<Engine, Fault> {
+        let engine = Engine::new(store, agents, limits, courier, false);
         let aliases = engine.health().await?.aliases > 0;
         engine.shared.aliases.store(aliases, Ordering::Relaxed);
+        outbox::start(&engine.shared).await?;
         recovery::recover(&engine.shared).await?;
         tokio::spawn(timers::run(engine.shared.clone()));
         tokio::spawn(timers::sweep(engine.shared.clone()));
@@ -108,15 +137,23 @@ impl Engine {
 
     /// Opens the data without serving it: no agents, no recovery, no timers. For operators while no server runs.
     pub fn offline(store: Arc<dyn Store>, limits: Limits) -> Engine {
-        Engine::new(store, Vec::new(), limits, true)
+        Engine::new(store, Vec::new(), limits, None, true)
     }
 
-    fn new(store: Arc<dyn Store>, agents: Vec<Arc<dyn Agent>>, limits: Limits, offline: bool) -> Engine {
+    fn new(
+        store: Arc<dyn Store>,
+        agents: Vec<Arc<dyn Agent>>,
+        limits: Limits,
+        courier: Option<Arc<dyn Courier>>,
+        offline: bool,
+    ) -> Engine {
         let agents = agents.into_iter().map(|agent| (agent.profile().name.clone(), agent)).collect();
         let shared = Shared {
             store,
             agents,
             limits,
+            courier,
+            outbox: outbox::Outbox::default(),
             clock: clock::Clock::default(),
             lives: Arc::default(),
             running: AtomicUsize::new(0),
@@ -161,6 +198,7 @@ impl Engine {
     pub fn figures(&self) -> Figures {
         let stats = &self.shared.stats;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let outbox = self.shared.outbox.gauges();
         Figures {
             tasks_opened: read(&stats.opened),
             turns_started: read(&stats.turns),
@@ -170,6 +208,12 @@ impl Engine {
             store_troubles: read(&stats.store_troubles),
             turns_running: self.shared.running.load(Ordering::Relaxed) as u64,
             tasks_live: self.shared.lives.len() as u64,
+            push_delivered: read(&stats.push_delivered),
+            push_failed: read(&stats.push_failed),
+            push_dead: read(&stats.push_dead),
+            push_active: outbox.active,
+            push_waiting: outbox.waiting,
+            breakers_open: outbox.breakers_open,
         }
     }
 
@@ -186,7 +230,7 @@ impl Engine {
     /// still at work are left to the next start and their agents' rules.
     pub async fn drain(&self) {
         self.begin_drain();
-        let patience = Duration::from_millis(self.shared.limits.drain_ms);
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(self.shared.limits.drain_ms);
         let idle = async {
             loop {
                 let ended = self.shared.turn_ended.notified();
@@ -196,10 +240,11 @@ impl Engine {
                 ended.await;
             }
         };
-        if tokio::time::timeout(patience, idle).await.is_err() {
+        if tokio::time::timeout_at(deadline, idle).await.is_err() {
             tracing::warn!(turns = self.shared.running.load(Ordering::SeqCst), "stopping with turns at work");
         }
         self.shared.stopped.cancel();
+        self.shared.outbox.close(&self.shared, deadline).await;
         self.shared.store.close().await;
     }
 
@@ -210,6 +255,7 @@ impl Engine {
         }
         let removed = self.shared.store.remove(task).await.map_err(troubled)?;
         self.shared.lives.vanish(task);
+        self.shared.outbox.forget_task(task);
         Ok(removed)
     }
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::batch::{Batch, Stamp};
 use crate::patience::Patience;
+use crate::push::{self, Registration};
 use crate::{Shared, troubled};
 
 /// An event that is in the log, and its encodings, made once and shared by every reader.
@@ -114,6 +115,8 @@ pub(crate) struct Draft {
     pub(crate) key: Option<(KeyUse, model::Time)>,
     /// Set by a turn's holder, and by whoever starts one: takes or keeps the hold.
     pub(crate) epoch: Option<Epoch>,
+    /// A push config that begins with the first of the events.
+    pub(crate) push: Option<Registration>,
 }
 
 impl Draft {
@@ -207,6 +210,11 @@ impl Live {
         }
     }
 
+    /// Holds the log still: nothing is appended as long as the answer lives.
+    pub(crate) async fn hold(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.writing.lock().await
+    }
+
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -276,6 +284,11 @@ impl Live {
                 .map_err(|refused| Failed::Fault(Fault::internal(refused)))?;
             let expected = task.seq();
             drop(task);
+            let push = draft.push.map(|push| (push.progress(expected.next(), false), push));
+            if let Some((progress, push)) = &push {
+                push::room(shared, self.id, &push.id).await.map_err(Failed::Fault)?;
+                commit.push.push(push.put(progress.clone()));
+            }
             if let Some((mut key, not_before)) = draft.key {
                 key.seq = events.last().map_or(key.seq, |e| e.seq);
                 commit.guards.push(model::ports::store::Guard::KeyFree { key: key.key, not_before });
@@ -305,7 +318,11 @@ impl Live {
                 }
             }
             shared.alarm.set(&timers);
-            return self.absorb(shared, events).map_err(Failed::Fault);
+            let task = self.absorb(shared, events).map_err(Failed::Fault)?;
+            if let Some((progress, push)) = push {
+                push.begin(shared, progress);
+            }
+            return Ok(task);
         }
     }
 
@@ -338,6 +355,7 @@ impl Live {
         if let Some(seq) = self.seq.get() {
             seq.send_replace(task.seq());
         }
+        shared.outbox.told(self.id, task.seq());
         Ok(task)
     }
 
@@ -443,15 +461,17 @@ impl Registry {
         live.inner.initialized().then_some(live)
     }
 
-    /// The task, made live if it exists. Everybody who asks at the same time gets the same one.
+    /// The task, made live if it exists. Everybody who asks at the same time gets the same one. `piece` is the beginning of
+    /// its log, where that has been read already.
     pub(crate) async fn get(
         self: &Arc<Self>,
         id: TaskId,
         store: &dyn Store,
         limits: &Limits,
+        piece: Option<Vec<Event>>,
     ) -> Result<Option<Arc<Live>>, Fault> {
         let live = self.entry(id);
-        let loaded = live.inner.get_or_try_init(|| load(&live, store, limits)).await;
+        let loaded = live.inner.get_or_try_init(|| load(&live, store, limits, piece)).await;
         match loaded {
             Ok(_) => Ok(Some(live)),
             Err(None) => Ok(None),
@@ -460,16 +480,36 @@ impl Registry {
     }
 }
 
-async fn load(live: &Live, store: &dyn Store, limits: &Limits) -> Result<Mutex<Inner>, Option<Fault>> {
-    let mut logs = store.logs(vec![live.id]).await.map_err(|trouble| Some(troubled(trouble)))?;
-    let events = logs.pop().unwrap_or_default();
-    let task = Task::fold(&events).map_err(|refused| Some(Fault::internal(refused)))?.ok_or(None)?;
+async fn load(
+    live: &Live,
+    store: &dyn Store,
+    limits: &Limits,
+    piece: Option<Vec<Event>>,
+) -> Result<Mutex<Inner>, Option<Fault>> {
+    let trouble = |trouble| Some(troubled(trouble));
+    let refused = |refused| Some(Fault::internal(refused));
+    let (mut events, whole) = match piece {
+        Some(piece) => (piece, false),
+        None => (store.logs(vec![live.id]).await.map_err(trouble)?.pop().unwrap_or_default(), true),
+    };
+    let mut task = Task::fold(&events).map_err(refused)?.ok_or(None)?;
+    // A piece may not be all; nothing follows the end of a task.
+    while !whole && !task.core.is_settled() {
+        let more = store.events(live.id, task.seq(), limits.tail_bytes).await.map_err(trouble)?;
+        if more.is_empty() {
+            break;
+        }
+        for event in &more {
+            task.apply(event).map_err(refused)?;
+        }
+        events.extend(more);
+    }
     Ok(live.filled(Arc::new(task), events, limits))
 }
 
 impl Shared {
     pub(crate) async fn live(&self, id: TaskId) -> Result<Option<Arc<Live>>, Fault> {
-        self.lives.get(id, &*self.store, &self.limits).await
+        self.lives.get(id, &*self.store, &self.limits, None).await
     }
 
     pub(crate) fn count(&self, events: &[Event]) {

@@ -17,6 +17,8 @@ use crate::batch::{Batch, Stamp};
 use crate::live::{Draft, Failed, Live, TurnHandle};
 use crate::patience::Patience;
 use crate::pending::{self, Pending};
+use crate::push::{self, Registration};
+use crate::sight::Sight;
 use crate::subscription::{Subscription, Until};
 use crate::turn::{self, Run};
 use crate::{Engine, Shared, clock, conversation, modes, troubled};
@@ -73,14 +75,18 @@ impl Engine {
 
     async fn begin(&self, place: &Place, send: Send) -> Result<Begun, Fault> {
         self.shared.refuse_if_draining()?;
+        if place.reads.is_empty() {
+            let message = format!("this credential is not bound to {}", place.agent);
+            return Err(Fault::new(Kind::Forbidden, message));
+        }
         let agent = self.shared.agent(&place.agent)?.clone();
         let profile = agent.profile();
         modes::check_extensions(&send.extensions, profile)?;
         if !self.shared.limits.any_input_mode {
             modes::check_modes(&send.message.parts, &profile.input_modes)?;
         }
-        if send.push.is_some() {
-            return Err(Fault::new(Kind::PushNotSupported, "Push Notification is not supported"));
+        if let Some(config) = &send.push {
+            push::check(&self.shared, config)?;
         }
         let key = self.key(place, &send).await?;
         if let Some((_, Some(known))) = key {
@@ -94,9 +100,10 @@ impl Engine {
         }
         match &send.task {
             Some(id) => {
-                let id = shared.named(place, id).await?.task;
+                let named = shared.named(place, id).await?;
+                let to = To { task: named.task, alias: named.by_alias.then(|| id.as_str().into()) };
                 let (shared, place) = (shared.clone(), place.clone());
-                Shared::detached(async move { follow_up(&shared, &place, agent, id, send, key).await }).await
+                Shared::detached(async move { follow_up(&shared, &place, agent, to, send, key).await }).await
             }
             None => open(shared, place, agent, send, key, None).await,
         }
@@ -214,6 +221,13 @@ pub(crate) async fn open(
     alias: Option<Claim>,
 ) -> Result<Begun, Fault> {
     let id = key.map_or_else(clock::task_id, |(key, _)| key.task);
+    let push = match send.push.take() {
+        Some(config) => {
+            let alias = alias.as_ref().map(|claim| claim.text.clone());
+            Some(Registration::inline(shared, place, id, config, &send, alias)?)
+        }
+        None => None,
+    };
     let fresh_context = send.context.is_none();
     let context = send.context.take().unwrap_or_else(|| ContextId(clock::text_id()));
     let message = inbound(send);
@@ -224,7 +238,7 @@ pub(crate) async fn open(
         agent: place.agent.clone(),
         tenant: place.caller.tenant.clone(),
         owner: place.caller.name.clone(),
-        parties: Vec::new(),
+        parties: place.parties.clone(),
         views: place.views.clone(),
         dialect: place.dialect.clone(),
         alias: alias.as_ref().map(|claim| claim.text.clone()),
@@ -233,7 +247,7 @@ pub(crate) async fn open(
         undecided: admission.undecided && alias.is_none(),
     };
     let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.epoch()) };
-    let start = Start { opened, fresh_context, message, turn: clock::turn_id(), stamp, key, alias };
+    let start = Start { opened, fresh_context, message, turn: clock::turn_id(), stamp, key, alias, push };
     if admission.idempotent {
         run_ahead(shared, agent, start).await
     } else {
@@ -251,6 +265,7 @@ struct Start {
     stamp: Stamp,
     key: Option<(KeyUse, Time)>,
     alias: Option<Claim>,
+    push: Option<Registration>,
 }
 
 impl Start {
@@ -269,6 +284,9 @@ impl Start {
         }
         if let Some(alias) = &self.alias {
             alias.add_to(&mut batch.commit, task.id);
+        }
+        if let Some(push) = &self.push {
+            batch.commit.push.push(push.put(push.opening(&task)));
         }
         Ok((batch, task))
     }
@@ -308,7 +326,12 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
     drop(so_far);
     if over {
         drop(stream);
-        return finish(shared, start, bodies).await;
+        if start.push.is_none() {
+            return finish(shared, start, bodies).await;
+        }
+        // Deliveries begin after the commit, whether or not the caller is still there.
+        let shared = shared.clone();
+        return Shared::detached(async move { finish(&shared, start, bodies).await }).await;
     }
     let shared = shared.clone();
     Shared::detached(async move {
@@ -326,11 +349,19 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
 
 /// The whole turn in one commit. Should the caller go away while it is written, nothing is left to do.
 async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
-    let fresh = start.key;
+    let (fresh, push) = (start.key, start.push.clone());
     let (batch, task) = start.batch(shared, bodies)?;
+    let live = push.as_ref().map(|_| shared.lives.entry(task.id));
+    let _still = match &live {
+        Some(live) => Some(live.hold().await),
+        None => None,
+    };
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {
             shared.count(&batch.events);
+            if let Some(push) = &push {
+                push.begin(shared, push.opening(&task));
+            }
             Ok(Begun::Over { task: Arc::new(task), events: batch.events })
         }
         other => not_opened(other, fresh),
@@ -367,13 +398,15 @@ async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start)
 }
 
 async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
-    let fresh = start.key;
+    let (fresh, push) = (start.key, start.push.clone());
     // Told as of the message and the turn, whatever the agent said ahead of the commit.
     let said_ahead = bodies.len() > 2;
     let (batch, task) = start.batch(shared, bodies)?;
     let timers = batch.commit.timers.clone();
     // There before the commit is: whoever hears of the task from the store first finds this very one.
     let live = shared.lives.entry(task.id);
+    // Nobody touches its config before it is known here.
+    let still = if push.is_some() { Some(live.hold().await) } else { None };
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {}
         other => return not_opened(other, fresh),
@@ -383,7 +416,12 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
     let task = Arc::new(task);
     let at = if said_ahead { Task::fold(&batch.events[..3]).map_err(Fault::internal)?.map(Arc::new) } else { None };
     let at = at.unwrap_or_else(|| task.clone());
+    let begins = push.map(|push| (push.opening(&task), push));
     live.opened(task, batch.events, &shared.limits).await;
+    if let Some((progress, push)) = begins {
+        push.begin(shared, progress);
+    }
+    drop(still);
     Ok(Begun::Going { live, at })
 }
 
@@ -403,24 +441,34 @@ fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, 
     }
 }
 
+/// The task a message is for, and the alias it was named by.
+pub(crate) struct To {
+    pub(crate) task: TaskId,
+    pub(crate) alias: Option<Arc<str>>,
+}
+
 /// A message to a task that exists.
 pub(crate) async fn follow_up(
     shared: &Arc<Shared>,
     place: &Place,
     agent: Arc<dyn Agent>,
-    id: TaskId,
-    send: Send,
+    to: To,
+    mut send: Send,
     key: Option<(KeyUse, Time)>,
 ) -> Result<Begun, Fault> {
-    let live = shared.live(id).await?.filter(|live| live.task().is_some_and(|task| visible(&task, place)));
-    let live = live.ok_or_else(|| Fault::task_not_found(id))?;
-    if let Some(context) = &send.context {
-        let task = live.snapshot()?;
-        if *context != task.context {
-            let message = "contextId is not the context of the task; leave it out or send the task's own";
-            return Err(Fault::params("message.contextId", message));
-        }
+    let id = to.task;
+    let found = shared.visible_live(place, id, Sight::Task).await?;
+    let (live, task) = found.ok_or_else(|| Fault::task_not_found(id))?;
+    if send.context.as_ref().is_some_and(|context| *context != task.context) {
+        let message = "contextId is not the context of the task; leave it out or send the task's own";
+        return Err(Fault::params("message.contextId", message));
     }
+    // Whoever holds the fold makes the next event copy it.
+    drop(task);
+    let push = match send.push.take() {
+        Some(config) => Some(Registration::inline(shared, place, id, config, &send, to.alias)?),
+        None => None,
+    };
     let fresh = key.map(|(key, _)| key);
     let key = key.map(|(key, not_before)| (KeyUse { task: id, ..key }, not_before));
     let message = inbound(send);
@@ -444,7 +492,7 @@ pub(crate) async fn follow_up(
             bodies.push(pending::status(State::Working, None));
             bodies.push(Body::TurnStarted { turn, attempt: 1 });
         }
-        Ok(Draft { bodies, key, epoch: begins.then(|| shared.store.epoch()) })
+        Ok(Draft { bodies, key, epoch: begins.then(|| shared.store.epoch()), push: push.clone() })
     });
     let at = match appended.await {
         Ok(at) => at,
@@ -461,9 +509,4 @@ pub(crate) async fn follow_up(
         Run { shared: shared.clone(), live: live.clone(), agent, turn, handle, running }.spawn(None);
     }
     Ok(Begun::Going { live, at })
-}
-
-/// Whether a task exists for those who look from this place.
-pub(crate) fn visible(task: &Task, place: &Place) -> bool {
-    task.core.shape == Shape::Task && place.views.first().is_some_and(|view| task.views.contains(view))
 }

@@ -6,14 +6,11 @@ use std::sync::atomic::Ordering;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::ports::store::{Cursor, ListQuery};
-use model::{Body, Fault, List, Place, Seq, Task, TaskId, Time};
+use model::{Body, Event, Fault, List, Place, Seq, Task, TaskId, Time};
 use sha2::{Digest, Sha256};
 
-use crate::open::visible;
+use crate::sight::{Glimpse, PIECE, Sight};
 use crate::{Engine, troubled};
-
-/// How much of a log is read at once.
-const PIECE: usize = 256 << 10;
 
 /// A page of a list.
 #[derive(Clone, Debug)]
@@ -50,7 +47,14 @@ impl Engine {
     /// The task, and whether the caller named it by an alias.
     async fn find(&self, place: &Place, id: &str) -> Result<(Arc<Task>, bool), Fault> {
         let named = self.shared.named(place, id).await?;
-        let task = self.task(named.task).await?.filter(|task| visible(task, place));
+        let task = match self.shared.glimpse(place, named.task, Sight::Task).await? {
+            None => None,
+            Some(Glimpse::Live(live)) => live.task(),
+            Some(Glimpse::Log(piece)) => {
+                self.fold(named.task, true, Some(piece)).await?.map(|(task, _)| Arc::new(task))
+            }
+        };
+        let task = task.filter(|task| Sight::Task.admits(task, place));
         Ok((task.ok_or_else(|| Fault::task_not_found(id))?, named.by_alias))
     }
 
@@ -59,17 +63,26 @@ impl Engine {
         if let Some(live) = self.shared.lives.find(id) {
             return Ok(live.task());
         }
-        Ok(self.fold(id, true).await?.map(|(task, _)| Arc::new(task)))
+        Ok(self.fold(id, true, None).await?.map(|(task, _)| Arc::new(task)))
     }
 
     /// Folds a log piece by piece, so that a long one stalls nobody; and how heavy what was kept of it is. Without
-    /// artifacts their content is let go as it comes: a list that does not show them does not carry them.
-    async fn fold(&self, id: TaskId, artifacts: bool) -> Result<Option<(Task, usize)>, Fault> {
+    /// artifacts their content is let go as it comes: a list that does not show them does not carry them. `first` is the
+    /// first piece, where it has been read already.
+    async fn fold(
+        &self,
+        id: TaskId,
+        artifacts: bool,
+        mut first: Option<Vec<Event>>,
+    ) -> Result<Option<(Task, usize)>, Fault> {
         let mut fold: Option<Task> = None;
         let mut weight = 0;
         loop {
             let after = fold.as_ref().map_or(Seq::ZERO, Task::seq);
-            let piece = self.shared.store.events(id, after, PIECE).await.map_err(troubled)?;
+            let piece = match first.take() {
+                Some(first) => first,
+                None => self.shared.store.events(id, after, PIECE).await.map_err(troubled)?,
+            };
             if piece.is_empty() {
                 break;
             }
@@ -108,8 +121,12 @@ impl Engine {
             None | Some("") => None,
             Some(text) => Some(Token::decode(text, filter)?),
         };
+        // Who reads no list finds nothing in it.
+        if place.reads.is_empty() {
+            return Ok(Listing { tasks: Vec::new(), next_page_token: String::new(), page_size, total: 0 });
+        }
         let query = ListQuery {
-            views: place.views.iter().take(1).cloned().collect(),
+            views: place.reads.clone(),
             context: list.context.clone(),
             state: list.state,
             since: list.since,
@@ -123,7 +140,7 @@ impl Engine {
         let (mut bytes, mut last, mut cut) = (0, None, false);
         for (id, cursor) in &page.tasks {
             // A task purged between the two reads is simply no longer there.
-            if let Some((task, weight)) = self.fold(*id, list.artifacts).await? {
+            if let Some((task, weight)) = self.fold(*id, list.artifacts, None).await? {
                 if !tasks.is_empty() && bytes + weight > limits.page_bytes {
                     cut = true;
                     break;
@@ -144,7 +161,7 @@ impl Engine {
 /// What a token is bound to: the same list, asked for in the same way.
 fn fingerprint(place: &Place, list: &List) -> [u8; 8] {
     let mut hash = Sha256::new();
-    let view = place.views.first().map_or("", |view| &view.0);
+    let view = place.reads.iter().map(|view| &*view.0).collect::<Vec<_>>().join("\u{1e}");
     let context = list.context.as_ref().map_or("", |c| c.as_str());
     hash.update(format!("{view}\0{context}\0{:?}\0{:?}", list.state, list.since));
     let hash: [u8; 32] = hash.finalize().into();

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::live::{Committed, Live};
-use crate::open::visible;
+use crate::sight::Sight;
 use crate::{Engine, Shared, troubled};
 
 /// How many events a reader takes from the tail at once.
@@ -281,7 +281,8 @@ impl Engine {
         if let Some(resume) = resume {
             return self.resume(place, resume, Some(id), Until::Settled).await;
         }
-        let (live, task) = self.visible_live(place, id).await?;
+        let found = self.shared.visible_live(place, id, Sight::Task).await?;
+        let (live, task) = found.ok_or_else(|| Fault::task_not_found(id))?;
         if task.core.is_settled() {
             let message = "the task has settled; get it instead, or resume with Last-Event-ID";
             return Err(Fault::new(Kind::TaskSettled, message).fact("taskId", id.to_string()));
@@ -300,7 +301,8 @@ impl Engine {
         if named.is_some_and(|id| id != from.task) {
             return Err(Fault::task_not_found(from.task));
         }
-        let (live, now) = self.resumable_live(place, from.task).await?;
+        let found = self.shared.visible_live(place, from.task, Sight::Exchange).await?;
+        let (live, now) = found.ok_or_else(|| Fault::task_not_found(from.task))?;
         if from.seq > now.seq() {
             return Err(Fault::params("Last-Event-ID", "the task has no such event yet"));
         }
@@ -330,26 +332,6 @@ impl Engine {
             }
         }
         fold.map(Arc::new).ok_or_else(lost)
-    }
-
-    pub(crate) async fn visible_live(&self, place: &Place, id: TaskId) -> Result<(Arc<Live>, Arc<Task>), Fault> {
-        let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
-        let task = live.snapshot()?;
-        if !visible(&task, place) {
-            return Err(Fault::task_not_found(id));
-        }
-        Ok((live, task))
-    }
-
-    /// Like [`Self::visible_live`], but an exchange that is or may become a direct reply can be followed by whoever made it.
-    async fn resumable_live(&self, place: &Place, id: TaskId) -> Result<(Arc<Live>, Arc<Task>), Fault> {
-        let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
-        let task = live.snapshot()?;
-        let own = task.owner == place.caller.name && place.views.first().is_some_and(|v| task.views.contains(v));
-        if !visible(&task, place) && !own {
-            return Err(Fault::task_not_found(id));
-        }
-        Ok((live, task))
     }
 }
 

@@ -16,6 +16,16 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Whether its credential is good for this system: one without scopes is good for everything.
+    pub fn is_bound_to(&self, system: &str) -> bool {
+        self.authenticated
+            && (self.scopes.is_empty()
+                || self
+                    .scopes
+                    .iter()
+                    .any(|scope| scope.strip_prefix("system:").is_some_and(|s| s == system || s == "*")))
+    }
+
     pub fn anonymous() -> Caller {
         Caller { tenant: "default".into(), name: "anonymous".into(), authenticated: false, scopes: Arc::default() }
     }
@@ -28,8 +38,12 @@ pub struct Place {
     pub agent: Arc<str>,
     /// The mount it is reached through: ids that callers choose are told apart by it.
     pub mount: Arc<str>,
-    /// The lists a task opened here appears in; the first is the one read here.
+    /// The lists a task opened here appears in.
     pub views: Vec<View>,
+    /// The lists read here; no task is in two of them. A task in none of them does not exist here.
+    pub reads: Vec<View>,
+    /// Who takes part in a task opened here, besides its owner.
+    pub parties: Vec<Arc<str>>,
     /// The dialect spoken.
     pub dialect: Arc<str>,
 }
@@ -37,10 +51,59 @@ pub struct Place {
 impl Place {
     /// A place with tenant visibility: everybody of the caller's tenant sees the agent's tasks.
     pub fn tenant(caller: Caller, agent: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>) -> Place {
-        let agent = agent.into();
-        let views = vec![View::tenant(&caller.tenant, &agent)];
-        Place { caller, agent, mount: "a2a".into(), views, dialect: dialect.into() }
+        Place::new(caller, agent.into(), dialect.into(), Visibility::Tenant, &[])
     }
+
+    /// A place as a caller sees it. `parties` are those who take part in every task of the agent.
+    pub fn new(
+        caller: Caller,
+        agent: Arc<str>,
+        dialect: Arc<str>,
+        visibility: Visibility,
+        parties: &[Arc<str>],
+    ) -> Place {
+        let tenant = &*caller.tenant;
+        let (views, reads) = match visibility {
+            Visibility::Tenant => {
+                let view = View::tenant(tenant, &agent);
+                (vec![view.clone()], vec![view])
+            }
+            Visibility::Owner => {
+                let view = View::owner(tenant, &caller.name, &agent);
+                (vec![view.clone()], vec![view])
+            }
+            Visibility::Parties => {
+                let own = View::party(tenant, &caller.name, &agent);
+                let others = parties.iter().filter(|party| **party != caller.name);
+                let views = std::iter::once(own.clone()).chain(others.map(|p| View::party(tenant, p, &agent)));
+                (views.collect(), vec![own])
+            }
+            Visibility::Systems => {
+                let view = View::system(tenant, &agent);
+                let reads = if caller.is_bound_to(&agent) { vec![view.clone()] } else { Vec::new() };
+                (vec![view], reads)
+            }
+        };
+        let parties = match visibility {
+            Visibility::Parties => parties.iter().filter(|party| **party != caller.name).cloned().collect(),
+            Visibility::Tenant | Visibility::Owner | Visibility::Systems => Vec::new(),
+        };
+        Place { caller, agent, mount: "a2a".into(), views, reads, parties, dialect }
+    }
+}
+
+/// Who sees a task of a mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Visibility {
+    /// Everybody of its tenant.
+    #[default]
+    Tenant,
+    /// Only whoever opened it.
+    Owner,
+    /// Whoever opened it, and those who take part.
+    Parties,
+    /// Those whose credential is bound to the system, by a scope `system:NAME`.
+    Systems,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

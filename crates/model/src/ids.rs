@@ -98,6 +98,14 @@ impl View {
     pub fn owner(tenant: &str, owner: &str, agent: &str) -> Self {
         Self(format!("o\u{1f}{tenant}\u{1f}{owner}\u{1f}{agent}").into())
     }
+    /// Whoever takes part sees the task, each through a view of its own.
+    pub fn party(tenant: &str, party: &str, agent: &str) -> Self {
+        Self(format!("p\u{1f}{tenant}\u{1f}{party}\u{1f}{agent}").into())
+    }
+    /// Whoever is bound to the system sees its tasks.
+    pub fn system(tenant: &str, system: &str) -> Self {
+        Self(format!("s\u{1f}{tenant}\u{1f}{system}").into())
+    }
 }
 
 /// The position of an event in its task's log. The first event is 1; 0 means "before anything".

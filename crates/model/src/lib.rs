@@ -15,15 +15,17 @@ pub mod ids;
 pub mod json;
 pub mod limits;
 pub mod ports;
+pub mod push;
 pub mod stored;
 pub mod task;
 
 pub use access::AccessKey;
-pub use call::{Call, Caller, Cancel, Get, List, Place, PushCall, PushConfig, Send, Subscribe, Wait};
+pub use call::{Call, Caller, Cancel, Get, List, Place, PushCall, PushConfig, Send, Subscribe, Visibility, Wait};
 pub use content::{Artifact, Blob, BlobKind, Content, Message, Part, Role};
 pub use event::{Body, Chunk, Event, Inbound, Opened, StatusChange};
 pub use fault::{Fault, Kind};
 pub use ids::{ContextId, Epoch, EventId, Seq, TaskId, Time, TurnId, View};
 pub use json::Json;
 pub use limits::Limits;
+pub use push::{PushChange, PushProgress, PushRow, PushSpec, PushState};
 pub use task::{Core, OpenTurn, Refused, Shape, State, Status, Task};

@@ -42,6 +42,42 @@ pub struct Limits {
     pub drain_ms: u64,
     /// Parts of any media type are let through, whatever an agent says it reads.
     pub any_input_mode: bool,
+    pub push: PushLimits,
+}
+
+/// How webhooks are delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushLimits {
+    /// Configs of one task.
+    pub configs: usize,
+    /// Deliveries at a time, in all and to one endpoint.
+    pub deliveries: usize,
+    pub deliveries_per_endpoint: usize,
+    /// The first retry; each further one waits twice as long, with some jitter, up to `retry_most_ms`.
+    pub retry_ms: u64,
+    pub retry_most_ms: u64,
+    /// An event that fails for so long is given up, and its config with it.
+    pub give_up_ms: u64,
+    /// After so many failures in a row an endpoint is left alone, at first for so long, then twice as long.
+    pub breaker_failures: u32,
+    pub breaker_ms: u64,
+    pub breaker_most_ms: u64,
+}
+
+impl Default for PushLimits {
+    fn default() -> Self {
+        PushLimits {
+            configs: 20,
+            deliveries: 64,
+            deliveries_per_endpoint: 32,
+            retry_ms: 1_000,
+            retry_most_ms: 3_600_000,
+            give_up_ms: 24 * 3_600_000,
+            breaker_failures: 5,
+            breaker_ms: 10_000,
+            breaker_most_ms: 300_000,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -67,6 +103,7 @@ impl Default for Limits {
             attempts: 3,
             drain_ms: 4_000,
             any_input_mode: false,
+            push: PushLimits::default(),
         }
     }
 }

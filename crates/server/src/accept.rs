@@ -12,11 +12,14 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::tls::{self, Tls};
 use crate::{Server, service};
 
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -70,17 +73,57 @@ impl Accept {
     }
 }
 
+/// What callers say and hear, in plain or under TLS.
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for T {}
+
 async fn serve(server: Arc<Server>, stream: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
     let timeouts = &server.settings.timeouts;
     let _ = stream.set_nodelay(true);
     let socket = socket2::SockRef::from(&stream);
     let _ = socket.set_tcp_user_timeout(Some(Duration::from_millis(u64::from(timeouts.write_ms))));
     let header = Duration::from_millis(timeouts.header_ms);
-    let first = tokio::select! {
-        first = tokio::time::timeout(header, is_http2(&stream)) => first,
+    let Some(tls) = &server.tls else {
+        let first = tokio::select! {
+            first = tokio::time::timeout(header, is_http2(&stream)) => first,
+            () = shutdown.cancelled() => return,
+        };
+        let Ok(Ok(http2)) = first else { return };
+        return converse(server, stream, http2, peer, shutdown).await;
+    };
+    let begun = tokio::select! {
+        begun = tokio::time::timeout(header, Box::pin(shake_hands(tls, stream))) => begun,
         () = shutdown.cancelled() => return,
     };
-    let Ok(Ok(http2)) = first else { return };
+    match begun {
+        Ok(Ok((stream, false))) => converse(server, stream, false, peer, shutdown).await,
+        Ok(Ok((stream, true))) => {
+            // The beginning has been read, and is always the same.
+            let (reading, writing) = tokio::io::split(stream);
+            let whole = tokio::io::join(HTTP2_PREFACE.as_slice().chain(reading), writing);
+            converse(server, whole, true, peer, shutdown).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, %peer, "a TLS handshake failed"),
+        Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
+    }
+}
+
+/// The handshake, and for HTTP/2 its first words, too: nothing after it would end a wait for them.
+async fn shake_hands(tls: &Tls, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
+    let mut stream = tls.acceptor.accept(stream).await?;
+    let http2 = stream.get_ref().1.alpn_protocol() == Some(tls::H2);
+    if http2 {
+        let mut start = [0; HTTP2_PREFACE.len()];
+        stream.read_exact(&mut start).await?;
+        if start != *HTTP2_PREFACE {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not HTTP/2, though it was agreed on"));
+        }
+    }
+    Ok((stream, http2))
+}
+
+async fn converse(server: Arc<Server>, stream: impl Wire, http2: bool, peer: SocketAddr, shutdown: CancellationToken) {
+    let header = Duration::from_millis(server.settings.timeouts.header_ms);
     let handle = {
         let server = server.clone();
         service_fn(move |request| service::respond(server.clone(), request, peer))

@@ -1,12 +1,14 @@
-//! What a response is made of: bytes at hand, or a stream of them.
+//! What a response is made of: bytes at hand, or a stream of them; and how large content gets into either.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use dialects::framing::blob::Transform;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
+use model::BlobKind;
 
 pub(crate) type Response = http::Response<Body>;
 
@@ -59,4 +61,13 @@ impl http_body::Body for Body {
             Body::Stream(_) => SizeHint::default(),
         }
     }
+}
+
+/// Large content as it stands in a JSON value.
+pub(crate) fn in_json(kind: BlobKind, content: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(content.len() * 4 / 3 + 4);
+    let mut transform = Transform::new(kind);
+    transform.push(&mut out, content);
+    transform.finish(&mut out);
+    out.into()
 }

@@ -37,11 +37,10 @@ impl Cache {
     /// The encoding, if it is there and may be seen from this place.
     pub(crate) fn get(&self, task: TaskId, slot: u16, place: &Place) -> Option<Bytes> {
         let entry = self.entries.as_ref()?.get(&(task, slot))?;
-        let view = place.views.first()?;
         if jiff::Timestamp::now().as_millisecond().saturating_sub(entry.settled_at.0) >= self.retention_ms {
             return None;
         }
-        entry.views.contains(view).then(|| entry.body.clone())
+        place.reads.iter().any(|view| entry.views.contains(view)).then(|| entry.body.clone())
     }
 
     pub(crate) fn put(&self, task: &model::Task, slot: u16, body: &Bytes) {

@@ -10,11 +10,14 @@ use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, request};
+use model::Caller;
+use model::ports::agent::Profile;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::body::{Body, Response};
-use crate::settings::CardForm;
+use crate::mount::Mounted;
+use crate::settings::{CardForm, Door};
 use crate::{Server, Settings};
 
 /// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
@@ -56,7 +59,8 @@ impl Cards {
         let said = header(headers, HOST).or_else(|| head.uri.authority().map(|authority| authority.as_str()));
         let host = host.or_else(|| said.map(str::to_owned)).filter(|host| is_authority(host));
         let host = host.unwrap_or_else(|| settings.listen.to_string());
-        format!("{}://{host}", proto.unwrap_or("http"))
+        let ours = if settings.tls.is_some() { "https" } else { "http" };
+        format!("{}://{host}", proto.unwrap_or(ours))
     }
 }
 
@@ -90,14 +94,16 @@ fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<String>) {
 }
 
 impl Server {
-    pub(crate) fn public_card(&self, agent: &Arc<str>, head: &request::Parts) -> Response {
+    pub(crate) fn public_card(&self, mounted: &Mounted, head: &request::Parts) -> Response {
+        let agent = &mounted.agent;
         let headers = &head.headers;
         let base = self.cards.base_url(&self.settings, head);
         let made = {
             let known = self.cards.made.lock().get(&(agent.clone(), base.clone())).cloned();
             known.unwrap_or_else(|| {
                 let bytes = self.card_bytes(
-                    agent,
+                    mounted,
+                    None,
                     &base,
                     match self.settings.card {
                         CardForm::Clean => card::clean,
@@ -140,18 +146,82 @@ impl Server {
         response
     }
 
-    /// The card for a caller we know, in its dialect. Until policies tell callers apart it says what the public one says.
-    pub(crate) fn extended_card(&self, agent: &Arc<str>, head: &request::Parts, wire: &'static dyn Wire) -> Bytes {
+    /// The card for a caller we know, in its dialect: with the skills it may use.
+    pub(crate) fn extended_card(
+        &self,
+        mounted: &Mounted,
+        caller: &Caller,
+        head: &request::Parts,
+        wire: &'static dyn Wire,
+    ) -> Bytes {
         let base = self.cards.base_url(&self.settings, head);
-        self.card_bytes(agent, &base, |facts| wire.card(facts))
+        self.card_bytes(mounted, Some(caller), &base, |facts| wire.card(facts))
     }
 
-    fn card_bytes(&self, agent: &Arc<str>, base: &str, write: impl FnOnce(&CardFacts<'_>) -> Bytes) -> Bytes {
+    /// Whether there is an extended card: where nobody can be known, there is nobody to show it to.
+    pub(crate) fn has_extended_card(&self, mounted: &Mounted) -> bool {
+        match mounted.door {
+            Door::Required => true,
+            Door::Optional => self.callers.has_any(),
+            Door::None => false,
+        }
+    }
+
+    /// Whether the policy lets callers without a credential do something with this agent, though one is required.
+    pub(crate) fn opens(&self, agent: &str) -> bool {
+        self.policy.load().as_ref().is_some_and(|policy| policy.opens(agent))
+    }
+
+    /// What is enforced at a mount, as its card tells it.
+    fn auth(&self, mounted: &Mounted) -> Option<Auth> {
+        if !self.has_extended_card(mounted) {
+            return None;
+        }
+        let tokens = self.callers.tokens();
+        Some(Auth {
+            required: mounted.door == Door::Required && !self.opens(&mounted.agent),
+            // A key can be made at any time where one is required and nothing else is taken.
+            keys: self.callers.has_keys() || tokens.is_none(),
+            tokens: tokens.is_some(),
+            discovery: tokens.map(|tokens| tokens.discovery_urls().collect()).unwrap_or_default(),
+        })
+    }
+
+    fn card_bytes(
+        &self,
+        mounted: &Mounted,
+        caller: Option<&Caller>,
+        base: &str,
+        write: impl FnOnce(&CardFacts<'_>) -> Bytes,
+    ) -> Bytes {
+        let agent = &mounted.agent;
         let Some(profile) = self.engine.profile(agent) else { return Bytes::from_static(b"{}") };
         let url = format!("{base}/a2a/{agent}");
+        let policy = self.policy.load();
+        let required = mounted.door == Door::Required;
+        let may = |caller: &Caller, skill: &str| {
+            let policy = policy.as_ref();
+            policy.is_none_or(|policy| policy.allows_skill(caller, &caller.tenant, agent, skill, required))
+        };
+        let shown: Profile;
+        let profile = match caller {
+            Some(caller) if policy.as_ref().is_some_and(|policy| policy.has_skills()) => {
+                let skills = profile.skills.iter().filter(|skill| may(caller, &skill.id)).cloned().collect();
+                shown = Profile { skills, ..profile.clone() };
+                &shown
+            }
+            Some(_) | None => profile,
+        };
         let mut facts = CardFacts::new(profile, &url);
-        facts.auth = self.callers.has_keys().then(|| Auth { required: self.callers.required() });
-        facts.extended = self.callers.has_keys();
+        facts.auth = self.auth(mounted);
+        facts.extended = self.has_extended_card(mounted);
+        facts.push = self.engine.has_push();
+        if required && self.opens(agent) {
+            // Some of it is open to everybody: each skill says whether it is.
+            let nobody = Caller { tenant: mounted.tenant_of(self.callers.anonymous()), ..Caller::anonymous() };
+            let guarded = card::skill_ids(profile).filter(|skill| !may(&nobody, skill));
+            facts.guarded = guarded.map(str::to_owned).collect();
+        }
         write(&facts)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
+use engine::Figures;
+use model::ports::store::Health;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -15,7 +17,12 @@ pub(crate) struct Metrics {
     requests: Family<Request, Counter>,
     seconds: Family<Operation, Histogram>,
     pub(crate) streams: Gauge,
-    engine: EngineMetrics,
+    pub(crate) waiting: Gauge,
+    pub(crate) rate_limited: RateLimited,
+    /// In the order of [`FIGURES`].
+    figures: Vec<Number>,
+    /// In the order of [`HEALTH`].
+    health: Vec<Number>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -29,25 +36,56 @@ struct Operation {
     operation: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Limit {
+    limit: &'static str,
+}
+
+/// Calls refused because somebody had had enough of something.
+#[derive(Clone, Default)]
+pub(crate) struct RateLimited(Family<Limit, Counter>);
+
+impl RateLimited {
+    pub(crate) fn count(&self, limit: &'static str) {
+        self.0.get_or_create(&Limit { limit }).inc();
+    }
+}
+
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelValue)]
 pub(crate) enum Outcome {
     Ok,
     Fault,
 }
 
-#[derive(Default)]
-struct EngineMetrics {
-    tasks_opened: Gauge<u64, AtomicU64>,
-    turns_started: Gauge<u64, AtomicU64>,
-    events_committed: Gauge<u64, AtomicU64>,
-    tasks_settled: Gauge<u64, AtomicU64>,
-    turns_recovered: Gauge<u64, AtomicU64>,
-    store_troubles: Gauge<u64, AtomicU64>,
-    turns_running: Gauge<u64, AtomicU64>,
-    tasks_live: Gauge<u64, AtomicU64>,
-    wal_bytes: Gauge<u64, AtomicU64>,
-    tasks: Gauge<u64, AtomicU64>,
-}
+type Number = Gauge<u64, AtomicU64>;
+/// A name, its help, and where the number is in a reading.
+type Row<T> = (&'static str, &'static str, fn(&T) -> u64);
+
+/// What is read off the engine.
+const FIGURES: &[Row<Figures>] = &[
+    ("tasks_opened", "tasks opened since the start", |f| f.tasks_opened),
+    ("turns_started", "turns started since the start", |f| f.turns_started),
+    ("events_committed", "events committed since the start", |f| f.events_committed),
+    ("tasks_settled", "tasks settled since the start", |f| f.tasks_settled),
+    ("turns_recovered", "turns taken up after a crash", |f| f.turns_recovered),
+    ("store_troubles", "commits the store refused for now", |f| f.store_troubles),
+    ("turns_running", "turns at work", |f| f.turns_running),
+    ("tasks_live", "tasks held in memory", |f| f.tasks_live),
+    ("push_delivered", "webhooks taken since the start", |f| f.push_delivered),
+    ("push_failed", "attempts at webhooks that failed since the start", |f| f.push_failed),
+    ("push_dead", "push configs given up since the start", |f| f.push_dead),
+    ("push_active", "push configs being looked after", |f| f.push_active),
+    ("push_waiting", "push configs that wait for another attempt", |f| f.push_waiting),
+    ("push_breakers_open", "endpoints that are left alone for now", |f| f.breakers_open),
+];
+
+/// What is read off the store.
+const HEALTH: &[Row<Health>] = &[
+    ("store_wal_bytes", "size of the write-ahead log", |h| h.wal_bytes),
+    ("store_tasks", "tasks kept", |h| h.tasks),
+    ("store_push_active", "push configs with more to deliver", |h| h.push_active),
+    ("store_push_dead", "push configs given up, waiting for redelivery", |h| h.push_dead),
+];
 
 const BUCKETS: [f64; 14] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -61,22 +99,18 @@ impl Metrics {
         registry.register("request_seconds", "time to the answer, or to a stream's beginning", seconds.clone());
         let streams = Gauge::default();
         registry.register("streams_open", "streams being served", streams.clone());
-        let engine = EngineMetrics::default();
-        for (name, help, gauge) in [
-            ("tasks_opened", "tasks opened since the start", &engine.tasks_opened),
-            ("turns_started", "turns started since the start", &engine.turns_started),
-            ("events_committed", "events committed since the start", &engine.events_committed),
-            ("tasks_settled", "tasks settled since the start", &engine.tasks_settled),
-            ("turns_recovered", "turns taken up after a crash", &engine.turns_recovered),
-            ("store_troubles", "commits the store refused for now", &engine.store_troubles),
-            ("turns_running", "turns at work", &engine.turns_running),
-            ("tasks_live", "tasks held in memory", &engine.tasks_live),
-            ("store_wal_bytes", "size of the write-ahead log", &engine.wal_bytes),
-            ("store_tasks", "tasks kept", &engine.tasks),
-        ] {
-            registry.register(name, help, gauge.clone());
-        }
-        Metrics { registry, requests, seconds, streams, engine }
+        let waiting = Gauge::default();
+        registry.register("waiting_calls", "sends that wait for their task to rest", waiting.clone());
+        let rate_limited = RateLimited::default();
+        registry.register("rate_limited", "calls refused by a limit, by the limit", rate_limited.0.clone());
+        let mut register = |name: &str, help: &str| {
+            let number = Number::default();
+            registry.register(name, help, number.clone());
+            number
+        };
+        let figures = FIGURES.iter().map(|(name, help, _)| register(name, help)).collect();
+        let health = HEALTH.iter().map(|(name, help, _)| register(name, help)).collect();
+        Metrics { registry, requests, seconds, streams, waiting, rate_limited, figures, health }
     }
 
     pub(crate) fn count(&self, operation: &'static str, outcome: Outcome, micros: u64) {
@@ -84,19 +118,14 @@ impl Metrics {
         self.seconds.get_or_create(&Operation { operation }).observe(micros as f64 / 1e6);
     }
 
-    pub(crate) fn render(&self, figures: engine::Figures, health: Option<&model::ports::store::Health>) -> String {
-        let engine = &self.engine;
-        engine.tasks_opened.set(figures.tasks_opened);
-        engine.turns_started.set(figures.turns_started);
-        engine.events_committed.set(figures.events_committed);
-        engine.tasks_settled.set(figures.tasks_settled);
-        engine.turns_recovered.set(figures.turns_recovered);
-        engine.store_troubles.set(figures.store_troubles);
-        engine.turns_running.set(figures.turns_running);
-        engine.tasks_live.set(figures.tasks_live);
+    pub(crate) fn render(&self, figures: Figures, health: Option<&Health>) -> String {
+        for ((_, _, read), number) in FIGURES.iter().zip(&self.figures) {
+            number.set(read(&figures));
+        }
         if let Some(health) = health {
-            engine.wal_bytes.set(health.wal_bytes);
-            engine.tasks.set(health.tasks);
+            for ((_, _, read), number) in HEALTH.iter().zip(&self.health) {
+                number.set(read(health));
+            }
         }
         let mut text = String::new();
         // Writing into a string cannot fail.

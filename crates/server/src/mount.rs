@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dialects::wire::Wire;
-use model::{Caller, Place};
+use model::{Caller, Place, Visibility};
 
-use crate::settings;
+use crate::Settings;
+use crate::settings::{self, Door, Mount};
 
 /// Names an agent cannot have: they are routes.
 const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
@@ -24,14 +25,44 @@ pub(crate) struct Mounts {
 /// An agent at its path.
 pub(crate) struct Mounted {
     pub(crate) agent: Arc<str>,
+    pub(crate) door: Door,
+    /// The tenant of all its tasks, where there is but one.
+    pub(crate) tenant: Option<Arc<str>>,
+    visibility: Visibility,
+    parties: Vec<Arc<str>>,
     /// The places of a caller without a credential, one for each dialect: by far the commonest, made once.
     anonymous: Vec<Arc<Place>>,
 }
 
 impl Mounted {
-    fn new(agent: &Arc<str>) -> Mounted {
-        let place = |wire: &&'static dyn Wire| Arc::new(Place::tenant(Caller::anonymous(), agent.clone(), wire.name()));
-        Mounted { agent: agent.clone(), anonymous: dialects::WIRES.iter().map(place).collect() }
+    fn new(agent: &Arc<str>, settings: &Settings) -> Mounted {
+        let own = settings.mounts.iter().find(|(name, _)| name == agent).map(|(_, own)| own.clone());
+        let Mount { visibility, tenant, parties, door } = own.unwrap_or_default();
+        let usual = if settings.auth_required { Door::Required } else { Door::Optional };
+        let mut mounted = Mounted {
+            agent: agent.clone(),
+            door: door.unwrap_or(usual),
+            tenant,
+            visibility: visibility.unwrap_or(settings.visibility),
+            parties,
+            anonymous: Vec::new(),
+        };
+        let mut nobody = Caller::anonymous();
+        if let Some(tenant) = &mounted.tenant {
+            nobody.tenant = tenant.clone();
+        }
+        mounted.anonymous =
+            dialects::WIRES.iter().map(|wire| Arc::new(mounted.seen_by(nobody.clone(), *wire))).collect();
+        mounted
+    }
+
+    fn seen_by(&self, caller: Caller, wire: &'static dyn Wire) -> Place {
+        Place::new(caller, self.agent.clone(), wire.name().into(), self.visibility, &self.parties)
+    }
+
+    /// The tenant a caller is in here, unless it names another.
+    pub(crate) fn tenant_of(&self, caller: &Caller) -> Arc<str> {
+        self.tenant.as_ref().unwrap_or(&caller.tenant).clone()
     }
 
     pub(crate) fn place(&self, caller: &Caller, tenant: &Arc<str>, wire: &'static dyn Wire) -> Arc<Place> {
@@ -42,7 +73,7 @@ impl Mounted {
             return known.clone();
         }
         let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
-        Arc::new(Place::tenant(caller, self.agent.clone(), wire.name()))
+        Arc::new(self.seen_by(caller, wire))
     }
 }
 
@@ -53,6 +84,8 @@ pub(crate) enum Target<'a> {
     Metrics,
     Agents,
     Index,
+    /// The public keys that tokens on deliveries are checked with.
+    Jwks,
     Card(&'a Mounted),
     /// The extended card, as 0.2 asks for it.
     OldExtendedCard(&'a Mounted),
@@ -64,8 +97,18 @@ pub(crate) enum Target<'a> {
 }
 
 impl Mounts {
-    pub(crate) fn new(agents: &[Arc<str>], default: &Arc<str>) -> Result<Mounts, settings::Error> {
+    pub(crate) fn new(settings: &Settings) -> Result<Mounts, settings::Error> {
+        let (agents, default) = (&settings.agents, &settings.default_agent);
         let refuse = |text: String| Err(settings::Error(text));
+        for (name, own) in &settings.mounts {
+            if !agents.contains(name) {
+                return refuse(format!("mounts: there is no agent {name:?}; choose one of: {}", agents.join(", ")));
+            }
+            let shared = own.visibility.unwrap_or(settings.visibility) == Visibility::Parties;
+            if !own.parties.is_empty() && !shared {
+                return refuse(format!("mounts: {name:?} has parties; set its visibility to parties, too"));
+            }
+        }
         let mut mounted = HashMap::new();
         for agent in agents {
             if agent.is_empty() || RESERVED.contains(&&**agent) || agent.contains([':', '.', '/', '?', '#', '%', ' ']) {
@@ -74,7 +117,7 @@ impl Mounts {
                     "an agent cannot be named {agent:?}: names are path segments without ':' or '.', and {reserved} are routes"
                 ));
             }
-            if mounted.insert(agent.clone(), Mounted::new(agent)).is_some() {
+            if mounted.insert(agent.clone(), Mounted::new(agent, settings)).is_some() {
                 return refuse(format!("two agents are named {agent:?}; give one another name"));
             }
         }
@@ -103,6 +146,7 @@ impl Mounts {
             "/readyz" => return Target::Ready,
             "/metrics" => return Target::Metrics,
             "/agents" => return Target::Agents,
+            "/.well-known/jwks.json" => return Target::Jwks,
             CARD | OLD_CARD => return Target::Card(default),
             OLD_EXTENDED_CARD => return Target::OldExtendedCard(default),
             _ => {}
@@ -147,7 +191,7 @@ mod tests {
     use super::*;
 
     fn mounts() -> Mounts {
-        Mounts::new(&["echo".into(), "scripted".into()], &"echo".into()).unwrap()
+        Mounts::new(&Settings::test(&["echo", "scripted"])).unwrap()
     }
 
     fn name(target: Target<'_>) -> String {
@@ -161,6 +205,7 @@ mod tests {
             Target::Metrics => "metrics".into(),
             Target::Agents => "agents".into(),
             Target::Index => "index".into(),
+            Target::Jwks => "jwks".into(),
             Target::Unknown => "unknown".into(),
         }
     }
@@ -194,6 +239,7 @@ mod tests {
             ("/acme/tasks", "unknown"),
             ("/a2a/nobody", "unknown"),
             ("/healthz", "health"),
+            ("/.well-known/jwks.json", "jwks"),
         ] {
             assert_eq!(name(mounts().resolve(path, true)), expected, "{path}");
         }
@@ -202,9 +248,9 @@ mod tests {
     #[test]
     fn names_that_are_routes_are_refused() {
         for bad in ["tasks", "v1", "extendedAgentCard", "a:b", "a.b", "", "a/b"] {
-            assert!(Mounts::new(&[bad.into()], &bad.into()).is_err(), "{bad}");
+            assert!(Mounts::new(&Settings::test(&[bad])).is_err(), "{bad}");
         }
-        assert!(Mounts::new(&["a".into(), "a".into()], &"a".into()).is_err());
-        assert!(Mounts::new(&["a".into()], &"b".into()).is_err());
+        assert!(Mounts::new(&Settings::test(&["a", "a"])).is_err());
+        assert!(Mounts::new(&Settings { default_agent: "b".into(), ..Settings::test(&["a"]) }).is_err());
     }
 }

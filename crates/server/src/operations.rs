@@ -1,6 +1,6 @@
 //! For operators and passers-by: is it alive, is it ready, what does it serve, how is it doing.
 
-use http::header::CONTENT_TYPE;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode, request};
 use serde_json::json;
 
@@ -57,6 +57,15 @@ impl Server {
             }))
         });
         document(&json!({ "agents": agents.collect::<Vec<_>>() }))
+    }
+
+    /// `None` where deliveries carry no tokens.
+    pub(crate) fn jwks(&self) -> Option<Response> {
+        let mut response = Response::new(Body::from(self.settings.jwks.clone()?));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+        Some(response)
     }
 
     pub(crate) fn index(&self, head: &request::Parts) -> Response {

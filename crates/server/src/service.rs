@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::poll;
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -18,7 +18,7 @@ use crate::front::{self, Told};
 use crate::log::Line;
 use crate::metrics::Outcome;
 use crate::mount::Target;
-use crate::{Server, cors, operations};
+use crate::{Server, cors, operations, throttle};
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -32,6 +32,9 @@ pub(crate) async fn respond(
     let (head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
     let mut told = Told::default();
+    if server.throttle.is_some() {
+        told.address = throttle::client(peer.ip(), &head.headers, &server.settings.trusted_proxies);
+    }
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
         Some(response) => response,
         None => Box::pin(dispatch(&server, &head, body, &mut told)).await,
@@ -65,20 +68,27 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
     let path = head.uri.path();
     let get = head.method == Method::GET || head.method == Method::HEAD;
     let target = server.mounts.resolve(path, head.method == Method::POST);
+    if let Some(throttle) = &server.throttle
+        && !matches!(target, Target::Health | Target::Ready | Target::Metrics)
+        && let Err(fault) = throttle.knock(told.address)
+    {
+        return turn_away(server, target, head, fault, told).await;
+    }
     match target {
         Target::Health if get => operations::text(StatusCode::OK, "ok\n"),
         Target::Ready if get => server.ready().await,
         Target::Metrics if get => server.show_metrics().await,
         Target::Agents if get => server.list_agents(head),
         Target::Index if get => server.index(head),
+        Target::Jwks if get => server.jwks().unwrap_or_else(|| front::rest::nothing_at(path, head, told)),
         Target::Card(mounted) if get => {
             told.operation = "card";
             told.agent = Some(mounted.agent.clone());
-            server.public_card(&mounted.agent, head)
+            server.public_card(mounted, head)
         }
         Target::OldExtendedCard(mounted) if get => {
             told.agent = Some(mounted.agent.clone());
-            front::rest::old_extended_card(server, mounted, head, told)
+            front::rest::old_extended_card(server, mounted, head, told).await
         }
         Target::Index => not_allowed("GET, HEAD, POST"),
         Target::OldExtendedCard(_)
@@ -86,6 +96,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         | Target::Ready
         | Target::Metrics
         | Target::Agents
+        | Target::Jwks
         | Target::Card(_) => not_allowed("GET, HEAD"),
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Rpc(mounted) => {
@@ -101,6 +112,35 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
             front::rest::answer(server, mounted, head, below, body, told).await
         }
         Target::Unknown => front::rest::nothing_at(path, head, told),
+    }
+}
+
+/// Says no before anything is read, in words the caller might understand.
+async fn turn_away(
+    server: &Arc<Server>,
+    target: Target<'_>,
+    head: &http::request::Parts,
+    fault: Fault,
+    told: &mut Told,
+) -> Response {
+    match target {
+        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), told).await,
+        Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, told),
+        Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, told),
+        Target::Card(_)
+        | Target::Agents
+        | Target::Index
+        | Target::Unknown
+        | Target::Health
+        | Target::Ready
+        | Target::Jwks
+        | Target::Metrics => {
+            let mut response = operations::text(StatusCode::TOO_MANY_REQUESTS, format!("{fault}\n"));
+            if let Some(seconds) = fault.retry_after_s {
+                response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            }
+            response
+        }
     }
 }
 

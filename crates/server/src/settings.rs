@@ -1,7 +1,14 @@
 //! What the server can be told. The binary fills this from its config file and flags.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use model::{Time, Visibility};
+
+pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
+pub use crate::policy::{Effect, Rule};
+pub use crate::throttle::{Limits as ThrottleLimits, Network, Rate};
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -13,6 +20,18 @@ pub struct Settings {
     pub default_agent: Arc<str>,
     pub auth_required: bool,
     pub keys: Vec<Key>,
+    /// Whose tokens are read.
+    pub issuers: Vec<Issuer>,
+    /// Who sees a task, where the agent's own mount says nothing.
+    pub visibility: Visibility,
+    /// What is special about the mounts of some agents, by the agent's name.
+    pub mounts: Vec<(Arc<str>, Mount)>,
+    /// What callers may do; without it, everything.
+    pub policy: Option<Vec<Rule>>,
+    pub throttle: ThrottleLimits,
+    /// Proxies whose word on the caller's address is taken.
+    pub trusted_proxies: Vec<Network>,
+    pub tls: Option<TlsFiles>,
     /// Origins that browsers may call from; `*` for any.
     pub cors_origins: Vec<String>,
     /// Loopback origins may call, too.
@@ -28,13 +47,83 @@ pub struct Settings {
     pub backlog: i32,
     /// Between comment lines on a silent stream.
     pub heartbeat_ms: u64,
+    /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
+    pub jwks: Option<String>,
 }
 
 impl Settings {
     /// What would stop a server from starting with these.
     pub fn check(&self) -> Result<(), Error> {
-        crate::mount::Mounts::new(&self.agents, &self.default_agent).map(drop)
+        crate::mount::Mounts::new(self)?;
+        crate::callers::Callers::new(self)?;
+        if let Some(rules) = &self.policy {
+            crate::policy::Policy::new(rules)?;
+        }
+        if let Some(files) = &self.tls {
+            crate::tls::Tls::load(files)?;
+        }
+        Ok(())
     }
+}
+
+impl Settings {
+    /// Settings of a server on some free port of loopback that asks nobody who they are and has no limits.
+    pub fn test(agents: &[&str]) -> Settings {
+        Settings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            public_url: None,
+            agents: agents.iter().map(|name| Arc::from(*name)).collect(),
+            default_agent: agents.first().copied().unwrap_or_default().into(),
+            auth_required: false,
+            keys: Vec::new(),
+            issuers: Vec::new(),
+            visibility: Visibility::Tenant,
+            mounts: Vec::new(),
+            policy: None,
+            throttle: ThrottleLimits::default(),
+            trusted_proxies: Vec::new(),
+            tls: None,
+            jwks: None,
+            cors_origins: Vec::new(),
+            cors_loopback: false,
+            card: CardForm::Hybrid,
+            strict_version: false,
+            cache_bytes: 1 << 20,
+            timeouts: Timeouts::default(),
+            connections: 1_000,
+            backlog: 128,
+            heartbeat_ms: 15_000,
+        }
+    }
+}
+
+/// What a mount does otherwise than the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Mount {
+    pub visibility: Option<Visibility>,
+    /// The tenant of all its tasks; to callers of another tenant nothing is there.
+    pub tenant: Option<Arc<str>>,
+    /// Who takes part in every task, where the visibility is that of parties.
+    pub parties: Vec<Arc<str>>,
+    pub door: Option<Door>,
+}
+
+/// Who is let in at a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Callers with a good credential; and without one, for what the policy opens to them.
+    Required,
+    /// Everybody; a credential that is shown must be good.
+    Optional,
+    /// Everybody, and nobody is asked who they are.
+    None,
+}
+
+/// Where the certificate and its key are, both PEM.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
 }
 
 /// What public cards look like.
@@ -67,6 +156,9 @@ pub struct Key {
     pub name: Arc<str>,
     pub tenant: Arc<str>,
     pub secret: String,
+    /// What it is good for; empty is everything.
+    pub scopes: Vec<String>,
+    pub expires_at: Option<Time>,
 }
 
 impl std::fmt::Debug for Key {

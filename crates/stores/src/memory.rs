@@ -15,7 +15,7 @@ use model::ports::store::{
     Append, Commit, Conflict, Cursor, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row,
     Store as Port, Timer, TimerChange, TimerKind, Trouble,
 };
-use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
+use model::{AccessKey, Epoch, Event, PushChange, PushRow, PushState, Seq, State, TaskId, Time, stored};
 use parking_lot::Mutex;
 
 use crate::shape;
@@ -33,6 +33,9 @@ struct Inner {
     keys: HashMap<[u8; 32], BTreeMap<i64, KeyUse>>,
     aliases: HashMap<[u8; 32], TaskId>,
     access: BTreeMap<Arc<str>, AccessKey>,
+    /// With the order they were made in.
+    push: BTreeMap<(TaskId, Arc<str>), (u64, PushRow)>,
+    last_push: u64,
     timers: BTreeMap<(TaskId, u8), Time>,
     blobs: HashMap<(Arc<str>, [u8; 32]), Bytes>,
     closed: bool,
@@ -149,6 +152,23 @@ impl Inner {
                 }
             }
         }
+        for change in commit.push {
+            match change {
+                PushChange::Put(row) if self.tasks.contains_key(&row.task) => {
+                    self.last_push += 1;
+                    self.push.insert((row.task, row.id.clone()), (self.last_push, row));
+                }
+                PushChange::Put(_) => {}
+                PushChange::Moved { task, id, edition, progress } => {
+                    if let Some((_, row)) = self.push.get_mut(&(task, id)).filter(|(_, row)| row.edition == edition) {
+                        row.progress = progress;
+                    }
+                }
+                PushChange::Remove { task, id } => {
+                    self.push.remove(&(task, id));
+                }
+            }
+        }
         for blob in commit.blobs {
             if let Some(kept) = self.tasks.get_mut(&blob.task) {
                 kept.blobs.insert((blob.tenant.clone(), blob.hash));
@@ -163,6 +183,7 @@ impl Inner {
         };
         self.timers.retain(|(owner, _), _| *owner != task);
         self.aliases.retain(|_, named| *named != task);
+        self.push.retain(|(owner, _), _| *owner != task);
         for blob in gone.blobs {
             if !self.tasks.values().any(|t| t.blobs.contains(&blob)) {
                 self.blobs.remove(&blob);
@@ -222,6 +243,10 @@ impl Inner {
         timers.into_iter().map(|(_, timer)| timer).collect()
     }
 
+    fn push_in(&self, state: PushState) -> impl Iterator<Item = &PushRow> {
+        self.push.values().map(|(_, row)| row).filter(move |row| row.progress.state == state)
+    }
+
     fn health(&self) -> Health {
         let of = |state: State| self.tasks.values().filter(|t| t.row.state == state).count() as u64;
         Health {
@@ -234,6 +259,8 @@ impl Inner {
             timers: self.timers.len() as u64,
             keys: self.keys.values().map(|uses| uses.len() as u64).sum(),
             aliases: self.aliases.len() as u64,
+            push_active: self.push_in(PushState::Active).count() as u64,
+            push_dead: self.push_in(PushState::Dead).count() as u64,
             epoch: 1,
             states: State::ALL.into_iter().map(|s| (s, of(s))).filter(|(_, n)| *n > 0).collect(),
             ..Health::default()
@@ -296,6 +323,30 @@ impl Port for Store {
 
     fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.access.values().cloned().collect())) })
+    }
+
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let mut rows: Vec<_> = inner.push.values().filter(|(_, row)| row.task == task).cloned().collect();
+                rows.sort_by_key(|(no, _)| *no);
+                Ok(rows.into_iter().map(|(_, row)| row).collect())
+            })
+        })
+    }
+
+    fn pushes(
+        &self,
+        state: PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let later = |row: &&PushRow| after.as_ref().is_none_or(|(t, id)| (row.task, &row.id) > (*t, id));
+                Ok(inner.push_in(state).filter(later).take(limit).cloned().collect())
+            })
+        })
     }
 
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {

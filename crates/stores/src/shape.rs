@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use model::ports::store::{Commit, Trouble};
-use model::{TaskId, Time};
+use model::{PushChange, TaskId, Time};
 
 /// Why no store would take this commit. Such a commit is a mistake of the engine's, not a conflict.
 pub(crate) fn malformed(commit: &Commit) -> Option<Trouble> {
@@ -36,7 +36,15 @@ pub(crate) fn malformed(commit: &Commit) -> Option<Trouble> {
 pub(crate) fn weight(commit: &Commit) -> usize {
     let appends: usize = commit.appends.iter().map(|a| a.payload.len() + 64).sum();
     let blobs: usize = commit.blobs.iter().map(|b| b.bytes.len() + 64).sum();
-    appends + blobs + 64 * (commit.keys.len() + commit.timers.len())
+    let specs: usize = commit.push.iter().map(spec_bytes).sum();
+    appends + blobs + specs + 64 * (commit.keys.len() + commit.timers.len() + commit.push.len())
+}
+
+fn spec_bytes(change: &PushChange) -> usize {
+    match change {
+        PushChange::Put(row) => row.spec.len(),
+        PushChange::Moved { .. } | PushChange::Remove { .. } => 0,
+    }
 }
 
 /// Keys are kept by the hour of their use: inserts go to the newest hour, and purging drops the oldest hours whole.

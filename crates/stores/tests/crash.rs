@@ -15,7 +15,9 @@ use std::time::Duration;
 use model::ports::store::{
     Append, Commit, KeyUse, ListQuery, Opening, Outcome, Row, Store as _, Timer, TimerChange, TimerKind,
 };
-use model::{Body, ContextId, Event, Seq, State, TaskId, Time, View, stored};
+use model::{
+    Body, ContextId, Event, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time, View, stored,
+};
 use stores::conformance::Random;
 use stores::sqlite::{Options, Store};
 use uuid::Uuid;
@@ -65,9 +67,21 @@ fn step(task: TaskId, seq: u64, epoch: model::Epoch) -> Commit {
     if opens {
         commit.keys.push(KeyUse { key: key_of(task), body: [1; 32], task, seq: Seq(1), at: Time(0) });
         commit.timers.push(TimerChange::Set(Timer { task, kind: TimerKind::TurnTimeout, due: Time(7) }));
+        let progress = PushProgress::from(Seq(1), Time(7));
+        let spec = "sealed".into();
+        commit.push.push(PushChange::Put(PushRow {
+            task,
+            id: "c".into(),
+            edition: 1,
+            spec,
+            made_at: Time(7),
+            progress,
+        }));
     }
     if ends {
         commit.timers.push(TimerChange::Clear(task, TimerKind::TurnTimeout));
+        let progress = PushProgress { state: PushState::Done, ..PushProgress::from(Seq(14), Time(7)) };
+        commit.push.push(PushChange::Moved { task, id: "c".into(), edition: 1, progress });
     }
     commit
 }
@@ -181,7 +195,9 @@ async fn check(store: &Store, told: &HashMap<TaskId, u64>, before: u64) -> u64 {
         assert!(head.seq.0 < 13);
         running += 1;
     }
-    assert_eq!((health.running, health.timers), (running, running));
+    assert_eq!((health.running, health.timers, health.push_active), (running, running, running));
+    let pushed = store.pushes(PushState::Active, None, 1_000_000).await.unwrap();
+    assert!(pushed.iter().map(|row| row.task).eq(unfinished.iter().map(|(task, _)| *task)));
     let total = store.list(query.clone()).await.unwrap().total;
     query.context = Some(ContextId::from("the one context"));
     assert_eq!(store.list(query).await.unwrap().total, total);

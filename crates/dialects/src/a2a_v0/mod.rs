@@ -7,6 +7,8 @@
 use model::{Fault, Limits};
 use serde_json::value::RawValue;
 
+use model::ports::courier::Telling;
+
 use crate::a2a_v0_3;
 use crate::compat::Form;
 use crate::compat::read;
@@ -29,9 +31,11 @@ pub(crate) static RPC: Older = Older {
         error_event: None,
         refuses_in_stream: true,
         shows_alias: true,
+        threaded_id: false,
         session_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
+        telling: Telling::States,
     },
     slot: 7,
     decode_rpc,

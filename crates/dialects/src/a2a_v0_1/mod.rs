@@ -11,6 +11,8 @@ pub mod read;
 
 pub use decode::{METHODS, decode_rpc};
 
+use model::ports::courier::Telling;
+
 use crate::compat::Form;
 use crate::forms::Older;
 use crate::wire::{Facts, TaskView};
@@ -31,9 +33,11 @@ pub(crate) static RPC: Older = Older {
         refuses_in_stream: false,
         // History is for those who ask for it, and a cancel cannot.
         shows_alias: true,
+        threaded_id: false,
         session_history: true,
         resumes_with_task: false,
         cancel_view: TaskView { history: Some(0), artifacts: true },
+        telling: Telling::States,
     },
     slot: 5,
     decode_rpc,

@@ -16,6 +16,8 @@ pub mod rest;
 pub use decode::{METHODS, decode_rpc};
 pub use rest::{Route, route};
 
+use model::ports::courier::Telling;
+
 use crate::compat::Form;
 use crate::forms::Older;
 use crate::wire::{Facts, TaskView};
@@ -37,9 +39,11 @@ pub(crate) static RPC: Older = Older {
         error_event: None,
         refuses_in_stream: true,
         shows_alias: false,
+        threaded_id: false,
         session_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
+        telling: Telling::States,
     },
     slot: 1,
     decode_rpc,
@@ -58,9 +62,11 @@ pub(crate) static REST: Older = Older {
         error_event: None,
         refuses_in_stream: false,
         shows_alias: false,
+        threaded_id: false,
         session_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
+        telling: Telling::States,
     },
     slot: 3,
     decode_rpc,

@@ -19,6 +19,8 @@ pub mod version;
 pub use decode::{Decoded, METHODS, decode_rpc};
 pub use rest::{Route, route};
 
+use model::ports::courier::Telling;
+
 use crate::wire::{Facts, TaskView};
 
 /// The name a task remembers its opener's dialect under.
@@ -34,7 +36,9 @@ pub(crate) static FACTS: Facts = Facts {
     error_event: Some("error"),
     refuses_in_stream: false,
     shows_alias: false,
+    threaded_id: false,
     session_history: false,
     resumes_with_task: true,
     cancel_view: TaskView::WHOLE,
+    telling: Telling::Events,
 };

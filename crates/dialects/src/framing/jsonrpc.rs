@@ -24,6 +24,13 @@ pub type OwnedId = Id<'static>;
 
 impl Id<'static> {
     pub const NULL: OwnedId = Id(Cow::Borrowed("null"));
+
+    /// An id that was read as a value: a string, a number or `null`, and not too long.
+    pub fn of(value: &serde_json::Value) -> Option<OwnedId> {
+        let text = value.to_string();
+        let fits = (value.is_string() || value.is_number() || value.is_null()) && text.len() <= MAX_ID_BYTES;
+        fits.then_some(Id(Cow::Owned(text)))
+    }
 }
 
 impl Id<'_> {

@@ -52,9 +52,9 @@ async fn a_task_of_another_agent_is_missing() {
 async fn with_owner_visibility_only_the_owner_sees_a_task() {
     on_both_stores(async |mut house| {
         let engine = house.start([scripted()]).await;
-        let owned = |name: &str| Place {
-            views: vec![model::View::owner("red", name, "scripted")],
-            ..of("red", name, "scripted")
+        let owned = |name: &str| {
+            let Place { caller, agent, dialect, .. } = of("red", name, "scripted");
+            Place::new(caller, agent, dialect, model::Visibility::Owner, &[])
         };
         let task = task_of(engine.send(&owned("ann"), say("ask")).await);
         assert_missing(&engine, &owned("bob"), task.id).await;

@@ -1,7 +1,8 @@
-//! Where the engine meets the world: the store it commits to and the agents it runs. Implementations live in the crates
-//! `stores` and `agents`; only the binary names them.
+//! Where the engine meets the world: the store it commits to, the agents it runs, the courier that
+//! brings webhooks. Implementations live in the crates `stores`, `agents` and `server`; only the binary names them.
 
 pub mod agent;
+pub mod courier;
 pub mod store;
 
 /// A future behind a port.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Future;
-use crate::{AccessKey, ContextId, Epoch, Event, Seq, State, TaskId, Time, View};
+use crate::{AccessKey, ContextId, Epoch, Event, PushChange, PushRow, PushState, Seq, State, TaskId, Time, View};
 
 pub trait Store: Send + Sync + 'static {
     /// Commits, in a group with others. The future may be dropped; the commit happens all the same.
@@ -46,6 +46,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Every key there ever was, in order of its id.
     fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>>;
+
+    /// The push configs of a task, oldest first.
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>>;
+
+    /// Push configs in this state, in order of (task, id), after `after`.
+    fn pushes(
+        &self,
+        state: PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<PushRow>, Trouble>>;
 
     /// The bytes of a blob of this tenant.
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>>;
@@ -90,6 +101,8 @@ pub struct Commit {
     /// Keys made or changed, each as it is from now on.
     pub access: Vec<AccessKey>,
     pub blobs: Vec<BlobWrite>,
+    /// Push configs and their progress; gone with their task.
+    pub push: Vec<PushChange>,
 }
 
 #[derive(Clone, Debug)]
@@ -294,6 +307,9 @@ pub struct Health {
     pub timers: u64,
     pub keys: u64,
     pub aliases: u64,
+    /// Push configs that are active, and those given up.
+    pub push_active: u64,
+    pub push_dead: u64,
     pub file_bytes: u64,
     pub wal_bytes: u64,
     pub schema: u32,

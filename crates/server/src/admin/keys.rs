@@ -1,6 +1,5 @@
 //! Making, listing and revoking keys. A secret is shown once, when it is made; what is kept is its hash.
 
-use std::io::Write;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -10,9 +9,8 @@ use model::ports::store::{Commit, Outcome};
 use model::{AccessKey, Fault, Kind, Time};
 use serde_json::{Value, json};
 
-use crate::callers::{Callers, hash};
-
-const AUDIT: &str = "audit.log";
+use super::audit;
+use crate::callers::{self, Callers, hash};
 
 /// What operators may wish for in a new key.
 pub(super) struct Wish {
@@ -30,9 +28,18 @@ pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Va
             return Err(bad(what));
         }
     }
-    let mut random = [0; 40];
-    getrandom::fill(&mut random).map_err(|e| Fault::internal(e.to_string()))?;
-    let text = URL_SAFE_NO_PAD.encode(random);
+    if callers::is_reserved(&wish.name) {
+        return Err(Fault::new(Kind::InvalidParams, callers::reserved(&wish.name)));
+    }
+    let text = loop {
+        let mut random = [0; 40];
+        getrandom::fill(&mut random).map_err(|e| Fault::internal(e.to_string()))?;
+        let text = URL_SAFE_NO_PAD.encode(random);
+        // An id that begins with a dash would look like a flag to whoever types it.
+        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            break text;
+        }
+    };
     // The id names the key in public; the secret begins with it, so that its owner can tell which key it is.
     let (id, rest) = text.split_at(10);
     let prefix = format!("rk_{id}");
@@ -113,16 +120,9 @@ pub async fn load(engine: &Engine, callers: &Callers) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A line in the audit log of the data folder: who changed what, when. Never a secret.
+/// Who changed which key, when. Never a secret.
 pub(super) fn audit(folder: &Path, change: &str, key: &AccessKey) {
     let now = Time(jiff::Timestamp::now().as_millisecond());
     let line = json!({ "at": now.to_string(), "change": change, "key": &*key.id, "name": &*key.name, "tenant": &*key.tenant, "scopes": key.scopes });
-    let written =
-        std::fs::OpenOptions::new().create(true).append(true).open(folder.join(AUDIT)).and_then(|mut file| {
-            writeln!(file, "{line}")?;
-            file.sync_data()
-        });
-    if let Err(error) = written {
-        tracing::error!(%error, %line, "the audit log could not be written");
-    }
+    audit::append(folder, &line);
 }

@@ -1,7 +1,9 @@
 //! For operators: what the `rialto` commands ask of a running server through the socket in its data folder, or of the data
 //! itself when no server runs. One JSON object a line, one answer a line.
 
+mod audit;
 mod keys;
+mod push;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,6 +63,22 @@ pub enum Request {
     KeysRevoke {
         id: String,
     },
+    PushList {
+        #[serde(default)]
+        task: Option<String>,
+        /// As [`model::PushState::code`] has it.
+        #[serde(default)]
+        state: Option<u8>,
+        limit: u32,
+    },
+    PushRedeliver {
+        task: String,
+        #[serde(default)]
+        id: Option<String>,
+        /// The event to begin at; without it, where it stopped.
+        #[serde(default)]
+        from: Option<u64>,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,6 +107,7 @@ impl Desk<'_> {
     }
 }
 
+pub use audit::policy as audit_policy;
 pub use keys::load as load_keys;
 
 /// Does what an operator asks for.
@@ -124,6 +143,8 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
             Ok(json!({ "written": to }))
         }
         Request::Doctor => doctor(engine).await,
+        Request::PushList { task, state, limit } => push::list(engine, task.as_deref(), state, limit).await,
+        Request::PushRedeliver { task, id, from } => push::redeliver(engine, &task, id.as_deref(), from).await,
     }
 }
 
@@ -232,6 +253,8 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
         "blobs": health.blobs,
         "blob_bytes": health.blob_bytes,
         "timers": health.timers,
+        "push_active": health.push_active,
+        "push_dead": health.push_dead,
         "idempotency_keys": health.keys,
         "file_bytes": health.file_bytes,
         "wal_bytes": health.wal_bytes,
@@ -279,7 +302,9 @@ async fn converse(server: Arc<Server>, folder: PathBuf, mut stream: UnixStream) 
                     | Request::Doctor
                     | Request::KeysCreate { .. }
                     | Request::KeysList
-                    | Request::KeysRevoke { .. } => None,
+                    | Request::KeysRevoke { .. }
+                    | Request::PushList { .. }
+                    | Request::PushRedeliver { .. } => None,
                 };
                 tracing::info!(?request, "an operator asks");
                 let desk = Desk { engine: &server.engine, folder: &folder, server: Some(&server) };

@@ -6,22 +6,26 @@ pub(crate) mod rest;
 pub(crate) mod rpc;
 mod stream;
 
+use std::borrow::Borrow;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::framing::blob::Transform;
 use dialects::framing::json::{Encoded, Segment, Writer};
 use dialects::wire::{Decoded, Facts, Head, Operation, Page, TaskView, Wire};
-use engine::{Answer, Listing, Subscription};
+use engine::{Answer, Listing, PushAnswer, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, request};
 use model::call::Idempotency;
-use model::{Call, Caller, EventId, Fault, Kind, Place, Task};
+use model::{Call, Caller, EventId, Fault, Kind, Place, Task, Wait};
+use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
 
-use crate::Server;
-use crate::body::{Body, Response};
+use crate::body::{Body, Response, in_json};
 use crate::mount::Mounted;
 use crate::service::trace;
+use crate::settings::Door;
+use crate::throttle::Seat;
+use crate::{Server, callers};
 
 static A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
 static A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
@@ -31,6 +35,8 @@ static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Which dialect answered; in a request, which one should.
 static A2A_DIALECT: HeaderName = HeaderName::from_static("x-a2a-dialect");
 
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
 /// What the log and the metrics say of a request.
 pub(crate) struct Told {
     pub(crate) operation: &'static str,
@@ -38,11 +44,13 @@ pub(crate) struct Told {
     pub(crate) agent: Option<Arc<str>>,
     pub(crate) caller: Option<Arc<str>>,
     pub(crate) fault: Option<String>,
+    /// Where the caller calls from; known only where something is limited.
+    pub(crate) address: IpAddr,
 }
 
 impl Default for Told {
     fn default() -> Self {
-        Told { operation: "other", dialect: "-", agent: None, caller: None, fault: None }
+        Told { operation: "other", dialect: "-", agent: None, caller: None, fault: None, address: NOWHERE }
     }
 }
 
@@ -64,6 +72,8 @@ pub(crate) enum Done {
     /// A settled task as it was encoded before.
     Kept(Bytes),
     List(Listing, TaskView),
+    /// What a push call answered, and the tenant that the request named.
+    Push(PushAnswer, Option<String>),
     Card(Bytes),
     Stream(Box<Follow>),
 }
@@ -76,6 +86,38 @@ pub(crate) struct Follow {
     view: TaskView,
     /// Without the task as it was: the caller has it.
     only_later: bool,
+    /// The caller's place among its streams, where they are limited.
+    _seat: Option<Seat>,
+}
+
+/// Who is calling: known, let in at this mount, and within the limits of calls.
+async fn who(
+    server: &Arc<Server>,
+    mounted: &Mounted,
+    head: &request::Parts,
+    told: &mut Told,
+) -> Result<Arc<Caller>, Fault> {
+    let throttle = server.throttle.as_ref();
+    let caller = match mounted.door {
+        Door::None => server.callers.anonymous().clone(),
+        Door::Required | Door::Optional => match server.callers.identify(&head.headers).await {
+            Ok(caller) => caller,
+            Err(fault) => {
+                if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
+                    throttle.failed(told.address)?;
+                }
+                return Err(fault);
+            }
+        },
+    };
+    told.caller = Some(caller.name.clone());
+    if !caller.authenticated && mounted.door == Door::Required && !server.opens(&mounted.agent) {
+        return Err(callers::nobody());
+    }
+    if let Some(throttle) = throttle {
+        throttle.admit(&caller, told.address)?;
+    }
+    Ok(caller)
 }
 
 /// Who asks for what, where, in which dialect.
@@ -97,14 +139,41 @@ impl Asked<'_> {
         body: &[u8],
         told: &mut Told,
     ) -> Result<(Done, Arc<str>), Fault> {
-        let Decoded { call, tenant } = decoded;
-        told.operation = call.name();
-        let place = self.place(tenant.as_deref())?;
-        let done = self.carry_out(&place, call, body).await?;
+        told.operation = decoded.call.name();
+        let place = self.place(&decoded)?;
+        let (seat, _waiting) = self.seat(&decoded.call, told.address)?;
+        let mut done = self.carry_out(&place, decoded.call, decoded.tenant, body).await?;
+        if let Done::Stream(follow) = &mut done {
+            follow._seat = seat;
+        }
         Ok((done, place.caller.tenant.clone()))
     }
 
-    async fn carry_out(&self, place: &Arc<Place>, call: Call, body: &[u8]) -> Result<Done, Fault> {
+    /// A place among the caller's streams or waiting calls, held for as long as it streams or waits.
+    fn seat(&self, call: &Call, address: IpAddr) -> Result<(Option<Seat>, Option<Counted<&Gauge>>), Fault> {
+        let throttle = self.server.throttle.as_ref();
+        match call {
+            Call::Send(send) if send.wait != Wait::Exists => {
+                let seat = throttle.map(|throttle| throttle.waiting(&self.caller, address)).transpose()?.flatten();
+                Ok((seat, Some(Counted::new(&self.server.metrics.waiting))))
+            }
+            Call::Stream(_) | Call::Subscribe(_) => {
+                let seat = throttle.map(|throttle| throttle.stream(&self.caller, address)).transpose()?.flatten();
+                Ok((seat, None))
+            }
+            Call::Send(_) | Call::Get(_) | Call::List(_) | Call::Cancel(_) | Call::Push(_) | Call::ExtendedCard => {
+                Ok((None, None))
+            }
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        place: &Arc<Place>,
+        call: Call,
+        tenant: Option<String>,
+        body: &[u8],
+    ) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         match call {
             Call::Send(mut send) => {
@@ -145,8 +214,8 @@ impl Asked<'_> {
                 let shown = alias.then(|| Arc::from(call.task));
                 Ok(self.follow(subscription, shown, TaskView::WHOLE, resume))
             }
-            Call::Push(_) => Err(Fault::new(Kind::PushNotSupported, "Push Notification is not supported")),
-            Call::ExtendedCard => Ok(Done::Card(self.extended_card()?)),
+            Call::Push(call) => Ok(Done::Push(engine.push(place, call).await?, tenant)),
+            Call::ExtendedCard => Ok(Done::Card(self.extended_card(place)?)),
         }
     }
 
@@ -192,7 +261,7 @@ impl Asked<'_> {
         resume: Option<EventId>,
     ) -> Done {
         let only_later = resume.is_some() && !self.rules.resumes_with_task;
-        Done::Stream(Box::new(Follow { subscription, shown, view, only_later }))
+        Done::Stream(Box::new(Follow { subscription, shown, view, only_later, _seat: None }))
     }
 
     /// The id that the caller knows a task under: its own, where it chose one.
@@ -213,13 +282,18 @@ impl Asked<'_> {
                 let Listing { tasks, next_page_token, page_size, total } = listing;
                 wire.list(w, &Page { tasks, view, next_page_token, page_size: *page_size, total_size: *total });
             }
+            Done::Push(PushAnswer::Config(config), tenant) => wire.push_config(w, config, tenant.as_deref()),
+            Done::Push(PushAnswer::List { configs, next_page_token }, tenant) => {
+                wire.push_list(w, configs, tenant.as_deref(), next_page_token);
+            }
+            Done::Push(PushAnswer::Deleted(task), _) => wire.push_deleted(w, task),
             Done::Kept(bytes) | Done::Card(bytes) => w.raw(std::str::from_utf8(bytes).unwrap_or("null")),
             Done::Stream(_) => w.null(),
         }
     }
 
-    pub(crate) fn extended_card(&self) -> Result<Bytes, Fault> {
-        if !self.server.callers.has_keys() {
+    fn extended_card(&self, place: &Place) -> Result<Bytes, Fault> {
+        if !self.server.has_extended_card(self.mounted) {
             return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
         }
         if !self.caller.authenticated {
@@ -227,16 +301,36 @@ impl Asked<'_> {
                 "the extended card is for known callers: send Authorization: Bearer <key> or X-Api-Key: <key>";
             return Err(Fault::new(Kind::Unauthenticated, message));
         }
-        Ok(self.server.extended_card(&self.mounted.agent, self.head, self.wire))
+        Ok(self.server.extended_card(self.mounted, &place.caller, self.head, self.wire))
     }
 
-    /// The place the call is made at. A known caller stays in its own tenant; another's looks like one that is not there.
-    fn place(&self, tenant: Option<&str>) -> Result<Arc<Place>, Fault> {
+    /// The place a call is made at, if it may be made there: before any task is looked up, and for every front.
+    fn place(&self, decoded: &Decoded) -> Result<Arc<Place>, Fault> {
+        let place = self.place_in(decoded.tenant.as_deref())?;
+        if let Some(policy) = &*self.server.policy.load() {
+            let required = self.mounted.door == Door::Required;
+            policy.check(&self.caller, &place.caller.tenant, &self.mounted.agent, &decoded.call, required)?;
+        }
+        Ok(place)
+    }
+
+    /// The place, by the tenant that the request names. A known caller stays in its own tenant; another's looks like one
+    /// that is not there.
+    fn place_in(&self, tenant: Option<&str>) -> Result<Arc<Place>, Fault> {
+        let own = match &self.mounted.tenant {
+            Some(fixed) if !self.caller.authenticated || *fixed == self.caller.tenant => fixed,
+            Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is nothing here for your tenant")),
+            None => &self.caller.tenant,
+        };
         let tenant = match tenant {
-            None | Some("") => self.caller.tenant.clone(),
-            Some(tenant) if *tenant == *self.caller.tenant => self.caller.tenant.clone(),
+            None | Some("") => own.clone(),
+            Some(tenant) if *tenant == **own => own.clone(),
             // Where nobody has a key, tenants are only names; where somebody has, they are walls.
-            Some(tenant) if !self.caller.authenticated && !self.server.callers.has_any() => tenant.into(),
+            Some(tenant)
+                if !self.caller.authenticated && self.mounted.tenant.is_none() && !self.server.callers.has_any() =>
+            {
+                tenant.into()
+            }
             Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is no such tenant here")),
         };
         Ok(self.mounted.place(&self.caller, &tenant, self.wire))
@@ -269,6 +363,22 @@ impl Asked<'_> {
         if let (false, Ok(name), Ok(active)) = (active.is_empty(), name, HeaderValue::from_str(&active)) {
             response.headers_mut().insert(name, active);
         }
+    }
+}
+
+/// Counts something for as long as it lives.
+struct Counted<G: Borrow<Gauge>>(G);
+
+impl<G: Borrow<Gauge>> Counted<G> {
+    fn new(gauge: G) -> Counted<G> {
+        gauge.borrow().inc();
+        Counted(gauge)
+    }
+}
+
+impl<G: Borrow<Gauge>> Drop for Counted<G> {
+    fn drop(&mut self) {
+        self.0.borrow().dec();
     }
 }
 
@@ -336,11 +446,7 @@ async fn load(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<By
         Segment::Bytes(bytes) => Ok(bytes),
         Segment::Blob(blob) => {
             let content = server.engine.blob(tenant, blob.hash).await?;
-            let mut out = Vec::with_capacity(content.len() * 4 / 3 + 4);
-            let mut transform = Transform::new(blob.kind);
-            transform.push(&mut out, &content);
-            transform.finish(&mut out);
-            Ok(out.into())
+            Ok(in_json(blob.kind, &content))
         }
     }
 }

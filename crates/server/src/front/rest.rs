@@ -6,17 +6,17 @@ use bytes::Bytes;
 use dialects::decide::{self, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::scan;
-use dialects::wire::{Operation, Wire};
+use dialects::wire::{Decoded, Operation, Wire};
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
-use model::{Fault, Kind};
+use model::{Call, Fault, Kind};
 
-use super::{Asked, Done, Told, into_body, sign, stated_version, stream};
+use super::{Asked, Done, Told, into_body, sign, stated_version, stream, who};
 use crate::Server;
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
-use crate::service;
+use crate::{callers, service};
 
 const A2A_JSON: &str = "application/a2a+json";
 
@@ -65,8 +65,7 @@ async fn call(
     if unstated && wire.name() == dialects::a2a_v1::NAME {
         return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
     }
-    let caller = server.callers.identify(&head.headers)?;
-    told.caller = Some(caller.name.clone());
+    let caller = who(server, mounted, head, told).await?;
     // HEAD asks for what GET would say; hyper leaves the body away.
     let verb = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
     let mut route = wire.route(verb, below, head.uri.query())?;
@@ -103,7 +102,7 @@ async fn call(
 }
 
 /// The extended card as 0.2 asks for it: by plain GET.
-pub(crate) fn old_extended_card(
+pub(crate) async fn old_extended_card(
     server: &Arc<Server>,
     mounted: &Mounted,
     head: &request::Parts,
@@ -111,12 +110,16 @@ pub(crate) fn old_extended_card(
 ) -> Response {
     let wire = wire_of("/v1/card");
     told.dialect = wire.name();
-    told.operation = "extended_card";
-    let card = server.callers.identify(&head.headers).and_then(|caller| {
-        told.caller = Some(caller.name.clone());
-        Asked { server, mounted, head, caller, wire, rules: wire.facts() }.extended_card()
-    });
-    match card {
+    let asked = async {
+        let caller = who(server, mounted, head, told).await?;
+        let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts() };
+        let decoded = Decoded { call: Call::ExtendedCard, tenant: None };
+        let (done, _) = asked.perform(decoded, &[], told).await?;
+        let mut w = Writer::with_capacity(2_048);
+        asked.write(&mut w, &done);
+        Ok(w.finish().as_bytes().cloned().unwrap_or_default())
+    };
+    match asked.await {
         Ok(bytes) => {
             let mut response = json(head, wire, bytes.into());
             sign(&mut response, wire);
@@ -124,6 +127,11 @@ pub(crate) fn old_extended_card(
         }
         Err(fault) => self::fault(&fault, head, told, wire, Operation::ExtendedCard),
     }
+}
+
+/// What is not even read.
+pub(crate) fn turned_away(below: &str, head: &request::Parts, fault: &Fault, told: &mut Told) -> Response {
+    self::fault(fault, head, told, wire_of(below), Operation::Unknown)
 }
 
 /// What is at no address of ours.
@@ -166,7 +174,7 @@ fn fault(
     sign(&mut response, wire);
     let headers = response.headers_mut();
     if fault.kind == Kind::Unauthenticated {
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"a2a\""));
+        headers.insert(WWW_AUTHENTICATE, callers::challenge(fault));
     }
     if let Some(seconds) = fault.retry_after_s {
         headers.insert(RETRY_AFTER, seconds.into());

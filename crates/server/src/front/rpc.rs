@@ -13,10 +13,10 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use model::{Call, Fault, Kind};
 
-use super::{A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, stream};
-use crate::Server;
+use super::{A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, stream, who};
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
+use crate::{Server, callers};
 
 pub(crate) async fn answer(
     server: &Arc<Server>,
@@ -92,8 +92,7 @@ impl Attempt<'_> {
         if server.settings.strict_version && version.is_none() && self.wire.name() == dialects::a2a_v1::NAME {
             return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
         }
-        let caller = server.callers.identify(&head.headers)?;
-        told.caller = Some(caller.name.clone());
+        let caller = who(server, self.mounted, head, told).await?;
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
         self.operation = operation(&decoded);
@@ -155,7 +154,8 @@ async fn opener(asked: &Asked<'_>, decoded: &Decoded) -> &'static dyn Wire {
         Call::Subscribe(subscribe) => &subscribe.task,
         Call::Send(_) | Call::Stream(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => return asked.wire,
     };
-    let Ok(place) = asked.place(decoded.tenant.as_deref()) else { return asked.wire };
+    // What the caller may not do tells nothing, not even this.
+    let Ok(place) = asked.place(decoded) else { return asked.wire };
     match asked.server.engine.get(&place, id).await {
         Ok(task) => decide::by_opener(Some(&task.dialect)),
         Err(_) => asked.wire,
@@ -178,7 +178,7 @@ fn refuse(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, operation: Operat
     match fault.kind {
         Kind::Unauthenticated => {
             *response.status_mut() = StatusCode::UNAUTHORIZED;
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"a2a\""));
+            response.headers_mut().insert(WWW_AUTHENTICATE, callers::challenge(fault));
         }
         Kind::TooLarge => *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE,
         Kind::Unavailable => *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE,

@@ -14,11 +14,11 @@ use dialects::wire::{Head, Operation, Wire, aliased};
 use engine::{Committed, Item};
 use futures_util::FutureExt;
 use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use model::{EventId, Fault, Seq};
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::{Follow, load_all, sign};
+use super::{Counted, Follow, load_all, sign};
 use crate::Server;
 use crate::body::{Body, Response};
 
@@ -46,6 +46,9 @@ pub(super) fn refused(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, opera
     sse::write_frame(&mut piece, None::<EventId>, wire.facts().error_event, &[&data]);
     let mut response = Response::new(Bytes::from(piece).into());
     sign(&mut response, wire);
+    if let Some(seconds) = fault.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
     as_events(response)
 }
 
@@ -70,16 +73,7 @@ struct Feed {
     envelope: Envelope,
     heartbeat: Duration,
     over: bool,
-    _open: OpenStream,
-}
-
-/// Counts a stream as open for as long as it lives.
-struct OpenStream(Gauge);
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
+    _open: Counted<Gauge>,
 }
 
 fn respond(
@@ -90,9 +84,8 @@ fn respond(
     envelope: Envelope,
 ) -> Response {
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
-    let gauge = server.metrics.streams.clone();
-    gauge.inc();
-    let feed = Feed { server, wire, follow, tenant, envelope, heartbeat, over: false, _open: OpenStream(gauge) };
+    let open = Counted::new(server.metrics.streams.clone());
+    let feed = Feed { server, wire, follow, tenant, envelope, heartbeat, over: false, _open: open };
     let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
         let piece = feed.next_piece().await?;
         Some((piece, feed))

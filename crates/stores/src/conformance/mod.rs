@@ -22,6 +22,7 @@ mod keys;
 mod kit;
 mod lists;
 mod logs;
+mod push;
 mod random;
 mod removal;
 mod survival;
@@ -146,6 +147,25 @@ suite! { $
         the_next_timer_is_known
         a_timer_of_a_task_that_is_not_there_is_not_set
         a_refused_commit_sets_no_timer
+    }
+    push {
+        configs_are_kept_and_listed_oldest_first
+        a_config_comes_back_as_it_was_put
+        a_config_of_the_same_id_takes_the_place_of_the_earlier_one
+        progress_moves_a_config_of_its_edition_only
+        progress_of_what_is_not_there_makes_nothing
+        a_removed_config_is_gone
+        a_config_that_is_done_is_neither_active_nor_dead
+        configs_are_walked_by_state_in_pages
+        configs_go_with_their_removed_task
+        configs_go_with_their_purged_task
+        a_refused_commit_changes_no_config
+        a_config_of_a_task_that_is_not_there_is_not_kept
+        a_task_opens_with_its_config_in_one_commit
+        changes_of_one_commit_happen_in_their_order
+        hundreds_of_configs_move_in_one_commit
+        health_counts_active_and_dead_configs
+        after_reopening_configs_are_there
     }
     blobs {
         a_blob_is_kept_per_tenant_and_hash

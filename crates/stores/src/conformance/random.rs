@@ -7,7 +7,7 @@ use model::ports::store::{
     Append, BlobWrite, Commit, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Row, Timer, TimerChange,
     TimerKind,
 };
-use model::{ContextId, Epoch, Seq, State, TaskId, Time};
+use model::{ContextId, Epoch, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time};
 
 use super::Factory;
 use super::kit::{Shelf, at, id, page, payload, view, walk};
@@ -64,6 +64,7 @@ struct World {
 const CONTEXTS: [&str; 4] = ["c", "d", "e", "0198c0de-0000-7000-8000-00000000abcd"];
 const VIEWS: [&str; 3] = ["v", "w", "x"];
 const TENANTS: [&str; 2] = ["t", "u"];
+const CONFIGS: [&str; 4] = ["a", "b", "B", ""];
 const HOUR: i64 = 3_600_000;
 
 impl World {
@@ -131,7 +132,47 @@ impl World {
         Append { task, expected: Seq(expected), epoch, count, payload, open, row }
     }
 
+    fn progress(&mut self) -> PushProgress {
+        PushProgress {
+            state: *self.random.pick(&PushState::ALL),
+            next: Seq(self.random.below(9) as u64),
+            due: self.about_now(),
+            attempts: self.random.below(3) as u32,
+            failing_since: self.random.one_in(2).then(|| self.about_now()),
+            delivered: self.random.below(9) as u64,
+            delivered_at: self.random.one_in(2).then(|| self.about_now()),
+            trouble: self.random.one_in(2).then(|| "no answer".into()),
+        }
+    }
+
+    /// Few editions, so that progress often finds its own and often does not.
+    fn push(&mut self, task: TaskId) -> PushChange {
+        let (id, edition) = ((*self.random.pick(&CONFIGS)).into(), self.random.below(2) as u64);
+        match self.random.below(6) {
+            0 | 1 => {
+                let spec = vec![7; self.random.below(2_000)].into();
+                PushChange::Put(PushRow { task, id, edition, spec, made_at: self.now(), progress: self.progress() })
+            }
+            2..=4 => PushChange::Moved { task, id, edition, progress: self.progress() },
+            _ => PushChange::Remove { task, id },
+        }
+    }
+
+    /// A commit of nothing but push configs, as couriers make them.
+    fn deliveries(&mut self) -> Commit {
+        let mut commit = Commit::default();
+        for _ in 0..self.random.below(20).min(self.tasks.len()) {
+            // None that was never heard of: the world would soon be full of them.
+            let task = *self.random.pick(&self.tasks);
+            commit.push.push(self.push(task));
+        }
+        commit
+    }
+
     async fn commit(&mut self, model: &Shelf) -> Commit {
+        if self.random.one_in(6) {
+            return self.deliveries();
+        }
         let mut commit = Commit::default();
         for _ in 0..=usize::from(self.random.one_in(4)) {
             let task = self.task();
@@ -154,6 +195,10 @@ impl World {
             } else {
                 TimerChange::Clear(task, TimerKind::TurnTimeout)
             });
+        }
+        for _ in 0..self.random.below(3) {
+            let task = if self.random.one_in(2) { task } else { *self.random.pick(&self.tasks) };
+            commit.push.push(self.push(task));
         }
         if self.random.one_in(5) {
             let (tenant, hash) = (*self.random.pick(&TENANTS), self.random.below(4) as u8);
@@ -196,7 +241,7 @@ impl Pair {
     async fn step(&mut self, world: &mut World, factory: &dyn Factory) {
         let (model, tested) = (&self.model, &self.tested);
         let task = world.task();
-        match world.random.below(30) {
+        match world.random.below(34) {
             0..=14 => {
                 let commit = world.commit(model).await;
                 let expected = model.commit(commit.clone()).await;
@@ -241,6 +286,13 @@ impl Pair {
                 if let Some(again) = factory.reopen(tested.clone()).await {
                     self.tested = again;
                 }
+            }
+            30 | 31 => assert_eq!(tested.push(task).await, model.push(task).await),
+            32 => {
+                let (state, limit) = (*world.random.pick(&PushState::ALL), 1 + world.random.below(12));
+                let after = world.random.one_in(2).then(|| (task, (*world.random.pick(&CONFIGS)).into()));
+                let expected = model.pushes(state, after.clone(), limit).await;
+                assert_eq!(tested.pushes(state, after, limit).await, expected);
             }
             _ => {
                 let (expected, found) = (model.health().await.unwrap(), tested.health().await.unwrap());

@@ -1,7 +1,7 @@
 //! What outlives the process. Stores that keep nothing pass what they can.
 
 use model::ports::store::{BlobWrite, Commit, Conflict, KeyUse, Outcome, Timer, TimerChange, TimerKind};
-use model::{Epoch, Seq, State};
+use model::{Epoch, PushChange, PushProgress, PushRow, PushState, Seq, State};
 
 use super::Factory;
 use super::kit::{Say, at, commit, conflict, done, has, id, more, open, opening, put, query, total, walk};
@@ -11,6 +11,14 @@ pub(super) async fn after_reopening_everything_is_there(factory: &dyn Factory) {
     let task = id();
     let timer = Timer { task, kind: TimerKind::TurnTimeout, due: at(9) };
     let used = KeyUse { key: [1; 32], body: [2; 32], task, seq: Seq(2), at: at(3) };
+    let config = PushRow {
+        task,
+        id: "config".into(),
+        edition: u64::MAX - 5,
+        spec: "sealed".into(),
+        made_at: at(4),
+        progress: PushProgress::from(Seq(2), at(4)),
+    };
     let everything = Commit {
         appends: vec![opening(task, 3).epoch(1).within("c")],
         guards: Vec::new(),
@@ -19,6 +27,7 @@ pub(super) async fn after_reopening_everything_is_there(factory: &dyn Factory) {
         access: Vec::new(),
         timers: vec![TimerChange::Set(timer)],
         blobs: vec![BlobWrite { tenant: "t".into(), task, hash: [3; 32], bytes: "blob".into() }],
+        push: vec![PushChange::Put(config.clone())],
     };
     done(&store, everything).await;
     // Chunks after the last status: the row knows nothing of them.
@@ -36,9 +45,12 @@ pub(super) async fn after_reopening_everything_is_there(factory: &dyn Factory) {
     assert_eq!(store.key([1; 32], at(0)).await.unwrap(), Some(used));
     assert_eq!(store.due(at(9), 5).await.unwrap(), [timer]);
     assert_eq!(store.blob("t".into(), [3; 32]).await.unwrap().unwrap(), "blob");
+    assert_eq!(store.push(task).await.unwrap(), std::slice::from_ref(&config));
+    assert_eq!(store.pushes(PushState::Active, None, 5).await.unwrap(), [config]);
     assert_eq!(store.unfinished(None, 5).await.unwrap(), [(task, Epoch(1))]);
     let again = store.health().await.unwrap();
     assert_eq!((again.tasks, again.events_rows, again.states), (health.tasks, health.events_rows, health.states));
+    assert_eq!((again.push_active, again.push_dead), (1, 0));
     // And it goes on where it stopped.
     assert_eq!(conflict(store.commit(commit([more(task, 3, 1)])).await), Conflict::Seq(task, Seq(7)));
     put(&store, more(task, 7, 1)).await;

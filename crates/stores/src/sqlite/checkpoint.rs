@@ -119,7 +119,9 @@ impl Bell {
 }
 
 /// The last thing before the file is closed: fresh statistics if need be, and everything out of the WAL.
-pub(super) fn at_close(db: &Connection) {
+pub(super) fn at_close(db: &Connection, bell: &Bell) {
+    // Two cannot checkpoint at once: the thread may still be at its last copy.
+    let _still = bell.copying.lock();
     let done = db.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
     if let Err(error) = done {
         // Nothing is lost: the next start reads the WAL.

@@ -23,6 +23,8 @@ pub(super) const BLOB_BYTES: u8 = 19;
 pub(super) const TIMERS: u8 = 20;
 pub(super) const KEYS: u8 = 21;
 pub(super) const ALIASES: u8 = 22;
+pub(super) const PUSH_ACTIVE: u8 = 23;
+pub(super) const PUSH_DEAD: u8 = 24;
 
 /// From this many tasks on, a context has a counter row of its own; below, its list is counted each time. Most contexts
 /// hold a task or two, and for them a counter would cost more than the counting.

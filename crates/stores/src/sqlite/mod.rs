@@ -8,7 +8,8 @@
 //! ```
 //!
 //! * One writer thread (`writer`), many commits per transaction; `pen` checks and writes one commit, `counters` sums
-//!   up what a group changed, `purge` takes tasks out again. All SQL of the writer is in `statements`.
+//!   up what a group changed, `purge` takes tasks out again, `push` keeps the webhooks' rows. All SQL of the
+//!   writer is in `statements`.
 //! * Reads (`read`, `list`) run on a few connections (`pool`) wherever they were asked for.
 //! * The log has one row per commit and task; lists have a row per view; see `migrations/0001.sql`.
 //!
@@ -24,6 +25,7 @@ mod options;
 mod pen;
 mod pool;
 mod purge;
+mod push;
 mod queue;
 mod read;
 mod schema;
@@ -43,7 +45,7 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store as Port, Timer, Trouble};
-use model::{AccessKey, Epoch, Event, Seq, TaskId, Time};
+use model::{AccessKey, Epoch, Event, PushRow, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -280,6 +282,23 @@ impl Port for Store {
 
     fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
         self.read(read::access_keys)
+    }
+
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.read(move |db| push::of_task(db, task))
+    }
+
+    fn pushes(
+        &self,
+        state: PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        if push::is_short(state, limit) {
+            self.read(move |db| push::page(db, state, after.as_ref(), limit))
+        } else {
+            self.read_aside(move |db| push::page(db, state, after.as_ref(), limit))
+        }
     }
 
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {

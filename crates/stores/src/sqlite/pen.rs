@@ -89,6 +89,9 @@ impl<'db> Pen<'db> {
         for change in &commit.timers {
             self.change_timer(change)?;
         }
+        for change in &commit.push {
+            self.change_push(change)?;
+        }
         for blob in &commit.blobs {
             self.write_blob(blob)?;
         }
@@ -155,6 +158,14 @@ impl<'db> Pen<'db> {
             self.tasks.insert(task, kept);
         }
         Ok(self.tasks.get(&task))
+    }
+
+    /// A task's number. It is no reason to remember the task: whoever asks for that alone mostly asks after its end.
+    pub(super) fn number(&mut self, task: TaskId) -> rusqlite::Result<Option<i64>> {
+        match self.tasks.get(&task) {
+            Some(kept) => Ok(Some(kept.no)),
+            None => self.sql.task_no.query_row(params![Id(task)], |row| row.get(0)).optional(),
+        }
     }
 
     /// A task as it is now, no longer remembered.

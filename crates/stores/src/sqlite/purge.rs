@@ -1,4 +1,4 @@
-//! Taking tasks out again: with their log, list rows, counts, timers and the blobs nobody else uses.
+//! Taking tasks out again: with their log, list rows, counts, timers, push configs and the blobs nobody else uses.
 
 use model::{TaskId, Time};
 use rusqlite::params;
@@ -42,6 +42,7 @@ impl Pen<'_> {
         let rows = self.sql.log_delete.execute(params![kept.no])?;
         let timers = self.sql.timer_delete.execute(params![kept.no])?;
         let aliases = self.sql.alias_delete.execute(params![kept.no])?;
+        self.remove_push(kept.no)?;
         self.remove_blobs(kept.no)?;
         self.sql.task_delete.execute(params![kept.no])?;
         self.tally.count(&kept.row, -1);

@@ -1,4 +1,4 @@
-//! Reads of single tasks, keys, blobs and timers. Lists are in `list.rs`.
+//! Reads of single tasks, keys, blobs and timers. Lists are in `list.rs`, push configs in `push.rs`.
 //!
 //! A log is read through [`log_after`] alone, so that a second place for the chunks of live turns could come without
 //! anybody noticing.
@@ -177,6 +177,8 @@ pub(super) fn health(db: &Connection, folder: &Path, epoch: Epoch, trouble: Opti
             counters::TIMERS => health.timers = n,
             counters::KEYS => health.keys = n,
             counters::ALIASES => health.aliases = n,
+            counters::PUSH_ACTIVE => health.push_active = n,
+            counters::PUSH_DEAD => health.push_dead = n,
             code => {
                 if let Some(place) = State::ALL.iter().position(|state| state.code() == code) {
                     states[place] = n;
@@ -193,7 +195,7 @@ fn size_of(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.len())
 }
 
-fn limit_of(limit: usize) -> i64 {
+pub(super) fn limit_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

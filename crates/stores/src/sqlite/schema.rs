@@ -8,11 +8,15 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::OpenError;
 
 /// The migrations, oldest first; the file `0001.sql` brings a file to version 1.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
+    include_str!("migrations/0004.sql"),
+];
 
 /// Marks the file as ours (`PRAGMA application_id`): "RIAL".
-const APPLICATION: i64 = 0x5249_414c;
+pub(super) const APPLICATION: i64 = 0x5249_414c;
 
 /// The version this release writes.
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;

@@ -1,5 +1,5 @@
 //! The writer's statements, prepared once and held for the life of its thread. What the writer does to the file is all
-//! here, in one place; when it does it is in `pen.rs` and `purge.rs`.
+//! here, in one place; when it does it is in `pen.rs`, `push.rs` and `purge.rs`.
 
 use rusqlite::{Connection, PrepFlags, Statement};
 
@@ -36,6 +36,7 @@ statements! {
                        (SELECT last_seq FROM log WHERE key BETWEEN no << 26 AND (no << 26) + 67108863
                         ORDER BY key DESC LIMIT 1)
                 FROM task WHERE id = ?1";
+    task_no: "SELECT no FROM task WHERE id = ?1";
     task_add: "INSERT INTO task (no, id, context, tenant_no, agent_no, views, epoch, state, status_at, listed, running,
                                  settled)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
@@ -81,6 +82,21 @@ statements! {
     timer_move: "UPDATE timer SET due = ?3 WHERE task_no = ?1 AND kind = ?2";
     timer_clear: "DELETE FROM timer WHERE task_no = ?1 AND kind = ?2";
     timer_delete: "DELETE FROM timer WHERE task_no = ?1";
+
+    push_add: "INSERT INTO push (task_no, id, made_no, task, edition, state, next, due, attempts, failing_since,
+                                 delivered, delivered_at, made_at, trouble, spec)
+               VALUES (?1, ?2, (SELECT coalesce(max(made_no), 0) + 1 FROM push WHERE task_no = ?1),
+                       ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+               ON CONFLICT DO NOTHING";
+    push_find: "SELECT state FROM push WHERE task_no = ?1 AND id = ?2 AND edition = ?3";
+    push_step: "UPDATE push SET next = ?5, due = ?6, attempts = ?7, failing_since = ?8, delivered = ?9,
+                                delivered_at = ?10, trouble = ?11
+                WHERE task_no = ?1 AND id = ?2 AND edition = ?3 AND state = ?4";
+    push_move: "UPDATE push SET state = ?4, next = ?5, due = ?6, attempts = ?7, failing_since = ?8, delivered = ?9,
+                                delivered_at = ?10, trouble = ?11
+                WHERE task_no = ?1 AND id = ?2 AND edition = ?3";
+    push_drop: "DELETE FROM push WHERE task_no = ?1 AND id = ?2 RETURNING state";
+    push_delete: "DELETE FROM push WHERE task_no = ?1 RETURNING state";
 
     blob_find: "SELECT no FROM blob WHERE tenant = ?1 AND hash = ?2";
     blob_add: "INSERT INTO blob (tenant, hash, bytes) VALUES (?1, ?2, ?3)";

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use model::ports::store::{Append, Commit, ListQuery, Opening, Outcome, Row, Store as _, Trouble};
-use model::{ContextId, Seq, State, TaskId, Time, View};
+use model::{
+    Body, ContextId, Event, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time, View, stored,
+};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::queue::{Job, Queue};
-use super::{OpenError, Options, Store, folder};
+use super::{OpenError, Options, Store, folder, schema};
 
 fn opening(payload: usize) -> Append {
     Append {
@@ -78,6 +80,65 @@ fn a_newer_file_is_refused_and_left_alone() {
     // The refusal has let go of the folder.
     rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", super::schema::VERSION).unwrap();
     Store::open(Options::new(folder.path())).unwrap();
+}
+
+/// What every release since the first could have written: one task with one event, listed and counted.
+fn write_in_first_schema(db: &rusqlite::Connection, task: TaskId, event: &Event) {
+    db.execute_batch(
+        "INSERT INTO name (no, text) VALUES (1, 't'), (2, 'a'), (3, 'v');
+         INSERT INTO listing (view_no, state, status_at, task_no) VALUES (3, 3, 5, 1);
+         INSERT INTO listing_by_context (view_no, context, status_at, task_no, state) VALUES (3, 'c', 5, 1, 3);
+         INSERT INTO counter (view_no, kind, n) VALUES (0, 0, 1), (0, 3, 1), (0, 17, 1), (3, 0, 1), (3, 3, 1);",
+    )
+    .unwrap();
+    db.execute(
+        "INSERT INTO task (no, id, context, tenant_no, agent_no, views, epoch, state, status_at, listed, running, settled)
+         VALUES (1, ?1, 'c', 1, 2, x'03000000', 4, 3, 5, 1, 0, 1)",
+        [task.0.as_bytes()],
+    )
+    .unwrap();
+    let payload = stored::encode(std::slice::from_ref(event));
+    db.execute("INSERT INTO log (key, last_seq, payload) VALUES ((1 << 26) + 1, 1, ?1)", [payload]).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_every_earlier_schema_opens_with_what_it_holds() {
+    for version in 1..schema::VERSION {
+        let folder = tempfile::tempdir().unwrap();
+        let task = TaskId(Uuid::now_v7());
+        let event = Event { seq: Seq(1), at: Time(5), body: Body::Bound { remote: "there".into() } };
+        let db = rusqlite::Connection::open(folder::database(folder.path())).unwrap();
+        for migration in &schema::MIGRATIONS[..version as usize] {
+            db.execute_batch(migration).unwrap();
+        }
+        db.pragma_update(None, "application_id", schema::APPLICATION).unwrap();
+        db.pragma_update(None, "user_version", version).unwrap();
+        write_in_first_schema(&db, task, &event);
+        drop(db);
+
+        let store = Store::open(Options::new(folder.path())).unwrap();
+        let row = Row { state: State::Completed, status_at: Time(5), listed: true, running: false, settled: true };
+        assert_eq!(store.head(task).await.unwrap().map(|head| (head.seq, head.row)), Some((Seq(1), row)));
+        assert_eq!(store.events(task, Seq::ZERO, 1_000).await.unwrap(), [event]);
+        assert_eq!(total(&store).await, 1);
+        // What came later is there, and empty.
+        assert_eq!(store.alias([1; 32]).await.unwrap(), None);
+        assert_eq!(store.access_keys().await.unwrap(), []);
+        assert_eq!(store.push(task).await.unwrap(), []);
+        let health = store.health().await.unwrap();
+        assert_eq!((health.schema, health.tasks, health.push_active, health.push_dead), (schema::VERSION, 1, 0, 0));
+        // And takes what is new, for an old task too.
+        let progress = PushProgress::from(Seq(2), Time(6));
+        let spec = "sealed".into();
+        let config = PushRow { task, id: "p".into(), edition: 1, spec, made_at: Time(6), progress };
+        let push = vec![PushChange::Put(config.clone())];
+        assert_eq!(store.commit(Commit { push, ..Commit::default() }).await, Outcome::Done);
+        store.close().await;
+        let store = Store::open(Options::new(folder.path())).unwrap();
+        assert_eq!(store.pushes(PushState::Active, None, 10).await.unwrap(), [config], "from version {version}");
+        assert_eq!(store.purge(Time(9), Time(0), 10).await.unwrap(), 1);
+        assert_eq!(store.health().await.unwrap().push_active, 0);
+    }
 }
 
 #[test]

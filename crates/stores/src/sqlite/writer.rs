@@ -60,7 +60,7 @@ pub(super) fn run(db: Connection, shared: &Arc<Shared>, ready: SyncSender<rusqli
         }
     }
     drop(writer);
-    checkpoint::at_close(&db);
+    checkpoint::at_close(&db, &shared.checkpoints);
 }
 
 struct Writer<'a> {

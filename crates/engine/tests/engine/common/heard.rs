@@ -4,7 +4,7 @@
 use engine::{Item, Subscription};
 use model::{Body, Event, Part, State, Task};
 
-fn state_word(state: State) -> &'static str {
+pub(crate) fn state_word(state: State) -> &'static str {
     match state {
         State::Submitted => "submitted",
         State::Working => "working",

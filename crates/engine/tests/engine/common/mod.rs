@@ -3,6 +3,7 @@
 mod agents;
 mod heard;
 mod house;
+mod post;
 mod shelf;
 
 use std::future::Future;
@@ -11,7 +12,8 @@ use std::time::Duration;
 use engine::{Answer, Engine};
 use model::call::Idempotency;
 use model::{
-    Caller, Cancel, ContextId, Event, Fault, Kind, Message, Part, Place, Role, Send, Seq, Subscribe, Task, TaskId, Wait,
+    Caller, Cancel, ContextId, Event, Fault, Kind, Message, Part, Place, PushConfig, Role, Send, Seq, Subscribe, Task,
+    TaskId, Wait,
 };
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use std::sync::Arc;
 pub(crate) use agents::{Acting, Cue, Manners, Puppet, acting, echo, ended, piece, scripted, text_piece, working};
 pub(crate) use heard::{apply_public, collect, hear, last_words, next_heard, told};
 pub(crate) use house::{House, on_both_stores, quick};
+pub(crate) use post::{Play, Post, Sent, failed};
 pub(crate) use shelf::{Mood, Shelf};
 
 /// A place of the anonymous caller at this agent.
@@ -68,8 +71,19 @@ pub(crate) fn script(steps: &serde_json::Value) -> Send {
     send_parts(vec![Part::data(model::Json::from_value(&serde_json::json!({ "script": steps })))])
 }
 
+/// A webhook at this address.
+pub(crate) fn hook(url: &str) -> PushConfig {
+    PushConfig { task: None, id: None, url: url.into(), token: None, scheme: None, credentials: None }
+}
+
+/// A webhook under this id, for a task.
+pub(crate) fn hook_of(task: TaskId, id: &str, url: &str) -> PushConfig {
+    PushConfig { task: Some(task.to_string()), id: Some(id.into()), ..hook(url) }
+}
+
 /// Words a case adds to a send.
 pub(crate) trait Adverbs: Sized {
+    fn telling(self, url: &str) -> Self;
     fn to(self, task: TaskId) -> Self;
     fn within(self, context: &str) -> Self;
     fn soon(self) -> Self;
@@ -78,6 +92,10 @@ pub(crate) trait Adverbs: Sized {
 }
 
 impl Adverbs for Send {
+    /// With a webhook.
+    fn telling(self, url: &str) -> Self {
+        Send { push: Some(hook(url)), ..self }
+    }
     fn to(self, task: TaskId) -> Self {
         Send { task: Some(task.to_string()), ..self }
     }

@@ -22,6 +22,9 @@ pub(crate) enum Mood {
     LosesAnswer,
     /// The next commit is not written, but nobody can say so; then all is fine.
     LosesCommit,
+    /// The same for commits without events.
+    LosesAnyAnswer,
+    LosesAnyCommit,
 }
 
 pub(crate) struct Shelf {
@@ -29,6 +32,10 @@ pub(crate) struct Shelf {
     epoch: Epoch,
     dead: CancellationToken,
     mood: Mutex<Mood>,
+    /// Closed for this process, though the data goes on.
+    closed: AtomicBool,
+    /// Whether closing closes the data too.
+    owns: bool,
     /// Reads fail as long as this is set.
     unreadable: AtomicBool,
     /// Commits are written, but their answers wait.
@@ -36,20 +43,25 @@ pub(crate) struct Shelf {
     refused: AtomicUsize,
     commits: AtomicUsize,
     payload_most: AtomicUsize,
+    /// What was asked of it, by name.
+    calls: Mutex<Vec<&'static str>>,
 }
 
 impl Shelf {
-    pub(crate) fn new(inner: Arc<dyn Store>, epoch: Epoch) -> Arc<Shelf> {
+    pub(crate) fn new(inner: Arc<dyn Store>, epoch: Epoch, owns: bool) -> Arc<Shelf> {
         Arc::new(Shelf {
             inner,
             epoch,
             dead: CancellationToken::new(),
             mood: Mutex::new(Mood::Fine),
+            closed: AtomicBool::new(false),
+            owns,
             unreadable: AtomicBool::new(false),
             holding: watch::Sender::new(false),
             refused: AtomicUsize::new(0),
             commits: AtomicUsize::new(0),
             payload_most: AtomicUsize::new(0),
+            calls: Mutex::default(),
         })
     }
 
@@ -89,9 +101,24 @@ impl Shelf {
         self.payload_most.load(Ordering::SeqCst)
     }
 
+    /// What was asked since the last look, but for what clocks ask by themselves.
+    pub(crate) fn calls(&self) -> Vec<&'static str> {
+        let mut calls = std::mem::take(&mut *self.calls.lock());
+        calls.retain(|call| !["due", "next_due", "purge"].contains(call));
+        calls
+    }
+
     /// A read of the living, on a good day.
-    fn read<'a, T: Send + 'a>(&'a self, read: Future<'a, Result<T, Trouble>>) -> Future<'a, Result<T, Trouble>> {
+    fn read<'a, T: Send + 'a>(
+        &'a self,
+        name: &'static str,
+        read: Future<'a, Result<T, Trouble>>,
+    ) -> Future<'a, Result<T, Trouble>> {
+        self.calls.lock().push(name);
         Box::pin(async move {
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(Trouble::Closed);
+            }
             if self.unreadable.load(Ordering::SeqCst) {
                 self.refused.fetch_add(1, Ordering::SeqCst);
                 return Err(Trouble::Busy);
@@ -115,6 +142,10 @@ impl Store for Shelf {
         if dead.is_cancelled() {
             return Box::pin(std::future::pending());
         }
+        if self.closed.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Outcome::Refused(Trouble::Closed)));
+        }
+        self.calls.lock().push("commit");
         if !commit.appends.is_empty() {
             self.commits.fetch_add(1, Ordering::SeqCst);
             let payload = commit.appends.iter().map(|append| append.payload.len()).sum();
@@ -123,6 +154,7 @@ impl Store for Shelf {
         let mood = {
             let mut mood = self.mood.lock();
             match &*mood {
+                Mood::LosesAnyAnswer | Mood::LosesAnyCommit => std::mem::replace(&mut *mood, Mood::Fine),
                 Mood::LosesAnswer | Mood::LosesCommit if !commit.appends.is_empty() => {
                     std::mem::replace(&mut *mood, Mood::Fine)
                 }
@@ -138,8 +170,8 @@ impl Store for Shelf {
         let answer: Future<'static, Outcome> = match mood {
             Mood::Fine => self.inner.commit(commit),
             Mood::Refuses(trouble) => return Box::pin(std::future::ready(Outcome::Refused(trouble))),
-            Mood::LosesCommit => return Box::pin(std::future::ready(unknown())),
-            Mood::LosesAnswer => {
+            Mood::LosesCommit | Mood::LosesAnyCommit => return Box::pin(std::future::ready(unknown())),
+            Mood::LosesAnswer | Mood::LosesAnyAnswer => {
                 let written = self.inner.commit(commit);
                 Box::pin(async move {
                     written.await;
@@ -155,55 +187,67 @@ impl Store for Shelf {
     }
 
     fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
-        self.read(self.inner.head(task))
+        self.read("head", self.inner.head(task))
     }
     fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
-        self.read(self.inner.events(task, after, bytes))
+        self.read("events", self.inner.events(task, after, bytes))
     }
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
-        self.read(self.inner.logs(tasks))
+        self.read("logs", self.inner.logs(tasks))
     }
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
-        self.read(self.inner.list(query))
+        self.read("list", self.inner.list(query))
     }
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
-        self.read(self.inner.alias(key))
+        self.read("alias", self.inner.alias(key))
     }
 
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
-        self.read(self.inner.key(key, not_before))
+        self.read("key", self.inner.key(key, not_before))
     }
     fn access_keys(&self) -> Future<'_, Result<Vec<model::AccessKey>, Trouble>> {
-        self.read(self.inner.access_keys())
+        self.read("access_keys", self.inner.access_keys())
+    }
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
+        self.read("push", self.inner.push(task))
+    }
+    fn pushes(
+        &self,
+        state: model::PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
+        self.read("pushes", self.inner.pushes(state, after, limit))
     }
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
-        self.read(self.inner.blob(tenant, hash))
+        self.read("blob", self.inner.blob(tenant, hash))
     }
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        self.read(self.inner.unfinished(after, limit))
+        self.read("unfinished", self.inner.unfinished(after, limit))
     }
     fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        self.read(self.inner.due(now, limit))
+        self.read("due", self.inner.due(now, limit))
     }
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
-        self.read(self.inner.next_due())
+        self.read("next_due", self.inner.next_due())
     }
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
-        self.read(self.inner.purge(before, keys_before, limit))
+        self.read("purge", self.inner.purge(before, keys_before, limit))
     }
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
-        self.read(self.inner.remove(task))
+        self.read("remove", self.inner.remove(task))
     }
     fn epoch(&self) -> Epoch {
         self.epoch
     }
     fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
-        self.read(self.inner.backup(to))
+        self.read("backup", self.inner.backup(to))
     }
     fn health(&self) -> Future<'_, Result<Health, Trouble>> {
-        self.read(self.inner.health())
+        self.read("health", self.inner.health())
     }
     fn close(&self) -> Future<'_, ()> {
-        self.inner.close()
+        self.closed.store(true, Ordering::SeqCst);
+        if self.owns { self.inner.close() } else { Box::pin(std::future::ready(())) }
     }
 }

@@ -1,0 +1,173 @@
+//! The section `push` of the config: whether there are webhooks, where they may be, how they are signed and how often they
+//! are tried.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use model::limits::PushLimits;
+use model::ports::store::Store;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use server::courier::{Allow, Guard, HttpCourier, JWT_KEY, Options, SEAL_KEY, Seal, Signer};
+
+use crate::config::secret;
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// Webhooks that are told of a task's progress.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Push {
+    /// Serve push notifications. Default true.
+    pub(crate) enabled: Option<bool>,
+    /// Hosts and networks that may be delivered to although they are private, and over http: `host`, `*.example.com`,
+    /// `10.0.0.0/8`, `host:port`. Default none.
+    pub(crate) allow: Vec<String>,
+    /// Signs deliveries to configs without a signing key of their own: `env:NAME` or `file:PATH`. Without it the config's
+    /// token does.
+    pub(crate) signing_secret: Option<String>,
+    /// Put a JWT of the server's own on every delivery, and its public key at `/.well-known/jwks.json`. Default false.
+    pub(crate) jwt: bool,
+    /// The file with the 32 bytes that push configs are sealed with. Default `seal.key` in the data folder, made at the
+    /// first start.
+    pub(crate) key_file: Option<PathBuf>,
+    /// For one attempt, in milliseconds. Default 15000.
+    pub(crate) timeout_ms: Option<u64>,
+    /// Configs of one task. Default 20.
+    pub(crate) configs: Option<usize>,
+    /// Deliveries at a time. Default 64.
+    pub(crate) deliveries: Option<usize>,
+    /// Deliveries at a time to one scheme, host and port. Default 32.
+    pub(crate) deliveries_per_endpoint: Option<usize>,
+    /// Before the first retry, in milliseconds; each further one waits twice as long. Default 1000.
+    pub(crate) retry_ms: Option<u64>,
+    /// Between retries at most, in milliseconds. Default 3600000.
+    pub(crate) retry_most_ms: Option<u64>,
+    /// How long an event is tried before its config is given up, in hours. Default 24.
+    pub(crate) give_up_hours: Option<u64>,
+    /// Failures in a row after which an endpoint is left alone for a while. Default 5.
+    pub(crate) breaker_failures: Option<u32>,
+    /// How long it is left alone at first, in milliseconds. Default 10000.
+    pub(crate) breaker_ms: Option<u64>,
+}
+
+impl Push {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let day = 24 * HOUR_MS;
+        for (name, value, least, most) in [
+            ("timeout_ms", self.timeout_ms, 100, 600_000),
+            ("configs", self.configs.map(|n| n as u64), 1, 1_000),
+            ("deliveries", self.deliveries.map(|n| n as u64), 1, 10_000),
+            ("deliveries_per_endpoint", self.deliveries_per_endpoint.map(|n| n as u64), 1, 10_000),
+            ("retry_ms", self.retry_ms, 10, day),
+            ("retry_most_ms", self.retry_most_ms, 10, 7 * day),
+            ("give_up_hours", self.give_up_hours, 0, 24 * 366),
+            ("breaker_failures", self.breaker_failures.map(u64::from), 1, 1_000_000),
+            ("breaker_ms", self.breaker_ms, 10, day),
+        ] {
+            if let Some(value) = value
+                && !(least..=most).contains(&value)
+            {
+                bail!("push.{name}: {value} is out of range; choose a number from {least} to {most}");
+            }
+        }
+        let limits = self.limits();
+        if limits.retry_ms > limits.retry_most_ms {
+            bail!(
+                "push.retry_ms: {} is more than push.retry_most_ms ({}); lower it, or raise the other",
+                limits.retry_ms,
+                limits.retry_most_ms
+            );
+        }
+        self.allowed().map(drop)
+    }
+
+    fn allowed(&self) -> anyhow::Result<Vec<Allow>> {
+        self.allow.iter().map(|text| text.parse().map_err(|error| anyhow::anyhow!("push.allow: {error}"))).collect()
+    }
+
+    pub(crate) fn limits(&self) -> PushLimits {
+        let usual = PushLimits::default();
+        let breaker_ms = self.breaker_ms.unwrap_or(usual.breaker_ms);
+        PushLimits {
+            configs: self.configs.unwrap_or(usual.configs),
+            deliveries: self.deliveries.unwrap_or(usual.deliveries),
+            deliveries_per_endpoint: self.deliveries_per_endpoint.unwrap_or(usual.deliveries_per_endpoint),
+            retry_ms: self.retry_ms.unwrap_or(usual.retry_ms),
+            retry_most_ms: self.retry_most_ms.unwrap_or(usual.retry_most_ms),
+            give_up_ms: self.give_up_hours.map_or(usual.give_up_ms, |hours| hours.saturating_mul(HOUR_MS)),
+            breaker_failures: self.breaker_failures.unwrap_or(usual.breaker_failures),
+            breaker_ms,
+            breaker_most_ms: usual.breaker_most_ms.max(breaker_ms),
+        }
+    }
+
+    /// The courier, and the public keys of its tokens; nothing where there are no webhooks.
+    pub(crate) async fn courier(&self, found: Found<'_>) -> anyhow::Result<Option<Made>> {
+        if !self.enabled.unwrap_or(true) {
+            return Ok(None);
+        }
+        let Found { store, data, address, public_url } = found;
+        let seal = match &self.key_file {
+            Some(path) => Seal::in_file(path).context("push.key_file")?,
+            None => Seal::in_folder(&data.join(SEAL_KEY))?,
+        };
+        let issuer = public_url.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned());
+        let signer =
+            self.jwt.then(|| Signer::in_folder(&data.join(JWT_KEY), issuer)).transpose().context("push.jwt")?;
+        let usual = Options::default();
+        let options = Options {
+            guard: Guard { loopback: address.ip().is_loopback(), allow: self.allowed()? },
+            timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
+            signing_secret: self.signing_secret.as_deref().map(secret).transpose().context("push.signing_secret")?,
+            ..usual
+        };
+        let jwks = signer.as_ref().map(|signer| signer.jwks().to_owned());
+        let courier = HttpCourier::new(store, seal, signer, options)?;
+        courier.prove().await?;
+        Ok(Some(Made { courier: Arc::new(courier), jwks }))
+    }
+}
+
+/// What a courier is made from, besides its config.
+pub(crate) struct Found<'a> {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) data: &'a Path,
+    /// Where the server listens.
+    pub(crate) address: SocketAddr,
+    pub(crate) public_url: Option<&'a str>,
+}
+
+pub(crate) struct Made {
+    pub(crate) courier: Arc<HttpCourier>,
+    pub(crate) jwks: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(push: &Push) -> String {
+        push.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_does() {
+        assert!(Push::default().check().is_ok());
+        let none = Push { configs: Some(0), ..Push::default() };
+        assert!(refused(&none).contains("push.configs: 0 is out of range; choose a number from 1 to 1000"));
+        let backwards = Push { retry_ms: Some(5_000), retry_most_ms: Some(1_000), ..Push::default() };
+        assert!(refused(&backwards).contains("push.retry_most_ms (1000)"));
+        let typo = Push { allow: vec!["10.0.0.0/99".into()], ..Push::default() };
+        assert!(refused(&typo).contains("push.allow: \"10.0.0.0/99\" is no host"), "{}", refused(&typo));
+    }
+
+    #[test]
+    fn what_is_not_said_is_as_usual() {
+        assert_eq!(Push::default().limits(), PushLimits::default());
+        let slow = Push { breaker_ms: Some(600_000), give_up_hours: Some(1), ..Push::default() }.limits();
+        assert_eq!((slow.breaker_most_ms, slow.give_up_ms), (600_000, HOUR_MS));
+    }
+}

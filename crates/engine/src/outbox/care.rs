@@ -1,0 +1,159 @@
+//! What operators see of deliveries, and do about them.
+
+use std::sync::Arc;
+
+use model::{Fault, Kind, PushProgress, PushRow, PushState, Seq, TaskId, Time};
+
+use super::Outbox;
+use crate::{Engine, Shared, push, troubled};
+
+/// How many configs are read at once.
+const PAGE: usize = 512;
+
+/// A config as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub task: TaskId,
+    pub id: Arc<str>,
+    /// Scheme, host and port: the rest of an address may hold secrets. `None` when it cannot be unsealed.
+    pub endpoint: Option<Arc<str>>,
+    pub dialect: Option<Arc<str>>,
+    pub made_at: Time,
+    pub progress: PushProgress,
+}
+
+impl Engine {
+    /// The configs of a task, or all in a state; at most so many. For operators.
+    pub async fn deliveries(
+        &self,
+        task: Option<TaskId>,
+        state: Option<PushState>,
+        limit: usize,
+    ) -> Result<Vec<Delivery>, Fault> {
+        let shared = self.shared.clone();
+        Shared::detached(async move {
+            // So that lists by state are right; should the store take nothing now, they are as they were.
+            if let Err(trouble) = shared.outbox.save(&shared).await {
+                tracing::warn!(%trouble, "deliveries are shown as they were last kept");
+            }
+            let mut found = Vec::new();
+            if let Some(task) = task {
+                found = shared.store.push(task).await.map_err(troubled)?;
+            } else {
+                // What needs somebody comes first.
+                for each in [PushState::Dead, PushState::Active, PushState::Done] {
+                    if state.is_none_or(|state| state == each) {
+                        walk(&shared, each, limit, &mut found).await?;
+                    }
+                }
+            }
+            let shown = found.into_iter().map(|row| shared.outbox.delivery(&shared, row));
+            let wanted = shown.filter(|shown| state.is_none_or(|state| shown.progress.state == state));
+            Ok(wanted.take(limit).collect())
+        })
+        .await
+    }
+
+    /// Delivers again, from the event where it stopped or from an earlier one: one config of a task, or all of them.
+    /// Answers how many configs were taken up.
+    pub async fn redeliver(&self, task: TaskId, id: Option<&str>, from: Option<Seq>) -> Result<u64, Fault> {
+        let (shared, id) = (self.shared.clone(), id.map(str::to_owned));
+        Shared::detached(async move { shared.redeliver(task, id.as_deref(), from).await }).await
+    }
+}
+
+async fn walk(shared: &Shared, state: PushState, limit: usize, found: &mut Vec<PushRow>) -> Result<(), Fault> {
+    let mut after = None;
+    while found.len() < limit {
+        let most = PAGE.min(limit - found.len());
+        let page = shared.store.pushes(state, after, most).await.map_err(troubled)?;
+        let Some(last) = page.last() else { break };
+        after = Some((last.task, last.id.clone()));
+        found.extend(page);
+    }
+    Ok(())
+}
+
+impl Outbox {
+    /// The newest that is known of a config's progress.
+    fn newest(&self, row: &PushRow) -> PushProgress {
+        let index = self.index.lock();
+        let route = index.find(row.task, &row.id).and_then(|no| index.get(no));
+        if let Some(route) = route.filter(|route| route.edition == row.edition) {
+            return route.progress.clone();
+        }
+        match index.unsaved.get(&(row.task, row.id.clone())) {
+            Some((edition, progress)) if *edition == row.edition => progress.clone(),
+            Some(_) | None => row.progress.clone(),
+        }
+    }
+
+    fn delivery(&self, shared: &Shared, row: PushRow) -> Delivery {
+        let progress = self.newest(&row);
+        let spec = shared.courier.as_ref().and_then(|courier| Some((courier, courier.open(row.task, &row.spec).ok()?)));
+        Delivery {
+            task: row.task,
+            id: row.id,
+            endpoint: spec.as_ref().map(|(courier, spec)| courier.endpoint(spec)),
+            dialect: spec.map(|(_, spec)| spec.dialect),
+            made_at: row.made_at,
+            progress,
+        }
+    }
+}
+
+impl Shared {
+    async fn redeliver(self: &Arc<Self>, task: TaskId, id: Option<&str>, from: Option<Seq>) -> Result<u64, Fault> {
+        let courier = self.courier.as_ref().ok_or_else(push::unsupported)?;
+        let live = self.lives.entry(task);
+        // Nobody sets or removes a config meanwhile.
+        let _still = live.hold().await;
+        let head = self.store.head(task).await.map_err(troubled)?;
+        let head = head.ok_or_else(|| Fault::task_not_found(task))?;
+        if from.is_some_and(|from| from == Seq::ZERO || from > head.seq) {
+            let message = format!("the task's events are numbered from 1 to {}", head.seq.0);
+            return Err(Fault::params("from", message));
+        }
+        let mut rows = self.store.push(task).await.map_err(troubled)?;
+        if let Some(id) = id {
+            rows.retain(|row| *row.id == *id);
+            if rows.is_empty() {
+                let message = format!("the task has no push notification config {id:?}");
+                return Err(Fault::new(Kind::TaskNotFound, message).fact("taskId", task.to_string()));
+            }
+        }
+        let specs = rows.iter().map(|row| courier.open(task, &row.spec)).collect::<Result<Vec<_>, Fault>>()?;
+        let count = rows.len() as u64;
+        for (row, spec) in rows.into_iter().zip(specs) {
+            let known = self.outbox.newest(&row);
+            let now = self.clock.of_sleepers();
+            let progress = PushProgress {
+                delivered: known.delivered,
+                delivered_at: known.delivered_at,
+                ..PushProgress::from(from.unwrap_or(known.next), now)
+            };
+            self.outbox.set_back(self, row, spec, progress);
+        }
+        self.outbox.save(self).await.map_err(troubled)?;
+        Ok(count)
+    }
+}
+
+impl Outbox {
+    fn set_back(&self, shared: &Shared, row: PushRow, spec: model::PushSpec, progress: PushProgress) {
+        let mut index = self.index.lock();
+        let known = index.find(row.task, &row.id);
+        match known.filter(|no| index.get(*no).is_some_and(|route| route.edition == row.edition)) {
+            Some(no) => index.reset(no, progress),
+            None => {
+                self.add(shared, &mut index, (row.task, row.id.clone(), row.edition), Arc::new(spec), progress.clone());
+                if let Some(no) = index.find(row.task, &row.id) {
+                    // An endpoint that was left alone is tried at once: somebody says it is back.
+                    index.reset(no, progress);
+                }
+            }
+        }
+        drop(index);
+        self.wake.notify_one();
+    }
+}

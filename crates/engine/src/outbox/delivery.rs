@@ -1,0 +1,85 @@
+//! One job: delivers what there is for one config, one event after another, and lets others have their turn.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use model::EventId;
+use model::ports::courier::{Courier, Letter, Receipt};
+
+use super::index::{End, Job};
+use super::news::{Found, Reader};
+use super::{Outbox, Verdict};
+use crate::Shared;
+
+/// After so many letters a job makes room for others, however much there is left.
+const LETTERS: usize = 64;
+
+/// A log that cannot be read is looked at again after this.
+const AGAIN_MS: u64 = 1_000;
+
+/// A job's slot, given back however the job ends.
+struct Slot<'a> {
+    outbox: &'a Outbox,
+    job: Job,
+    end: End,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.outbox.finished(&self.job, self.end);
+    }
+}
+
+pub(super) async fn run(shared: Arc<Shared>, courier: Arc<dyn Courier>, job: Job) {
+    let mut slot = Slot { outbox: &shared.outbox, job, end: End::Later };
+    slot.end = tokio::select! {
+        biased;
+        // A letter that is let go of is delivered again after the next start.
+        () = shared.outbox.cut.cancelled() => End::Later,
+        end = deliver(&shared, &*courier, &slot.job) => end,
+    };
+}
+
+async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End {
+    let outbox = &shared.outbox;
+    let mut reader = Reader::new(job.task, courier.telling(&job.spec.dialect));
+    for _ in 0..LETTERS {
+        let Some(go) = outbox.go(job.no) else { return End::Later };
+        let found = match reader.next(shared, go.next).await {
+            Ok(found) => found,
+            Err(fault) => {
+                tracing::warn!(task = %job.task, cause = ?fault.cause, "a webhook waits for the store: {fault}");
+                return End::Wait(shared.clock.of_sleepers().plus_ms(AGAIN_MS));
+            }
+        };
+        let (seq, news, about) = match found {
+            Found::News { seq, news, about } => (seq, news, about),
+            Found::NothingYet { next } => {
+                outbox.passed(job.no, go.resets, next);
+                return End::Idle;
+            }
+            Found::Over { next } => return outbox.done(job.no, go.resets, next),
+            Found::Missing => return outbox.vanished(job.task),
+        };
+        let letter = Letter {
+            id: EventId { task: job.task, seq },
+            attempt: go.attempt,
+            config: job.id.clone(),
+            tenant: about.tenant,
+            context: about.context,
+            spec: job.spec.clone(),
+            news,
+        };
+        let attempt = async { courier.deliver(letter).await };
+        let receipt = AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or_else(|_| Receipt::Failed {
+            why: "the courier failed unexpectedly".into(),
+            retry_after_ms: None,
+        });
+        match outbox.receive(shared, job, &go, seq, receipt) {
+            Verdict::GoOn => {}
+            Verdict::End(end) => return end,
+        }
+    }
+    End::Later
+}

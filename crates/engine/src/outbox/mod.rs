@@ -1,0 +1,397 @@
+//! The outbox: every webhook is a cursor on its task's log, moved by deliveries.
+//!
+//! * At least once, and in order for each config: the next event is not tried before the last one was taken, and a cursor
+//!   is kept only after that. After a crash some deliveries are repeated; none is skipped.
+//! * A commit never waits for it. Whoever makes events visible leaves a word (`told`), which for a task without configs is
+//!   one load; the scheduler finds what is due and starts jobs for it, as many as there are slots.
+//! * Waiting costs nothing but a key in an ordered set. What is in memory is the active configs and no events.
+//!
+//! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `news` what a letter says,
+//! `clerk` how progress gets into the store, `care` what operators do.
+
+mod care;
+mod clerk;
+mod delivery;
+mod endpoint;
+mod index;
+mod news;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use model::limits::PushLimits;
+use model::ports::courier::{Courier, Receipt};
+use model::{Fault, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Shared, clock, troubled};
+use endpoint::Tripped;
+use index::{End, Index, Job, No};
+
+pub use care::Delivery;
+
+/// How many configs are read at once after a start.
+const PAGE: usize = 512;
+
+/// How many counters tell which tasks have active configs; a power of two.
+const SIEVE: usize = 4_096;
+
+pub(crate) struct Outbox {
+    index: Mutex<Index>,
+    /// How many tasks with active configs fall on each counter: most tasks have none, and find that out here.
+    sieve: Box<[AtomicU32]>,
+    /// There may be something to deliver.
+    wake: Notify,
+    /// There is progress to keep; and so much that it should not wait.
+    unsaved: Notify,
+    urgent: Notify,
+    /// One commit of progress at a time, so that an older one never comes after a newer.
+    saving: tokio::sync::Mutex<()>,
+    /// No letter begins any more.
+    closing: CancellationToken,
+    /// Letters under way are let go of.
+    cut: CancellationToken,
+    idle: Notify,
+}
+
+impl Default for Outbox {
+    fn default() -> Outbox {
+        Outbox {
+            index: Mutex::default(),
+            sieve: (0..SIEVE).map(|_| AtomicU32::new(0)).collect(),
+            wake: Notify::new(),
+            unsaved: Notify::new(),
+            urgent: Notify::new(),
+            saving: tokio::sync::Mutex::default(),
+            closing: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            idle: Notify::new(),
+        }
+    }
+}
+
+/// A reading of the outbox's gauges.
+pub(crate) struct Gauges {
+    pub(crate) active: u64,
+    pub(crate) waiting: u64,
+    pub(crate) breakers_open: u64,
+}
+
+/// Where a route's next letter begins.
+struct Go {
+    next: Seq,
+    attempt: u32,
+    resets: u32,
+}
+
+/// What a receipt means for the job.
+enum Verdict {
+    GoOn,
+    End(End),
+}
+
+impl Outbox {
+    fn counter(&self, task: TaskId) -> &AtomicU32 {
+        // The last bytes of a UUIDv7 are random.
+        let bytes = task.0.as_bytes();
+        &self.sieve[usize::from(u16::from_be_bytes([bytes[14], bytes[15]])) % SIEVE]
+    }
+
+    /// The task's log has grown to this length. Called after every commit; for most tasks it is one load.
+    pub(crate) fn told(&self, task: TaskId, seq: Seq) {
+        if self.counter(task).load(Ordering::Acquire) == 0 {
+            return;
+        }
+        if self.index.lock().told(task, seq) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Takes up a config that has just been committed, in the place of the one with its id.
+    pub(crate) fn take(
+        &self,
+        shared: &Shared,
+        row: (TaskId, Arc<str>, u64),
+        spec: Arc<PushSpec>,
+        progress: PushProgress,
+    ) {
+        if progress.state != PushState::Active {
+            return self.forget_config(row.0, &row.1);
+        }
+        self.add(shared, &mut self.index.lock(), row, spec, progress);
+        self.wake.notify_one();
+    }
+
+    fn add(
+        &self,
+        shared: &Shared,
+        index: &mut Index,
+        row: (TaskId, Arc<str>, u64),
+        spec: Arc<PushSpec>,
+        progress: PushProgress,
+    ) {
+        let Some(courier) = &shared.courier else { return };
+        let (task, endpoint, now) = (row.0, courier.endpoint(&spec), shared.clock.of_sleepers());
+        // Whatever was committed before this is seen by the job that now begins; whatever comes later finds the count.
+        if index.add(row, spec, endpoint, progress, now) {
+            self.counter(task).fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn uncount(&self, task: TaskId, last: bool) {
+        if last {
+            self.counter(task).fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// The config is gone: nothing more is delivered for it.
+    pub(crate) fn forget_config(&self, task: TaskId, id: &str) {
+        let mut index = self.index.lock();
+        let last = index.find(task, id).is_some_and(|no| index.remove(no));
+        index.unsaved.remove(&(task, id.into()));
+        self.uncount(task, last);
+    }
+
+    /// The task is gone, and all its configs.
+    pub(crate) fn forget_task(&self, task: TaskId) {
+        if self.counter(task).load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut index = self.index.lock();
+        for no in index.routes_of(task) {
+            let last = index.remove(no);
+            self.uncount(task, last);
+        }
+        index.unsaved.retain(|(owner, _), _| *owner != task);
+    }
+
+    pub(crate) fn gauges(&self) -> Gauges {
+        let index = self.index.lock();
+        Gauges {
+            active: index.len() as u64,
+            waiting: index.waiting() as u64,
+            breakers_open: index.breakers_open() as u64,
+        }
+    }
+
+    /// Whether a job may go on with another letter, and from where.
+    fn go(&self, no: No) -> Option<Go> {
+        if self.closing.is_cancelled() {
+            return None;
+        }
+        let index = self.index.lock();
+        let route = index.goes_on(no)?;
+        let PushProgress { next, attempts, .. } = route.progress;
+        Some(Go { next, attempt: attempts.saturating_add(1), resets: route.resets })
+    }
+
+    /// Events that are not told of: passed without a word, and without being kept.
+    fn passed(&self, no: No, resets: u32, next: Seq) {
+        let mut index = self.index.lock();
+        if let Some(route) = index.get_mut(no).filter(|route| route.resets == resets) {
+            route.progress.next = route.progress.next.max(next);
+        }
+    }
+
+    /// The task has settled and everything is delivered.
+    fn done(&self, no: No, resets: u32, next: Seq) -> End {
+        self.passed(no, resets, next);
+        let mut index = self.index.lock();
+        let Some(task) = index.get(no).filter(|route| route.resets == resets).map(|route| route.task) else {
+            return End::Later;
+        };
+        let last = index.retire(no, PushState::Done);
+        self.uncount(task, last);
+        drop(index);
+        self.unsaved.notify_one();
+        End::Over
+    }
+
+    /// The task is no longer there; somebody purged it.
+    fn vanished(&self, task: TaskId) -> End {
+        self.forget_task(task);
+        End::Over
+    }
+
+    /// What became of a letter about event `seq`.
+    fn receive(&self, shared: &Shared, job: &Job, go: &Go, seq: Seq, receipt: Receipt) -> Verdict {
+        let (now, limits) = (shared.clock.of_sleepers(), &shared.limits.push);
+        let mut index = self.index.lock();
+        // What the receiver did counts for its endpoint, whatever has become of the config meanwhile.
+        match &receipt {
+            Receipt::Taken => {
+                shared.stats.push_delivered.fetch_add(1, Ordering::Relaxed);
+                index.endpoint_answered(&job.endpoint);
+            }
+            Receipt::Failed { why, .. } => {
+                shared.stats.push_failed.fetch_add(1, Ordering::Relaxed);
+                if let Tripped::Until(_) = index.endpoint_failed(&job.endpoint, job.no, now, limits) {
+                    tracing::warn!(endpoint = %job.endpoint, "a webhook keeps failing and is left alone: {why}");
+                }
+            }
+            Receipt::Untold | Receipt::Gone { .. } => {}
+        }
+        let Some(route) = index.get_mut(job.no).filter(|route| route.resets == go.resets) else {
+            return Verdict::End(End::Later);
+        };
+        let (task, progress) = (route.task, &mut route.progress);
+        let dead = match receipt {
+            Receipt::Taken => {
+                progress.next = seq.next();
+                progress.attempts = 0;
+                progress.failing_since = None;
+                progress.delivered += 1;
+                progress.delivered_at = Some(now);
+                progress.trouble = None;
+                index.ahead += 1;
+                index.save(job.no);
+                let many = index.unsaved.len() >= clerk::MANY || index.ahead >= clerk::MANY;
+                drop(index);
+                self.unsaved.notify_one();
+                if many {
+                    self.urgent.notify_one();
+                }
+                return Verdict::GoOn;
+            }
+            Receipt::Untold => {
+                progress.next = seq.next();
+                return Verdict::GoOn;
+            }
+            Receipt::Failed { why, retry_after_ms } => {
+                progress.attempts = progress.attempts.saturating_add(1);
+                let since = *progress.failing_since.get_or_insert(now);
+                progress.due = now.plus_ms(delay(progress.attempts, retry_after_ms, limits));
+                let failing_ms = u64::try_from(now.0 - since.0).unwrap_or_default();
+                (failing_ms > limits.give_up_ms)
+                    .then(|| format!("given up after {} s: {why}", failing_ms / 1_000))
+                    .ok_or((why, progress.due))
+            }
+            Receipt::Gone { why } => Ok(why),
+        };
+        let end = match dead {
+            Ok(trouble) => {
+                progress.trouble = Some(trouble.into());
+                self.bury(shared, &mut index, job.no, task);
+                End::Over
+            }
+            Err((why, due)) => {
+                progress.trouble = Some(why.into());
+                index.save(job.no);
+                End::Wait(due)
+            }
+        };
+        drop(index);
+        self.unsaved.notify_one();
+        Verdict::End(end)
+    }
+
+    /// Gives a config up, for an operator to look at.
+    fn bury(&self, shared: &Shared, index: &mut Index, no: No, task: TaskId) {
+        if let Some(route) = index.get(no) {
+            let trouble = route.progress.trouble.as_deref().unwrap_or_default();
+            tracing::warn!(%task, config = %route.id, endpoint = %route.endpoint, "a webhook is given up: {trouble}");
+        }
+        shared.stats.push_dead.fetch_add(1, Ordering::Relaxed);
+        let last = index.retire(no, PushState::Dead);
+        self.uncount(task, last);
+    }
+
+    fn finished(&self, job: &Job, end: End) {
+        self.index.lock().finished(job, end);
+        self.wake.notify_one();
+        self.idle.notify_one();
+    }
+
+    /// No new letters; those under way have until `deadline`. Then what they came to is kept.
+    pub(crate) async fn close(&self, shared: &Arc<Shared>, deadline: tokio::time::Instant) {
+        self.closing.cancel();
+        let idle = async {
+            while self.index.lock().running > 0 {
+                self.idle.notified().await;
+            }
+        };
+        let in_time = tokio::time::timeout_at(deadline, idle).await;
+        self.cut.cancel();
+        if in_time.is_err() {
+            tracing::warn!("stopping with webhooks under way; they are delivered again after the next start");
+        }
+        if let Err(trouble) = self.save(shared).await {
+            tracing::warn!(%trouble, "the progress of webhooks is not kept; some are delivered again");
+        }
+    }
+}
+
+/// Until the next attempt: longer each time, never all at once, and not before the receiver wants it.
+fn delay(attempts: u32, retry_after_ms: Option<u64>, limits: &PushLimits) -> u64 {
+    let doubled = 1u64.checked_shl(attempts.saturating_sub(1)).unwrap_or(u64::MAX);
+    let plain = limits.retry_ms.saturating_mul(doubled).min(limits.retry_most_ms);
+    // From 80 to 120 percent.
+    let percent = 80 + clock::number() % 41;
+    let jittered = plain.saturating_mul(percent) / 100;
+    jittered.max(retry_after_ms.unwrap_or_default().min(limits.retry_most_ms))
+}
+
+/// Takes up what is active in the store, then delivers until the engine stops.
+pub(crate) async fn start(shared: &Arc<Shared>) -> Result<(), Fault> {
+    let Some(courier) = shared.courier.clone() else { return Ok(()) };
+    let mut after = None;
+    loop {
+        let page = shared.store.pushes(PushState::Active, after, PAGE).await.map_err(troubled)?;
+        let Some(last) = page.last() else { break };
+        after = Some((last.task, last.id.clone()));
+        for row in page {
+            take_up(shared, &*courier, row);
+        }
+    }
+    tokio::spawn(clerk::run(shared.clone()));
+    tokio::spawn(schedule(shared.clone(), courier));
+    Ok(())
+}
+
+fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
+    let PushRow { task, id, edition, spec, mut progress, .. } = row;
+    match courier.open(task, &spec) {
+        Ok(spec) => shared.outbox.take(shared, (task, id, edition), Arc::new(spec), progress),
+        Err(fault) => {
+            tracing::warn!(%task, config = %id, cause = ?fault.cause, "a webhook is given up: {fault}");
+            progress.state = PushState::Dead;
+            progress.trouble = Some(format!("the config cannot be unsealed: {fault}").into());
+            shared.stats.push_dead.fetch_add(1, Ordering::Relaxed);
+            shared.outbox.index.lock().unsaved.insert((task, id), (edition, progress));
+            shared.outbox.unsaved.notify_one();
+        }
+    }
+}
+
+/// Starts jobs whenever there is something due and a slot for it.
+async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
+    let outbox = &shared.outbox;
+    loop {
+        let now = shared.clock.of_sleepers();
+        let next_wake = {
+            let mut index = outbox.index.lock();
+            while let Some(job) = index.next(now, &shared.limits.push) {
+                tokio::spawn(delivery::run(shared.clone(), courier.clone(), job));
+            }
+            index.next_wake()
+        };
+        let asleep = async {
+            match next_wake {
+                Some(due) => tokio::time::sleep(until(now, due)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = outbox.wake.notified() => {}
+            () = asleep => {}
+            () = outbox.closing.cancelled() => return,
+        }
+    }
+}
+
+fn until(now: Time, due: Time) -> Duration {
+    Duration::from_millis(u64::try_from(due.0 - now.0).unwrap_or_default().max(1))
+}

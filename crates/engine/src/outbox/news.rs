@@ -1,0 +1,181 @@
+//! What a letter says: the events of one task from some point on, as readers of the config's dialect are told of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::ports::courier::{News, Telling};
+use model::{Body, ContextId, Event, Fault, Seq, Shape, Task, TaskId};
+
+use crate::sight::PIECE;
+use crate::{Shared, troubled};
+
+/// How many events are taken from a live task's tail at once.
+const PAGE: usize = 64;
+
+/// What every letter of a task says of it.
+#[derive(Clone)]
+pub(super) struct About {
+    pub(super) tenant: Arc<str>,
+    pub(super) context: ContextId,
+}
+
+/// What comes next.
+pub(super) enum Found {
+    News {
+        seq: Seq,
+        news: News,
+        about: About,
+    },
+    /// All there is has been told; the next event will be this one.
+    NothingYet {
+        next: Seq,
+    },
+    /// All there is has been told, and there will be no more.
+    Over {
+        next: Seq,
+    },
+    /// There is no such task any more.
+    Missing,
+}
+
+/// A job's cursor. What it reads lives as long as the job.
+pub(super) struct Reader {
+    task: TaskId,
+    telling: Telling,
+    buffer: VecDeque<Event>,
+    /// The event before the buffer's first.
+    at: Seq,
+    head: Option<Head>,
+    /// The task as of `at`, once somebody wanted it.
+    fold: Option<Arc<Task>>,
+}
+
+/// The task when the job began.
+struct Head {
+    about: About,
+    seq: Seq,
+    shape: Shape,
+    settled: bool,
+}
+
+impl Reader {
+    pub(super) fn new(task: TaskId, telling: Telling) -> Reader {
+        Reader { task, telling, buffer: VecDeque::new(), at: Seq::ZERO, head: None, fold: None }
+    }
+
+    /// The next thing to tell, from event `from` on.
+    pub(super) async fn next(&mut self, shared: &Shared, from: Seq) -> Result<Found, Fault> {
+        if from != self.at.next() {
+            // The first look, or somebody has set the config back.
+            self.buffer.clear();
+            self.fold = None;
+            self.at = Seq(from.0.saturating_sub(1));
+        }
+        if self.head.is_none() {
+            self.head = head(shared, self.task).await?;
+        }
+        let Some(Head { about, seq: length, shape, settled }) = &self.head else { return Ok(Found::Missing) };
+        let (about, length, settled) = (about.clone(), *length, *settled);
+        match shape {
+            Shape::Task => {}
+            // Nobody may know of it yet.
+            Shape::Undecided => return Ok(Found::NothingYet { next: self.at.next() }),
+            Shape::Reply => return Ok(Found::Over { next: length.next() }),
+        }
+        loop {
+            if self.buffer.is_empty() && self.at < length {
+                self.buffer = read(shared, self.task, self.at).await?.into();
+                if self.buffer.is_empty() {
+                    return Ok(Found::Missing);
+                }
+                // A long log is passed over piece by piece.
+                tokio::task::yield_now().await;
+            }
+            let Some(event) = self.buffer.pop_front() else {
+                let next = self.at.next();
+                return Ok(if settled { Found::Over { next } } else { Found::NothingYet { next } });
+            };
+            let seq = event.seq;
+            if let Some(fold) = &mut self.fold {
+                Arc::make_mut(fold).apply(&event).map_err(Fault::internal)?;
+            }
+            self.at = seq;
+            let news = match (&event.body, self.telling) {
+                (Body::Opened(_), _) => News::Task(self.opening(&event)?),
+                (Body::Status(_), Telling::States) => News::Task(self.as_of(shared, seq).await?),
+                (_, Telling::States) => continue,
+                (_, Telling::Events) => News::Event(Arc::new(event)),
+            };
+            return Ok(Found::News { seq, news, about });
+        }
+    }
+
+    /// The task as it was opened: with its first message, which comes in the same commit.
+    fn opening(&mut self, first: &Event) -> Result<Arc<Task>, Fault> {
+        let opened = Task::open(first).map_err(Fault::internal)?;
+        let mut shown = opened.clone();
+        if let Some(message) = self.buffer.front().filter(|event| matches!(event.body, Body::Message(_))) {
+            shown.apply(message).map_err(Fault::internal)?;
+        }
+        if self.telling == Telling::States {
+            self.fold = Some(Arc::new(opened));
+        }
+        Ok(Arc::new(shown))
+    }
+
+    /// The task as of the event just passed.
+    async fn as_of(&mut self, shared: &Shared, seq: Seq) -> Result<Arc<Task>, Fault> {
+        if let Some(fold) = &self.fold {
+            return Ok(fold.clone());
+        }
+        let live = shared.lives.find(self.task).and_then(|live| live.task());
+        if let Some(task) = live.filter(|task| task.seq() == seq) {
+            return Ok(task);
+        }
+        let mut fold: Option<Task> = None;
+        while fold.as_ref().is_none_or(|task| task.seq() < seq) {
+            let after = fold.as_ref().map_or(Seq::ZERO, Task::seq);
+            let piece = shared.store.events(self.task, after, PIECE).await.map_err(troubled)?;
+            if piece.is_empty() {
+                break;
+            }
+            for event in piece.iter().take_while(|event| event.seq <= seq) {
+                match &mut fold {
+                    None => fold = Some(Task::open(event).map_err(Fault::internal)?),
+                    Some(task) => task.apply(event).map_err(Fault::internal)?,
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        let fold = fold.map(Arc::new).ok_or_else(|| Fault::internal("a log that was just read is gone"))?;
+        self.fold = Some(fold.clone());
+        Ok(fold)
+    }
+}
+
+async fn head(shared: &Shared, task: TaskId) -> Result<Option<Head>, Fault> {
+    if let Some(task) = shared.lives.find(task).and_then(|live| live.task()) {
+        let about = About { tenant: task.tenant.clone(), context: task.context.clone() };
+        return Ok(Some(Head { about, seq: task.seq(), shape: task.core.shape, settled: task.core.is_settled() }));
+    }
+    let head = shared.store.head(task).await.map_err(troubled)?;
+    Ok(head.map(|head| Head {
+        about: About { tenant: head.tenant, context: head.context },
+        seq: head.seq,
+        shape: match (head.row.listed, head.row.settled) {
+            (true, _) => Shape::Task,
+            (false, true) => Shape::Reply,
+            (false, false) => Shape::Undecided,
+        },
+        settled: head.row.settled,
+    }))
+}
+
+/// Some events after `after`: from the live task's tail if it reaches back so far, else from the store.
+async fn read(shared: &Shared, task: TaskId, after: Seq) -> Result<Vec<Event>, Fault> {
+    let tail = shared.lives.find(task).and_then(|live| live.tail_after(after, PAGE));
+    match tail.filter(|tail| !tail.is_empty()) {
+        Some(tail) => Ok(tail.iter().map(|committed| committed.event.clone()).collect()),
+        None => shared.store.events(task, after, PIECE).await.map_err(troubled),
+    }
+}

@@ -1,0 +1,187 @@
+//! A courier that a case plays the receivers of. It writes down every attempt, and answers it as the case says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use model::ports::Future;
+use model::ports::courier::{Courier, Letter, News, Receipt, Telling};
+use model::{Fault, PushConfig, PushSpec, TaskId};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::heard;
+
+/// An attempt, as the receiver sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) task: TaskId,
+    pub(crate) seq: u64,
+    pub(crate) attempt: u32,
+    pub(crate) url: String,
+    pub(crate) spec: Arc<PushSpec>,
+    pub(crate) context: model::ContextId,
+    pub(crate) tenant: Arc<str>,
+    /// In the words of `heard`.
+    pub(crate) said: String,
+    pub(crate) at: Instant,
+}
+
+/// What becomes of an attempt.
+pub(crate) enum Play {
+    Now(Receipt),
+    /// When the case says [`Post::release`].
+    Held,
+}
+
+type Receiver = dyn FnMut(&Sent) -> Play + std::marker::Send;
+
+pub(crate) struct Post {
+    sent: Mutex<Vec<Sent>>,
+    count: watch::Sender<usize>,
+    receiver: Mutex<Box<Receiver>>,
+    released: watch::Sender<usize>,
+    /// Its process was killed.
+    dead: AtomicBool,
+    /// It has lost its seal.
+    keyless: AtomicBool,
+}
+
+pub(crate) fn failed(why: &str) -> Receipt {
+    Receipt::Failed { why: why.into(), retry_after_ms: None }
+}
+
+impl Post {
+    /// Everything is taken at once.
+    pub(crate) fn new() -> Arc<Post> {
+        Post::with(|_| Play::Now(Receipt::Taken))
+    }
+
+    pub(crate) fn with(receiver: impl FnMut(&Sent) -> Play + std::marker::Send + 'static) -> Arc<Post> {
+        Arc::new(Post {
+            sent: Mutex::default(),
+            count: watch::Sender::new(0),
+            receiver: Mutex::new(Box::new(receiver)),
+            released: watch::Sender::new(0),
+            dead: AtomicBool::new(false),
+            keyless: AtomicBool::new(false),
+        })
+    }
+
+    /// Answers differently from now on.
+    pub(crate) fn plays(&self, receiver: impl FnMut(&Sent) -> Play + std::marker::Send + 'static) {
+        *self.receiver.lock() = Box::new(receiver);
+    }
+
+    /// What is held is taken; also what will be, up to now.
+    pub(crate) fn release(&self) {
+        let sent = self.sent.lock().len();
+        self.released.send_replace(sent);
+    }
+
+    pub(crate) fn die(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn lose_key(&self) {
+        self.keyless.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        self.sent.lock().clone()
+    }
+
+    /// The attempts, once there are so many.
+    pub(crate) async fn sent_at_least(&self, count: usize) -> Vec<Sent> {
+        self.count.subscribe().wait_for(|now| *now >= count).await.unwrap();
+        self.sent()
+    }
+
+    /// What was said to this address, in order, once the last of it was said.
+    pub(crate) async fn said_to(&self, url: &str, last: &str) -> Vec<String> {
+        let mut count = self.count.subscribe();
+        loop {
+            count.mark_unchanged();
+            let said: Vec<String> = self.sent().into_iter().filter(|s| s.url == url).map(|s| s.said).collect();
+            if said.last().is_some_and(|said| said == last) {
+                return said;
+            }
+            count.changed().await.unwrap();
+        }
+    }
+}
+
+impl Courier for Post {
+    fn check(&self, config: &PushConfig) -> Result<(), Fault> {
+        if config.url.starts_with("https://") {
+            return Ok(());
+        }
+        Err(Fault::params("url", "the address of a webhook begins with https://"))
+    }
+
+    fn seal(&self, task: TaskId, spec: &PushSpec) -> Result<Bytes, Fault> {
+        Ok(serde_json::to_vec(&(task.to_string(), spec)).unwrap().into())
+    }
+
+    fn open(&self, task: TaskId, sealed: &[u8]) -> Result<PushSpec, Fault> {
+        if self.keyless.load(Ordering::SeqCst) {
+            return Err(Fault::internal("another key"));
+        }
+        let (owner, spec): (String, PushSpec) = serde_json::from_slice(sealed).map_err(Fault::internal)?;
+        if owner == task.to_string() { Ok(spec) } else { Err(Fault::internal("sealed for another task")) }
+    }
+
+    fn telling(&self, dialect: &str) -> Telling {
+        if dialect == "a2a_v0_1" { Telling::States } else { Telling::Events }
+    }
+
+    fn endpoint(&self, spec: &PushSpec) -> Arc<str> {
+        spec.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/").into()
+    }
+
+    fn deliver(&self, letter: Letter) -> Future<'static, Receipt> {
+        if self.dead.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        let said = match &letter.news {
+            News::Task(task) => {
+                assert_eq!(task.id, letter.id.task);
+                format!("task {} after {}", heard::state_word(task.state()), task.history.len())
+            }
+            News::Event(event) if event.body.is_public() => {
+                assert_eq!(event.seq, letter.id.seq);
+                heard::told(event)
+            }
+            News::Event(_) => return Box::pin(std::future::ready(Receipt::Untold)),
+        };
+        let sent = Sent {
+            task: letter.id.task,
+            seq: letter.id.seq.0,
+            attempt: letter.attempt,
+            url: letter.spec.url.clone(),
+            spec: letter.spec,
+            context: letter.context,
+            tenant: letter.tenant,
+            said,
+            at: Instant::now(),
+        };
+        let play = (self.receiver.lock())(&sent);
+        let number = {
+            let mut all = self.sent.lock();
+            all.push(sent);
+            self.count.send_replace(all.len());
+            all.len()
+        };
+        let mut released = self.released.subscribe();
+        Box::pin(async move {
+            match play {
+                Play::Now(receipt) => receipt,
+                Play::Held => {
+                    let _ = released.wait_for(|up_to| *up_to >= number).await;
+                    Receipt::Taken
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,380 @@
+//! An issuer's public keys (JWKS, RFC 7517), fetched when they are needed and kept.
+//!
+//! * Fetches are few: one at a time, and no two closer together than the floor, whoever asks for whatever key.
+//! * A set is good for as long as its answer says, then fetched anew while the old one goes on being used. What the issuer
+//!   took out is out with that.
+//! * An issuer that is down, or answers nonsense, changes nothing for a day: the old set stays. Without any set, tokens
+//!   are answered with "try again", not with "wrong".
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use model::{Fault, Kind};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::Value;
+
+const BODY_BYTES: usize = 1 << 20;
+const KEYS: usize = 100;
+const DEFAULT_AGE: Duration = Duration::from_secs(600);
+const LEAST_AGE: Duration = Duration::from_secs(60);
+const MOST_AGE: Duration = Duration::from_secs(86_400);
+/// How long a set is used that cannot be fetched anew.
+const STALE: Duration = Duration::from_secs(86_400);
+
+pub(crate) enum Source {
+    Url(String),
+    /// The issuer, whose OpenID configuration says where.
+    Discovery(String),
+}
+
+#[derive(Clone)]
+pub(crate) struct Times {
+    pub(crate) floor: Duration,
+    pub(crate) patience: Duration,
+    pub(crate) clock: Arc<dyn Fn() -> Instant + Send + Sync>,
+}
+
+impl Times {
+    pub(crate) fn new(floor_ms: u64, patience_ms: u64) -> Times {
+        Times {
+            floor: Duration::from_millis(floor_ms),
+            patience: Duration::from_millis(patience_ms),
+            clock: Arc::new(Instant::now),
+        }
+    }
+}
+
+pub(crate) struct Jwks {
+    source: Source,
+    client: reqwest::Client,
+    times: Times,
+    set: ArcSwapOption<Set>,
+    /// Held while a fetch is under way.
+    flight: tokio::sync::Mutex<Flight>,
+    /// A refresh nobody waits for is under way.
+    refreshing: AtomicBool,
+    /// The trouble has been logged.
+    complained: AtomicBool,
+    /// What the OpenID configuration said, for as long as it works.
+    discovered: Mutex<Option<String>>,
+}
+
+#[derive(Default)]
+struct Flight {
+    began: Option<Instant>,
+    failed: bool,
+}
+
+struct Set {
+    keys: Vec<Known>,
+    fetched: Instant,
+    good_for: Duration,
+}
+
+struct Known {
+    kid: Option<String>,
+    /// What it can check: by its kind, and by what it says itself.
+    algorithms: Vec<Algorithm>,
+    key: DecodingKey,
+}
+
+/// The keys a token might be signed with.
+pub(crate) struct Candidates {
+    set: Arc<Set>,
+    chosen: Vec<usize>,
+}
+
+impl Candidates {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &DecodingKey> {
+        self.chosen.iter().filter_map(|at| self.set.keys.get(*at)).map(|known| &known.key)
+    }
+}
+
+pub(crate) fn discovery_url(issuer: &str) -> String {
+    format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'))
+}
+
+impl Jwks {
+    pub(crate) fn new(source: Source, times: Times) -> Result<Arc<Jwks>, String> {
+        let (Source::Url(url) | Source::Discovery(url)) = &source;
+        web_address(url)?;
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(times.patience)
+            .user_agent(concat!("rialto/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| format!("no HTTP client: {error}"))?;
+        Ok(Arc::new(Jwks {
+            source,
+            client,
+            times,
+            set: ArcSwapOption::empty(),
+            flight: tokio::sync::Mutex::default(),
+            refreshing: AtomicBool::new(false),
+            complained: AtomicBool::new(false),
+            discovered: Mutex::default(),
+        }))
+    }
+
+    pub(crate) async fn warm_up(self: &Arc<Self>) {
+        self.fetch_after(None).await;
+    }
+
+    fn now(&self) -> Instant {
+        (self.times.clock)()
+    }
+
+    /// The keys that a token with this header may be signed with; none if the issuer has no such key.
+    pub(crate) async fn keys(self: &Arc<Self>, kid: Option<&str>, algorithm: Algorithm) -> Result<Candidates, Fault> {
+        let set = match self.current() {
+            Some(set) => self.kept_fresh(set).await,
+            None => {
+                self.fetch_after(None).await;
+                match self.current() {
+                    Some(set) => set,
+                    None => return Err(self.unavailable().await),
+                }
+            }
+        };
+        let found = set.candidates(kid, algorithm);
+        if !found.chosen.is_empty() {
+            return Ok(found);
+        }
+        // A key we have not heard of: the issuer may have a new one.
+        self.fetch_after(Some(set.fetched)).await;
+        let Some(set) = self.current() else { return Err(self.unavailable().await) };
+        let found = set.candidates(kid, algorithm);
+        if found.chosen.is_empty() && self.flight.lock().await.failed {
+            // Nobody can tell whether it is a good one.
+            return Err(self.unavailable().await);
+        }
+        Ok(found)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has(&self, kid: &str) -> bool {
+        self.set.load().as_ref().is_some_and(|set| set.keys.iter().any(|key| key.kid.as_deref() == Some(kid)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn good_for(&self) -> Option<Duration> {
+        self.set.load().as_ref().map(|set| set.good_for)
+    }
+
+    fn current(&self) -> Option<Arc<Set>> {
+        self.set.load_full().filter(|set| self.age(set) < STALE)
+    }
+
+    fn age(&self, set: &Set) -> Duration {
+        self.now().saturating_duration_since(set.fetched)
+    }
+
+    /// Sees to a set past its time: nobody waits for the new one, unless the old one has been out of use for long.
+    async fn kept_fresh(self: &Arc<Self>, set: Arc<Set>) -> Arc<Set> {
+        let age = self.age(&set);
+        if age < set.good_for {
+            return set;
+        }
+        if age >= set.good_for * 2 {
+            self.fetch_after(Some(set.fetched)).await;
+            return self.current().unwrap_or(set);
+        }
+        if !self.refreshing.swap(true, Ordering::AcqRel) {
+            let (jwks, seen) = (self.clone(), set.fetched);
+            tokio::spawn(async move {
+                jwks.fetch_after(Some(seen)).await;
+                jwks.refreshing.store(false, Ordering::Release);
+            });
+        }
+        set
+    }
+
+    /// Fetches, unless somebody has since `seen` or did so a moment ago. The fetch is a task of its own: a caller that
+    /// goes away does not take it along.
+    async fn fetch_after(self: &Arc<Self>, seen: Option<Instant>) {
+        let jwks = self.clone();
+        let fetched = tokio::spawn(async move {
+            let mut flight = jwks.flight.lock().await;
+            let newer = jwks.set.load().as_ref().is_some_and(|set| seen.is_none_or(|seen| set.fetched > seen));
+            let now = jwks.now();
+            let lately = flight.began.is_some_and(|began| now.saturating_duration_since(began) < jwks.times.floor);
+            if (newer && jwks.current().is_some()) || lately {
+                return;
+            }
+            flight.began = Some(now);
+            flight.failed = !jwks.fetch().await;
+        });
+        if let Err(error) = fetched.await {
+            tracing::error!(%error, "fetching an issuer's keys broke off");
+        }
+    }
+
+    async fn fetch(&self) -> bool {
+        match self.ask().await {
+            Ok(set) => {
+                if self.complained.swap(false, Ordering::Relaxed) {
+                    tracing::info!(from = self.name(), "an issuer's keys can be had again");
+                }
+                if set.keys.is_empty() {
+                    tracing::warn!(from = self.name(), "an issuer has no key that could be used");
+                }
+                self.set.store(Some(Arc::new(set)));
+                true
+            }
+            Err(trouble) => {
+                *self.discovered.lock() = None;
+                if !self.complained.swap(true, Ordering::Relaxed) {
+                    let kept = self.current().is_some();
+                    tracing::warn!(from = self.name(), kept, "an issuer's keys cannot be had: {trouble}");
+                }
+                false
+            }
+        }
+    }
+
+    fn name(&self) -> &str {
+        match &self.source {
+            Source::Url(url) | Source::Discovery(url) => url,
+        }
+    }
+
+    async fn ask(&self) -> Result<Set, String> {
+        let url = match &self.source {
+            Source::Url(url) => url.clone(),
+            Source::Discovery(issuer) => self.discover(issuer).await?,
+        };
+        let (body, good_for) = self.get(&url).await?;
+        #[derive(Deserialize)]
+        struct Answer {
+            keys: Vec<Value>,
+        }
+        let answer: Answer = serde_json::from_slice(&body).map_err(|e| format!("{url} has no key set: {e}"))?;
+        let keys = answer.keys.into_iter().take(KEYS).filter_map(usable).collect();
+        Ok(Set { keys, fetched: self.now(), good_for })
+    }
+
+    async fn discover(&self, issuer: &str) -> Result<String, String> {
+        if let Some(known) = self.discovered.lock().clone() {
+            return Ok(known);
+        }
+        let url = discovery_url(issuer);
+        let (body, _) = self.get(&url).await?;
+        #[derive(Deserialize)]
+        struct Answer {
+            issuer: String,
+            jwks_uri: String,
+        }
+        let said: Answer =
+            serde_json::from_slice(&body).map_err(|e| format!("{url} is no OpenID configuration: {e}"))?;
+        if said.issuer != issuer {
+            return Err(format!("{url} is the configuration of another issuer, {:?}", said.issuer));
+        }
+        web_address(&said.jwks_uri)?;
+        if issuer.starts_with("https:") && !said.jwks_uri.starts_with("https:") {
+            return Err(format!("{url} names keys that are not behind https"));
+        }
+        *self.discovered.lock() = Some(said.jwks_uri.clone());
+        Ok(said.jwks_uri)
+    }
+
+    async fn get(&self, url: &str) -> Result<(Vec<u8>, Duration), String> {
+        let trouble = |error: reqwest::Error| format!("{url}: {}", causes(&error));
+        let mut answer = self.client.get(url).header("accept", "application/json").send().await.map_err(trouble)?;
+        if answer.status() != reqwest::StatusCode::OK {
+            return Err(format!("{url} answered {}", answer.status()));
+        }
+        let said = answer.headers().get(http::header::CACHE_CONTROL).and_then(|value| value.to_str().ok());
+        let good_for = said.and_then(max_age).unwrap_or(DEFAULT_AGE).clamp(LEAST_AGE, MOST_AGE);
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(trouble)? {
+            if body.len() + chunk.len() > BODY_BYTES {
+                return Err(format!("{url} says more than {BODY_BYTES} bytes"));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok((body, good_for))
+    }
+
+    async fn unavailable(&self) -> Fault {
+        let began = self.flight.lock().await.began;
+        let since = began.map_or(Duration::ZERO, |began| self.now().saturating_duration_since(began));
+        let wait = self.times.floor.saturating_sub(since).as_secs_f64().ceil().max(1.0);
+        let message = "the token cannot be checked now: its issuer's keys cannot be had; try again";
+        Fault::new(Kind::Unavailable, message).retry_after(wait as u32)
+    }
+}
+
+impl Set {
+    fn candidates(self: &Arc<Self>, kid: Option<&str>, algorithm: Algorithm) -> Candidates {
+        let fits = |known: &Known| {
+            // A token that does not say is tried with every key of its kind.
+            known.algorithms.contains(&algorithm) && kid.is_none_or(|kid| known.kid.as_deref() == Some(kid))
+        };
+        let chosen = self.keys.iter().enumerate().filter(|(_, known)| fits(known)).map(|(at, _)| at).collect();
+        Candidates { set: self.clone(), chosen }
+    }
+}
+
+/// A key of the set, if signatures can be checked with it. Never one of a shared secret: whoever reads the set has it.
+fn usable(key: Value) -> Option<Known> {
+    let jwk: Jwk = serde_json::from_value(key).ok()?;
+    if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
+        return None;
+    }
+    if jwk.common.key_operations.as_ref().is_some_and(|known| !known.contains(&KeyOperations::Verify)) {
+        return None;
+    }
+    let by_kind: &[Algorithm] = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => &[Algorithm::RS256, Algorithm::RS384, Algorithm::RS512, Algorithm::PS256],
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => &[Algorithm::ES256],
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => &[Algorithm::ES384],
+        AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => &[Algorithm::EdDSA],
+        // Another crate's list, and an open one.
+        _ => return None,
+    };
+    let said = jwk.common.key_algorithm;
+    let algorithms = by_kind.iter().copied().filter(|one| said.is_none_or(|said| said == KeyAlgorithm::from(*one)));
+    let algorithms: Vec<Algorithm> = algorithms.collect();
+    let key = DecodingKey::from_jwk(&jwk).ok()?;
+    (!algorithms.is_empty()).then_some(Known { kid: jwk.common.key_id, algorithms, key })
+}
+
+fn web_address(text: &str) -> Result<(), String> {
+    let url = url::Url::parse(text).map_err(|_| format!("{text:?} is not an address; write https://host/path"))?;
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" => {
+            let here =
+                url.host_str().is_some_and(|host| host == "localhost" || host.starts_with("127.") || host == "[::1]");
+            if !here {
+                tracing::warn!(
+                    url = text,
+                    "an issuer's keys travel without https: whoever is on the way can change them"
+                );
+            }
+            Ok(())
+        }
+        _ => Err(format!("{text:?} is not an address; write https://host/path")),
+    }
+}
+
+fn max_age(cache_control: &str) -> Option<Duration> {
+    let parts = cache_control.split(',').map(str::trim);
+    let seconds = parts.filter_map(|part| part.strip_prefix("max-age=")).find_map(|text| text.trim().parse().ok())?;
+    Some(Duration::from_secs(seconds))
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,209 @@
+//! Who is calling: keys from the config, keys that operators make and revoke while the server runs, and tokens of issuers
+//! that the config trusts ([`jwt`], whose keys come from [`jwks`]).
+//!
+//! A caller is a tenant and a name. What one owns (tasks, idempotency keys) goes by both, so that names of different
+//! kinds must never meet: `anonymous` and everything that begins with `jwt:` are no names for a key.
+
+pub(crate) mod jwks;
+pub(crate) mod jwt;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use model::{AccessKey, Caller, Fault, Kind, Time};
+use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::Settings;
+use crate::settings::{self, Key};
+
+static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// What a fault about a token says of itself, for the challenge.
+const INVALID_TOKEN: (&str, &str) = ("error", "invalid_token");
+
+pub struct Callers {
+    required: bool,
+    /// By the hash of the secret: looking up a hash tells nothing about the secrets that are not it.
+    known: RwLock<HashMap<[u8; 32], Known>>,
+    tokens: Option<jwt::Issuers>,
+    anonymous: Arc<Caller>,
+}
+
+struct Known {
+    hash: [u8; 32],
+    caller: Arc<Caller>,
+    /// The key's id, where an operator made it.
+    made: Option<Arc<str>>,
+    expires_at: Option<Time>,
+}
+
+/// What the headers show.
+enum Shown<'h> {
+    Caller(Arc<Caller>),
+    Token(&'h str),
+}
+
+impl Callers {
+    pub fn new(settings: &Settings) -> Result<Callers, settings::Error> {
+        for key in &settings.keys {
+            if is_reserved(&key.name) {
+                return Err(settings::Error(reserved(&key.name)));
+            }
+            // Lists are kept under tenant and name, told apart by a control character.
+            if key.name.contains(char::is_control) || key.tenant.contains(char::is_control) {
+                return Err(settings::Error(format!("a key cannot be named {:?}: choose printable names", key.name)));
+            }
+        }
+        let known = settings.keys.iter().map(|key| {
+            let Key { name, tenant, scopes, expires_at, .. } = key;
+            let caller = known_caller(tenant, name, scopes);
+            let hash = hash(&key.secret);
+            (hash, Known { hash, caller, made: None, expires_at: *expires_at })
+        });
+        let known = RwLock::new(known.collect());
+        let tokens = if settings.issuers.is_empty() { None } else { Some(jwt::Issuers::new(&settings.issuers)?) };
+        Ok(Callers { required: settings.auth_required, known, tokens, anonymous: Arc::new(Caller::anonymous()) })
+    }
+
+    /// Takes a key as it is from now on: known, changed or revoked, with the next request.
+    pub fn take(&self, key: &AccessKey) {
+        let mut known = self.known.write();
+        known.retain(|_, known| known.made.as_ref() != Some(&key.id));
+        if key.revoked_at.is_some() {
+            return;
+        }
+        if is_reserved(&key.name) {
+            tracing::error!(key = &*key.id, "a key is not let in: {}", reserved(&key.name));
+            return;
+        }
+        let caller = known_caller(&key.tenant, &key.name, &key.scopes);
+        let entry = Known { hash: key.hash, caller, made: Some(key.id.clone()), expires_at: key.expires_at };
+        known.insert(key.hash, entry);
+    }
+
+    /// Fetches what is needed to read tokens, so that the first caller does not wait for it. What cannot be had is
+    /// logged and tried again when a token comes.
+    pub async fn warm_up(&self) {
+        if let Some(tokens) = &self.tokens {
+            tokens.warm_up().await;
+        }
+    }
+
+    /// Whether there is something a caller could show.
+    pub fn has_any(&self) -> bool {
+        self.tokens.is_some() || self.has_keys()
+    }
+
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.known.read().is_empty()
+    }
+
+    /// Whose tokens are read, if anybody's.
+    pub(crate) fn tokens(&self) -> Option<&jwt::Issuers> {
+        self.tokens.as_ref()
+    }
+
+    pub fn required(&self) -> bool {
+        self.required
+    }
+
+    pub(crate) fn anonymous(&self) -> &Arc<Caller> {
+        &self.anonymous
+    }
+
+    /// Who shows this. A wrong credential is refused even where none is needed: whoever sends one wants to be somebody.
+    /// Only a token may have to wait, for its issuer's keys.
+    pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
+        match self.look(headers)? {
+            Shown::Caller(caller) => Ok(caller),
+            // Boxed, so that those who have no token do not carry its weight.
+            Shown::Token(token) => match &self.tokens {
+                Some(tokens) => Box::pin(tokens.verify(token)).await,
+                None => Err(refused("the key is not known here")),
+            },
+        }
+    }
+
+    fn look<'h>(&self, headers: &'h HeaderMap) -> Result<Shown<'h>, Fault> {
+        let secret = match (headers.get(AUTHORIZATION), headers.get(&API_KEY)) {
+            (None, None) => return Ok(Shown::Caller(self.anonymous.clone())),
+            (Some(value), key) => {
+                let text = value.to_str().map_err(|_| refused("the Authorization header is not text"))?;
+                let (scheme, secret) = text.split_once(' ').unwrap_or((text, ""));
+                match key {
+                    _ if scheme.eq_ignore_ascii_case("bearer") => {
+                        let secret = secret.trim();
+                        if self.tokens.is_some() && jwt::is_token(secret) {
+                            return Ok(Shown::Token(secret));
+                        }
+                        secret
+                    }
+                    // A proxy's own credential may stand there; the key is in its own header.
+                    Some(key) => text_of(key)?,
+                    None => return Err(refused("use a bearer key: Authorization: Bearer <key>, or X-Api-Key: <key>")),
+                }
+            }
+            (None, Some(key)) => text_of(key)?,
+        };
+        let hash = hash(secret);
+        let known = self.known.read();
+        let Some(known) = known.get(&hash).filter(|known| bool::from(known.hash.ct_eq(&hash))) else {
+            return Err(refused("the key is not known here"));
+        };
+        if known.expires_at.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
+            return Err(refused("the key has expired; ask for a new one"));
+        }
+        Ok(Shown::Caller(known.caller.clone()))
+    }
+}
+
+fn known_caller(tenant: &Arc<str>, name: &Arc<str>, scopes: &[String]) -> Arc<Caller> {
+    Arc::new(Caller { tenant: tenant.clone(), name: name.clone(), authenticated: true, scopes: scopes.into() })
+}
+
+/// Names that are other callers': those without a credential, and those with a token.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    name == "anonymous" || name.starts_with("jwt:")
+}
+
+pub(crate) fn reserved(name: &str) -> String {
+    format!("a key cannot be named {name:?}: that is another caller's name; choose one that is not anonymous or jwt:…")
+}
+
+fn text_of(key: &HeaderValue) -> Result<&str, Fault> {
+    key.to_str().map(str::trim).map_err(|_| refused("the X-Api-Key header is not text"))
+}
+
+/// What is kept and compared instead of a secret.
+pub fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret).into()
+}
+
+fn refused(message: &str) -> Fault {
+    Fault::new(Kind::Unauthenticated, message)
+}
+
+/// A token that is not taken, and why: without a word about what would be.
+fn bad_token(message: impl Into<String>) -> Fault {
+    Fault::new(Kind::Unauthenticated, message).fact(INVALID_TOKEN.0, INVALID_TOKEN.1)
+}
+
+/// What to say to a caller without a credential where one is needed.
+pub(crate) fn nobody() -> Fault {
+    refused("authentication is required: send Authorization: Bearer <key> or X-Api-Key: <key>")
+}
+
+/// The `WWW-Authenticate` that goes with a refusal.
+pub(crate) fn challenge(fault: &Fault) -> HeaderValue {
+    let plain = HeaderValue::from_static("Bearer realm=\"a2a\"");
+    if !fault.facts.iter().any(|(name, value)| (*name, &**value) == INVALID_TOKEN) {
+        return plain;
+    }
+    let words: String = fault.message.chars().filter(|c| matches!(c, ' '..='~') && !matches!(c, '"' | '\\')).collect();
+    let full = format!("Bearer realm=\"a2a\", error=\"invalid_token\", error_description=\"{words}\"");
+    HeaderValue::from_str(&full).unwrap_or(plain)
+}

@@ -1,0 +1,166 @@
+//! A table of addresses, and what the operator's list makes of them.
+
+use super::*;
+
+#[test]
+fn only_public_addresses_are_public() {
+    for (text, expected) in [
+        ("8.8.8.8", Reach::Public),
+        ("1.1.1.1", Reach::Public),
+        ("100.63.255.255", Reach::Public),
+        ("100.128.0.1", Reach::Public),
+        ("172.15.0.1", Reach::Public),
+        ("172.32.0.1", Reach::Public),
+        ("192.0.1.1", Reach::Public),
+        ("198.17.0.1", Reach::Public),
+        ("198.20.0.1", Reach::Public),
+        ("223.255.255.255", Reach::Public),
+        ("127.0.0.1", Reach::Loopback),
+        ("127.255.255.254", Reach::Loopback),
+        ("0.0.0.0", Reach::Private),
+        ("0.1.2.3", Reach::Private),
+        ("10.0.0.1", Reach::Private),
+        ("100.64.0.1", Reach::Private),
+        ("100.127.255.255", Reach::Private),
+        ("169.254.169.254", Reach::Private),
+        ("172.16.0.1", Reach::Private),
+        ("172.31.255.255", Reach::Private),
+        ("192.0.0.1", Reach::Private),
+        ("192.0.2.1", Reach::Private),
+        ("192.88.99.1", Reach::Private),
+        ("192.168.0.1", Reach::Private),
+        ("198.18.0.1", Reach::Private),
+        ("198.19.255.255", Reach::Private),
+        ("198.51.100.1", Reach::Private),
+        ("203.0.113.1", Reach::Private),
+        ("224.0.0.1", Reach::Private),
+        ("239.255.255.255", Reach::Private),
+        ("240.0.0.1", Reach::Private),
+        ("255.255.255.255", Reach::Private),
+        ("2606:4700:4700::1111", Reach::Public),
+        ("2001:4860:4860::8888", Reach::Public),
+        ("3ffe::1", Reach::Public),
+        ("::1", Reach::Loopback),
+        ("::", Reach::Private),
+        ("fc00::1", Reach::Private),
+        ("fdff::1", Reach::Private),
+        ("fe80::1", Reach::Private),
+        ("fec0::1", Reach::Private),
+        ("ff02::1", Reach::Private),
+        ("100::1", Reach::Private),
+        ("2001::1", Reach::Private),
+        ("2001:2::1", Reach::Private),
+        ("2001:10::1", Reach::Private),
+        ("2001:db8::1", Reach::Private),
+        ("3fff::1", Reach::Private),
+        ("4000::1", Reach::Private),
+        // IPv4 in other clothes.
+        ("::ffff:8.8.8.8", Reach::Public),
+        ("::ffff:127.0.0.1", Reach::Loopback),
+        ("::ffff:10.0.0.1", Reach::Private),
+        ("::ffff:169.254.169.254", Reach::Private),
+        ("::ffff:0:10.0.0.1", Reach::Private),
+        ("::127.0.0.1", Reach::Loopback),
+        ("::10.0.0.1", Reach::Private),
+        ("64:ff9b::8.8.8.8", Reach::Public),
+        ("64:ff9b::10.0.0.1", Reach::Private),
+        ("64:ff9b::169.254.169.254", Reach::Private),
+        ("64:ff9b:1::1", Reach::Private),
+        ("2002:808:808::1", Reach::Public),
+        ("2002:7f00:1::1", Reach::Loopback),
+        ("2002:a00:1::1", Reach::Private),
+        ("2002:a9fe:a9fe::", Reach::Private),
+    ] {
+        assert_eq!(reach(text.parse().unwrap()), expected, "{text}");
+    }
+}
+
+fn guard(loopback: bool, allow: &[&str]) -> Guard {
+    Guard { loopback, allow: allow.iter().map(|text| text.parse().unwrap()).collect() }
+}
+
+fn admitted(guard: &Guard, url: &str) -> Result<(), Refused> {
+    guard.admit(&Url::parse(url).unwrap())
+}
+
+#[test]
+fn an_address_is_looked_at_however_it_is_written() {
+    let strict = guard(false, &[]);
+    assert_eq!(admitted(&strict, "https://example.com/hook"), Ok(()));
+    assert_eq!(admitted(&strict, "https://8.8.8.8/"), Ok(()));
+    for (url, refused) in [
+        ("http://example.com/hook", Refused::Scheme),
+        ("http://8.8.8.8/", Refused::Scheme),
+        ("ftp://example.com/", Refused::Scheme),
+        ("file:///etc/passwd", Refused::Scheme),
+        ("https://127.0.0.1/", Refused::Loopback),
+        ("https://localhost/", Refused::Loopback),
+        ("https://LOCALHOST./", Refused::Loopback),
+        ("https://a.localhost/", Refused::Loopback),
+        ("https://2130706433/", Refused::Loopback),
+        ("https://0x7f.1/", Refused::Loopback),
+        ("https://0177.0.0.1/", Refused::Loopback),
+        ("https://127.1/", Refused::Loopback),
+        ("https://[::1]/", Refused::Loopback),
+        ("https://[::ffff:127.0.0.1]/", Refused::Loopback),
+        ("https://[::ffff:a9fe:a9fe]/latest/meta-data", Refused::Private),
+        ("https://169.254.169.254/latest/meta-data", Refused::Private),
+        ("https://0/", Refused::Private),
+        ("https://10.0.0.1/", Refused::Private),
+        ("https://[fd00::1]/", Refused::Private),
+    ] {
+        assert_eq!(admitted(&strict, url), Err(refused), "{url}");
+    }
+}
+
+#[test]
+fn loopback_is_for_servers_on_loopback() {
+    let local = guard(true, &[]);
+    for url in ["http://127.0.0.1:9/x", "http://localhost:9/x", "https://[::1]/", "http://[::ffff:127.0.0.1]/"] {
+        assert_eq!(admitted(&local, url), Ok(()), "{url}");
+    }
+    assert_eq!(admitted(&local, "http://10.0.0.1/"), Err(Refused::Private));
+    assert_eq!(admitted(&local, "http://example.com/"), Err(Refused::Scheme));
+    let own: IpAddr = "127.0.0.1".parse().unwrap();
+    assert!(local.passes("localhost", own, None));
+    assert!(!local.passes("rebound.example.com", own, None), "another name for ourselves");
+    assert!(!guard(false, &[]).passes("localhost", own, None));
+}
+
+#[test]
+fn the_operators_list_lets_private_ones_through() {
+    let open = guard(false, &["hooks", "*.corp.example", "10.1.0.0/16", "[fd00::5]:8443", "box:81", "192.168.0.7"]);
+    for url in [
+        "http://hooks/x",
+        "https://HOOKS./",
+        "http://a.corp.example/",
+        "http://a.b.corp.example:99/",
+        "http://10.1.255.1/",
+        "https://[fd00::5]:8443/",
+        "http://box:81/",
+        "http://192.168.0.7:8080/",
+    ] {
+        assert_eq!(admitted(&open, url), Ok(()), "{url}");
+    }
+    for url in ["http://corp.example/", "http://xcorp.example/", "http://10.2.0.1/", "http://box:82/", "http://box/"] {
+        assert!(admitted(&open, url).is_err(), "{url}");
+    }
+    assert!(admitted(&open, "https://[fd00::5]/").is_err());
+    let private: IpAddr = "10.9.9.9".parse().unwrap();
+    assert!(open.passes("hooks", private, None));
+    assert!(open.passes("box", private, Some(81)) && !open.passes("box", private, None));
+    assert!(!open.passes("other", private, None));
+    assert!(open.passes("other", "10.1.2.3".parse().unwrap(), None));
+    assert!(open.passes("other", "::ffff:10.1.2.3".parse().unwrap(), None));
+}
+
+#[test]
+fn an_entry_that_names_nothing_is_refused() {
+    for text in
+        ["", "10.0.0.0/33", "fd00::/129", "x/8", "host:port", "host:99999", "host:0", "*", "*.", "a b", "*.10.0.0.1"]
+    {
+        assert!(text.parse::<Allow>().is_err(), "{text:?}");
+    }
+    assert!(guard(false, &["0.0.0.0/0"]).passes("x", "10.0.0.1".parse().unwrap(), None));
+    assert!(guard(false, &["::/0"]).passes("x", "fd00::1".parse().unwrap(), None));
+}

@@ -1,0 +1,173 @@
+//! The seal around a push config at rest: whoever reads the store, or a backup of it, learns neither where deliveries go
+//! nor with which secrets. AES-256-GCM, bound to the task, so that a sealed spec is worth nothing under another one.
+//!
+//! A version byte, a nonce of 12 bytes, then the sealed JSON and its tag.
+
+use std::path::Path;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use bytes::Bytes;
+use model::{Fault, PushSpec, TaskId};
+
+use super::keyfile::{self, KeyFault};
+
+const VERSION: u8 = 1;
+const KEY: usize = 32;
+
+pub struct Seal {
+    key: RandomizedNonceKey,
+    new: bool,
+}
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seal")
+    }
+}
+
+impl Seal {
+    pub fn new(key: &[u8; KEY]) -> Result<Seal, KeyFault> {
+        let made = RandomizedNonceKey::new(&AES_256_GCM, key);
+        let key = made.map_err(|_| KeyFault::new("the seal's key was refused; name another with push.key_file"))?;
+        Ok(Seal { key, new: false })
+    }
+
+    /// Whether the key was made just now.
+    pub(super) fn is_new(&self) -> bool {
+        self.new
+    }
+
+    /// The key in a file of the data folder, which is made when it is not there.
+    pub fn in_folder(path: &Path) -> Result<Seal, KeyFault> {
+        if let Some(seal) = Seal::read(path)? {
+            return Ok(seal);
+        }
+        let mut key = [0; KEY];
+        getrandom::fill(&mut key).map_err(|error| KeyFault::new(format!("cannot draw a key: {error}")))?;
+        keyfile::write(path, &key)?;
+        Ok(Seal { new: true, ..Seal::new(&key)? })
+    }
+
+    /// The key in a file that the operator names. A mistyped name must not become a new key.
+    pub fn in_file(path: &Path) -> Result<Seal, KeyFault> {
+        Seal::read(path)?.ok_or_else(|| {
+            let path = path.display();
+            KeyFault::new(format!(
+                "there is no key in {path}; make one with: (umask 077; head -c 32 /dev/urandom > {path})"
+            ))
+        })
+    }
+
+    fn read(path: &Path) -> Result<Option<Seal>, KeyFault> {
+        let Some(bytes) = keyfile::read(path)? else { return Ok(None) };
+        let key: [u8; KEY] = bytes.as_slice().try_into().map_err(|_| {
+            let (path, found) = (path.display(), bytes.len());
+            KeyFault::new(format!(
+                "{path} is no key: it has {found} bytes instead of 32; put the right file back, or move it away for a new key, which cannot open the push configs there are"
+            ))
+        })?;
+        Seal::new(&key).map(Some)
+    }
+
+    pub(super) fn seal(&self, task: TaskId, spec: &PushSpec) -> Result<Bytes, Fault> {
+        let mut text = serde_json::to_vec(spec).map_err(Fault::internal)?;
+        let nonce = self.key.seal_in_place_append_tag(Aad::from(task.0.as_bytes()), &mut text);
+        let nonce = nonce.map_err(|_| Fault::internal("a push config could not be sealed"))?;
+        let mut sealed = Vec::with_capacity(1 + NONCE_LEN + text.len());
+        sealed.push(VERSION);
+        sealed.extend_from_slice(nonce.as_ref());
+        sealed.extend_from_slice(&text);
+        Ok(sealed.into())
+    }
+
+    pub(super) fn open(&self, task: TaskId, sealed: &[u8]) -> Result<PushSpec, Fault> {
+        let wrong = || Fault::internal("a push config cannot be unsealed: it was sealed with another key, or harmed");
+        let (version, rest) = sealed.split_first().ok_or_else(wrong)?;
+        if *version != VERSION || rest.len() < NONCE_LEN {
+            return Err(wrong());
+        }
+        let (nonce, text) = rest.split_at(NONCE_LEN);
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| wrong())?;
+        let mut text = text.to_vec();
+        let open = self.key.open_in_place(nonce, Aad::from(task.0.as_bytes()), &mut text).map_err(|_| wrong())?;
+        serde_json::from_slice(open).map_err(Fault::internal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(text: &str) -> TaskId {
+        text.parse().unwrap()
+    }
+
+    fn one() -> TaskId {
+        task("0190f3c4-1111-7222-8333-444455556666")
+    }
+
+    fn spec() -> PushSpec {
+        PushSpec {
+            url: "https://example.com/hook?key=hidden".into(),
+            token: Some("hidden".into()),
+            scheme: Some("Bearer".into()),
+            credentials: Some("hidden".into()),
+            dialect: "a2a_v1".into(),
+            shown: None,
+            trace: None,
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_is_unreadable_and_opens_again() {
+        let seal = Seal::new(&[7; 32]).unwrap();
+        let sealed = seal.seal(one(), &spec()).unwrap();
+        assert_eq!(sealed[0], VERSION);
+        assert!(!String::from_utf8_lossy(&sealed).contains("hidden"));
+        assert_eq!(seal.open(one(), &sealed).unwrap(), spec());
+        assert_ne!(sealed, seal.seal(one(), &spec()).unwrap(), "a nonce is used once");
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_is_noticed() {
+        let seal = Seal::new(&[7; 32]).unwrap();
+        let sealed = seal.seal(one(), &spec()).unwrap();
+        for at in 0..sealed.len() {
+            let mut changed = sealed.to_vec();
+            changed[at] ^= 1;
+            assert!(seal.open(one(), &changed).is_err(), "byte {at}");
+        }
+        for short in [0, 1, 12, 13, sealed.len() - 1] {
+            assert!(seal.open(one(), &sealed[..short]).is_err(), "{short} bytes");
+        }
+    }
+
+    #[test]
+    fn another_task_or_another_key_opens_nothing() {
+        let seal = Seal::new(&[7; 32]).unwrap();
+        let sealed = seal.seal(one(), &spec()).unwrap();
+        let fault = seal.open(task("0190f3c4-1111-7222-8333-444455557777"), &sealed).unwrap_err();
+        assert!(fault.cause.unwrap().to_string().contains("another key"));
+        assert!(Seal::new(&[8; 32]).unwrap().open(one(), &sealed).is_err());
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_read_ever_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seal.key");
+        let sealed = Seal::in_folder(&path).unwrap().seal(one(), &spec()).unwrap();
+        assert_eq!(Seal::in_folder(&path).unwrap().open(one(), &sealed).unwrap(), spec());
+        assert_eq!(Seal::in_file(&path).unwrap().open(one(), &sealed).unwrap(), spec());
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seal.key");
+        assert!(Seal::in_file(&path).unwrap_err().to_string().contains("head -c 32 /dev/urandom"));
+        assert!(!path.exists());
+        std::fs::write(&path, "too short").unwrap();
+        let words = Seal::in_folder(&path).unwrap_err().to_string();
+        assert!(words.contains("9 bytes instead of 32") && words.contains("put the right file back"), "{words}");
+    }
+}

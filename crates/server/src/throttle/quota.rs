@@ -1,0 +1,178 @@
+//! So many calls a day (UTC), for each caller. The counts are in memory and, a few seconds later, in a file beside the
+//! data, so that a restart does not give everybody a new day; a crash may forget the last seconds.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Caller;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+const DAY: i64 = 86_400;
+/// Above this many callers, new ones without a credential are counted together.
+const CALLERS: usize = 100_000;
+
+/// Whom a call counts against: tenant and name, or an address.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Who {
+    tenant: Arc<str>,
+    name: Arc<str>,
+    known: bool,
+}
+
+impl Who {
+    pub(crate) fn new(caller: &Caller, address: IpAddr) -> Who {
+        if caller.authenticated {
+            return Who { tenant: caller.tenant.clone(), name: caller.name.clone(), known: true };
+        }
+        // No tenant is called nothing, so no caller can be taken for an address.
+        Who { tenant: "".into(), name: super::network_of(address).to_string().into(), known: false }
+    }
+
+    fn others() -> Who {
+        Who { tenant: "".into(), name: "others".into(), known: false }
+    }
+}
+
+pub(crate) struct Quota {
+    most: u64,
+    file: Option<PathBuf>,
+    today: Mutex<Today>,
+}
+
+#[derive(Default)]
+struct Today {
+    /// Days since 1970.
+    day: i64,
+    counts: HashMap<Who, u64>,
+    changed: bool,
+}
+
+/// The file: the day, and the counts by tenant and name.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    day: i64,
+    counts: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u64>>,
+}
+
+impl Quota {
+    pub(crate) fn new(most: u64, file: Option<PathBuf>) -> Quota {
+        let mut today = Today::default();
+        if let Some(file) = &file {
+            match read(file) {
+                Ok(written) => today = written,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::warn!(%error, "{} cannot be read; today's calls are counted anew", file.display());
+                }
+            }
+        }
+        Quota { most, file, today: Mutex::new(today) }
+    }
+
+    /// Takes one of today's calls, or says how long until tomorrow.
+    pub(crate) fn take(&self, who: &Who, now_s: i64) -> Result<(), Duration> {
+        let day = now_s.div_euclid(DAY);
+        let mut today = self.today.lock();
+        // A clock that is put back does not give a new day.
+        if day > today.day {
+            *today = Today { day, ..Today::default() };
+        }
+        let crowded = today.counts.len() >= CALLERS && !who.known && !today.counts.contains_key(who);
+        let who = if crowded { Who::others() } else { who.clone() };
+        let count = today.counts.entry(who).or_default();
+        if *count >= self.most {
+            let left = DAY - now_s.rem_euclid(DAY);
+            return Err(Duration::from_secs(u64::try_from(left).unwrap_or(1)));
+        }
+        *count += 1;
+        today.changed = true;
+        Ok(())
+    }
+
+    /// Writes the counts down, if they changed.
+    pub(crate) fn write(&self) {
+        let Some(file) = &self.file else { return };
+        let written = {
+            let mut today = self.today.lock();
+            if !std::mem::take(&mut today.changed) {
+                return;
+            }
+            let mut counts: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u64>> = BTreeMap::new();
+            for (who, count) in &today.counts {
+                counts.entry(who.tenant.clone()).or_default().insert(who.name.clone(), *count);
+            }
+            Written { day: today.day, counts }
+        };
+        if let Err(error) = replace(file, &written) {
+            tracing::error!(%error, "the day's calls could not be written to {}", file.display());
+            self.today.lock().changed = true;
+        }
+    }
+}
+
+fn read(file: &Path) -> std::io::Result<Today> {
+    let written: Written = serde_json::from_slice(&std::fs::read(file)?)?;
+    let each = written.counts.into_iter().flat_map(|(tenant, names)| {
+        let known = !tenant.is_empty();
+        names.into_iter().map(move |(name, count)| (Who { tenant: tenant.clone(), name, known }, count))
+    });
+    Ok(Today { day: written.day, counts: each.collect(), changed: false })
+}
+
+/// All of it or nothing, whenever the power goes.
+fn replace(file: &Path, written: &Written) -> std::io::Result<()> {
+    let beside = file.with_extension("json.new");
+    let mut out = std::fs::File::create(&beside)?;
+    out.write_all(&serde_json::to_vec(written)?)?;
+    out.sync_data()?;
+    std::fs::rename(&beside, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(name: &str) -> Who {
+        let caller = Caller { name: name.into(), authenticated: true, ..Caller::anonymous() };
+        Who::new(&caller, IpAddr::from([127, 0, 0, 1]))
+    }
+
+    #[test]
+    fn a_day_ends_at_midnight_in_greenwich() {
+        let quota = Quota::new(2, None);
+        let evening = 20_000 * DAY + DAY - 100;
+        for _ in 0..2 {
+            quota.take(&caller("ann"), evening).unwrap();
+        }
+        assert_eq!(quota.take(&caller("ann"), evening + 10), Err(Duration::from_secs(90)));
+        assert_eq!(quota.take(&caller("bob"), evening), Ok(()));
+        assert_eq!(quota.take(&caller("ann"), evening + 100), Ok(()), "tomorrow");
+        assert!(quota.take(&caller("ann"), evening).is_ok(), "a clock put back stays in the newer day");
+        assert!(quota.take(&caller("ann"), evening).is_err());
+    }
+
+    #[test]
+    fn counts_survive_a_restart_and_a_broken_file_stops_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("quota.json");
+        let quota = Quota::new(2, Some(file.clone()));
+        let now = 20_000 * DAY;
+        let stranger = Who::new(&Caller::anonymous(), "2001:db8::1".parse().unwrap());
+        quota.take(&caller("ann"), now).unwrap();
+        quota.take(&caller("ann"), now).unwrap();
+        quota.take(&stranger, now).unwrap();
+        quota.write();
+        let again = Quota::new(2, Some(file.clone()));
+        assert!(again.take(&caller("ann"), now).is_err());
+        assert!(again.take(&stranger, now).is_ok());
+        let neighbour = Who::new(&Caller::anonymous(), "2001:db8::ffff".parse().unwrap());
+        assert!(again.take(&neighbour, now).is_err(), "a network of one household is one caller");
+        std::fs::write(&file, "{").unwrap();
+        assert!(Quota::new(2, Some(file)).take(&caller("ann"), now).is_ok());
+    }
+}

@@ -1,0 +1,9 @@
+//! A running server, over its socket: what callers are refused, in every generation; limits; mounts; TLS.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a harness fails by panicking in the test that uses it")]
+
+mod generations;
+mod kit;
+mod limits;
+mod mounts;
+mod tls;
