@@ -1,7 +1,8 @@
-//! The built-in agents: what `rialto serve` offers before anything is configured.
+//! The agents: the built-in ones that `rialto serve` offers before anything is configured, and the kinds that a config makes
+//! agents of.
 //!
-//! An agent is a folder that implements [`model::ports::agent::Agent`]; the registry is [`BUILTIN`], one line each.
-//! Nothing here knows of wires, stores or the engine.
+//! An agent is a folder that implements [`model::ports::agent::Agent`]; the registries are [`BUILTIN`] and [`KINDS`], one
+//! line each. Nothing here knows of wires, stores or the engine.
 //!
 //! ```
 //! use agents::{Settings, builtin};
@@ -10,8 +11,39 @@
 //! assert!(builtin("nobody", &Settings::default()).is_none());
 //! ```
 
+pub mod a2a;
+pub mod assistant;
+mod builtin;
+pub mod command;
+pub mod config;
+pub mod delegation;
+#[cfg(test)]
+mod desk;
+#[cfg(test)]
+mod docs_tests;
 pub mod echo;
+mod events;
+mod growing;
+pub mod http;
+pub mod langgraph;
+mod limited;
+mod lines;
+pub mod mcp;
+pub mod openai;
+mod outbound;
+mod parts;
 pub mod scripted;
+mod secret;
+mod shell;
+mod speech;
+mod sse;
+mod telling;
+#[cfg(test)]
+mod testing;
+pub mod worker;
+
+pub use config::{AgentConfig, Agents, Error, build, from_flag};
+pub use secret::Secret;
 
 use std::sync::Arc;
 
@@ -32,7 +64,22 @@ pub struct Settings {
     pub scripted: scripted::Mode,
 }
 
-pub const BUILTIN: &[Builtin] = &[echo::BUILTIN, scripted::BUILTIN];
+pub const BUILTIN: &[Builtin] =
+    &[echo::BUILTIN, scripted::BUILTIN, assistant::ASSISTANT, assistant::INTERRUPT, assistant::PARALLEL];
+
+/// The kinds of agents that can be configured.
+pub const KINDS: &[config::Kind] = &[
+    command::KIND,
+    http::KIND,
+    openai::KIND,
+    a2a::KIND,
+    langgraph::KIND,
+    worker::KIND,
+    mcp::KIND,
+    builtin::ECHO,
+    builtin::SCRIPTED,
+    assistant::KIND,
+];
 
 /// The built-in agent of that name.
 pub fn builtin(name: &str, settings: &Settings) -> Option<Arc<dyn Agent>> {
@@ -49,10 +96,7 @@ mod tests {
             let agent = builtin(known.name, &Settings::default()).unwrap();
             let profile = agent.profile();
             assert_eq!(&*profile.name, known.name);
-            assert_eq!(
-                (&profile.input_modes[..], &profile.output_modes[..]),
-                (&["*/*".into()][..], &["*/*".into()][..])
-            );
+            assert!(!profile.input_modes.is_empty() && !profile.output_modes.is_empty());
             assert!(profile.skills.iter().all(|skill| !skill.examples.is_empty() && !skill.tags.is_empty()));
         }
     }

@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Push(crate::push::Push),
     /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
     Doctor(Doctor),
+    /// Have a running server read its config again, and say what came of it
+    Reload(Reload),
 }
 
 /// Where the config and the data are; every command takes these
@@ -55,7 +57,10 @@ pub(crate) struct Serve {
     /// The address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// The agent at the root [default: echo]
+    /// An agent: NAME=URL for one that speaks A2A, NAME='command:PROGRAM ARGUMENTS' for a program; may be repeated
+    #[arg(long = "agent", value_name = "NAME=WHAT")]
+    pub(crate) agents: Vec<String>,
+    /// The agent at the root [default: the first]
     #[arg(long, value_name = "AGENT")]
     pub(crate) default: Option<String>,
     /// The form of agent cards [default: hybrid]
@@ -70,7 +75,7 @@ pub(crate) struct Serve {
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// How the scripted agent takes ordinary messages: play, or ask (every one ends input-required)
+    /// How the demo's scripted agent takes ordinary messages: play, or ask (every one ends input-required)
     #[arg(long, value_name = "MODE")]
     pub(crate) scripted_mode: Option<agents::scripted::Mode>,
     /// The form of the log on standard error [default: text]
@@ -105,7 +110,7 @@ pub(crate) enum Task {
 pub(crate) struct TaskList {
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,
-    /// Only this agent's tasks [default: every built-in agent's]
+    /// Only this agent's tasks [default: those of every agent served]
     #[arg(long)]
     pub(crate) agent: Option<String>,
     #[arg(long, default_value = "default")]
@@ -169,7 +174,6 @@ pub(crate) struct KeysList {
 #[derive(Args)]
 pub(crate) struct KeysRevoke {
     /// The key's id, or the beginning of it that lists show
-    #[arg(allow_hyphen_values = true)]
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,
@@ -198,6 +202,14 @@ pub(crate) struct Restore {
 
 #[derive(Args)]
 pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct Reload {
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,
     #[command(flatten)]

@@ -1,13 +1,16 @@
 //! The config file: YAML, every field documented and with its unit, unknown keys refused with the nearest known name,
 //! secrets by `env:NAME` or `file:PATH`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use agents::Agents;
 use anyhow::{Context, bail};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::command::{self, Whereabouts};
 use crate::guard::{JwtIssuer, Mount, PolicyRule, Rates, Tls, Visibility};
@@ -22,8 +25,15 @@ pub(crate) struct Config {
     pub(crate) data: Option<PathBuf>,
     /// Where callers reach the server, for cards; without it, what the request's `Forwarded` or `Host` says.
     pub(crate) public_url: Option<String>,
-    /// The agent at the root. Default `echo`.
+    /// The agent at the root. Default: the first of `agents`.
     pub(crate) default: Option<String>,
+    /// The agents served, by name: a `kind` and its options. Default: the demo's, of which `echo` is the first.
+    #[serde(deserialize_with = "given")]
+    pub(crate) agents: Option<Agents>,
+    /// The same as they are written, to tell those that changed from those that did not.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) written: BTreeMap<String, Value>,
     /// The form of agent cards. Default `hybrid`.
     pub(crate) card: Option<Card>,
     /// Refuse requests that do not say `A2A-Version`. Default false.
@@ -51,6 +61,8 @@ pub(crate) struct Config {
     /// Networks of proxies whose word on the caller's address is taken, such as `10.0.0.0/8`. Default none.
     pub(crate) trusted_proxies: Vec<String>,
     pub(crate) cors: Cors,
+    /// LangSmith's A2A endpoint at `/langgraph/a2a/{assistant}`, for every agent. There if this section is.
+    pub(crate) langgraph: Option<Langgraph>,
     pub(crate) log: Log,
     pub(crate) timeouts: Timeouts,
     pub(crate) limits: Limits,
@@ -108,6 +120,31 @@ pub(crate) struct Key {
     /// When it ends, as in `2027-01-01T00:00:00Z`. Default never.
     #[serde(default)]
     pub(crate) expires_at: Option<String>,
+}
+
+/// How LangSmith's endpoint behaves.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Langgraph {
+    /// `documented` (default): as the product's page says; `current`: as its newer servers do.
+    pub(crate) profile: Option<LanggraphProfile>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LanggraphProfile {
+    #[default]
+    Documented,
+    Current,
+}
+
+impl From<LanggraphProfile> for dialects::langgraph::Profile {
+    fn from(profile: LanggraphProfile) -> Self {
+        match profile {
+            LanggraphProfile::Documented => Self::Documented,
+            LanggraphProfile::Current => Self::Current,
+        }
+    }
 }
 
 /// Which pages in a browser may call.
@@ -184,7 +221,7 @@ pub(crate) struct Limits {
     pub(crate) daily_calls: Option<u64>,
 }
 
-/// The scripted agent.
+/// The scripted agent of the demo; one of `agents` has its mode beside its kind.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Scripted {
@@ -207,25 +244,55 @@ impl Config {
         {
             return Ok(Config::default());
         }
-        serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!(with_nearest(&error.to_string())))
+        let read = serde_saphyr::from_str::<Config>(text);
+        let mut config = read.map_err(|error| anyhow::anyhow!(with_nearest(&error.to_string())))?;
+        if config.agents.is_some() {
+            let written = serde_saphyr::from_str::<Written>(text);
+            config.written = written.map_err(|error| anyhow::anyhow!("{error}"))?.agents.unwrap_or_default();
+        }
+        Ok(config)
     }
+}
+
+/// An `agents:` that stands there empty is not the same as none: nobody who takes the last agent out wants the demo's.
+fn given<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Agents>, D::Error> {
+    Agents::deserialize(d).map(Some)
+}
+
+/// The agents as they are written.
+#[derive(Deserialize)]
+struct Written {
+    agents: Option<BTreeMap<String, Value>>,
 }
 
 /// Adds the nearest known name to a complaint about an unknown one: ``unknown field `lisen`, expected one of listen, …``.
 fn with_nearest(complaint: &str) -> String {
     let first = complaint.lines().next().unwrap_or_default();
-    let nearest = || -> Option<&str> {
+    let near = || -> Option<&str> {
         let (_, rest) = first.split_once("unknown ")?;
         let wrong = rest.split('`').nth(1)?;
         let (_, known) = rest.split_once("expected ")?;
         let known = known.strip_prefix("one of ").unwrap_or(known);
-        let names = known.split([',', ' ', '`']).filter(|name| !name.is_empty() && *name != "or");
-        names.max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)))
+        nearest(wrong, known.split([',', ' ', '`']).filter(|name| !name.is_empty() && *name != "or"))
     };
-    match nearest() {
+    match near() {
         Some(nearest) => format!("{complaint}\ndid you mean `{nearest}`?"),
         None => complaint.to_owned(),
     }
+}
+
+/// Of the known names, the one that looks most like `wrong`.
+pub(crate) fn nearest<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
+    known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+}
+
+/// A complaint in one line, for the log: without the piece of the file that shows where.
+pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let advice = text.lines().skip(1).filter(|line| line.starts_with("did you mean")).map(Cow::from);
+    let first = text.lines().next().unwrap_or_default().replace(": error: line", ": line");
+    std::iter::once(Cow::from(first)).chain(advice).collect::<Vec<_>>().join("; ")
 }
 
 /// The secret behind `env:NAME` or `file:PATH`.
@@ -257,11 +324,16 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
     match command {
         command::Config::Check(whereabouts) => {
             let serve = command::Serve { whereabouts: whereabouts.clone(), ..command::Serve::default() };
-            let plan = crate::serve::Plan::make(&serve)?;
+            let plan = crate::plan::Plan::make(&serve)?;
             plan.settings()?;
+            // Another machine that is down is no mistake of the config.
+            for warning in crate::roster::unreachable(&plan.config.written) {
+                writeln!(std::io::stderr(), "warning: {warning}")?;
+            }
             let what =
                 whereabouts.config.as_ref().map_or("no config file: the defaults".into(), |c| c.display().to_string());
-            writeln!(std::io::stdout(), "{what}: fine; it would listen on {}", plan.listen)?;
+            let agents = plan.roster.names().map(|name| &**name).collect::<Vec<_>>().join(", ");
+            writeln!(std::io::stdout(), "{what}: fine; it would listen on {} and serve {agents}", plan.listen)?;
         }
         command::Config::Schema(_) => {
             let schema = schemars::schema_for!(Config);
@@ -289,6 +361,39 @@ mod tests {
     fn the_line_of_a_mistake_is_named() {
         let error = Config::parse("listen: 127.0.0.1:1\nlimits:\n  attempts: many\n").unwrap_err().to_string();
         assert!(error.contains('3'), "{error}");
+    }
+
+    #[test]
+    fn mistakes_in_an_agent_are_told_with_its_name_the_line_and_the_nearest_name() {
+        let wrong = |text: &str| in_one_line(&Config::parse(text).unwrap_err());
+        for (text, says) in [
+            (
+                "default: a\nagents:\n  a:\n    kind: command\n    comand: cat\n",
+                &["line 4", r#"agent "a": unknown field `comand`"#, "did you mean `command`?"][..],
+            ),
+            ("agents:\n  a: { kind: comand, command: cat }\n", &["unknown kind `comand`", "did you mean `command`?"]),
+            ("agents:\n  a: { run: cat }\n", &[r#"agent "a": an agent needs a kind"#]),
+            ("agents:\n  a: { kind: echo }\n  a: { kind: echo }\n", &["line 3", "duplicate"]),
+            (
+                "agents:\n  a: { kind: command, command: cat, secrets: { K: 'env:NO_SUCH_SECRET' } }\n",
+                &["line 2", "set the environment variable NO_SUCH_SECRET"],
+            ),
+            ("agents:\n  a: { kind: command, command: [cat\n", &["line "]),
+            ("agnts:\n  a: { kind: echo }\n", &["line 1", "did you mean `agents`?"]),
+        ] {
+            let error = wrong(text);
+            for piece in says {
+                assert!(error.contains(piece), "{piece:?} is not in: {error}");
+            }
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_schema_has_the_agents() {
+        let schema = schemars::schema_for!(Config).to_value();
+        assert!(schema["properties"]["agents"].is_object() && schema["$defs"]["Agent"]["oneOf"].is_array());
+        assert!(schema["properties"].get("written").is_none());
     }
 
     #[test]

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use server::Server;
 use server::settings::{self, Door, Effect, Issuer, KeySource, Network, Rate, Rule, ThrottleLimits, TlsFiles};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
 
 use crate::config::{Config, Limits, secret};
 
@@ -188,12 +187,15 @@ impl Mount {
     }
 }
 
-/// A mount that is open while the rest is shut is meant so, but worth a word.
-pub(crate) fn warn_of_open_mounts(config: &Config) {
+/// A mount that is open while the rest is shut is meant so, but worth a word; so is a door that nobody has a key to.
+pub(crate) fn warn_of_doors(config: &Config, server: &Server) {
     for (agent, mount) in &config.mounts {
         if config.auth.required && matches!(mount.auth, Some(MountAuth::Optional | MountAuth::None)) {
             tracing::warn!(%agent, "anybody who reaches the server may call this agent: its mount needs no credential");
         }
+    }
+    if config.auth.required && !server.callers().has_any() {
+        tracing::warn!("a key is required and there is none: make one with rialto keys create NAME --tenant T");
     }
 }
 
@@ -218,7 +220,7 @@ pub(crate) struct Who {
     /// `send`, `stream`, `get`, `list`, `cancel`, `subscribe`, `push_create`, `push_get`, `push_list`, `push_delete`,
     /// `extended_card`; `read` and `write` for those that read and change tasks, `*` for all.
     pub(crate) methods: Option<Vec<String>>,
-    /// Skills that the call names, in `metadata.skill` (or `skillId`, `skill_id`) or in a data part.
+    /// Skills that the call names, in `metadata.skill` (or `skillId`, `skill_id`, `tool`) or in a data part.
     pub(crate) skills: Option<Vec<String>>,
 }
 
@@ -291,22 +293,6 @@ impl Tls {
 /// A moment as the config writes it.
 pub(crate) fn moment(text: &str) -> anyhow::Result<model::Time> {
     model::Time::parse(text).with_context(|| format!("{text:?} is not a time; write 2027-01-01T00:00:00Z"))
-}
-
-/// Told at every SIGHUP. Where there is nothing to read anew, the signal ends the process as it always does: so ends a
-/// demo with its terminal.
-pub(crate) fn on_hangup(reloads: bool) -> anyhow::Result<Arc<Notify>> {
-    let told = Arc::new(Notify::new());
-    if !reloads {
-        return Ok(told);
-    }
-    let (mut hangup, tell) = (signal(SignalKind::hangup())?, told.clone());
-    tokio::spawn(async move {
-        while hangup.recv().await.is_some() {
-            tell.notify_one();
-        }
-    });
-    Ok(told)
 }
 
 #[cfg(test)]

@@ -1,11 +1,16 @@
 //! The binary `rialto`: the composition root. Here, and only here, concrete stores and agents are named.
 
+mod banner;
 mod command;
 mod config;
+mod demo;
 mod guard;
 mod operate;
+mod plan;
 mod push;
 mod push_config;
+mod reload;
+mod roster;
 mod serve;
 
 use clap::Parser;
@@ -25,6 +30,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Backup(command) => operate::backup(&command),
         command::Command::Restore(command) => operate::restore(&command),
         command::Command::Doctor(command) => operate::doctor(&command),
+        command::Command::Reload(command) => operate::reload(&command),
     };
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use server::admin::{self, Request, Response, state_name};
 use stores::sqlite;
 
-use crate::command::{Backup, Doctor, Form, Keys, Output, Restore, Task, TaskList, TaskOne};
-use crate::config::data_folder;
+use crate::command::{Backup, Doctor, Form, Keys, Output, Reload, Restore, Task, TaskList, TaskOne, Whereabouts};
+use crate::config::{Config, data_folder};
 
 const DATABASE: &str = "rialto.db";
 
@@ -52,7 +52,7 @@ fn ask_data(folder: &Path, request: Request) -> anyhow::Result<Value> {
         let store = sqlite::Store::open(sqlite::Options::new(folder))
             .with_context(|| format!("cannot open {}", folder.display()))?;
         let engine = Engine::offline(Arc::new(store), model::Limits::default());
-        let desk = admin::Desk { engine: &engine, folder, server: None };
+        let desk = admin::Desk { engine: &engine, folder, running: None };
         let done = admin::perform(&desk, request).await;
         engine.drain().await;
         done.map_err(|fault| anyhow::anyhow!(fault.message))
@@ -79,7 +79,7 @@ fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
     let state = list.state.as_deref().map(parse_state).transpose()?.map(State::code);
     let agents: Vec<String> = match &list.agent {
         Some(agent) => vec![agent.clone()],
-        None => agents::BUILTIN.iter().map(|builtin| builtin.name.to_owned()).collect(),
+        None => agents_of(&folder, &list.whereabouts)?,
     };
     let (mut tasks, mut total) = (Vec::new(), 0);
     for agent in agents {
@@ -104,6 +104,20 @@ fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
         }
         lines.push(format!("{} of {}", page["tasks"].as_array().map_or(0, Vec::len), page["total"]));
         lines.join("\n")
+    })
+}
+
+/// The agents that a running server has or had; without one, those of the config, or else the demo's.
+fn agents_of(folder: &Path, whereabouts: &Whereabouts) -> anyhow::Result<Vec<String>> {
+    let running = ask(folder, &Request::Agents)?;
+    let named = running["agents"].as_array().into_iter().flatten().map(|name| text(name).to_owned());
+    let named: Vec<String> = named.collect();
+    if !named.is_empty() {
+        return Ok(named);
+    }
+    Ok(match Config::load(whereabouts.config.as_deref())?.agents {
+        Some(agents) => agents.0.into_iter().map(|(name, _)| name).collect(),
+        None => agents::BUILTIN.iter().map(|builtin| builtin.name.to_owned()).collect(),
     })
 }
 
@@ -190,6 +204,33 @@ pub(crate) fn duration(said: &str) -> Result<std::time::Duration, String> {
     };
     let number: u64 = said[..said.len() - 1].parse().map_err(|_| "write a number and a unit: 45s, 30m, 12h or 30d")?;
     Ok(std::time::Duration::from_secs(number.saturating_mul(seconds)))
+}
+
+/// Has a running server read its config again.
+pub(crate) fn reload(command: &Reload) -> anyhow::Result<()> {
+    let done = ask(&data_folder(&command.whereabouts)?, &Request::Reload)?;
+    let names = |list: &Value| list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ");
+    print(&command.output, &done, |done| {
+        if done["outcome"] == "refused" {
+            return format!("refused: {}", text(&done["reason"]));
+        }
+        let mut lines = vec!["applied".to_owned()];
+        for what in ["added", "changed", "removed"] {
+            let list = names(&done["agents"][what]);
+            if !list.is_empty() {
+                lines.push(format!("agents {what}: {list}"));
+            }
+        }
+        let fixed = names(&done["needs_restart"]);
+        if !fixed.is_empty() {
+            lines.push(format!("needs a restart: {fixed}"));
+        }
+        lines.join("\n")
+    })?;
+    if done["outcome"] == "refused" {
+        bail!("the server goes on with the config it had; mend the new one and reload again");
+    }
+    Ok(())
 }
 
 pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {

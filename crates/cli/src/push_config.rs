@@ -109,7 +109,7 @@ impl Push {
         if !self.enabled.unwrap_or(true) {
             return Ok(None);
         }
-        let Found { store, data, address, public_url } = found;
+        let Found { store, data, address, public_url, behind_proxy } = found;
         let seal = match &self.key_file {
             Some(path) => Seal::in_file(path).context("push.key_file")?,
             None => Seal::in_folder(&data.join(SEAL_KEY))?,
@@ -119,7 +119,8 @@ impl Push {
             self.jwt.then(|| Signer::in_folder(&data.join(JWT_KEY), issuer)).transpose().context("push.jwt")?;
         let usual = Options::default();
         let options = Options {
-            guard: Guard { loopback: address.ip().is_loopback(), allow: self.allowed()? },
+            // Who reaches us through a proxy is not on this machine, wherever we listen.
+            guard: Guard { loopback: address.ip().is_loopback() && !behind_proxy, allow: self.allowed()? },
             timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
             signing_secret: self.signing_secret.as_deref().map(secret).transpose().context("push.signing_secret")?,
             ..usual
@@ -138,6 +139,8 @@ pub(crate) struct Found<'a> {
     /// Where the server listens.
     pub(crate) address: SocketAddr,
     pub(crate) public_url: Option<&'a str>,
+    /// Others come to us through a proxy, as far as the config tells.
+    pub(crate) behind_proxy: bool,
 }
 
 pub(crate) struct Made {

@@ -6,10 +6,11 @@
 //!   first generation; [`a2a_v0`] answers where nobody can tell the last two apart. What those three share is in `compat`.
 //! * [`langgraph`] is a product's dialect: it has an endpoint, an envelope and errors of its own.
 //! * [`mod@wire`] is how a front speaks any of them without knowing which; [`mod@decide`] finds out which.
-//! * [`card`] writes the agent's card for readers of every generation.
-//! * [`seen`] is what the client's direction (`read` in each folder) makes of answers.
+//! * [`card`] writes the agent's card for readers of every generation; [`card_read`] reads those of others.
+//! * [`mod@peer`] is the client's direction: how another server is asked (`request` in each folder), and [`seen`] is what
+//!   is made of its answers (`read` in each folder).
 //!
-//! A new dialect is a folder and a line in [`WIRES`]. This is the only crate that knows an A2A wire. Nothing here decides
+//! A new dialect is a folder and a line in [`WIRES`], and one in [`PEERS`] for what can be asked in it. This is the only crate that knows an A2A wire. Nothing here decides
 //! what a call does.
 
 pub mod a2a_v0;
@@ -17,15 +18,19 @@ pub mod a2a_v0_1;
 pub mod a2a_v0_3;
 pub mod a2a_v1;
 pub mod card;
+pub mod card_read;
 mod compat;
+mod complaint;
 pub mod decide;
 mod forms;
 pub mod framing;
 pub mod langgraph;
+pub mod peer;
 pub mod seen;
 pub mod wire;
 
 pub use decide::{Decided, decide, decide_route};
+pub use peer::{PEERS, Peer};
 pub use wire::Wire;
 
 pub(crate) static V1: forms::V1 = forms::V1;

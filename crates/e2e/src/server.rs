@@ -176,6 +176,21 @@ impl Server {
         }
     }
 
+    /// Writes another config in the place of the one the server was started with, all at once.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write_config(&self, yaml: &str) {
+        let file = self.path.join("rialto.yaml");
+        let beside = self.path.join("rialto.yaml.new");
+        fs::write(&beside, yaml).and_then(|()| fs::rename(&beside, file)).expect("the config is written");
+    }
+
+    /// Has the server read its config again, as SIGHUP does.
+    pub fn hang_up(&self) {
+        signal(self.pid(), "HUP");
+    }
+
     /// Everything the server has said so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()

@@ -88,7 +88,7 @@ pub struct Events {
 }
 
 impl Events {
-    pub(crate) fn new(connection: Connection, head: Head) -> Self {
+    pub fn new(connection: Connection, head: Head) -> Self {
         Self { framing: Connection::framing(&head), head, connection, text: Vec::new(), last: None, comments: 0 }
     }
 

@@ -250,8 +250,17 @@ pub struct Speaker {
 impl Speaker {
     /// Opens a task that plays `steps` and returns while it may still be working: the id this client knows it by.
     pub fn open(&self, steps: &Value) -> String {
+        self.opened(Said::Script(steps))
+    }
+
+    /// Opens a task with a text and returns while it may still be working: the id this client knows it by.
+    pub fn begin(&self, text: &str) -> String {
+        self.opened(Said::Text(text))
+    }
+
+    fn opened(&self, part: Said<'_>) -> String {
         let tongue = self.tongue;
-        let message = tongue.message(Said::Script(steps), None);
+        let message = tongue.message(part, None);
         match tongue {
             Tongue::V1 | Tongue::V1Rest => {
                 let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
@@ -289,6 +298,35 @@ impl Speaker {
     /// Sends a text to a task and waits until it rests.
     pub fn answer(&self, task: &str, text: &str) -> Seen {
         self.say(Said::Text(text), Some(task))
+    }
+
+    /// Opens a task with a text and hears it from its first event.
+    pub fn stream(&self, text: &str) -> Watch {
+        let tongue = self.tongue;
+        let message = tongue.message(Said::Text(text), None);
+        let params = match tongue {
+            Tongue::V01 => json!({ "id": fresh_id(), "message": message }),
+            _ => json!({ "message": message }),
+        };
+        let rpc = |method| self.client.stream(method, params.clone()).map_err(|error| error.to_string());
+        let rest = |path| self.client.rest_stream("POST", path, Some(&params)).map_err(|response| response.text());
+        let events = match tongue {
+            Tongue::V1 => rpc("SendStreamingMessage"),
+            Tongue::V03 | Tongue::V02 => rpc("message/stream"),
+            Tongue::V01 => rpc("tasks/sendSubscribe"),
+            Tongue::V1Rest => rest("/message:stream"),
+            Tongue::V03Rest => rest("/v1/message:stream"),
+        };
+        let events = events.unwrap_or_else(|error| panic!("{tongue:?} {text}: {error}"));
+        Watch { tongue, events }
+    }
+
+    /// What the agent says with the state a task is in.
+    pub fn words(&self, task: &str) -> String {
+        let found = self.try_get(task).unwrap_or_else(|error| panic!("{:?} {task}: {error}", self.tongue));
+        let parts = if self.tongue == Tongue::V03Rest { "content" } else { "parts" };
+        let said = found["status"]["message"][parts].as_array().cloned().unwrap_or_default();
+        said.iter().map(|part| self.tongue.text(part)).collect()
     }
 
     fn say(&self, part: Said<'_>, task: Option<&str>) -> Seen {

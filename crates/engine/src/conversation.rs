@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::ports::agent::Earlier;
 use model::ports::store::ListQuery;
-use model::{Fault, Message, Place, Task};
+use model::{Fault, Message, Place, Role, Task};
 
 use crate::{Engine, Shared, troubled};
 
@@ -31,7 +31,7 @@ impl Engine {
 
     /// The task with the history of its whole context, for dialects whose sessions share it.
     pub async fn with_session(&self, place: &Place, task: Arc<Task>) -> Result<Arc<Task>, Fault> {
-        let before = earlier(&self.shared, place.reads.first().cloned(), &task).await?;
+        let before = earlier(&self.shared, place.reads.first().cloned(), &task, said).await?;
         Ok(with_earlier(task, before))
     }
 }
@@ -43,13 +43,18 @@ pub(crate) fn of(shared: &Arc<Shared>, task: &Arc<Task>) -> Earlier {
         let (shared, task) = (shared.upgrade(), task.clone());
         Box::pin(async move {
             let Some(shared) = shared else { return Ok(Vec::new()) };
-            earlier(&shared, task.views.first().cloned(), &task).await
+            earlier(&shared, task.views.first().cloned(), &task, said_and_made).await
         })
     })
 }
 
 /// The messages of the owner's earlier tasks in the same context, oldest first.
-async fn earlier(shared: &Shared, view: Option<model::View>, task: &Task) -> Result<Vec<Arc<Message>>, Fault> {
+async fn earlier(
+    shared: &Shared,
+    view: Option<model::View>,
+    task: &Task,
+    of: fn(&Task) -> Vec<Arc<Message>>,
+) -> Result<Vec<Arc<Message>>, Fault> {
     let Some(view) = view else { return Ok(Vec::new()) };
     let mut ids = Vec::new();
     let mut after = None;
@@ -76,7 +81,7 @@ async fn earlier(shared: &Shared, view: Option<model::View>, task: &Task) -> Res
     for log in shared.store.logs(ids).await.map_err(troubled)? {
         if let Some(earlier) = Task::fold(&log).map_err(Fault::internal)?.filter(|earlier| earlier.owner == task.owner)
         {
-            messages.extend(said(&earlier));
+            messages.extend(of(&earlier));
         }
     }
     Ok(messages)
@@ -85,6 +90,21 @@ async fn earlier(shared: &Shared, view: Option<model::View>, task: &Task) -> Res
 /// Everything said in a task, its last word included.
 fn said(task: &Task) -> Vec<Arc<Message>> {
     task.history.iter().chain(&task.status.message).cloned().collect()
+}
+
+/// Everything said in a task and everything made in it: to an agent, what it made is its side of the conversation.
+fn said_and_made(task: &Task) -> Vec<Arc<Message>> {
+    let made = task.artifacts.iter().map(|artifact| {
+        Arc::new(Message {
+            id: artifact.id.clone(),
+            role: Role::Agent,
+            parts: artifact.parts.clone(),
+            metadata: artifact.metadata.clone(),
+            extensions: artifact.extensions.clone(),
+            references: Vec::new(),
+        })
+    });
+    task.history.iter().cloned().chain(made).chain(task.status.message.clone()).collect()
 }
 
 fn with_earlier(task: Arc<Task>, mut before: Vec<Arc<Message>>) -> Arc<Task> {

@@ -38,10 +38,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use model::ports::agent::{Agent, Profile};
 use model::ports::courier::Courier;
 use model::ports::store::{Health, Store, Trouble};
+use model::ports::worker::Desk;
 use model::{Fault, Kind, Limits, TaskId};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -57,9 +60,16 @@ pub struct Engine {
     shared: Arc<Shared>,
 }
 
+/// The agents that take messages now, by name.
+type Agents = HashMap<Arc<str>, Arc<dyn Agent>>;
+
+fn by_name(agents: Vec<Arc<dyn Agent>>) -> Agents {
+    agents.into_iter().map(|agent| (agent.profile().name.clone(), agent)).collect()
+}
+
 struct Shared {
     store: Arc<dyn Store>,
-    agents: HashMap<Arc<str>, Arc<dyn Agent>>,
+    agents: ArcSwap<Agents>,
     limits: Limits,
     courier: Option<Arc<dyn Courier>>,
     outbox: outbox::Outbox,
@@ -116,6 +126,16 @@ pub struct Figures {
     pub breakers_open: u64,
 }
 
+/// What an agent shows of itself.
+pub struct Shown(Arc<dyn Agent>);
+
+impl std::ops::Deref for Shown {
+    type Target = Profile;
+    fn deref(&self) -> &Profile {
+        self.0.profile()
+    }
+}
+
 impl Engine {
     /// Takes up the store: sees to the turns a crash cut off, then to timers and retention.
     /// Without a courier there are no push notifications.
@@ -125,10 +145,21 @@ impl Engine {
         limits: Limits,
         courier: Option<Arc<dyn Courier>>,
     ) -> Result<Engine, Fault> {
+        Engine::start_with(store, agents, limits, courier, Handle::current()).await
+    }
+
+    /// The same, with webhooks delivered by another runtime, so that they do not slow down who is being answered.
+    pub async fn start_with(
+        store: Arc<dyn Store>,
+        agents: Vec<Arc<dyn Agent>>,
+        limits: Limits,
+        courier: Option<Arc<dyn Courier>>,
+        errands: Handle,
+    ) -> Result<Engine, Fault> {
         let engine = Engine::new(store, agents, limits, courier, false);
         let aliases = engine.health().await?.aliases > 0;
         engine.shared.aliases.store(aliases, Ordering::Relaxed);
-        outbox::start(&engine.shared).await?;
+        outbox::start(&engine.shared, &errands).await?;
         recovery::recover(&engine.shared).await?;
         tokio::spawn(timers::run(engine.shared.clone()));
         tokio::spawn(timers::sweep(engine.shared.clone()));
@@ -147,10 +178,9 @@ impl Engine {
         courier: Option<Arc<dyn Courier>>,
         offline: bool,
     ) -> Engine {
-        let agents = agents.into_iter().map(|agent| (agent.profile().name.clone(), agent)).collect();
         let shared = Shared {
             store,
-            agents,
+            agents: ArcSwap::from_pointee(by_name(agents)),
             limits,
             courier,
             outbox: outbox::Outbox::default(),
@@ -168,8 +198,24 @@ impl Engine {
         Engine { shared: Arc::new(shared) }
     }
 
-    pub fn profile(&self, agent: &str) -> Option<&Profile> {
-        self.shared.agents.get(agent).map(|agent| agent.profile())
+    /// Other agents take messages from now on. A turn that runs goes on with the agent it began with, to its end; tasks of
+    /// an agent that is gone can be read and cancelled, but take no more messages.
+    pub fn set_agents(&self, agents: Vec<Arc<dyn Agent>>) {
+        self.shared.agents.store(Arc::new(by_name(agents)));
+    }
+
+    /// The agents that take messages now, in no order.
+    pub fn agents(&self) -> Vec<Arc<dyn Agent>> {
+        self.shared.agents.load().values().cloned().collect()
+    }
+
+    pub fn profile(&self, agent: &str) -> Option<Shown> {
+        self.shared.agents.load().get(agent).cloned().map(Shown)
+    }
+
+    /// Where workers fetch that agent's turns.
+    pub fn desk(&self, agent: &str) -> Option<Arc<dyn Desk>> {
+        self.shared.agents.load().get(agent).and_then(|agent| agent.desk())
     }
 
     pub fn limits(&self) -> &Limits {
@@ -261,10 +307,11 @@ impl Engine {
 }
 
 impl Shared {
-    fn agent(&self, name: &str) -> Result<&Arc<dyn Agent>, Fault> {
-        self.agents
-            .get(name)
-            .ok_or_else(|| Fault::new(Kind::Unavailable, format!("the agent {name:?} is not served here any more")))
+    fn agent(&self, name: &str) -> Result<Arc<dyn Agent>, Fault> {
+        self.agents.load().get(name).cloned().ok_or_else(|| {
+            let words = format!("the agent {name:?} is not served here any more; its tasks can only be read");
+            Fault::new(Kind::MethodNotFound, words)
+        })
     }
 
     fn refuse_if_draining(&self) -> Result<(), Fault> {

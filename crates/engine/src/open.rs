@@ -79,7 +79,7 @@ impl Engine {
             let message = format!("this credential is not bound to {}", place.agent);
             return Err(Fault::new(Kind::Forbidden, message));
         }
-        let agent = self.shared.agent(&place.agent)?.clone();
+        let agent = self.shared.agent(&place.agent)?;
         let profile = agent.profile();
         modes::check_extensions(&send.extensions, profile)?;
         if !self.shared.limits.any_input_mode {

@@ -79,7 +79,7 @@ async fn take_up(shared: &Arc<Shared>, id: TaskId) -> Result<(), (TaskId, Fault)
 
 async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Result<(), Fault> {
     let Some(turn) = task.core.turn else { return Ok(()) };
-    let agent = shared.agents.get(&task.agent).cloned();
+    let agent = shared.agents.load().get(&task.agent).cloned();
     let messages = live.current_messages();
     let rule = match (&agent, messages.last()) {
         (Some(agent), Some(message)) => {

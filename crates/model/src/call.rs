@@ -221,7 +221,7 @@ impl PushCall {
 }
 
 /// Where to tell of a task's progress.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PushConfig {
     pub task: Option<String>,
     pub id: Option<String>,
@@ -229,4 +229,11 @@ pub struct PushConfig {
     pub token: Option<String>,
     pub scheme: Option<String>,
     pub credentials: Option<String>,
+}
+
+/// Secrets stay out of logs, however a config gets there; an address may hold some, too.
+impl std::fmt::Debug for PushConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PushConfig").field("task", &self.task).field("id", &self.id).finish_non_exhaustive()
+    }
 }

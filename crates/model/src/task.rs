@@ -240,6 +240,8 @@ pub struct Task {
     pub reply: Option<Arc<Message>>,
     /// The remote name of the open turn, if it has one.
     pub bound: Option<String>,
+    /// The newest remote name of an earlier turn: where a conversation that goes on was had.
+    pub bound_before: Option<String>,
 }
 
 impl Task {
@@ -270,6 +272,7 @@ impl Task {
             metadata: None,
             reply: None,
             bound: None,
+            bound_before: None,
         })
     }
 
@@ -315,8 +318,10 @@ impl Task {
                 self.history.push(inbound.message.clone());
             }
             Body::TurnStarted { attempt, .. } => {
-                if *attempt <= 1 {
-                    self.bound = None;
+                if *attempt <= 1
+                    && let Some(earlier) = self.bound.take()
+                {
+                    self.bound_before = Some(earlier);
                 }
             }
             Body::Bound { remote } => self.bound = Some(remote.clone()),

@@ -96,6 +96,22 @@ fn a_question_stands_before_its_answer_in_the_history() {
 }
 
 #[test]
+fn another_turn_has_another_name_and_remembers_the_last() {
+    let bound = |remote: &str| Body::Bound { remote: remote.into() };
+    let asks = || status(State::InputRequired, None);
+    let names = |task: &Task| (task.bound.clone(), task.bound_before.clone());
+    let mut bodies = vec![said("hi"), turn(1), bound("a"), asks(), said("this")];
+    assert_eq!(names(&fold(false, bodies.clone()).unwrap()), (Some("a".into()), None));
+    bodies.push(turn(2));
+    assert_eq!(names(&fold(false, bodies.clone()).unwrap()), (None, Some("a".into())));
+    // A turn that was never bound does not forget the one before.
+    bodies.extend([asks(), said("that"), turn(3)]);
+    assert_eq!(names(&fold(false, bodies.clone()).unwrap()), (None, Some("a".into())));
+    bodies.push(bound("b"));
+    assert_eq!(names(&fold(false, bodies).unwrap()), (Some("b".into()), Some("a".into())));
+}
+
+#[test]
 fn a_settled_task_refuses_everything() {
     for end in State::ALL.into_iter().filter(|s| s.is_terminal()) {
         for next in [

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::tls::{self, Tls};
-use crate::{Server, service};
+use crate::{Server, Serving, service};
 
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -36,7 +36,7 @@ pub fn bind(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
 
 /// Serves until `shutdown`, then lets connections finish what they are at.
 pub struct Accept {
-    pub server: Arc<Server>,
+    pub serving: Arc<Serving>,
     /// No more connections, no more requests.
     pub shutdown: CancellationToken,
     pub connections: TaskTracker,
@@ -44,11 +44,11 @@ pub struct Accept {
 
 impl Accept {
     pub fn new(server: Arc<Server>) -> Accept {
-        Accept { server, shutdown: CancellationToken::new(), connections: TaskTracker::new() }
+        Accept { serving: Serving::new(server), shutdown: CancellationToken::new(), connections: TaskTracker::new() }
     }
 
     pub async fn run(&self, listener: TcpListener) {
-        let slots = Arc::new(Semaphore::new(self.server.settings.connections));
+        let slots = Arc::new(Semaphore::new(self.serving.now().settings.connections));
         loop {
             let Ok(slot) = slots.clone().acquire_owned().await else { return };
             let accepted = tokio::select! {
@@ -57,9 +57,9 @@ impl Accept {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let (server, shutdown) = (self.server.clone(), self.shutdown.clone());
+                    let (serving, shutdown) = (self.serving.clone(), self.shutdown.clone());
                     self.connections.spawn(async move {
-                        serve(server, stream, peer, shutdown).await;
+                        serve(serving, stream, peer, shutdown).await;
                         drop(slot);
                     });
                 }
@@ -77,31 +77,34 @@ impl Accept {
 trait Wire: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for T {}
 
-async fn serve(server: Arc<Server>, stream: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
-    let timeouts = &server.settings.timeouts;
+async fn serve(serving: Arc<Serving>, stream: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
+    let (timeouts, tls) = {
+        let server = serving.now();
+        (server.settings.timeouts.clone(), server.tls.clone())
+    };
     let _ = stream.set_nodelay(true);
     let socket = socket2::SockRef::from(&stream);
     let _ = socket.set_tcp_user_timeout(Some(Duration::from_millis(u64::from(timeouts.write_ms))));
     let header = Duration::from_millis(timeouts.header_ms);
-    let Some(tls) = &server.tls else {
+    let Some(tls) = &tls else {
         let first = tokio::select! {
             first = tokio::time::timeout(header, is_http2(&stream)) => first,
             () = shutdown.cancelled() => return,
         };
         let Ok(Ok(http2)) = first else { return };
-        return converse(server, stream, http2, peer, shutdown).await;
+        return converse(serving, stream, http2, header, peer, shutdown).await;
     };
     let begun = tokio::select! {
         begun = tokio::time::timeout(header, Box::pin(shake_hands(tls, stream))) => begun,
         () = shutdown.cancelled() => return,
     };
     match begun {
-        Ok(Ok((stream, false))) => converse(server, stream, false, peer, shutdown).await,
+        Ok(Ok((stream, false))) => converse(serving, stream, false, header, peer, shutdown).await,
         Ok(Ok((stream, true))) => {
             // The beginning has been read, and is always the same.
             let (reading, writing) = tokio::io::split(stream);
             let whole = tokio::io::join(HTTP2_PREFACE.as_slice().chain(reading), writing);
-            converse(server, whole, true, peer, shutdown).await;
+            converse(serving, whole, true, header, peer, shutdown).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, %peer, "a TLS handshake failed"),
         Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
@@ -122,12 +125,15 @@ async fn shake_hands(tls: &Tls, stream: TcpStream) -> io::Result<(TlsStream<TcpS
     Ok((stream, http2))
 }
 
-async fn converse(server: Arc<Server>, stream: impl Wire, http2: bool, peer: SocketAddr, shutdown: CancellationToken) {
-    let header = Duration::from_millis(server.settings.timeouts.header_ms);
-    let handle = {
-        let server = server.clone();
-        service_fn(move |request| service::respond(server.clone(), request, peer))
-    };
+async fn converse(
+    serving: Arc<Serving>,
+    stream: impl Wire,
+    http2: bool,
+    header: Duration,
+    peer: SocketAddr,
+    shutdown: CancellationToken,
+) {
+    let handle = service_fn(move |request| service::respond(serving.now(), request, peer));
     if http2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).max_concurrent_streams(256).keep_alive_interval(header);

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
+use crate::policy::Policy;
 use crate::settings::{CardForm, Door};
 use crate::{Server, Settings};
 
@@ -94,7 +95,11 @@ fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<String>) {
 }
 
 impl Server {
-    pub(crate) fn public_card(&self, mounted: &Mounted, head: &request::Parts) -> Response {
+    /// `None` for an agent that is gone.
+    pub(crate) fn public_card(&self, mounted: &Mounted, head: &request::Parts) -> Option<Response> {
+        if mounted.retired {
+            return None;
+        }
         let agent = &mounted.agent;
         let headers = &head.headers;
         let base = self.cards.base_url(&self.settings, head);
@@ -143,7 +148,7 @@ impl Server {
         if let Ok(since) = HeaderValue::from_str(&to_http_date(self.cards.since)) {
             out.insert(LAST_MODIFIED, since);
         }
-        response
+        Some(response)
     }
 
     /// The card for a caller we know, in its dialect: with the skills it may use.
@@ -160,16 +165,17 @@ impl Server {
 
     /// Whether there is an extended card: where nobody can be known, there is nobody to show it to.
     pub(crate) fn has_extended_card(&self, mounted: &Mounted) -> bool {
-        match mounted.door {
+        let can_be_known = match mounted.door {
             Door::Required => true,
             Door::Optional => self.callers.has_any(),
             Door::None => false,
-        }
+        };
+        can_be_known && !mounted.retired
     }
 
     /// Whether the policy lets callers without a credential do something with this agent, though one is required.
     pub(crate) fn opens(&self, agent: &str) -> bool {
-        self.policy.load().as_ref().is_some_and(|policy| policy.opens(agent))
+        self.policy.as_ref().is_some_and(|policy| policy.opens(agent))
     }
 
     /// What is enforced at a mount, as its card tells it.
@@ -197,20 +203,19 @@ impl Server {
         let agent = &mounted.agent;
         let Some(profile) = self.engine.profile(agent) else { return Bytes::from_static(b"{}") };
         let url = format!("{base}/a2a/{agent}");
-        let policy = self.policy.load();
+        let policy = self.policy.as_ref();
         let required = mounted.door == Door::Required;
         let may = |caller: &Caller, skill: &str| {
-            let policy = policy.as_ref();
             policy.is_none_or(|policy| policy.allows_skill(caller, &caller.tenant, agent, skill, required))
         };
         let shown: Profile;
         let profile = match caller {
-            Some(caller) if policy.as_ref().is_some_and(|policy| policy.has_skills()) => {
+            Some(caller) if policy.is_some_and(Policy::has_skills) => {
                 let skills = profile.skills.iter().filter(|skill| may(caller, &skill.id)).cloned().collect();
-                shown = Profile { skills, ..profile.clone() };
+                shown = Profile { skills, ..Profile::clone(&profile) };
                 &shown
             }
-            Some(_) | None => profile,
+            Some(_) | None => &*profile,
         };
         let mut facts = CardFacts::new(profile, &url);
         facts.auth = self.auth(mounted);

@@ -3,6 +3,9 @@
 //! A request's way: `accept` (connection, timeouts) → `service` (size, log line, CORS) → `mount` (what the path means) →
 //! `front` (envelope, dialect, caller, call) → the engine → `front` again (encode, frame). The wires themselves are in the
 //! crate `dialects`; what a call does is in the crate `engine`.
+//!
+//! A [`Server`] never changes: a request sees one from its first to its last byte. Other settings are another server, which
+//! [`Serving`] puts in its place.
 
 pub mod accept;
 pub mod admin;
@@ -20,6 +23,7 @@ mod mount;
 mod operations;
 pub mod policy;
 mod service;
+mod serving;
 pub mod settings;
 mod throttle;
 mod tls;
@@ -28,65 +32,73 @@ use std::sync::Arc;
 
 use engine::Engine;
 use policy::Policy;
-use tokio_util::sync::CancellationToken;
 
+pub use serving::Serving;
 pub use settings::Settings;
 
-/// Everything a request may need.
+/// Everything a request may need, as the settings have it.
 pub struct Server {
     pub(crate) engine: Engine,
     pub(crate) settings: Settings,
     pub(crate) mounts: mount::Mounts,
     pub(crate) callers: callers::Callers,
-    pub(crate) policy: policy::InForce,
+    /// None where everything may be done.
+    pub(crate) policy: Option<Policy>,
     /// None where nothing is limited.
     pub(crate) throttle: Option<throttle::Throttle>,
-    pub(crate) tls: Option<tls::Tls>,
+    pub(crate) tls: Option<Arc<tls::Tls>>,
     pub(crate) cards: cards::Cards,
-    pub(crate) cache: cache::Cache,
-    pub(crate) metrics: metrics::Metrics,
+    pub(crate) cache: Arc<cache::Cache>,
+    pub(crate) metrics: Arc<metrics::Metrics>,
     pub(crate) log: log::Sink,
 }
 
 impl Server {
     pub fn new(engine: Engine, settings: Settings, log: log::Sink) -> Result<Arc<Server>, settings::Error> {
-        let mounts = mount::Mounts::new(&settings)?;
-        let callers = callers::Callers::new(&settings)?;
-        let policy = policy::in_force(settings.policy.as_ref())?;
-        let tls = settings.tls.as_ref().map(tls::Tls::load).transpose()?;
-        let cards = cards::Cards::new(&settings);
-        let cache = cache::Cache::new(settings.cache_bytes, engine.limits().retention_ms);
+        front::worker::check(&engine.agents(), &settings)?;
         let metrics = metrics::Metrics::new();
-        let throttle = throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone());
-        Ok(Arc::new(Server { engine, mounts, callers, policy, throttle, tls, cards, cache, metrics, settings, log }))
+        Ok(Arc::new(Server {
+            mounts: mount::Mounts::new(&settings)?,
+            callers: callers::Callers::new(&settings, None)?,
+            policy: policy_of(&settings)?,
+            tls: settings.tls.as_ref().map(tls::Tls::load).transpose()?.map(Arc::new),
+            cards: cards::Cards::new(&settings),
+            cache: Arc::new(cache::Cache::new(settings.cache_bytes, engine.limits().retention_ms)),
+            throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
+            metrics: Arc::new(metrics),
+            engine,
+            settings,
+            log,
+        }))
     }
 
-    /// What has to be done now and then, until `shutdown`: keys of issuers fetched ahead, limits tidied up and the day's
-    /// counts written down, a new certificate read, at once when `reload` says so.
-    pub async fn keep_house(self: Arc<Self>, shutdown: CancellationToken, reload: Arc<tokio::sync::Notify>) {
-        let throttle = async {
-            if let Some(throttle) = &self.throttle {
-                throttle.keep(shutdown.clone()).await;
-            }
-        };
-        let tls = async {
-            if let Some(tls) = &self.tls {
-                tls.watch(shutdown.clone(), &reload).await;
-            }
-        };
-        tokio::join!(self.callers.warm_up(), throttle, tls);
-    }
-
-    /// Another policy, in force with the next call.
-    pub fn set_policy(&self, policy: Option<Policy>) {
-        self.policy.store(policy.map(Arc::new));
-        // Cards say what is open to everybody.
-        self.cards.forget();
+    /// The server with other settings that takes this one's place: it keeps what callers have used up of their limits, the
+    /// keys that operators made, those of issuers, and everything that was counted. What cannot change while it runs stays
+    /// as it is; agents that are gone leave their tasks to be read.
+    pub(crate) fn next(&self, settings: Settings) -> Result<Server, settings::Error> {
+        let settings = settings.in_place_of(&self.settings);
+        Ok(Server {
+            mounts: mount::Mounts::new(&settings)?,
+            callers: callers::Callers::new(&settings, Some(&self.callers))?,
+            policy: policy_of(&settings)?,
+            tls: self.tls.clone(),
+            cards: cards::Cards::new(&settings),
+            cache: self.cache.clone(),
+            throttle: throttle::Throttle::new(
+                &settings.throttle,
+                self.metrics.rate_limited.clone(),
+                self.throttle.as_ref(),
+            ),
+            metrics: self.metrics.clone(),
+            engine: self.engine.clone(),
+            settings,
+            log: self.log.clone(),
+        })
     }
 
     /// The policy in force.
-    pub fn policy(&self) -> Option<Arc<Policy>> {
-        self.policy.load_full()
+    pub fn policy(&self) -> Option<&Policy> {
+        self.policy.as_ref()
     }
 
     pub fn callers(&self) -> &callers::Callers {
@@ -105,4 +117,8 @@ impl Server {
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
+}
+
+fn policy_of(settings: &Settings) -> Result<Option<Policy>, settings::Error> {
+    settings.policy.as_ref().map(|rules| Policy::new(rules)).transpose()
 }

@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::Time;
@@ -22,7 +23,7 @@ struct Shared {
     lines: Mutex<Lines>,
     more: Condvar,
     json: bool,
-    requests: bool,
+    requests: AtomicBool,
 }
 
 #[derive(Default)]
@@ -51,7 +52,12 @@ pub(crate) struct Line<'a> {
 impl Sink {
     /// Writes to standard error, as JSON or as text; `requests` false keeps the lines about requests out.
     pub fn stderr(json: bool, requests: bool) -> io::Result<Sink> {
-        let shared = Arc::new(Shared { lines: Mutex::default(), more: Condvar::new(), json, requests });
+        let shared = Arc::new(Shared {
+            lines: Mutex::default(),
+            more: Condvar::new(),
+            json,
+            requests: AtomicBool::new(requests),
+        });
         let writer = shared.clone();
         std::thread::Builder::new().name("log".into()).spawn(move || writer.run())?;
         Ok(Sink { shared })
@@ -62,6 +68,11 @@ impl Sink {
         self.shared.json
     }
 
+    /// Whether lines about requests are written, from now on.
+    pub fn set_requests(&self, requests: bool) {
+        self.shared.requests.store(requests, Ordering::Relaxed);
+    }
+
     /// Writes out what is collected; at the end of the process.
     pub fn flush(&self) {
         let bytes = std::mem::take(&mut self.shared.lines.lock().bytes);
@@ -69,7 +80,7 @@ impl Sink {
     }
 
     pub(crate) fn request(&self, line: &Line<'_>) {
-        if !self.shared.requests {
+        if !self.shared.requests.load(Ordering::Relaxed) {
             return;
         }
         let now = Time(jiff::Timestamp::now().as_millisecond());

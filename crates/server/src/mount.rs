@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use dialects::langgraph::Profile;
 use dialects::wire::Wire;
 use model::{Caller, Place, Visibility};
+
+use uuid::Uuid;
 
 use crate::Settings;
 use crate::settings::{self, Door, Mount};
@@ -20,12 +23,16 @@ pub(crate) struct Mounts {
     agents: HashMap<Arc<str>, Mounted>,
     order: Vec<Arc<str>>,
     default: Arc<str>,
+    langgraph: Option<Profile>,
+    assistants: HashMap<Uuid, Arc<str>>,
 }
 
 /// An agent at its path.
 pub(crate) struct Mounted {
     pub(crate) agent: Arc<str>,
     pub(crate) door: Door,
+    /// Not served any more: its tasks can be read, and nothing else is there.
+    pub(crate) retired: bool,
     /// The tenant of all its tasks, where there is but one.
     pub(crate) tenant: Option<Arc<str>>,
     visibility: Visibility,
@@ -42,6 +49,7 @@ impl Mounted {
         let mut mounted = Mounted {
             agent: agent.clone(),
             door: door.unwrap_or(usual),
+            retired: settings.retired.contains(agent),
             tenant,
             visibility: visibility.unwrap_or(settings.visibility),
             parties,
@@ -87,12 +95,17 @@ pub(crate) enum Target<'a> {
     /// The public keys that tokens on deliveries are checked with.
     Jwks,
     Card(&'a Mounted),
+    /// An assistant at LangSmith's endpoint, and the card that names one in its query.
+    Assistant(&'a str),
+    AssistantCard,
     /// The extended card, as 0.2 asks for it.
     OldExtendedCard(&'a Mounted),
     /// JSON-RPC by POST.
     Rpc(&'a Mounted),
     /// HTTP+JSON: what follows the agent's base, with its leading slash.
     Rest(&'a Mounted, &'a str),
+    /// An agent's name, and what follows it: for its workers.
+    Workers(&'a str, &'a str),
     Unknown,
 }
 
@@ -101,7 +114,7 @@ impl Mounts {
         let (agents, default) = (&settings.agents, &settings.default_agent);
         let refuse = |text: String| Err(settings::Error(text));
         for (name, own) in &settings.mounts {
-            if !agents.contains(name) {
+            if !agents.contains(name) && !settings.retired.contains(name) {
                 return refuse(format!("mounts: there is no agent {name:?}; choose one of: {}", agents.join(", ")));
             }
             let shared = own.visibility.unwrap_or(settings.visibility) == Visibility::Parties;
@@ -110,7 +123,7 @@ impl Mounts {
             }
         }
         let mut mounted = HashMap::new();
-        for agent in agents {
+        for agent in agents.iter().chain(&settings.retired) {
             if agent.is_empty() || RESERVED.contains(&&**agent) || agent.contains([':', '.', '/', '?', '#', '%', ' ']) {
                 let reserved = RESERVED.join(", ");
                 return refuse(format!(
@@ -121,15 +134,32 @@ impl Mounts {
                 return refuse(format!("two agents are named {agent:?}; give one another name"));
             }
         }
-        if !mounted.contains_key(default) {
+        if !agents.contains(default) {
             let known = agents.join(", ");
             return refuse(format!("the default agent {default:?} is not served; choose one of: {known}"));
         }
-        Ok(Mounts { agents: mounted, order: agents.to_vec(), default: default.clone() })
+        let assistants = settings.langgraph.assistants.iter().cloned().collect();
+        let langgraph = settings.langgraph.profile;
+        Ok(Mounts { agents: mounted, order: agents.to_vec(), default: default.clone(), langgraph, assistants })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
         &self.default
+    }
+
+    /// The face LangSmith's endpoint shows, where it is served.
+    pub(crate) fn langgraph(&self) -> Option<Profile> {
+        self.langgraph
+    }
+
+    /// The id under which an agent is an assistant.
+    pub(crate) fn assistant_id(&self, agent: &str) -> Option<Uuid> {
+        self.assistants.iter().find(|(_, known)| ***known == *agent).map(|(id, _)| *id)
+    }
+
+    /// The agent that is this assistant.
+    pub(crate) fn assistant(&self, id: Uuid) -> Option<&Mounted> {
+        self.assistants.get(&id).and_then(|agent| self.agents.get(agent))
     }
 
     pub(crate) fn agents(&self) -> &[Arc<str>] {
@@ -151,6 +181,19 @@ impl Mounts {
             OLD_EXTENDED_CARD => return Target::OldExtendedCard(default),
             _ => {}
         }
+        if let Some(below) = path.strip_prefix("/workers/") {
+            let (name, rest) = below.split_at(below.find('/').unwrap_or(below.len()));
+            return Target::Workers(name, rest);
+        }
+        if self.langgraph.is_some()
+            && let Some(below) = path.strip_prefix("/langgraph")
+        {
+            return match below.strip_prefix("/a2a/").map(|rest| rest.trim_end_matches('/')) {
+                Some(id) if !id.is_empty() && !id.contains('/') => Target::Assistant(id),
+                None if below == CARD || below == OLD_CARD => Target::AssistantCard,
+                Some(_) | None => Target::Unknown,
+            };
+        }
         let Some(below) = path.strip_prefix("/a2a/") else {
             // At the root only the default agent's own routes: a tenant segment needs the agent before it.
             return if is_route(&path[1..]) { Target::Rest(default, path) } else { Target::Unknown };
@@ -162,7 +205,8 @@ impl Mounts {
         if is_route(below) {
             return Target::Rest(default, &path["/a2a".len()..]);
         }
-        let Some(mounted) = self.agents.get(name) else {
+        let named = self.agents.get(name).or_else(|| self.assistant(name.parse().ok()?));
+        let Some(mounted) = named else {
             // 0.2 clients ask for it beside the agent's own address.
             let beside = path.ends_with(OLD_EXTENDED_CARD) && below.len() + 1 == OLD_EXTENDED_CARD.len();
             return if beside { Target::OldExtendedCard(default) } else { Target::Unknown };
@@ -206,6 +250,9 @@ mod tests {
             Target::Agents => "agents".into(),
             Target::Index => "index".into(),
             Target::Jwks => "jwks".into(),
+            Target::Assistant(id) => format!("assistant {id}"),
+            Target::AssistantCard => "assistant card".into(),
+            Target::Workers(name, path) => format!("workers {name} {path}"),
             Target::Unknown => "unknown".into(),
         }
     }
@@ -239,6 +286,9 @@ mod tests {
             ("/acme/tasks", "unknown"),
             ("/a2a/nobody", "unknown"),
             ("/healthz", "health"),
+            ("/workers/echo/lease", "workers echo /lease"),
+            ("/workers/nobody", "workers nobody "),
+            ("/workers", "unknown"),
             ("/.well-known/jwks.json", "jwks"),
         ] {
             assert_eq!(name(mounts().resolve(path, true)), expected, "{path}");

@@ -9,7 +9,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
 use model::{Call, Caller, Content, Fault, Json, Kind, PushCall};
 use serde::Serialize;
@@ -21,8 +20,8 @@ use crate::settings;
 
 /// The word for callers without a credential.
 const ANONYMOUS: &str = "anonymous";
-/// The members that name a skill.
-const SKILL: [&str; 3] = ["skill", "skillId", "skill_id"];
+/// The members that name a skill; `tool` is how the tools of an MCP server are named, which are skills too.
+const SKILL: [&str; 4] = ["skill", "skillId", "skill_id", "tool"];
 
 /// A rule as it is written. Lists hold patterns in which `*` is anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -338,6 +337,9 @@ impl Policy {
                 ask(method, None)?;
             }
             for skill in &named {
+                if *skill == UNKNOWABLE {
+                    return Err(Fault::params("metadata.skill", "a skill is named by a text"));
+                }
                 ask(method, Some(skill))?;
             }
         }
@@ -360,6 +362,9 @@ fn refusal(caller: &Caller, method: Methods, agent: &str, skill: Option<&str>) -
 }
 
 /// The skills a call names, in its metadata or in its data.
+/// Stands for a skill whose name cannot be read. No name has a line break.
+const UNKNOWABLE: &str = "\n";
+
 fn skills(call: &Call) -> Vec<Cow<'_, str>> {
     let mut named = Vec::new();
     match call {
@@ -389,8 +394,9 @@ fn named_in<'j>(json: &'j Json, named: &mut Vec<Cow<'j, str>>) {
             while let Some(key) = map.next_key::<Cow<'j, str>>()? {
                 let value: &'j RawValue = map.next_value()?;
                 if SKILL.contains(&&*key) && value.get() != "null" {
-                    // What is not a text is no skill of ours, but something the agent might take for one.
-                    self.0.push(serde_json::from_str(value.get()).map_or(Cow::Borrowed(value.get()), Cow::Owned));
+                    // What is not a text is no skill of ours, but something the agent might take for one: no rule can
+                    // know what it is, so none can allow it.
+                    self.0.push(serde_json::from_str(value.get()).map_or(Cow::Borrowed(UNKNOWABLE), Cow::Owned));
                 }
             }
             Ok(())
@@ -399,16 +405,9 @@ fn named_in<'j>(json: &'j Json, named: &mut Vec<Cow<'j, str>>) {
     if json.is_object() {
         let mut reader = serde_json::Deserializer::from_str(json.text());
         if serde::Deserializer::deserialize_map(&mut reader, Members(named)).is_err() {
-            named.push(Cow::Borrowed("unreadable"));
+            named.push(Cow::Borrowed(UNKNOWABLE));
         }
     }
-}
-
-/// The policy of a server: none, or one that may be replaced while it runs.
-pub(crate) type InForce = arc_swap::ArcSwapOption<Policy>;
-
-pub(crate) fn in_force(rules: Option<&Vec<Rule>>) -> Result<InForce, settings::Error> {
-    Ok(InForce::from(rules.map(|rules| Policy::new(rules)).transpose()?.map(Arc::new)))
 }
 
 #[cfg(test)]

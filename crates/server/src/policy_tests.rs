@@ -156,6 +156,8 @@ fn a_skill_is_found_wherever_it_is_said_and_all_of_them_must_be_allowed() {
         (Some(r#"{"skill":"summarize"}"#), vec![], true),
         (Some(r#"{"skillId":"summarize"}"#), vec![], true),
         (Some(r#"{"skill_id":"summarize"}"#), vec![], true),
+        (None, vec![r#"{"tool":"summarize","arguments":{}}"#], true),
+        (None, vec![r#"{"skill":"summarize","tool":"other"}"#], false),
         (Some(r#"{"sk\u0069ll":"\u0073um"}"#), vec![], true),
         (None, vec![r#"{"skill":"summarize","text":"…"}"#], true),
         (None, vec![r#"{"deep":{"skill":"summarize"}}"#], false),

@@ -17,7 +17,7 @@ use crate::body::Response;
 use crate::front::{self, Told};
 use crate::log::Line;
 use crate::metrics::Outcome;
-use crate::mount::Target;
+use crate::mount::{Mounted, Target};
 use crate::{Server, cors, operations, throttle};
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -69,7 +69,8 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
     let get = head.method == Method::GET || head.method == Method::HEAD;
     let target = server.mounts.resolve(path, head.method == Method::POST);
     if let Some(throttle) = &server.throttle
-        && !matches!(target, Target::Health | Target::Ready | Target::Metrics)
+        // A worker is known by its secret, and speaks often.
+        && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
         && let Err(fault) = throttle.knock(told.address)
     {
         return turn_away(server, target, head, fault, told).await;
@@ -81,10 +82,13 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         Target::Agents if get => server.list_agents(head),
         Target::Index if get => server.index(head),
         Target::Jwks if get => server.jwks().unwrap_or_else(|| front::rest::nothing_at(path, head, told)),
+        // An origin's card may be asked for an assistant's.
+        Target::Card(_) if get && asks_for_assistant(server, head) => front::langgraph::card_by_query(server, head),
+        Target::AssistantCard if get => front::langgraph::card_by_query(server, head),
         Target::Card(mounted) if get => {
             told.operation = "card";
             told.agent = Some(mounted.agent.clone());
-            server.public_card(mounted, head)
+            server.public_card(mounted, head).unwrap_or_else(|| front::rest::nothing_at(path, head, told))
         }
         Target::OldExtendedCard(mounted) if get => {
             told.agent = Some(mounted.agent.clone());
@@ -97,6 +101,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         | Target::Metrics
         | Target::Agents
         | Target::Jwks
+        | Target::AssistantCard
         | Target::Card(_) => not_allowed("GET, HEAD"),
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Rpc(mounted) => {
@@ -105,14 +110,26 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
                 return refused;
             }
             let body = read_body(server, &head.headers, body).await;
-            front::rpc::answer(server, mounted, head, body, told).await
+            let response = front::rpc::answer(server, mounted, head, body, told).await;
+            if is_said_to_nobody(mounted, told) { front::rest::nothing_at(path, head, told) } else { response }
+        }
+        Target::Assistant(assistant) => {
+            let body = read_body(server, &head.headers, body).await;
+            front::langgraph::answer(server, assistant, head, body, told).await
         }
         Target::Rest(mounted, below) => {
             told.agent = Some(mounted.agent.clone());
-            front::rest::answer(server, mounted, head, below, body, told).await
+            let response = front::rest::answer(server, mounted, head, below, body, told).await;
+            if is_said_to_nobody(mounted, told) { front::rest::nothing_at(path, head, told) } else { response }
         }
+        Target::Workers(agent, below) => front::worker::answer(server, agent, below, head, body, told).await,
         Target::Unknown => front::rest::nothing_at(path, head, told),
     }
+}
+
+/// To whoever has something to say to it, an agent that is gone is not there; what it has done can be read.
+fn is_said_to_nobody(mounted: &Mounted, told: &Told) -> bool {
+    mounted.retired && matches!(told.operation, "send" | "stream")
 }
 
 /// Says no before anything is read, in words the caller might understand.
@@ -125,15 +142,18 @@ async fn turn_away(
 ) -> Response {
     match target {
         Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), told).await,
+        Target::Assistant(assistant) => front::langgraph::answer(server, assistant, head, Err(fault), told).await,
         Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, told),
         Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, told),
         Target::Card(_)
         | Target::Agents
         | Target::Index
+        | Target::Workers(..)
         | Target::Unknown
         | Target::Health
         | Target::Ready
         | Target::Jwks
+        | Target::AssistantCard
         | Target::Metrics => {
             let mut response = operations::text(StatusCode::TOO_MANY_REQUESTS, format!("{fault}\n"));
             if let Some(seconds) = fault.retry_after_s {
@@ -142,6 +162,10 @@ async fn turn_away(
             response
         }
     }
+}
+
+fn asks_for_assistant(server: &Server, head: &http::request::Parts) -> bool {
+    server.mounts.langgraph().is_some() && head.uri.query().is_some_and(|query| query.contains("assistant_id="))
 }
 
 fn not_allowed(allow: &'static str) -> Response {

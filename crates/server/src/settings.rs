@@ -18,6 +18,8 @@ pub struct Settings {
     /// The agents served, in order, and the one at the root.
     pub agents: Vec<Arc<str>>,
     pub default_agent: Arc<str>,
+    /// Agents that are no longer served, but whose tasks may still be read.
+    pub retired: Vec<Arc<str>>,
     pub auth_required: bool,
     pub keys: Vec<Key>,
     /// Whose tokens are read.
@@ -47,6 +49,7 @@ pub struct Settings {
     pub backlog: i32,
     /// Between comment lines on a silent stream.
     pub heartbeat_ms: u64,
+    pub langgraph: Langgraph,
     /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
     pub jwks: Option<String>,
 }
@@ -55,7 +58,7 @@ impl Settings {
     /// What would stop a server from starting with these.
     pub fn check(&self) -> Result<(), Error> {
         crate::mount::Mounts::new(self)?;
-        crate::callers::Callers::new(self)?;
+        crate::callers::Callers::new(self, None)?;
         if let Some(rules) = &self.policy {
             crate::policy::Policy::new(rules)?;
         }
@@ -67,6 +70,25 @@ impl Settings {
 }
 
 impl Settings {
+    /// These, in the place of others: with what cannot change while a server runs, and with the agents that are gone. They
+    /// keep the mounts they had, so that nobody comes to see what was not for them.
+    pub(crate) fn in_place_of(self, before: &Settings) -> Settings {
+        let gone = |name: &&Arc<str>| !self.agents.contains(name);
+        let retired: Vec<Arc<str>> = before.agents.iter().chain(&before.retired).filter(gone).cloned().collect();
+        let kept = before.mounts.iter().filter(|(name, _)| retired.contains(name)).cloned();
+        Settings {
+            listen: before.listen,
+            tls: before.tls.clone(),
+            connections: before.connections,
+            backlog: before.backlog,
+            cache_bytes: before.cache_bytes,
+            jwks: before.jwks.clone(),
+            mounts: self.mounts.iter().cloned().chain(kept).collect(),
+            retired,
+            ..self
+        }
+    }
+
     /// Settings of a server on some free port of loopback that asks nobody who they are and has no limits.
     pub fn test(agents: &[&str]) -> Settings {
         Settings {
@@ -74,6 +96,7 @@ impl Settings {
             public_url: None,
             agents: agents.iter().map(|name| Arc::from(*name)).collect(),
             default_agent: agents.first().copied().unwrap_or_default().into(),
+            retired: Vec::new(),
             auth_required: false,
             keys: Vec::new(),
             issuers: Vec::new(),
@@ -84,6 +107,7 @@ impl Settings {
             trusted_proxies: Vec::new(),
             tls: None,
             jwks: None,
+            langgraph: Langgraph::default(),
             cors_origins: Vec::new(),
             cors_loopback: false,
             card: CardForm::Hybrid,
@@ -95,6 +119,14 @@ impl Settings {
             heartbeat_ms: 15_000,
         }
     }
+}
+
+/// LangSmith's endpoint: which of its faces it shows, and which agent is which assistant.
+#[derive(Clone, Debug, Default)]
+pub struct Langgraph {
+    /// Without one there is no such endpoint; agents are found by their ids all the same.
+    pub profile: Option<dialects::langgraph::Profile>,
+    pub assistants: Vec<(uuid::Uuid, Arc<str>)>,
 }
 
 /// What a mount does otherwise than the rest.

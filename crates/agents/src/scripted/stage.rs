@@ -93,7 +93,7 @@ impl Stage {
             messages: messages.clone(),
             so_far: Arc::new(task.clone()),
             earlier: model::ports::agent::Earlier::none(),
-            bound: None,
+            bound: task.bound.clone(),
             cancelled: asked.map(|_| ()).boxed().shared(),
         };
         let said = Some(self.agent.run(turn));
@@ -149,8 +149,9 @@ impl Stage {
     fn keep(&mut self, emission: &Emission) {
         let status = |state, words: &Option<Words>| {
             let message = words.as_ref().map(|words| {
-                let parts = words.parts.clone();
-                Arc::new(Message { parts, role: Role::Agent, ..Message::clone(&inbound("agent", vec![]).message) })
+                let (parts, metadata) = (words.parts.clone(), words.metadata.clone());
+                let plain = Message::clone(&inbound("agent", vec![]).message);
+                Arc::new(Message { parts, metadata, role: Role::Agent, ..plain })
             });
             Body::Status(StatusChange { state, message, metadata: None })
         };

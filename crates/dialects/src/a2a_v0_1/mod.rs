@@ -8,6 +8,7 @@
 pub mod decode;
 pub mod errors;
 pub mod read;
+pub(crate) mod request;
 
 pub use decode::{METHODS, decode_rpc};
 

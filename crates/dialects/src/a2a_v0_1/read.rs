@@ -19,12 +19,17 @@ pub fn stream_event(text: &str) -> Result<Seen, Fault> {
 
 /// An error, also with the codes that only the generation's text has.
 pub fn error(text: &str) -> Result<ErrorSeen, Fault> {
-    read::error(text, |code| match code {
+    read::error(text, kind_of)
+}
+
+/// What kind of fault a code is.
+pub(super) fn kind_of(code: i64) -> Option<Kind> {
+    match code {
         -32006 => Some(Kind::Unsupported),
         -32009 => Some(Kind::TaskSettled),
         code => {
             let by_code = |kind: &Kind| i64::from(errors::line(*kind, Operation::Unknown).rpc) == code;
             Kind::ALL.into_iter().find(by_code)
         }
-    })
+    }
 }

@@ -6,11 +6,12 @@
 //!
 //! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request.
 //! * [`errors`] has the table of faults and the shapes they travel in.
-//! * [`read`] is the client's direction.
+//! * [`read`] and `request` are the client's direction.
 
 pub mod decode;
 pub mod errors;
 pub mod read;
+pub(crate) mod request;
 pub mod rest;
 
 pub use decode::{METHODS, decode_rpc};

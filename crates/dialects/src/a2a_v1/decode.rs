@@ -213,8 +213,19 @@ pub(super) struct Said {
     pub(super) context: Option<ContextId>,
 }
 
-pub(super) fn said(shape: shapes::Message<'_>, limits: &Limits) -> Result<Said, Fault> {
-    let id = required_id_text(shape.message_id, "messageId", limits)?;
+pub(super) fn said(mut shape: shapes::Message<'_>, limits: &Limits) -> Result<Said, Fault> {
+    let id = required_id_text(shape.message_id.take(), "messageId", limits)?;
+    let parts = some_parts(shape.parts.take(), limits)?;
+    said_parts(id, shape, parts, limits)
+}
+
+/// The message with its id and parts, which have been looked at.
+pub(super) fn said_parts(
+    id: Text<'_>,
+    shape: shapes::Message<'_>,
+    parts: Vec<shapes::Part<'_>>,
+    limits: &Limits,
+) -> Result<Said, Fault> {
     let task = optional_id(shape.task_id, "taskId", limits)?;
     let context = optional_id_text(shape.context_id, "contextId", limits)?.map(|id| ContextId(Arc::from(&*id.0)));
     let Some(role) = shape.role else {
@@ -226,7 +237,7 @@ pub(super) fn said(shape: shapes::Message<'_>, limits: &Limits) -> Result<Said, 
     let message = Message {
         id: Arc::from(&*id.0),
         role,
-        parts: each("parts", some_parts(shape.parts, limits)?, part)?,
+        parts: each("parts", parts, part)?,
         metadata: shape.metadata.map(shape::Object::to_json),
         extensions: names(shape.extensions),
         references: references(shape.reference_task_ids, limits)?,

@@ -235,9 +235,16 @@ fn status(w: &mut Writer, head: &Head<'_>, state: State, said: Option<&Message>,
 }
 
 fn message(w: &mut Writer, message: &Message, context: &ContextId, task: Option<Shown<'_>>) {
+    said(w, message, Some(context), task);
+}
+
+/// A message; one that is sent may name no context.
+pub(super) fn said(w: &mut Writer, message: &Message, context: Option<&ContextId>, task: Option<Shown<'_>>) {
     w.begin_object();
     w.key("messageId").string(&message.id);
-    w.key("contextId").string(context.as_str());
+    if let Some(context) = context {
+        w.key("contextId").string(context.as_str());
+    }
     if let Some(task) = task {
         task.write(w.key("taskId"));
     }
@@ -292,7 +299,7 @@ fn blob_member(blob: &Blob) -> &'static str {
     }
 }
 
-fn metadata(w: &mut Writer, json: Option<&Json>) {
+pub(super) fn metadata(w: &mut Writer, json: Option<&Json>) {
     if let Some(json) = json {
         w.key("metadata").json(json);
     }

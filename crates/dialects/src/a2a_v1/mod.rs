@@ -5,13 +5,14 @@
 //! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request, by way of the shapes in `shapes.rs`.
 //! * [`encode`] writes tasks, messages and events; [`errors`] writes faults; [`card`] writes the agent's card.
 //! * [`version`] reads `A2A-Version`.
-//! * [`read`] is the client's direction: what another 1.0 server answered, back as nouns.
+//! * [`read`] is the client's direction: what another 1.0 server answered, back as nouns; `request` is how it is asked.
 
 pub mod card;
 pub mod decode;
 pub mod encode;
 pub mod errors;
 pub mod read;
+pub(crate) mod request;
 pub mod rest;
 mod shapes;
 pub mod version;

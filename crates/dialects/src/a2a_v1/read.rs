@@ -5,13 +5,21 @@ use model::{Artifact, ContextId, Fault, Kind, Time};
 use super::decode;
 use super::{errors, shapes};
 use crate::framing::fields::{each, names, present, under};
-use crate::framing::shape::{self, Int, List, Object, Text, shape};
-pub use crate::seen::{ErrorSeen, Seen, StatusSeen, TaskSeen};
+use crate::framing::shape::{self, Int, List, Name, Object, Text, shape};
+pub use crate::seen::{ErrorSeen, PageSeen, Seen, StatusSeen, TaskSeen};
 use crate::seen::{ill_formed, read, unlimited};
 
 /// A bare task.
 pub fn task(text: &str) -> Result<TaskSeen, Fault> {
     task_seen(read(text)?).map_err(ill_formed)
+}
+
+/// A ListTasksResponse.
+pub fn page(text: &str) -> Result<PageSeen, Fault> {
+    let shape: Page<'_> = read(text)?;
+    let tasks = each("tasks", shape.tasks.unwrap_or_default().0, task_seen).map_err(ill_formed)?;
+    let total_size = shape.total_size.and_then(|Int(n)| u64::try_from(n).ok());
+    Ok(PageSeen { tasks, next_page_token: present(shape.next_page_token), total_size })
 }
 
 /// A StreamResponse or a SendMessageResponse.
@@ -34,6 +42,14 @@ pub fn error(text: &str) -> Result<ErrorSeen, Fault> {
     let by_code = || Kind::ALL.into_iter().find(|kind| i64::from(errors::rpc_code(*kind)) == code);
     let kind = reason.as_ref().and_then(by_reason).or_else(by_code);
     Ok(ErrorSeen { code, message: error.message.map(Text::into_string).unwrap_or_default(), reason, kind })
+}
+
+shape! {
+    struct Page ("an object") {
+        tasks: Option<List<shapes::Task<'a>, { shapes::MAX_ANSWER }>> = "tasks",
+        next_page_token: Option<Text<'a>> = "nextPageToken" | "next_page_token",
+        total_size: Option<Int> = "totalSize" | "total_size",
+    }
 }
 
 shape! {
@@ -63,9 +79,7 @@ fn task_seen(shape: shapes::Task<'_>) -> Result<TaskSeen, Fault> {
         return Err(Fault::params("status", "status is missing"));
     };
     let artifacts = each("artifacts", shape.artifacts.unwrap_or_default().0, artifact)?;
-    let history = each("history", shape.history.unwrap_or_default().0, |one| {
-        decode::said(one, &unlimited()).map(|said| said.message)
-    })?;
+    let history = each("history", shape.history.unwrap_or_default().0, |one| said(one).map(|said| said.message))?;
     Ok(TaskSeen {
         id,
         context: context(shape.context_id),
@@ -80,7 +94,7 @@ fn seen(shape: shapes::StreamResponse<'_>) -> Result<Seen, Fault> {
     match (shape.task, shape.message, shape.status_update, shape.artifact_update) {
         (Some(task), None, None, None) => task_seen(task).map(Seen::Task).map_err(|fault| under("task", fault)),
         (None, Some(message), None, None) => {
-            let said = decode::said(message, &unlimited()).map_err(|fault| under("message", fault))?;
+            let said = said(message).map_err(|fault| under("message", fault))?;
             Ok(Seen::Message { message: said.message, context: said.context, task: said.task })
         }
         (None, None, Some(update), None) => {
@@ -119,13 +133,21 @@ fn seen(shape: shapes::StreamResponse<'_>) -> Result<Seen, Fault> {
 fn status_seen(shape: shapes::Status<'_>) -> Result<StatusSeen, Fault> {
     let message = match shape.message {
         None => None,
-        Some(message) => Some(decode::said(message, &unlimited()).map_err(|fault| under("message", fault))?.message),
+        Some(message) => Some(said(message).map_err(|fault| under("message", fault))?.message),
     };
     Ok(StatusSeen {
         state: shape.state.as_ref().and_then(shapes::state).flatten(),
         message,
         at: shape.timestamp.and_then(|text| Time::parse(&text.0)),
     })
+}
+
+/// A message of an answer. Servers leave out what callers must not: the id, an empty list of parts, their own role.
+fn said(mut shape: shapes::Message<'_>) -> Result<decode::Said, Fault> {
+    let id = shape.message_id.take().unwrap_or(Text("".into()));
+    let parts = shape.parts.take().unwrap_or_default().0;
+    shape.role.get_or_insert(Name::Number(2));
+    decode::said_parts(id, shape, parts, &unlimited())
 }
 
 /// An artifact may come without parts: the last chunk of one often does.

@@ -86,6 +86,19 @@ impl<'l> Reading<'l> {
         self.said_parts(shape, parts)
     }
 
+    /// A message of an answer. Servers leave out what callers must not: the id, an empty list of parts, their own role.
+    pub(crate) fn answered(&self, mut shape: shapes::Message<'_>) -> Result<Said, Fault> {
+        let parts = shape.parts.take().unwrap_or_default().0;
+        shape.role.get_or_insert(shape::Name::Number(2));
+        if shape.message_id.is_some() {
+            return self.said_parts(shape, parts);
+        }
+        shape.message_id = Some(Text("-".into()));
+        let mut said = self.said_parts(shape, parts)?;
+        said.message.id = Arc::from("");
+        Ok(said)
+    }
+
     fn said_parts(&self, shape: shapes::Message<'_>, parts: Vec<shapes::Part<'_>>) -> Result<Said, Fault> {
         let limits = self.limits;
         let (id, task, context) = if self.form.has_ids() {

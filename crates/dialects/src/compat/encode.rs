@@ -3,13 +3,13 @@
 //! What a form has no member for is marked in `metadata` or left out; the matrix of goldens says what. Nothing here
 //! decides when a stream ends: `closing` is given, and `final` says it.
 
-use model::{Artifact, BlobKind, Body, Chunk, Content, Event, Json, Message, Part, Role, State, Task, Time};
+use model::{Artifact, BlobKind, Body, Chunk, Content, ContextId, Event, Json, Message, Part, Role, State, Task, Time};
 
 use super::Form;
 use super::marks::Marks;
 use super::names::{role_name, state_name};
 use crate::framing::json::{Encoded, Writer};
-use crate::wire::{Head, TaskView, shown_status};
+use crate::wire::{Head, Shown, TaskView, shown_status};
 
 /// A bare task.
 pub(crate) fn task(w: &mut Writer, form: Form, task: &Task, view: &TaskView, shown: Option<&str>) {
@@ -258,14 +258,27 @@ fn status(
 
 /// A message; one that answers without a task belongs to none.
 fn message(w: &mut Writer, form: Form, message: &Message, head: &Head<'_>, of_task: bool) {
+    said(w, form, message, Some(head.context), of_task.then_some(head.id));
+}
+
+/// A message; one that is sent may name no context.
+pub(super) fn said(
+    w: &mut Writer,
+    form: Form,
+    message: &Message,
+    context: Option<&ContextId>,
+    task: Option<Shown<'_>>,
+) {
     let Message { id, role, parts: content, metadata, extensions, references } = message;
     w.begin_object();
     kind(w, form, "message");
     if form.has_ids() {
         w.key("messageId").string(id);
-        w.key("contextId").string(head.context.as_str());
-        if of_task {
-            head.id.write(w.key("taskId"));
+        if let Some(context) = context {
+            w.key("contextId").string(context.as_str());
+        }
+        if let Some(task) = task {
+            task.write(w.key("taskId"));
         }
     }
     role_member(w, form, *role);

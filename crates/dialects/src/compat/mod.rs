@@ -4,7 +4,7 @@
 //! shapes reads them all, one writer writes them all, and the folders of the dialects ([`crate::a2a_v0_3`],
 //! [`crate::a2a_v0_1`], [`crate::a2a_v0`]) hold what is their own: methods, routes, errors.
 //!
-//! * `shapes` and [`decode`] read what callers send; [`read`] what other servers answer.
+//! * `shapes` and [`decode`] read what callers send; [`read`] what other servers answer, and [`request`] asks them.
 //! * [`encode`] writes tasks, messages and events.
 //! * [`marks`] keeps in `metadata` what a form has no member for.
 //! * [`names`] spells states and roles.
@@ -15,6 +15,7 @@ pub(crate) mod marks;
 pub(crate) mod names;
 pub(crate) mod push;
 pub(crate) mod read;
+pub(crate) mod request;
 pub(crate) mod shapes;
 
 /// How a generation before 1.0 spells what all of them say.

@@ -49,9 +49,15 @@ pub(crate) fn config(w: &mut Writer, form: Form, config: &PushConfig) {
         }
         Form::Type => w.key("id").string(task),
     }
-    w.key("pushNotificationConfig").begin_object();
+    bare(w.key("pushNotificationConfig"), form, config);
+    w.end_object();
+}
+
+/// A config alone.
+pub(crate) fn bare(w: &mut Writer, form: Form, config: &PushConfig) {
+    w.begin_object();
     if form.has_ids() {
-        w.optional("id", id);
+        w.optional("id", config.id.as_deref());
     }
     w.key("url").string(&config.url);
     w.optional("token", config.token.as_deref());
@@ -63,7 +69,6 @@ pub(crate) fn config(w: &mut Writer, form: Form, config: &PushConfig) {
         w.optional("credentials", config.credentials.as_deref());
         w.end_object();
     }
-    w.end_object();
     w.end_object();
 }
 

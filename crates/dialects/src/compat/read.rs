@@ -93,7 +93,7 @@ impl Answers<'_> {
         };
         let artifacts = each("artifacts", shape.artifacts.unwrap_or_default().0, |one| self.artifact(one))?;
         let history = each("history", shape.history.unwrap_or_default().0, |one| {
-            self.reading().said(one).map(|said| said.message)
+            self.reading().answered(one).map(|said| said.message)
         })?;
         let taken = marks::take(shape.metadata.map(Object::to_json));
         let mut status = self.status(status).map_err(|fault| under("status", fault))?;
@@ -103,7 +103,7 @@ impl Answers<'_> {
     }
 
     fn message(&self, shape: shapes::Message<'_>) -> Result<Seen, Fault> {
-        let said = self.reading().said(shape)?;
+        let said = self.reading().answered(shape)?;
         Ok(Seen::Message { message: said.message, context: said.context, task: said.task })
     }
 
@@ -131,7 +131,7 @@ impl Answers<'_> {
     fn status(&self, shape: shapes::Status<'_>) -> Result<StatusSeen, Fault> {
         let message = match shape.message {
             None => None,
-            Some(said) => Some(self.reading().said(said).map_err(|fault| under("message", fault))?.message),
+            Some(said) => Some(self.reading().answered(said).map_err(|fault| under("message", fault))?.message),
         };
         Ok(StatusSeen {
             state: shape.state.as_ref().and_then(names::state),
@@ -143,7 +143,9 @@ impl Answers<'_> {
     /// An artifact; the first generation knows it by its place alone.
     fn artifact(&self, shape: shapes::Artifact<'_>) -> Result<Artifact, Fault> {
         let index = shape.index.map_or(0, |Int(n)| n);
-        let id = match present(shape.artifact_id) {
+        // A reader of the first generation goes by the place even where an id stands beside it, for readers of both: some
+        // answers of one server have it, others do not.
+        let id = match present(shape.artifact_id).filter(|_| self.1.has_ids()) {
             Some(id) => id,
             None if self.1.has_type() => index.to_string(),
             None => return Err(Fault::params("artifactId", "artifactId is missing")),

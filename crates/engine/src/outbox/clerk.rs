@@ -13,10 +13,10 @@ use super::index::Unsaved;
 use crate::Shared;
 
 /// How long progress waits for company.
-const LAG: Duration = Duration::from_millis(50);
+const LAG: Duration = Duration::from_millis(100);
 
 /// So much of it does not wait.
-pub(super) const MANY: usize = 256;
+pub(super) const MANY: usize = 1_024;
 
 /// How many changes one commit brings.
 const COMMIT: usize = 512;

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 use model::EventId;
@@ -9,7 +10,7 @@ use model::ports::courier::{Courier, Letter, Receipt};
 
 use super::index::{End, Job};
 use super::news::{Found, Reader};
-use super::{Outbox, Verdict};
+use super::{MODEST_PAUSE, Outbox, Verdict};
 use crate::Shared;
 
 /// After so many letters a job makes room for others, however much there is left.
@@ -32,7 +33,9 @@ impl Drop for Slot<'_> {
 }
 
 pub(super) async fn run(shared: Arc<Shared>, courier: Arc<dyn Courier>, job: Job) {
-    let mut slot = Slot { outbox: &shared.outbox, job, end: End::Later };
+    // Should it end by a panic, it is not tried again at once, for ever.
+    let end = End::Wait(shared.clock.of_sleepers().plus_ms(AGAIN_MS));
+    let mut slot = Slot { outbox: &shared.outbox, job, end };
     slot.end = tokio::select! {
         biased;
         // A letter that is let go of is delivered again after the next start.
@@ -45,6 +48,9 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
     let outbox = &shared.outbox;
     let mut reader = Reader::new(job.task, courier.telling(&job.spec.dialect));
     for _ in 0..LETTERS {
+        if outbox.busy.load(Ordering::Relaxed) {
+            tokio::time::sleep(MODEST_PAUSE).await;
+        }
         let Some(go) = outbox.go(job.no) else { return End::Later };
         let found = match reader.next(shared, go.next).await {
             Ok(found) => found,

@@ -17,14 +17,16 @@ mod index;
 mod news;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use model::limits::PushLimits;
 use model::ports::courier::{Courier, Receipt};
 use model::{Fault, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Shared, clock, troubled};
@@ -40,6 +42,8 @@ const PAGE: usize = 512;
 const SIEVE: usize = 4_096;
 
 pub(crate) struct Outbox {
+    /// There is much else to do.
+    busy: AtomicBool,
     index: Mutex<Index>,
     /// How many tasks with active configs fall on each counter: most tasks have none, and find that out here.
     sieve: Box<[AtomicU32]>,
@@ -60,6 +64,7 @@ pub(crate) struct Outbox {
 impl Default for Outbox {
     fn default() -> Outbox {
         Outbox {
+            busy: AtomicBool::new(false),
             index: Mutex::default(),
             sieve: (0..SIEVE).map(|_| AtomicU32::new(0)).collect(),
             wake: Notify::new(),
@@ -335,7 +340,7 @@ fn delay(attempts: u32, retry_after_ms: Option<u64>, limits: &PushLimits) -> u64
 }
 
 /// Takes up what is active in the store, then delivers until the engine stops.
-pub(crate) async fn start(shared: &Arc<Shared>) -> Result<(), Fault> {
+pub(crate) async fn start(shared: &Arc<Shared>, errands: &Handle) -> Result<(), Fault> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
     let mut after = None;
     loop {
@@ -346,8 +351,8 @@ pub(crate) async fn start(shared: &Arc<Shared>) -> Result<(), Fault> {
             take_up(shared, &*courier, row);
         }
     }
-    tokio::spawn(clerk::run(shared.clone()));
-    tokio::spawn(schedule(shared.clone(), courier));
+    errands.spawn(clerk::run(shared.clone()));
+    errands.spawn(schedule(shared.clone(), courier));
     Ok(())
 }
 
@@ -369,11 +374,17 @@ fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
 /// Starts jobs whenever there is something due and a slot for it.
 async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
     let outbox = &shared.outbox;
+    let usual = &shared.limits.push;
+    let modest = PushLimits { deliveries_per_endpoint: usual.deliveries_per_endpoint.min(MODEST), ..usual.clone() };
+    let mut traffic = Traffic::new();
     loop {
         let now = shared.clock.of_sleepers();
+        let busy = traffic.is_busy(shared.stats.events.load(Ordering::Relaxed));
+        outbox.busy.store(busy, Ordering::Relaxed);
+        let limits = if busy { &modest } else { usual };
         let next_wake = {
             let mut index = outbox.index.lock();
-            while let Some(job) = index.next(now, &shared.limits.push) {
+            while let Some(job) = index.next(now, limits) {
                 tokio::spawn(delivery::run(shared.clone(), courier.clone(), job));
             }
             index.next_wake()
@@ -389,6 +400,36 @@ async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
             () = asleep => {}
             () = outbox.closing.cancelled() => return,
         }
+    }
+}
+
+/// Events a second above which there are others to be answered: webhooks then go out a few at a time to each endpoint, with
+/// a pause between them, which is fast enough for most and leaves the cores to those who wait.
+const BUSY: f64 = 2_000.0;
+const MODEST: usize = 2;
+const MODEST_PAUSE: Duration = Duration::from_millis(1);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How much else there is to do.
+struct Traffic {
+    since: Instant,
+    events: u64,
+    busy: bool,
+}
+
+impl Traffic {
+    fn new() -> Traffic {
+        Traffic { since: Instant::now(), events: 0, busy: false }
+    }
+
+    /// `events` is how many have been committed so far.
+    fn is_busy(&mut self, events: u64) -> bool {
+        let passed = self.since.elapsed();
+        if passed >= LOOK_EVERY {
+            self.busy = events.saturating_sub(self.events) as f64 / passed.as_secs_f64() > BUSY;
+            (self.since, self.events) = (Instant::now(), events);
+        }
+        self.busy
     }
 }
 

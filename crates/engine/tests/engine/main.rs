@@ -31,6 +31,7 @@ mod sight;
 mod store_trouble;
 mod stream;
 mod subscriptions;
+mod swap;
 mod timeouts;
 mod visibility;
 mod waiting;

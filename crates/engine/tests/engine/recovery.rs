@@ -151,7 +151,7 @@ async fn a_turn_of_an_agent_that_is_gone_fails() {
         assert_eq!(task.state(), State::Failed);
         assert_eq!(last_words(&task), "the server restarted and no longer serves this agent");
         assert_eq!(get(&engine, "puppet", asked).await.state(), State::InputRequired);
-        assert_eq!(kind(engine.send(&at("puppet"), say("x").to(asked)).await), Kind::Unavailable);
+        assert_eq!(kind(engine.send(&at("puppet"), say("x").to(asked)).await), Kind::MethodNotFound);
         assert_eq!(cancel(&engine, "puppet", asked).await.unwrap().state(), State::Canceled);
     })
     .await;

@@ -10,6 +10,7 @@ use futures_util::future::Shared;
 use futures_util::stream::BoxStream;
 
 use super::Future;
+use super::worker::Desk;
 use crate::{ContextId, Fault, Inbound, Json, Message, Part, State, Task, TaskId, TurnId};
 
 pub trait Agent: Send + Sync + 'static {
@@ -20,6 +21,11 @@ pub trait Agent: Send + Sync + 'static {
 
     /// Runs the turn. A stream that ends without an [`Emission::End`] or [`Emission::Reply`] has completed.
     fn run(&self, turn: Turn) -> BoxStream<'static, Emission>;
+
+    /// Where workers fetch its turns, if it leaves them to workers.
+    fn desk(&self) -> Option<Arc<dyn Desk>> {
+        None
+    }
 }
 
 /// What an agent is, for cards and for the engine.

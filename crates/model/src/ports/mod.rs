@@ -1,9 +1,10 @@
 //! Where the engine meets the world: the store it commits to, the agents it runs, the courier that
-//! brings webhooks. Implementations live in the crates `stores`, `agents` and `server`; only the binary names them.
+//! brings webhooks, the desk at which workers fetch turns. Implementations live in the crates `stores`, `agents` and `server`; only the binary names them.
 
 pub mod agent;
 pub mod courier;
 pub mod store;
+pub mod worker;
 
 /// A future behind a port.
 pub type Future<'a, T> = futures_util::future::BoxFuture<'a, T>;

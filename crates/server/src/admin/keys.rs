@@ -31,15 +31,9 @@ pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Va
     if callers::is_reserved(&wish.name) {
         return Err(Fault::new(Kind::InvalidParams, callers::reserved(&wish.name)));
     }
-    let text = loop {
-        let mut random = [0; 40];
-        getrandom::fill(&mut random).map_err(|e| Fault::internal(e.to_string()))?;
-        let text = URL_SAFE_NO_PAD.encode(random);
-        // An id that begins with a dash would look like a flag to whoever types it.
-        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-            break text;
-        }
-    };
+    let mut random = [0; 40];
+    getrandom::fill(&mut random).map_err(|e| Fault::internal(e.to_string()))?;
+    let text = URL_SAFE_NO_PAD.encode(random);
     // The id names the key in public; the secret begins with it, so that its owner can tell which key it is.
     let (id, rest) = text.split_at(10);
     let prefix = format!("rk_{id}");

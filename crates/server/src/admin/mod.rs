@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
 
-use crate::Server;
+use crate::Serving;
 
 pub const SOCKET: &str = "admin.sock";
 
@@ -51,6 +52,10 @@ pub enum Request {
         to: std::path::PathBuf,
     },
     Doctor,
+    /// Names of the agents served, and of those that were.
+    Agents,
+    /// Read the config again.
+    Reload,
     KeysCreate {
         name: String,
         tenant: String,
@@ -88,22 +93,50 @@ pub enum Response {
     Fault(String),
 }
 
+/// Where the binary is asked to read its config again; it answers what came of it.
+pub type Reloads = mpsc::Sender<oneshot::Sender<Value>>;
+
 /// What an operator works on: the data, and the running server if there is one.
 pub struct Desk<'a> {
     pub engine: &'a Engine,
     pub folder: &'a Path,
-    pub server: Option<&'a Server>,
+    pub running: Option<Running<'a>>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Running<'a> {
+    pub serving: &'a Serving,
+    pub reloads: &'a Reloads,
 }
 
 impl Desk<'_> {
     /// A key was made or revoked: in the audit log at once, and in force with the next request.
     fn key_changed(&self, change: &str, key: &model::AccessKey) {
         keys::audit(self.folder, change, key);
-        if let Some(server) = self.server {
-            server.callers.take(key);
-            // Cards say whether there are keys.
-            server.cards.forget();
+        if let Some(running) = self.running {
+            running.serving.now().callers.take(key);
+            // Cards say whether there are keys. Looked up again: the next server has the key, and maybe older cards.
+            running.serving.now().cards.forget();
         }
+    }
+
+    fn agents(&self) -> Value {
+        let server = self.running.map(|running| running.serving.now());
+        let names = server.iter().flat_map(|server| server.settings.agents.iter().chain(&server.settings.retired));
+        json!({ "agents": names.map(|name| &**name).collect::<Vec<_>>() })
+    }
+
+    async fn reload(&self) -> Result<Value, Fault> {
+        let nobody = || {
+            Fault::new(
+                Kind::Unavailable,
+                "no server runs on this data; it reads its config when it starts: rialto serve",
+            )
+        };
+        let running = self.running.ok_or_else(nobody)?;
+        let (tell, told) = oneshot::channel();
+        running.reloads.send(tell).await.map_err(|_| nobody())?;
+        told.await.map_err(|_| nobody())
     }
 }
 
@@ -143,6 +176,8 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
             Ok(json!({ "written": to }))
         }
         Request::Doctor => doctor(engine).await,
+        Request::Agents => Ok(desk.agents()),
+        Request::Reload => desk.reload().await,
         Request::PushList { task, state, limit } => push::list(engine, task.as_deref(), state, limit).await,
         Request::PushRedeliver { task, id, from } => push::redeliver(engine, &task, id.as_deref(), from).await,
     }
@@ -263,7 +298,7 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
 }
 
 /// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
-pub async fn serve(server: Arc<Server>, folder: &Path) -> std::io::Result<()> {
+pub async fn serve(serving: Arc<Serving>, reloads: Reloads, folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     // A socket's path has 108 bytes; through an open folder any path is short enough.
     let held = std::fs::File::open(folder)?;
@@ -276,7 +311,9 @@ pub async fn serve(server: Arc<Server>, folder: &Path) -> std::io::Result<()> {
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(converse(server.clone(), folder.clone(), stream))),
+                Ok((stream, _)) => {
+                    drop(tokio::spawn(converse(serving.clone(), reloads.clone(), folder.clone(), stream)));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "the admin socket could not accept");
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -287,7 +324,7 @@ pub async fn serve(server: Arc<Server>, folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn converse(server: Arc<Server>, folder: PathBuf, mut stream: UnixStream) {
+async fn converse(serving: Arc<Serving>, reloads: Reloads, folder: PathBuf, mut stream: UnixStream) {
     let (reading, mut writing) = stream.split();
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reading, LINE)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -300,6 +337,8 @@ async fn converse(server: Arc<Server>, folder: PathBuf, mut stream: UnixStream) 
                     | Request::TaskCancel { .. }
                     | Request::Backup { .. }
                     | Request::Doctor
+                    | Request::Agents
+                    | Request::Reload
                     | Request::KeysCreate { .. }
                     | Request::KeysList
                     | Request::KeysRevoke { .. }
@@ -307,7 +346,9 @@ async fn converse(server: Arc<Server>, folder: PathBuf, mut stream: UnixStream) 
                     | Request::PushRedeliver { .. } => None,
                 };
                 tracing::info!(?request, "an operator asks");
-                let desk = Desk { engine: &server.engine, folder: &folder, server: Some(&server) };
+                let server = serving.now();
+                let running = Running { serving: &serving, reloads: &reloads };
+                let desk = Desk { engine: &server.engine, folder: &folder, running: Some(running) };
                 let done = perform(&desk, request).await;
                 if let Some(id) = purged {
                     server.cache.forget(id);

@@ -58,6 +58,8 @@ pub(crate) struct Jwks {
     flight: tokio::sync::Mutex<Flight>,
     /// A refresh nobody waits for is under way.
     refreshing: AtomicBool,
+    /// The last fetch failed: nobody who has a key waits for the next.
+    failing: AtomicBool,
     /// The trouble has been logged.
     complained: AtomicBool,
     /// What the OpenID configuration said, for as long as it works.
@@ -116,6 +118,7 @@ impl Jwks {
             set: ArcSwapOption::empty(),
             flight: tokio::sync::Mutex::default(),
             refreshing: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
             complained: AtomicBool::new(false),
             discovered: Mutex::default(),
         }))
@@ -167,7 +170,7 @@ impl Jwks {
     }
 
     fn current(&self) -> Option<Arc<Set>> {
-        self.set.load_full().filter(|set| self.age(set) < STALE)
+        self.set.load_full().filter(|set| self.age(set) < set.good_for + STALE)
     }
 
     fn age(&self, set: &Set) -> Duration {
@@ -180,7 +183,7 @@ impl Jwks {
         if age < set.good_for {
             return set;
         }
-        if age >= set.good_for * 2 {
+        if age >= set.good_for * 2 && !self.failing.load(Ordering::Acquire) {
             self.fetch_after(Some(set.fetched)).await;
             return self.current().unwrap_or(set);
         }
@@ -208,6 +211,7 @@ impl Jwks {
             }
             flight.began = Some(now);
             flight.failed = !jwks.fetch().await;
+            jwks.failing.store(flight.failed, Ordering::Release);
         });
         if let Err(error) = fetched.await {
             tracing::error!(%error, "fetching an issuer's keys broke off");

@@ -80,7 +80,7 @@ impl Issuer {
 }
 
 /// Where an issuer's keys are.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// A secret shared with it: HS256.
     Secret(String),
@@ -168,6 +168,21 @@ impl Issuers {
             all.push(trusted);
         }
         Ok(Issuers { all })
+    }
+
+    /// What has been fetched from an issuer stays for as long as it is fetched the same way: an issuer that is down now must
+    /// not lose its callers because something else was changed.
+    pub(crate) fn keep_keys_of(&mut self, before: &Issuers) {
+        for one in &mut self.all {
+            let (Keys::Set(set), facts) = (&mut one.keys, &one.facts) else { continue };
+            let same = |known: &&Trusted| {
+                (&known.facts.issuer, &known.facts.keys) == (&facts.issuer, &facts.keys)
+                    && (known.facts.floor_ms, known.facts.patience_ms) == (facts.floor_ms, facts.patience_ms)
+            };
+            if let Some(Trusted { keys: Keys::Set(known), .. }) = before.all.iter().find(same) {
+                *set = known.clone();
+            }
+        }
     }
 
     /// The addresses of OpenID configurations, for cards.

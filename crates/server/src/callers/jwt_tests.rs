@@ -567,3 +567,20 @@ fn issuers_that_could_be_mistaken_for_each_other_are_refused() {
     let nowhere = KeySource::Jwks { url: "ftp://a.example/k".into(), algorithms: vec![Algorithm::RS256] };
     assert!(Issuers::new(&[Issuer::new("a", vec!["a".into()], nowhere)]).is_err());
 }
+
+#[test]
+fn keys_that_were_fetched_stay_for_as_long_as_they_are_fetched_the_same_way() {
+    let at = |url: &str| {
+        let keys = KeySource::Jwks { url: url.into(), algorithms: Issuer::ALGORITHMS.to_vec() };
+        Issuer::new("https://idp.example", vec!["r".into()], keys)
+    };
+    let before = Issuers::new(&[at("https://idp.example/keys")]).unwrap();
+    let kept = |issuer: Issuer| {
+        let mut next = Issuers::new(&[issuer]).unwrap();
+        next.keep_keys_of(&before);
+        before.sets().zip(next.sets()).all(|(old, new)| Arc::ptr_eq(old, new))
+    };
+    assert!(kept(Issuer { leeway_s: 1, audience: vec!["s".into()], ..at("https://idp.example/keys") }));
+    assert!(!kept(at("https://idp.example/others")));
+    assert!(!kept(Issuer { issuer: "https://else.example".into(), ..at("https://idp.example/keys") }));
+}

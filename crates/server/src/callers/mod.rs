@@ -27,11 +27,16 @@ const INVALID_TOKEN: (&str, &str) = ("error", "invalid_token");
 
 pub struct Callers {
     required: bool,
-    /// By the hash of the secret: looking up a hash tells nothing about the secrets that are not it.
-    known: RwLock<HashMap<[u8; 32], Known>>,
+    /// Of the config.
+    keys: Keys,
+    /// Made by operators: in force at once and whatever the config says, so every version of the server shares them.
+    made: Arc<RwLock<Keys>>,
     tokens: Option<jwt::Issuers>,
     anonymous: Arc<Caller>,
 }
+
+/// By the hash of the secret: looking up a hash tells nothing about the secrets that are not it.
+type Keys = HashMap<[u8; 32], Known>;
 
 struct Known {
     hash: [u8; 32],
@@ -48,7 +53,9 @@ enum Shown<'h> {
 }
 
 impl Callers {
-    pub fn new(settings: &Settings) -> Result<Callers, settings::Error> {
+    /// Whom the settings let in. Of the callers `before` they keep the keys that operators made and those that were fetched
+    /// from issuers.
+    pub(crate) fn new(settings: &Settings, before: Option<&Callers>) -> Result<Callers, settings::Error> {
         for key in &settings.keys {
             if is_reserved(&key.name) {
                 return Err(settings::Error(reserved(&key.name)));
@@ -58,20 +65,33 @@ impl Callers {
                 return Err(settings::Error(format!("a key cannot be named {:?}: choose printable names", key.name)));
             }
         }
-        let known = settings.keys.iter().map(|key| {
+        let keys = settings.keys.iter().map(|key| {
             let Key { name, tenant, scopes, expires_at, .. } = key;
             let caller = known_caller(tenant, name, scopes);
             let hash = hash(&key.secret);
             (hash, Known { hash, caller, made: None, expires_at: *expires_at })
         });
-        let known = RwLock::new(known.collect());
-        let tokens = if settings.issuers.is_empty() { None } else { Some(jwt::Issuers::new(&settings.issuers)?) };
-        Ok(Callers { required: settings.auth_required, known, tokens, anonymous: Arc::new(Caller::anonymous()) })
+        let tokens = if settings.issuers.is_empty() {
+            None
+        } else {
+            let mut tokens = jwt::Issuers::new(&settings.issuers)?;
+            if let Some(before) = before.and_then(|before| before.tokens.as_ref()) {
+                tokens.keep_keys_of(before);
+            }
+            Some(tokens)
+        };
+        Ok(Callers {
+            required: settings.auth_required,
+            keys: keys.collect(),
+            made: before.map(|before| before.made.clone()).unwrap_or_default(),
+            tokens,
+            anonymous: Arc::new(Caller::anonymous()),
+        })
     }
 
     /// Takes a key as it is from now on: known, changed or revoked, with the next request.
     pub fn take(&self, key: &AccessKey) {
-        let mut known = self.known.write();
+        let mut known = self.made.write();
         known.retain(|_, known| known.made.as_ref() != Some(&key.id));
         if key.revoked_at.is_some() {
             return;
@@ -99,7 +119,7 @@ impl Callers {
     }
 
     pub(crate) fn has_keys(&self) -> bool {
-        !self.known.read().is_empty()
+        !self.keys.is_empty() || !self.made.read().is_empty()
     }
 
     /// Whose tokens are read, if anybody's.
@@ -150,14 +170,24 @@ impl Callers {
             (None, Some(key)) => text_of(key)?,
         };
         let hash = hash(secret);
-        let known = self.known.read();
-        let Some(known) = known.get(&hash).filter(|known| bool::from(known.hash.ct_eq(&hash))) else {
-            return Err(refused("the key is not known here"));
+        let caller = match self.keys.get(&hash) {
+            Some(known) => known.shown(&hash),
+            None => self.made.read().get(&hash).and_then(|known| known.shown(&hash)),
         };
-        if known.expires_at.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
-            return Err(refused("the key has expired; ask for a new one"));
+        caller.unwrap_or_else(|| Err(refused("the key is not known here"))).map(Shown::Caller)
+    }
+}
+
+impl Known {
+    /// Whose key it is, for one who shows a secret of this hash.
+    fn shown(&self, hash: &[u8; 32]) -> Option<Result<Arc<Caller>, Fault>> {
+        if !bool::from(self.hash.ct_eq(hash)) {
+            return None;
         }
-        Ok(Shown::Caller(known.caller.clone()))
+        if self.expires_at.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
+            return Some(Err(refused("the key has expired; ask for a new one")));
+        }
+        Some(Ok(self.caller.clone()))
     }
 }
 

@@ -157,17 +157,18 @@ impl Desk {
         let gone = |why: String| Receipt::Gone { why };
         let wire = dialects::wire(&spec.dialect)
             .ok_or_else(|| gone(format!("the dialect {:?} is not spoken here any more", spec.dialect)))?;
-        let url = Url::parse(&spec.url).map_err(|_| gone("its url is not an address".into()))?;
-        let endpoint = url.origin().ascii_serialization();
-        // The list may have changed since the config was taken; and no resolver sees an address that is no name.
-        self.guard.admit(&url).map_err(|refused| gone(format!("{endpoint} is refused: {}", refused.words())))?;
-
+        // First, since many events are not told at all.
         let mut w = Writer::with_capacity(1_024);
         let head = Head::new(letter.id.task, spec.shown.as_deref(), &letter.context);
         if !wire.push_body(&mut w, &head, &letter.news) {
             return Ok(Receipt::Untold);
         }
         let body = w.finish();
+
+        let url = Url::parse(&spec.url).map_err(|_| gone("its url is not an address".into()))?;
+        let endpoint = url.origin().ascii_serialization();
+        // The list may have changed since the config was taken; and no resolver sees an address that is no name.
+        self.guard.admit(&url).map_err(|refused| gone(format!("{endpoint} is refused: {}", refused.words())))?;
 
         let failed = |why: String| Receipt::Failed { why, retry_after_ms: None };
         let event = letter.id.to_string();
@@ -200,7 +201,7 @@ impl Desk {
         let mut headers = headers::headers(&around).map_err(|_| gone("its secrets do not fit into a header".into()))?;
         // Also where the body is fetched piece by piece its length is known: it has been read once.
         headers.insert(http::header::CONTENT_LENGTH, read.len.into());
-        let receipt = self.post.send(url, headers, self.body(letter, body)).await;
+        let receipt = self.post.send(&endpoint, url, headers, self.body(letter, body)).await;
         tracing::debug!(%endpoint, %event, attempt = letter.attempt, ?receipt, "a delivery was tried");
         Ok(receipt)
     }

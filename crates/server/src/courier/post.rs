@@ -19,6 +19,12 @@ use super::resolve::{Guarded, Lookup, Unresolved};
 /// A receiver that wants to be left alone for longer is asked after a day all the same.
 const RETRY_MOST_MS: u64 = 24 * 3_600_000;
 
+/// Connections kept for an endpoint: as many as deliver to it at a time, or each burst would connect anew.
+const IDLE: usize = 64;
+/// Of an answer's body, what is worth a connection.
+const BODY_MOST: usize = 16 << 10;
+const BODY_TIME: Duration = Duration::from_millis(200);
+
 /// Clients, each with the addresses its resolver lets through.
 pub(super) struct Post {
     usual: Client,
@@ -43,14 +49,17 @@ impl Post {
         Ok(Post { usual: make(None)?, by_port, connect, whole })
     }
 
-    pub(super) async fn send(&self, url: Url, headers: HeaderMap, body: Body) -> Receipt {
-        let endpoint = url.origin().ascii_serialization();
+    pub(super) async fn send(&self, endpoint: &str, url: Url, headers: HeaderMap, body: Body) -> Receipt {
         let client = url.port_or_known_default().and_then(|port| self.by_port.get(&port)).unwrap_or(&self.usual);
         let sending = client.post(url).headers(headers).body(body).send();
         let failed = |why: &str| Receipt::Failed { why: format!("{endpoint} {why}"), retry_after_ms: None };
         match tokio::time::timeout(self.whole, sending).await {
-            // The status is the answer. What follows is not waited for: a body may be endless, or break off.
-            Ok(Ok(response)) => answered(&endpoint, response.status(), response.headers()),
+            // The status is the answer, whatever becomes of the body.
+            Ok(Ok(response)) => {
+                let receipt = answered(endpoint, response.status(), response.headers());
+                leave(response).await;
+                receipt
+            }
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 failed(&format!("took no connection within {} ms", self.connect.as_millis()))
             }
@@ -58,6 +67,20 @@ impl Post {
             Err(_) => failed(&format!("gave no answer within {} ms", self.whole.as_millis())),
         }
     }
+}
+
+/// Reads the little that usually follows, so that the connection can be used again; not for long, and no matter what it is.
+async fn leave(mut response: reqwest::Response) {
+    let rest = async {
+        let mut left = BODY_MOST;
+        while let Ok(Some(piece)) = response.chunk().await {
+            left = left.saturating_sub(piece.len());
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(BODY_TIME, rest).await;
 }
 
 fn client(resolver: Guarded, connect: Duration) -> reqwest::Result<Client> {
@@ -73,7 +96,7 @@ fn client(resolver: Guarded, connect: Duration) -> reqwest::Result<Client> {
             .dns_resolver(resolver.clone())
             .connect_timeout(connect)
             .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(8)
+            .pool_max_idle_per_host(IDLE)
     };
     builder().build().or_else(|error| {
         // Most likely the machine has no certificates of authorities. Plain http needs none.

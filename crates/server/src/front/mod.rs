@@ -1,12 +1,14 @@
 //! The transports we serve. A front reads the envelope, finds out which dialect is spoken, lets it decode the call, carries
 //! the call out and writes the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in
-//! [`stream`]. No front knows a wire; it only holds a [`Wire`].
+//! [`stream`]. No front knows a wire; it only holds a [`Wire`]. Workers, who are no callers, have [`worker`].
 
+pub(crate) mod langgraph;
 pub(crate) mod rest;
 pub(crate) mod rpc;
 mod stream;
+pub(crate) mod worker;
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use dialects::wire::{Decoded, Facts, Head, Operation, Page, TaskView, Wire};
 use engine::{Answer, Listing, PushAnswer, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, request};
 use model::call::Idempotency;
-use model::{Call, Caller, EventId, Fault, Kind, Place, Task, Wait};
+use model::{Call, Caller, ContextId, EventId, Fault, Kind, Place, Task, TaskId, Wait};
 use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
 
@@ -129,6 +131,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) wire: &'static dyn Wire,
     /// Whose habits hold: the wire's own, but where two generations share a method those of the task's opener.
     pub(crate) rules: &'static Facts,
+    /// A task is shown under its thread and its own id.
+    pub(crate) threaded: bool,
 }
 
 impl Asked<'_> {
@@ -261,23 +265,31 @@ impl Asked<'_> {
         resume: Option<EventId>,
     ) -> Done {
         let only_later = resume.is_some() && !self.rules.resumes_with_task;
+        let shown = if self.threaded { Some(threaded(&subscription.context, subscription.task).into()) } else { shown };
         Done::Stream(Box::new(Follow { subscription, shown, view, only_later, _seat: None }))
     }
 
     /// The id that the caller knows a task under: its own, where it chose one.
-    fn shown<'t>(&self, task: &'t Task) -> Option<&'t str> {
-        task.alias.as_deref().filter(|_| self.wire.facts().shows_alias && task.owner == self.caller.name)
+    fn shown<'t>(&self, task: &'t Task) -> Option<Cow<'t, str>> {
+        if self.threaded {
+            return Some(threaded(&task.context, task.id).into());
+        }
+        let own = self.wire.facts().shows_alias && task.owner == self.caller.name;
+        task.alias.as_deref().filter(|_| own).map(Cow::Borrowed)
     }
 
     /// Writes the result of anything but a stream.
     fn write(&self, w: &mut Writer, done: &Done) {
         let wire = self.wire;
         match done {
-            Done::Sent(Answer::Task(task), view) => wire.sent_task(w, task, view, self.shown(task)),
+            Done::Sent(Answer::Task(task), view) => wire.sent_task(w, task, view, self.shown(task).as_deref()),
             Done::Sent(Answer::Reply(reply), _) => {
                 wire.sent_message(w, &reply.message, &Head::new(reply.exchange, None, &reply.context));
             }
-            Done::Task(task, view, by_alias) => wire.task(w, task, view, self.shown(task).filter(|_| *by_alias)),
+            Done::Task(task, view, by_alias) => {
+                let shown = self.shown(task).filter(|_| *by_alias || self.threaded);
+                wire.task(w, task, view, shown.as_deref());
+            }
             Done::List(listing, view) => {
                 let Listing { tasks, next_page_token, page_size, total } = listing;
                 wire.list(w, &Page { tasks, view, next_page_token, page_size: *page_size, total_size: *total });
@@ -307,9 +319,15 @@ impl Asked<'_> {
     /// The place a call is made at, if it may be made there: before any task is looked up, and for every front.
     fn place(&self, decoded: &Decoded) -> Result<Arc<Place>, Fault> {
         let place = self.place_in(decoded.tenant.as_deref())?;
-        if let Some(policy) = &*self.server.policy.load() {
+        if let Some(policy) = &self.server.policy {
             let required = self.mounted.door == Door::Required;
-            policy.check(&self.caller, &place.caller.tenant, &self.mounted.agent, &decoded.call, required)?;
+            let check =
+                |call: &Call| policy.check(&self.caller, &place.caller.tenant, &self.mounted.agent, call, required);
+            check(&decoded.call)?;
+            // A stream that is resumed sends nothing: it reads.
+            if matches!(decoded.call, Call::Stream(_)) && self.head.headers.contains_key(&LAST_EVENT_ID) {
+                check(&Call::Subscribe(model::Subscribe { task: String::new() }))?;
+            }
         }
         Ok(place)
     }
@@ -355,8 +373,10 @@ impl Asked<'_> {
     fn finish(&self, response: &mut Response) {
         sign(response, self.wire);
         let asked = extensions(&self.head.headers);
-        let profile = self.server.engine.profile(&self.mounted.agent).filter(|_| !asked.is_empty());
-        let Some(profile) = profile else { return };
+        if asked.is_empty() {
+            return;
+        }
+        let Some(profile) = self.server.engine.profile(&self.mounted.agent) else { return };
         let known = profile.extensions.iter().filter(|e| asked.contains(&e.uri)).map(|e| e.uri.as_str());
         let active = known.collect::<Vec<_>>().join(", ");
         let name = HeaderName::from_bytes(self.wire.facts().extensions_header.as_bytes());
@@ -364,6 +384,11 @@ impl Asked<'_> {
             response.headers_mut().insert(name, active);
         }
     }
+}
+
+/// A task under its thread and its own id.
+fn threaded(context: &ContextId, task: TaskId) -> String {
+    format!("{}:{task}", context.as_str())
 }
 
 /// Counts something for as long as it lives.

@@ -86,7 +86,7 @@ async fn call(
     };
     let text = scan::scan(&body, limits.json_depth)?;
     let decoded = route.decode(text, limits)?;
-    let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts() };
+    let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: false };
     let (done, tenant) = asked.perform(decoded, &body, told).await?;
     let mut response = match done {
         Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, tenant),
@@ -112,7 +112,7 @@ pub(crate) async fn old_extended_card(
     told.dialect = wire.name();
     let asked = async {
         let caller = who(server, mounted, head, told).await?;
-        let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts() };
+        let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: false };
         let decoded = Decoded { call: Call::ExtendedCard, tenant: None };
         let (done, _) = asked.perform(decoded, &[], told).await?;
         let mut w = Writer::with_capacity(2_048);

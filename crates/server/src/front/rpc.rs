@@ -96,8 +96,15 @@ impl Attempt<'_> {
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
         self.operation = operation(&decoded);
-        let mut asked =
-            Asked { server, mounted: self.mounted, head, caller, wire: self.wire, rules: self.wire.facts() };
+        let mut asked = Asked {
+            server,
+            mounted: self.mounted,
+            head,
+            caller,
+            wire: self.wire,
+            rules: self.wire.facts(),
+            threaded: false,
+        };
         if let Decided::Opener = decided {
             // Nobody can tell who reads the answer, so it is one that both generations can read. What the same words
             // leave unsaid, and how a refusal looks, is as whoever opened the task would have it.
@@ -133,7 +140,8 @@ impl Attempt<'_> {
     /// Which dialect is spoken: as the caller says, or by method and version.
     fn decide(&mut self, version: Option<(u32, u32)>) -> Result<Decided, Fault> {
         if let Some(name) = self.head.headers.get(&A2A_DIALECT) {
-            let known = dialects::wire(name.to_str().unwrap_or_default());
+            let name = name.to_str().unwrap_or_default();
+            let known = dialects::WIRES.iter().copied().find(|wire| wire.name() == name);
             return known.map(Decided::Wire).ok_or_else(|| {
                 let names: Vec<&str> = dialects::WIRES.iter().map(|wire| wire.name()).collect();
                 Fault::new(Kind::InvalidRequest, format!("X-A2A-Dialect is none of {}", names.join(", ")))

@@ -23,6 +23,7 @@ pub(crate) use address::{client, network_of};
 pub use rate::Rate;
 pub(crate) use seats::Seat;
 
+use crate::Server;
 use crate::metrics::RateLimited;
 
 /// How often rates are tidied up.
@@ -52,12 +53,17 @@ impl Limits {
     }
 }
 
+/// A rate, and what callers have used of it.
+type Rated = (Rate, Arc<rate::Limiter>);
+/// So many at most, and who has them.
+type Places = (u32, Arc<seats::Seats>);
+
 pub(crate) struct Throttle {
-    per_caller: Option<rate::Limiter>,
-    per_ip: Option<rate::Limiter>,
-    per_tenant: Option<rate::Limiter>,
-    streams: Option<Arc<seats::Seats>>,
-    waiting: Option<Arc<seats::Seats>>,
+    per_caller: Option<Rated>,
+    per_ip: Option<Rated>,
+    per_tenant: Option<Rated>,
+    streams: Option<Places>,
+    waiting: Option<Places>,
     daily: Option<quota::Quota>,
     /// Drawn at the start, so that nobody can choose names that are counted together.
     hasher: RandomState,
@@ -65,41 +71,51 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// None where nothing is limited.
-    pub(crate) fn new(limits: &Limits, refusals: RateLimited) -> Option<Throttle> {
-        let limiter = |rate: &Option<Rate>| rate.map(rate::Limiter::new);
-        let seats = |most: Option<u32>| most.map(|most| Arc::new(seats::Seats::new(most)));
+    /// None where nothing is limited. What was used up of the same limit `before` stays used up.
+    pub(crate) fn new(limits: &Limits, refusals: RateLimited, before: Option<&Throttle>) -> Option<Throttle> {
+        let rated = |rate: Option<Rate>, before: Option<&Rated>| {
+            let rate = rate?;
+            let known = before.filter(|(known, _)| *known == rate).map(|(_, limiter)| limiter.clone());
+            Some((rate, known.unwrap_or_else(|| Arc::new(rate::Limiter::new(rate)))))
+        };
+        let places = |most: Option<u32>, before: Option<&Places>| {
+            most.map(|most| (most, before.map(|(_, seats)| seats.clone()).unwrap_or_default()))
+        };
+        let daily = |most: u64| match before.and_then(|before| before.daily.as_ref()) {
+            Some(quota) => quota.of(most),
+            None => quota::Quota::new(most, limits.quota_file.clone()),
+        };
         limits.is_any().then(|| Throttle {
-            per_caller: limiter(&limits.per_caller),
-            per_ip: limiter(&limits.per_ip),
-            per_tenant: limiter(&limits.per_tenant),
-            streams: seats(limits.streams_per_caller),
-            waiting: seats(limits.waiting_per_caller),
-            daily: limits.daily_calls.map(|most| quota::Quota::new(most, limits.quota_file.clone())),
-            hasher: RandomState::new(),
+            per_caller: rated(limits.per_caller, before.and_then(|before| before.per_caller.as_ref())),
+            per_ip: rated(limits.per_ip, before.and_then(|before| before.per_ip.as_ref())),
+            per_tenant: rated(limits.per_tenant, before.and_then(|before| before.per_tenant.as_ref())),
+            streams: places(limits.streams_per_caller, before.and_then(|before| before.streams.as_ref())),
+            waiting: places(limits.waiting_per_caller, before.and_then(|before| before.waiting.as_ref())),
+            daily: limits.daily_calls.map(daily),
+            hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
             refusals,
         })
     }
 
     /// A request from an address, before anything else is known of it.
     pub(crate) fn knock(&self, address: IpAddr) -> Result<(), Fault> {
-        let Some(limiter) = &self.per_ip else { return Ok(()) };
+        let Some((_, limiter)) = &self.per_ip else { return Ok(()) };
         limiter.take(self.hasher.hash_one(network_of(address))).map_err(|wait| self.refuse("per_ip", wait))
     }
 
     /// A credential that was none: a guess counts against its address once more.
     pub(crate) fn failed(&self, address: IpAddr) -> Result<(), Fault> {
         self.knock(address)?;
-        let Some(limiter) = &self.per_caller else { return Ok(()) };
+        let Some((_, limiter)) = &self.per_caller else { return Ok(()) };
         limiter.take(self.hasher.hash_one(network_of(address))).map_err(|wait| self.refuse("per_caller", wait))
     }
 
     /// A call of a caller who has been let in.
     pub(crate) fn admit(&self, caller: &Caller, address: IpAddr) -> Result<(), Fault> {
-        if let Some(limiter) = &self.per_caller {
+        if let Some((_, limiter)) = &self.per_caller {
             limiter.take(self.key(caller, address)).map_err(|wait| self.refuse("per_caller", wait))?;
         }
-        if let Some(limiter) = &self.per_tenant {
+        if let Some((_, limiter)) = &self.per_tenant {
             limiter.take(self.hasher.hash_one(&*caller.tenant)).map_err(|wait| self.refuse("per_tenant", wait))?;
         }
         if let Some(quota) = &self.daily {
@@ -125,15 +141,14 @@ impl Throttle {
 
     fn seat(
         &self,
-        seats: &Option<Arc<seats::Seats>>,
+        places: &Option<Places>,
         limit: &'static str,
         caller: &Caller,
         address: IpAddr,
     ) -> Result<Option<Seat>, Fault> {
-        let Some(seats) = seats else { return Ok(None) };
-        seats::Seats::take(seats, self.key(caller, address)).map(Some).ok_or_else(|| {
+        let Some((most, seats)) = places else { return Ok(None) };
+        seats::Seats::take(seats, self.key(caller, address), *most).map(Some).ok_or_else(|| {
             self.count(limit);
-            let most = seats.most();
             let message = match limit {
                 "streams_per_caller" => format!("you have {most} streams open, which is the limit; close one first"),
                 _ => format!("you have {most} calls waiting, which is the limit; send with returnImmediately, or wait"),
@@ -165,27 +180,35 @@ impl Throttle {
         self.refusals.count(limit);
     }
 
-    /// Tidies up and writes the day's counts down until `shutdown`, and once more then.
-    pub(crate) async fn keep(&self, shutdown: CancellationToken) {
-        let mut tidy = tokio::time::interval(TIDY_EVERY);
-        let mut write = tokio::time::interval(WRITE_EVERY);
-        loop {
-            tokio::select! {
-                _ = tidy.tick() => {
-                    for limiter in [&self.per_caller, &self.per_ip, &self.per_tenant].into_iter().flatten() {
-                        limiter.tidy();
-                    }
-                }
-                _ = write.tick() => self.write(),
-                () = shutdown.cancelled() => break,
-            }
+    fn tidy(&self) {
+        for (_, limiter) in [&self.per_caller, &self.per_ip, &self.per_tenant].into_iter().flatten() {
+            limiter.tidy();
         }
-        self.write();
     }
 
     pub(crate) fn write(&self) {
         if let Some(quota) = &self.daily {
             quota.write();
+        }
+    }
+}
+
+/// Tidies up and writes the day's counts down until `shutdown`, and once more then; those of whatever server is there.
+pub(crate) async fn keep(now: impl Fn() -> Arc<Server>, shutdown: CancellationToken) {
+    let mut tidy = tokio::time::interval(TIDY_EVERY);
+    let mut write = tokio::time::interval(WRITE_EVERY);
+    loop {
+        let is_over = tokio::select! {
+            _ = tidy.tick() => {
+                now().throttle.iter().for_each(Throttle::tidy);
+                false
+            }
+            _ = write.tick() => false,
+            () = shutdown.cancelled() => true,
+        };
+        now().throttle.iter().for_each(Throttle::write);
+        if is_over {
+            return;
         }
     }
 }

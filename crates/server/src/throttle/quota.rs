@@ -41,7 +41,7 @@ impl Who {
 pub(crate) struct Quota {
     most: u64,
     file: Option<PathBuf>,
-    today: Mutex<Today>,
+    today: Arc<Mutex<Today>>,
 }
 
 #[derive(Default)]
@@ -71,7 +71,12 @@ impl Quota {
                 }
             }
         }
-        Quota { most, file, today: Mutex::new(today) }
+        Quota { most, file, today: Arc::new(Mutex::new(today)) }
+    }
+
+    /// Another limit of the same calls.
+    pub(crate) fn of(&self, most: u64) -> Quota {
+        Quota { most, file: self.file.clone(), today: self.today.clone() }
     }
 
     /// Takes one of today's calls, or says how long until tomorrow.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+#[derive(Default)]
 pub(crate) struct Seats {
-    most: u32,
     /// Only keys that have a seat are here.
     taken: Mutex<HashMap<u64, u32>>,
 }
@@ -18,18 +18,11 @@ pub(crate) struct Seat {
 }
 
 impl Seats {
-    pub(crate) fn new(most: u32) -> Seats {
-        Seats { most, taken: Mutex::default() }
-    }
-
-    pub(crate) fn most(&self) -> u32 {
-        self.most
-    }
-
-    pub(crate) fn take(seats: &Arc<Seats>, key: u64) -> Option<Seat> {
+    /// One more, if there are fewer than `most`.
+    pub(crate) fn take(seats: &Arc<Seats>, key: u64, most: u32) -> Option<Seat> {
         let mut taken = seats.taken.lock();
         let n = taken.entry(key).or_default();
-        if *n >= seats.most {
+        if *n >= most {
             return None;
         }
         *n += 1;
@@ -55,13 +48,13 @@ mod tests {
 
     #[test]
     fn a_seat_is_given_back_when_it_is_dropped() {
-        let seats = Arc::new(Seats::new(2));
-        let first = Seats::take(&seats, 1).unwrap();
-        let second = Seats::take(&seats, 1).unwrap();
-        assert!(Seats::take(&seats, 1).is_none());
-        assert!(Seats::take(&seats, 2).is_some(), "another has its own");
+        let seats = Arc::<Seats>::default();
+        let first = Seats::take(&seats, 1, 2).unwrap();
+        let second = Seats::take(&seats, 1, 2).unwrap();
+        assert!(Seats::take(&seats, 1, 2).is_none());
+        assert!(Seats::take(&seats, 2, 2).is_some(), "another has its own");
         drop(first);
-        let third = Seats::take(&seats, 1).unwrap();
+        let third = Seats::take(&seats, 1, 2).unwrap();
         drop((second, third));
         assert!(seats.taken.lock().is_empty(), "nobody is remembered who has none");
     }

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use server::accept::{self, Accept};
 use server::log::Sink;
 use server::settings::{Effect, Key, Rule};
-use server::{Server, Settings};
+use server::{Server, Serving, Settings};
 
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    pub(crate) server: Arc<Server>,
+    pub(crate) serving: Arc<Serving>,
     pub(crate) accept: Arc<Accept>,
     pub(crate) reload: Arc<tokio::sync::Notify>,
     house: Option<tokio::task::JoinHandle<()>>,
@@ -55,20 +55,29 @@ pub(crate) async fn start(settings: Settings) -> Running {
 }
 
 pub(crate) async fn start_with(settings: Settings, http: reqwest::Client) -> Running {
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    start_agents(settings, agents, http).await
+}
+
+pub(crate) async fn start_agents(
+    settings: Settings,
+    agents: Vec<Arc<dyn model::ports::agent::Agent>>,
+    http: reqwest::Client,
+) -> Running {
     let listener = accept::bind(settings.listen, settings.backlog).unwrap();
     let address = listener.local_addr().unwrap();
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
     let store = Arc::new(stores::memory::Store::new());
     let engine = Engine::start(store, agents, Limits::default(), None).await.unwrap();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let sink = Sink::stderr(false, false).unwrap();
     let server = Server::new(engine, Settings { listen: address, ..settings }, sink).unwrap();
-    let accept = Arc::new(Accept::new(server.clone()));
+    let accept = Arc::new(Accept::new(server));
+    let serving = accept.serving.clone();
     let reload = Arc::new(tokio::sync::Notify::new());
-    let house = tokio::spawn(server.clone().keep_house(accept.shutdown.clone(), reload.clone()));
+    let house = tokio::spawn(serving.clone().keep_house(accept.shutdown.clone(), reload.clone()));
     let accepting = accept.clone();
     tokio::spawn(async move { accepting.run(listener).await });
-    Running { address, server, accept, reload, house: Some(house), scheme, http }
+    Running { address, serving, accept, reload, house: Some(house), scheme, http }
 }
 
 impl Running {

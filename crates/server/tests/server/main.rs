@@ -1,9 +1,11 @@
-//! A running server, over its socket: what callers are refused, in every generation; limits; mounts; TLS.
+//! A running server, over its socket: what callers are refused, in every generation; limits; mounts; TLS; workers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a harness fails by panicking in the test that uses it")]
 
+mod change;
 mod generations;
 mod kit;
 mod limits;
 mod mounts;
 mod tls;
+mod workers;

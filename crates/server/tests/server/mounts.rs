@@ -143,7 +143,8 @@ async fn a_public_skill_is_open_and_the_others_say_that_they_are_not() {
         Rule { callers: list(&["bob"]), methods: list(&["extended_card"]), ..allow() },
     ];
     let keys = vec![key("ann", "red"), key("bob", "red")];
-    let running = start(Settings { auth_required: true, keys, policy: Some(policy), ..settings() }).await;
+    let asked = Settings { auth_required: true, keys, policy: Some(policy), ..settings() };
+    let running = start(asked.clone()).await;
     let mut open = saying("hello");
     open["metadata"] = json!({ "skill": "script" });
     assert_eq!(running.rpc("scripted", "SendMessage", &open).send().await.unwrap().status(), 200);
@@ -172,7 +173,8 @@ async fn a_public_skill_is_open_and_the_others_say_that_they_are_not() {
         }
     }
     // Another policy is in force with the next call.
-    running.server.set_policy(None);
+    let agents = running.serving.now().engine().agents();
+    running.serving.change(Settings { policy: None, ..asked }, agents).unwrap();
     assert_eq!(running.rpc("echo", "ListTasks", &json!({})).caller("bob").send().await.unwrap().status(), 200);
     assert_eq!(running.rpc("scripted", "SendMessage", &open).send().await.unwrap().status(), 401);
 }

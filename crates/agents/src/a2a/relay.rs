@@ -1,0 +1,417 @@
+//! One turn over time: send, listen, come back after a break, cancel.
+//!
+//! Whatever breaks is tried again for as long as patience lasts; patience begins anew with everything that is heard. A turn
+//! that was sent and not answered is sent again under the same message id and idempotency key: whether it arrived nobody
+//! knows, and who knows the key takes it once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::seen::Seen;
+use client::{Error, Events, Heard, Trouble};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use futures_util::{FutureExt as _, future};
+use model::ports::agent::{Emission, End, EndState, Turn, Words};
+use model::{EventId, Kind, Send, Wait};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::bound::{self, Bound};
+use super::show::{self, Show};
+use super::{Shared, outgoing};
+
+/// Between two tries, and between two looks at a task that is not streamed: twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// A stream that is silent for so long after a cancel is not waited for alone.
+const AFTER_CANCEL: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What the turn says. The work is done as it is polled: whoever drops the stream stops it.
+pub(super) fn run(shared: Arc<Shared>, turn: Turn) -> BoxStream<'static, Emission> {
+    let (tell, mut told) = mpsc::channel(1);
+    let work = Relay::new(shared, turn, tell).run().boxed().into_stream().filter_map(|()| future::ready(None));
+    stream::select(stream::poll_fn(move |cx| told.poll_recv(cx)), work).boxed()
+}
+
+struct Relay {
+    shared: Arc<Shared>,
+    turn: Turn,
+    tell: mpsc::Sender<Emission>,
+    show: Show,
+    send: Send,
+    /// The other side's task, once it is known.
+    bound: Option<Bound>,
+    /// The turn was sent at least once.
+    sent: bool,
+    /// Not to be tried any more.
+    no_streams: bool,
+    no_subscriptions: bool,
+    /// The last event that had a name.
+    last_id: Option<String>,
+    /// Something may have happened that was not heard.
+    gaps: bool,
+    cancel: Cancel,
+    /// The stream ended of itself: the task is looked at before it is listened to again.
+    look_first: bool,
+    /// Since when there is nothing but trouble, and how long the next pause is.
+    trouble_since: Option<Instant>,
+    pause: Duration,
+    deadline: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cancel {
+    NotWanted,
+    Wanted,
+    Told,
+}
+
+/// How the other side is followed.
+enum Line {
+    Open(Box<Events>),
+    /// By looking now and then.
+    Looking,
+    /// It is over already.
+    Ended(Emission),
+}
+
+impl Relay {
+    fn new(shared: Arc<Shared>, turn: Turn, tell: mpsc::Sender<Emission>) -> Relay {
+        let (bound, before) = (Bound::of_turn(&turn), Bound::before(&turn));
+        let (send, deadline) = outgoing::message(&shared, &turn, before.as_ref());
+        let answered = before.filter(|bound| !bound.settled).and_then(|bound| bound.asked);
+        Relay {
+            show: Show::of(&turn.so_far, answered),
+            send,
+            sent: bound.is_some() || turn.attempt > 1,
+            bound,
+            no_streams: false,
+            no_subscriptions: false,
+            last_id: None,
+            gaps: false,
+            cancel: Cancel::NotWanted,
+            look_first: false,
+            trouble_since: None,
+            pause: FIRST_PAUSE,
+            deadline,
+            shared,
+            turn,
+            tell,
+        }
+    }
+
+    async fn run(mut self) {
+        let end = match self.deadline {
+            None => self.work().await,
+            Some(deadline) => match tokio::time::timeout_at(deadline, self.work()).await {
+                Ok(end) => end,
+                Err(_) => {
+                    self.give_up().await;
+                    let says = "the time that was given for this message has run out";
+                    Ok(Emission::End(End { state: EndState::Failed, words: Some(Words::text(says)) }))
+                }
+            },
+        };
+        let end =
+            end.unwrap_or_else(|error| show::ended_by(&error, self.bound.is_some(), &self.shared.options.secrets()));
+        if let Some(binding) = self.last_binding(&end) {
+            self.say(Emission::Bound(binding)).await;
+        }
+        self.say(end).await;
+    }
+
+    /// What the next turn has to know: which question it answers, or that the task there is over.
+    fn last_binding(&self, end: &Emission) -> Option<String> {
+        let bound = self.bound.as_ref()?;
+        let Emission::End(End { state, .. }) = end else { return None };
+        match state {
+            EndState::Completed => Some(Bound { settled: true, ..bound.clone() }.write()),
+            EndState::InputRequired | EndState::AuthRequired => {
+                Some(Bound { asked: self.show.asks().map(str::to_owned), ..bound.clone() }.write())
+            }
+            // Nothing follows these.
+            EndState::Failed | EndState::Rejected | EndState::Canceled => None,
+        }
+    }
+
+    async fn say(&self, emission: Emission) {
+        // Nobody listens only when the stream is gone, and this with it.
+        let _ = self.tell.send(emission).await;
+    }
+
+    /// Follows the work to its end, through every break.
+    async fn work(&mut self) -> Result<Emission, Error> {
+        loop {
+            let line = if self.bound.is_some() { self.come_back().boxed().await } else { self.begin().boxed().await };
+            let ended = match line {
+                Ok(Line::Ended(end)) => return Ok(end),
+                Ok(Line::Open(events)) => self.listen(*events).await,
+                Ok(Line::Looking) => self.look().await,
+                Err(error) => Err(error),
+            };
+            let error = match ended {
+                Ok(Some(end)) => return Ok(end),
+                Ok(None) => {
+                    self.look_first = true;
+                    self.show.forget_answered();
+                    Error::broken("the stream ended before the task did")
+                }
+                Err(error) => error,
+            };
+            if self.cancel == Cancel::NotWanted && self.turn.cancelled.clone().now_or_never().is_some() {
+                self.cancel = Cancel::Wanted;
+            }
+            if self.streams_are_refused(&error) {
+                self.no_streams = true;
+                continue;
+            }
+            if self.cancel == Cancel::Wanted && self.bound.is_none() {
+                // It never came to anything, and nobody wants it to.
+                return Ok(Emission::End(End { state: EndState::Canceled, words: None }));
+            }
+            let worth_another = error.is_passing() || (self.bound.is_some() && error.trouble == Trouble::Unreadable);
+            let since = *self.trouble_since.get_or_insert_with(Instant::now);
+            if !worth_another || since.elapsed() + self.pause > self.shared.options.patience() {
+                return Err(error);
+            }
+            tracing::debug!(task = %self.turn.task, %error, "a remote agent is tried again");
+            self.rest().await;
+        }
+    }
+
+    /// A server whose card promised streams, or that has no card, and that has none.
+    fn streams_are_refused(&self, error: &Error) -> bool {
+        let kind = matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound);
+        !self.no_streams && self.bound.is_none() && error.trouble == Trouble::Refused && kind
+    }
+
+    /// Sends the turn.
+    async fn begin(&mut self) -> Result<Line, Error> {
+        if self.turn.cancelled.clone().now_or_never().is_some() && !self.sent {
+            return Ok(Line::Ended(Emission::End(End { state: EndState::Canceled, words: None })));
+        }
+        let target = self.shared.target().await?;
+        if self.sent && target.peer().facts().chooses_ids && self.arrived().await? {
+            return self.come_back().await;
+        }
+        self.sent = true;
+        if target.streams() && !self.no_streams {
+            let events = self.shared.client.stream(&self.send).await?;
+            return Ok(Line::Open(Box::new(events)));
+        }
+        let send = Send { wait: Wait::Exists, ..self.send.clone() };
+        let seen = self.shared.client.send(&send).await?;
+        Ok(self.see(seen).await.map_or(Line::Looking, Line::Ended))
+    }
+
+    /// Whether a turn that was sent and not answered is there. Where the sender chooses the task's id it can be asked for.
+    async fn arrived(&mut self) -> Result<bool, Error> {
+        // A task that goes on was there before; only a new one tells by being there.
+        let Some(id) = self.send.alias.clone() else { return Ok(false) };
+        match self.shared.client.get(&id, Some(0)).await {
+            Ok(task) => {
+                self.bind(&task.id, task.context.clone()).await;
+                Ok(true)
+            }
+            Err(error) if error.kind == Kind::TaskNotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Finds the task again after a break: from the last event heard, or else by a look at it.
+    async fn come_back(&mut self) -> Result<Line, Error> {
+        let Some(task) = self.bound.as_ref().map(|bound| bound.task.clone()) else { return Ok(Line::Looking) };
+        let target = self.shared.target().await?;
+        let streams = target.streams() && !self.no_streams && !self.no_subscriptions;
+        let look_first = std::mem::take(&mut self.look_first);
+        if let Some(last) = self.last_id.clone().filter(|_| streams && !look_first) {
+            // Names of this form are promises; others are only names.
+            self.gaps |= last.parse::<EventId>().is_err();
+            match self.shared.client.subscribe(&task, Some(&last)).await {
+                Ok(events) => return Ok(Line::Open(Box::new(events))),
+                Err(error) if error.trouble == Trouble::Refused && !error.is_passing() => self.last_id = None,
+                Err(error) => return Err(error),
+            }
+        }
+        self.gaps = true;
+        let sight = self.shared.client.get(&task, Some(0)).await?;
+        if let Some(end) = self.see(Seen::Task(sight)).await {
+            return Ok(Line::Ended(end));
+        }
+        if !streams {
+            return Ok(Line::Looking);
+        }
+        match self.shared.client.subscribe(&task, None).await {
+            Ok(events) => Ok(Line::Open(Box::new(events))),
+            Err(error) if error.trouble == Trouble::Refused && !error.is_passing() => {
+                self.no_subscriptions = true;
+                Ok(Line::Looking)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Passes a stream on. Answers the end of the turn, or nothing when only the stream ended.
+    async fn listen(&mut self, mut events: Events) -> Result<Option<Emission>, Error> {
+        loop {
+            self.cancel_if_wanted().await?;
+            let cancelled = self.turn.cancelled.clone();
+            let heard = tokio::select! {
+                heard = events.next() => heard,
+                () = cancelled, if self.cancel == Cancel::NotWanted => {
+                    self.cancel = Cancel::Wanted;
+                    continue;
+                }
+                // Some servers say no more on a stream whose task was cancelled.
+                () = tokio::time::sleep(AFTER_CANCEL), if self.cancel == Cancel::Told => {
+                    let Some(task) = self.bound.as_ref().map(|bound| bound.task.clone()) else { continue };
+                    let sight = self.shared.client.get(&task, Some(0)).await?;
+                    match self.see(Seen::Task(sight)).await {
+                        Some(end) => return Ok(Some(end)),
+                        None => continue,
+                    }
+                }
+            };
+            let Heard { id, seen } = match heard {
+                None => return Ok(None),
+                // A subscription that is refused within the stream it was given.
+                Some(Err(error))
+                    if self.bound.is_some() && error.trouble == Trouble::Refused && !error.is_passing() =>
+                {
+                    self.last_id = None;
+                    self.no_subscriptions = true;
+                    return Ok(None);
+                }
+                Some(Err(error)) => return Err(error),
+                Some(Ok(heard)) => heard,
+            };
+            if id.is_some() {
+                self.last_id = id;
+            }
+            if let Some(end) = self.see(seen).await {
+                return Ok(Some(self.closed(end).await));
+            }
+        }
+    }
+
+    /// Looks at the task until it is over.
+    async fn look(&mut self) -> Result<Option<Emission>, Error> {
+        self.pause = FIRST_PAUSE;
+        let began = Instant::now();
+        loop {
+            let pause = self.pause;
+            self.rest().await;
+            if began.elapsed() > self.shared.options.patience() {
+                // Whoever has nothing else to say by now asks the same again.
+                self.show.forget_answered();
+            }
+            self.cancel_if_wanted().await?;
+            let Some(task) = self.bound.as_ref().map(|bound| bound.task.clone()) else {
+                return Err(Error::broken("the answer names no task"));
+            };
+            let sight = self.shared.client.get(&task, Some(0)).await?;
+            if let Some(end) = self.see(Seen::Task(sight)).await {
+                return Ok(Some(end));
+            }
+            // Hearing from it is no reason to ask more often.
+            self.pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Waits a little, the next time longer. A cancel ends the wait.
+    async fn rest(&mut self) {
+        let cancelled = self.turn.cancelled.clone();
+        tokio::select! {
+            () = tokio::time::sleep(self.pause) => {}
+            () = cancelled, if self.cancel == Cancel::NotWanted => self.cancel = Cancel::Wanted,
+        }
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Tells the other side, once, that the caller has had enough. What it answers may be the end.
+    async fn cancel_if_wanted(&mut self) -> Result<(), Error> {
+        let Some(bound) = self.bound.as_ref().filter(|_| self.cancel == Cancel::Wanted) else { return Ok(()) };
+        self.cancel = Cancel::Told;
+        let task = bound.task.clone();
+        match self.shared.client.cancel(&task, None).await {
+            // The stream tells it too, with everything that came before.
+            Ok(_) => Ok(()),
+            Err(error) if error.trouble == Trouble::Refused => {
+                tracing::debug!(%error, "a remote agent did not take a cancel");
+                Ok(())
+            }
+            Err(error) => {
+                self.cancel = Cancel::Wanted;
+                Err(error)
+            }
+        }
+    }
+
+    /// The end as it is said: after a gap only when what was missed has been made up for.
+    async fn closed(&mut self, end: Emission) -> Emission {
+        let Some(task) = self.bound.as_ref().filter(|_| self.gaps).map(|bound| bound.task.clone()) else { return end };
+        match self.shared.client.get(&task, Some(0)).await {
+            Ok(sight) => {
+                let (news, again) = self.show.seen(Seen::Task(sight));
+                for emission in news {
+                    self.say(emission).await;
+                }
+                again.unwrap_or(end)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a remote task could not be looked at once more");
+                end
+            }
+        }
+    }
+
+    /// Takes note of the other side's task and passes on what is new. Answers the end if this is it.
+    async fn see(&mut self, seen: Seen) -> Option<Emission> {
+        self.trouble_since = None;
+        self.pause = FIRST_PAUSE;
+        match &seen {
+            Seen::Task(task) => self.bind(&task.id.clone(), task.context.clone()).await,
+            Seen::Status { task, context, .. } | Seen::Artifact { task, context, .. } => {
+                self.bind(&task.clone(), context.clone()).await;
+            }
+            Seen::Message { context, .. } => self.remember(context.clone()),
+        }
+        let (news, end) = self.show.seen(seen);
+        for emission in news {
+            self.say(emission).await;
+        }
+        end
+    }
+
+    /// Writes down which task it is, before anything of it is passed on.
+    async fn bind(&mut self, task: &str, context: Option<model::ContextId>) {
+        self.remember(context.clone());
+        if self.bound.as_ref().is_some_and(|bound| bound.task == task && bound.turn == self.turn.id) {
+            return;
+        }
+        let target = self.shared.client.discover().await;
+        let url = target.map(|target| target.shown_url()).unwrap_or_default();
+        let (turn, task) = (self.turn.id, task.to_owned());
+        let bound = Bound { turn, url, task, context, asked: None, settled: false };
+        self.say(Emission::Bound(bound.write())).await;
+        self.bound = Some(bound);
+    }
+
+    /// A conversation to which the other side gave another name.
+    fn remember(&self, theirs: Option<model::ContextId>) {
+        if let Some(theirs) = theirs {
+            let ours = bound::context_of(&self.turn.so_far);
+            if theirs != ours {
+                self.shared.contexts.lock().put(ours, theirs);
+            }
+        }
+    }
+
+    /// The time is up: the other side is told, and not waited for.
+    async fn give_up(&mut self) {
+        if let Some(bound) = &self.bound {
+            let told = self.shared.client.cancel(&bound.task, None);
+            let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What is seen of the other side's task, as emissions of our turn.
+
+use client::seen::{Seen, StatusSeen, TaskSeen};
+use client::{Error, Trouble};
+use model::ports::agent::{Emission, End, EndState, Words};
+use model::{Json, Kind, Message, State, Task};
+
+use super::known::Known;
+
+/// The words of another side that are passed on, at most.
+const WORDS: usize = 2_048;
+
+/// What has been passed on of a task, and what of a new sight of it is news.
+#[derive(Debug)]
+pub(super) struct Show {
+    known: Known,
+    /// Somebody here has been told that it works.
+    working: bool,
+    /// The last message that was passed on as a status.
+    told: Option<Message>,
+    metadata: Option<Json>,
+    /// The question of the turn before: until something else is said, it stands there and means nothing.
+    answered: Option<String>,
+    /// The question the turn ends with.
+    asks: Option<String>,
+}
+
+impl Show {
+    pub(super) fn of(task: &Task, answered: Option<String>) -> Show {
+        Show {
+            known: Known::of(task),
+            working: false,
+            told: task.status.message.as_deref().cloned(),
+            metadata: task.metadata.clone(),
+            answered,
+            asks: None,
+        }
+    }
+
+    /// From now on every question is a new one.
+    pub(super) fn forget_answered(&mut self) {
+        self.answered = None;
+    }
+
+    /// The mark of the question that was seen last.
+    pub(super) fn asks(&self) -> Option<&str> {
+        self.asks.as_deref()
+    }
+
+    /// What is new in a sight, and the end of the turn if this is it.
+    pub(super) fn seen(&mut self, seen: Seen) -> (Vec<Emission>, Option<Emission>) {
+        let mut news = Vec::new();
+        let end = match seen {
+            Seen::Task(TaskSeen { status, artifacts, metadata, .. }) => {
+                let settled = status.state.is_some_and(State::is_terminal);
+                if !settled {
+                    // A task that is there is one at work, whatever it has made so far.
+                    self.working(&status, &mut news);
+                }
+                let pieces = artifacts.into_iter().filter_map(|artifact| self.known.whole(artifact, settled));
+                news.extend(pieces.map(Emission::Artifact));
+                self.metadata(metadata, &mut news);
+                self.end(status)
+            }
+            Seen::Status { status, metadata, closes, .. } => {
+                if closes {
+                    self.forget_answered();
+                }
+                self.metadata(metadata, &mut news);
+                if status.state.is_none_or(|state| !state.is_terminal()) {
+                    self.working(&status, &mut news);
+                }
+                self.end(status)
+            }
+            Seen::Artifact { artifact, append, last, .. } => {
+                self.working = true;
+                news.extend(self.known.chunk(artifact, append, last).map(Emission::Artifact));
+                None
+            }
+            // Among other words a message is one of them; alone it is the answer.
+            Seen::Message { message, .. } if self.working => {
+                news.push(Emission::Working(Some(words(message))));
+                None
+            }
+            Seen::Message { message, .. } => Some(Emission::Reply(words(message))),
+        };
+        (news, end)
+    }
+
+    fn working(&mut self, status: &StatusSeen, news: &mut Vec<Emission>) {
+        // A question is said when the turn ends with it.
+        if status.state.is_some_and(State::is_interrupted) {
+            return;
+        }
+        let fresh = status.message.as_ref().filter(|message| !self.has_told(message));
+        if let Some(message) = fresh {
+            self.told = Some(message.clone());
+            news.push(Emission::Working(Some(words(message.clone()))));
+        } else if !self.working {
+            news.push(Emission::Working(None));
+        }
+        self.working = true;
+    }
+
+    /// Whether these are the words that were passed on last. Ids are the other side's, and ours have others.
+    fn has_told(&self, message: &Message) -> bool {
+        self.told.as_ref().is_some_and(|told| told.parts == message.parts && told.metadata == message.metadata)
+    }
+
+    fn metadata(&mut self, metadata: Option<Json>, news: &mut Vec<Emission>) {
+        let Some(json) = metadata.filter(|json| json.is_object() && json.text() != "{}") else { return };
+        let merged = self.metadata.as_ref().map_or_else(|| json.clone(), |known| known.merged(&json));
+        if self.metadata.as_ref() != Some(&merged) {
+            self.metadata = Some(merged);
+            news.push(Emission::Metadata(json));
+        }
+    }
+
+    fn end(&mut self, status: StatusSeen) -> Option<Emission> {
+        let state = status.state?;
+        if state.is_interrupted() {
+            let mark = mark(&status);
+            if self.answered.as_ref() == Some(&mark) {
+                return None;
+            }
+            self.asks = Some(mark);
+        } else {
+            self.forget_answered();
+        }
+        let state = match state {
+            State::Submitted | State::Working => return None,
+            State::Completed => EndState::Completed,
+            State::Failed => EndState::Failed,
+            State::Rejected => EndState::Rejected,
+            State::Canceled => EndState::Canceled,
+            State::InputRequired => EndState::InputRequired,
+            State::AuthRequired => EndState::AuthRequired,
+        };
+        Some(Emission::End(End { state, words: status.message.map(words) }))
+    }
+}
+
+/// What tells one question from the next: when it was asked, under which id, and how.
+fn mark(status: &StatusSeen) -> String {
+    let at = status.at.map(|at| at.0).unwrap_or_default();
+    let id = status.message.as_ref().map(|message| &*message.id).unwrap_or_default();
+    let text = status.message.as_ref().map(Message::text).unwrap_or_default();
+    let text: String = text.chars().take(64).collect();
+    format!("{at} {id} {text}")
+}
+
+fn words(message: Message) -> Words {
+    let Message { parts, metadata, extensions, .. } = message;
+    Words { parts, metadata, extensions }
+}
+
+/// How a turn ends that came to nothing. `taken` says that the other side had taken the work.
+pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> Emission {
+    let refused_as_such = match error.kind {
+        Kind::InvalidRequest
+        | Kind::InvalidParams
+        | Kind::TooLarge
+        | Kind::MediaType
+        | Kind::ContentType
+        | Kind::Unsupported
+        | Kind::TaskSettled
+        | Kind::ExtensionRequired => error.trouble == Trouble::Refused && !taken,
+        Kind::Parse
+        | Kind::MethodNotFound
+        | Kind::VerbNotAllowed
+        | Kind::TaskNotFound
+        | Kind::TaskNotCancelable
+        | Kind::PushNotSupported
+        | Kind::InvalidAgentResponse
+        | Kind::ExtendedCardNotConfigured
+        | Kind::VersionNotSupported
+        | Kind::Unauthenticated
+        | Kind::Forbidden
+        | Kind::RateLimited
+        | Kind::KeyReused
+        | Kind::Unavailable
+        | Kind::Internal => false,
+    };
+    let what = match (error.trouble, error.kind) {
+        (Trouble::Refused, Kind::Unauthenticated | Kind::Forbidden) => {
+            "the remote agent does not accept our credentials"
+        }
+        (Trouble::Refused, Kind::TaskNotFound) if taken => "the remote agent no longer knows the task",
+        (Trouble::Refused, _) if refused_as_such => "the remote agent refused",
+        (Trouble::Refused, _) => "the remote agent failed",
+        (Trouble::Unreachable, _) => "the remote agent cannot be reached",
+        (Trouble::Broken, _) => "the connection to the remote agent was lost",
+        (Trouble::Unreadable, _) => "the remote agent's answer cannot be read",
+        (Trouble::Unaskable, _) => "the remote agent cannot be asked",
+    };
+    let text = bounded(&redacted(&format!("{what}: {error}"), secrets));
+    let state = if refused_as_such { EndState::Rejected } else { EndState::Failed };
+    Emission::End(End { state, words: Some(Words::text(text)) })
+}
+
+fn redacted(text: &str, secrets: &[String]) -> String {
+    let long_enough = secrets.iter().filter(|secret| secret.len() >= 4);
+    long_enough.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[secret]"))
+}
+
+fn bounded(text: &str) -> String {
+    if text.len() <= WORDS {
+        return text.to_owned();
+    }
+    let end = (0..=WORDS).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Artifact, Part, Role};
+
+    use super::*;
+    use crate::scripted::stage::Stage;
+
+    fn show(answered: Option<&str>) -> Show {
+        let mut stage = Stage::new(std::sync::Arc::new(crate::echo::Agent::new()));
+        stage.say("m", vec![Part::text("x")]);
+        Show::of(stage.task(), answered.map(str::to_owned))
+    }
+
+    fn said(id: &str, text: &str) -> Message {
+        let parts = vec![Part::text(text)];
+        Message { id: id.into(), role: Role::Agent, parts, metadata: None, extensions: vec![], references: vec![] }
+    }
+
+    fn status(state: Option<State>, message: Option<Message>) -> Seen {
+        let status = StatusSeen { state, message, at: None };
+        Seen::Status { task: "t".into(), context: None, status, metadata: None, closes: false }
+    }
+
+    fn task(state: State, message: Option<Message>, parts: &[&str], metadata: Option<&str>) -> Seen {
+        let artifact = Artifact {
+            id: "a".into(),
+            name: None,
+            description: None,
+            parts: parts.iter().map(|text| Part::text(*text)).collect(),
+            metadata: None,
+            extensions: vec![],
+        };
+        Seen::Task(TaskSeen {
+            id: "t".into(),
+            context: None,
+            status: StatusSeen { state: Some(state), message, at: None },
+            artifacts: if parts.is_empty() { vec![] } else { vec![artifact] },
+            history: vec![],
+            metadata: metadata.and_then(Json::parse),
+        })
+    }
+
+    fn brief(seen: (Vec<Emission>, Option<Emission>)) -> Vec<String> {
+        let all: Vec<Emission> = seen.0.into_iter().chain(seen.1).collect();
+        crate::scripted::stage::brief(&all)
+    }
+
+    #[test]
+    fn the_same_sight_twice_is_news_once() {
+        let mut show = show(None);
+        let sight = || task(State::Working, Some(said("1", "on it")), &["x"], Some(r#"{"usage":1}"#));
+        assert_eq!(brief(show.seen(sight())), ["working on it", "a=… x", r#"metadata {"usage":1}"#]);
+        assert!(brief(show.seen(sight())).is_empty());
+        assert!(brief(show.seen(status(Some(State::Working), None))).is_empty());
+        // A state nobody knows yet is work that goes on.
+        assert_eq!(brief(show.seen(status(None, Some(said("2", "odd"))))), ["working odd"]);
+        assert_eq!(brief(show.seen(task(State::Completed, None, &["x", "y"], None))), ["a+ y", "Completed"]);
+    }
+
+    #[test]
+    fn a_message_alone_is_the_answer_and_among_others_one_of_them() {
+        let message = |text: &str| Seen::Message { message: said("m", text), context: None, task: None };
+        assert_eq!(brief(show(None).seen(message("hi"))), ["reply hi"]);
+        let mut at_work = show(None);
+        at_work.seen(status(Some(State::Submitted), None));
+        assert_eq!(brief(at_work.seen(message("hi"))), ["working hi"]);
+    }
+
+    #[test]
+    fn a_question_that_was_answered_is_not_the_next_one() {
+        let asks = |id: &str| status(Some(State::InputRequired), Some(said(id, "which?")));
+        let mut first = show(None);
+        assert_eq!(brief(first.seen(asks("1"))), ["InputRequired which?"]);
+        let mark = first.asks().unwrap().to_owned();
+        let mut second = show(Some(&mark));
+        assert!(brief(second.seen(asks("1"))).is_empty(), "it still stands there");
+        assert_eq!(brief(second.seen(asks("2"))), ["InputRequired which?"]);
+        let mut third = show(Some(&mark));
+        third.seen(status(Some(State::Working), None));
+        assert_eq!(brief(third.seen(asks("1"))), ["InputRequired which?"], "asked again");
+        let mut fourth = show(Some(&mark));
+        fourth.forget_answered();
+        assert_eq!(brief(fourth.seen(asks("1"))), ["InputRequired which?"]);
+    }
+
+    #[test]
+    fn another_sides_words_are_bounded_and_hold_no_secret() {
+        let mut error = Error::broken(format!("{} hunter2 {}", "x".repeat(10), "é".repeat(3_000)));
+        error.trouble = Trouble::Unreadable;
+        let Emission::End(End { state: EndState::Failed, words: Some(words) }) =
+            ended_by(&error, true, &["hunter2".into(), "x".into()])
+        else {
+            panic!()
+        };
+        let text = words.parts[0].as_text().unwrap();
+        assert!(text.len() <= WORDS + 4 && text.contains("[secret]") && !text.contains("hunter2"), "{text}");
+        assert!(text.contains("xxxxxxxxxx"), "what is too short to be a secret is none");
+    }
+}

@@ -1,0 +1,89 @@
+//! What assistants say: a response that streams, or questions. The names are those that clients of graph servers look for.
+
+use model::ports::agent::{Emission, End, EndState, Piece, Words};
+use model::{Json, Part};
+use uuid::Uuid;
+
+use super::questions::Asked;
+
+/// A response comes in at most so many chunks, however long it is.
+const CHUNKS: usize = 4;
+
+/// Completes with a text: a few words at a time, and then the whole in their place, since readers look for one part.
+pub(super) fn response(text: &str, assistant: &Uuid) -> Vec<Emission> {
+    let piece = |text: &str, append: bool, last: bool| {
+        Emission::Artifact(Piece {
+            key: "response".into(),
+            name: (!append).then(|| "Assistant Response".into()),
+            description: (!append).then(|| format!("Response from assistant {assistant}")),
+            parts: vec![Part::text(text)],
+            append,
+            last,
+            ..Piece::default()
+        })
+    };
+    let mut said = vec![Emission::Working(None)];
+    let chunks = chunks(text);
+    if chunks.len() > 1 {
+        said.extend(chunks.iter().enumerate().map(|(i, chunk)| piece(chunk, i > 0, false)));
+    }
+    said.push(piece(text, false, true));
+    said.push(Emission::End(End { state: EndState::Completed, words: None }));
+    said
+}
+
+/// Asks. The key is the same in every turn, so that what is still open takes the place of what was.
+pub(super) fn interrupt(asked: &Asked) -> Vec<Emission> {
+    let parts = asked.open.iter().map(|question| {
+        Part::data(Json::from_value(&serde_json::json!({"id": question.id, "value": {"question": question.says}})))
+    });
+    let piece = Piece {
+        key: "interrupt".into(),
+        name: Some("Interrupt".into()),
+        description: Some("Agent requires input to continue".into()),
+        parts: parts.collect(),
+        last: true,
+        ..Piece::default()
+    };
+    let says = asked.open.iter().map(|question| question.says).collect::<Vec<_>>().join(" ");
+    let words = Words { metadata: Some(asked.kept()), ..Words::text(says) };
+    vec![
+        Emission::Working(None),
+        Emission::Artifact(piece),
+        Emission::End(End { state: EndState::InputRequired, words: Some(words) }),
+    ]
+}
+
+/// The text in pieces of about the same size, cut after spaces. An empty text is one piece too.
+fn chunks(text: &str) -> Vec<&str> {
+    let size = text.len().div_ceil(CHUNKS).max(8);
+    let mut chunks = Vec::new();
+    let mut rest = text;
+    while rest.len() > size && chunks.len() + 1 < CHUNKS {
+        let spaces = rest.char_indices().filter(|(_, c)| c.is_whitespace()).map(|(at, c)| at + c.len_utf8());
+        let Some(cut) = spaces.filter(|cut| *cut < rest.len()).find(|cut| *cut >= size) else { break };
+        let (chunk, after) = rest.split_at(cut);
+        chunks.push(chunk);
+        rest = after;
+    }
+    chunks.push(rest);
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_after_spaces_into_a_few_chunks_that_are_the_text() {
+        assert_eq!(chunks(""), [""]);
+        assert_eq!(chunks("You said: hi"), ["You said: ", "hi"]);
+        assert_eq!(chunks(&"x".repeat(1_000)).len(), 1);
+        for text in ["one two three four five six seven eight nine ten", "€ € € € € € € € € €", &"word ".repeat(999)]
+        {
+            let chunks = chunks(text);
+            assert!((2..=CHUNKS).contains(&chunks.len()), "{chunks:?}");
+            assert_eq!(chunks.concat(), text);
+        }
+    }
+}

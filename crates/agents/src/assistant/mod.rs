@@ -1,0 +1,149 @@
+//! `assistant`, `interrupt`, `parallel` and `structured`: agents that behave like the assistants of a graph server, for those
+//! who write clients of one. They think about nothing and always answer the same.
+//!
+//! `input` is what a run is given, `questions` what is asked and how it is answered, `answer` what is said in the end. None of
+//! them keeps anything: which questions are open stands in the metadata of the question itself, in the task's log.
+
+mod answer;
+mod ids;
+mod input;
+mod questions;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use model::ports::Future;
+use model::ports::agent::{self, Admission, Emission, Profile, Restart, Skill, Turn};
+use model::{Fault, Inbound, Task};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Builtin;
+use crate::config::{Backend, Common, Error, Kind};
+pub use ids::assistant_id;
+use questions::Course;
+
+/// Which of the assistants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Says again what it was told.
+    #[default]
+    Chat,
+    /// Asks one question first.
+    Interrupt,
+    /// Asks two questions at once.
+    Parallel,
+    /// Reads data and no text.
+    Structured,
+}
+
+pub const ASSISTANT: Builtin = Builtin {
+    name: "assistant",
+    says: "a chat that says again what it was told",
+    build: |_| build(Mode::Chat, ASSISTANT.name),
+};
+pub const INTERRUPT: Builtin = Builtin {
+    name: "interrupt",
+    says: "an assistant that asks a question before it answers",
+    build: |_| build(Mode::Interrupt, INTERRUPT.name),
+};
+pub const PARALLEL: Builtin = Builtin {
+    name: "parallel",
+    says: "an assistant that asks two questions at once",
+    build: |_| build(Mode::Parallel, PARALLEL.name),
+};
+
+pub const KIND: Kind = Kind::of::<Options>("assistant", "plays an assistant of a graph server, for tests of clients");
+
+/// An assistant of a graph server, played.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// `chat` (default) says again what it was told, `interrupt` asks one question first, `parallel` two at once, `structured`
+    /// reads data and no text.
+    #[serde(default)]
+    mode: Mode,
+}
+
+impl Backend for Options {
+    fn build<'a>(&'a self, name: &'a str, _: &'a Common) -> Future<'a, Result<Arc<dyn agent::Agent>, Error>> {
+        Box::pin(async move { Ok(build(self.mode, name)) })
+    }
+}
+
+/// The assistant that goes by that name.
+pub fn build(mode: Mode, name: &str) -> Arc<dyn agent::Agent> {
+    Arc::new(Agent { mode, profile: profile(mode, name) })
+}
+
+struct Agent {
+    mode: Mode,
+    profile: Profile,
+}
+
+impl agent::Agent for Agent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, inbound: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
+        match self.mode {
+            Mode::Chat | Mode::Structured => input::check(&inbound.message)?,
+            Mode::Interrupt | Mode::Parallel => {}
+        }
+        Ok(Admission { undecided: false, restart: Restart::Retry, idempotent: true })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let response = |text: String| answer::response(&text, &assistant_id(&self.profile.name));
+        let said = match self.mode {
+            Mode::Chat => response(input::Input::of(&turn).told()),
+            Mode::Structured => response(input::Input::of(&turn).printed()),
+            Mode::Interrupt | Mode::Parallel => match questions::take_up(self.mode, &turn) {
+                Course::Ask(asked) => answer::interrupt(&asked),
+                Course::Answer(text) => response(text),
+            },
+        };
+        stream::iter(said).boxed()
+    }
+}
+
+fn profile(mode: Mode, name: &str) -> Profile {
+    let (title, description, examples): (_, _, &[&str]) = match mode {
+        Mode::Chat => ("Assistant", "Says again what it was told, text and data.", &["hello", r#"{"locale":"en-US"}"#]),
+        Mode::Interrupt => ("Interrupt", "Asks one question, and answers when it has its answer.", &["plan a trip"]),
+        Mode::Parallel => (
+            "Parallel",
+            "Asks two questions at once, and answers when it has both answers.",
+            &["plan a trip", r#"{"resume":[{"id":"interrupt-1","value":"May"},{"id":"interrupt-2","value":2}]}"#],
+        ),
+        Mode::Structured => ("Structured", "Reads data and no text, and prints it.", &[r#"{"city":"Venice"}"#]),
+    };
+    let modes: &[&str] = match mode {
+        Mode::Chat | Mode::Interrupt | Mode::Parallel => &["text/plain", "application/json"],
+        Mode::Structured => &["application/json"],
+    };
+    Profile {
+        name: name.into(),
+        title: title.into(),
+        description: description.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        skills: vec![Skill {
+            id: format!("{name}-main"),
+            name: format!("{title} Capabilities"),
+            description: description.into(),
+            tags: vec!["assistant".into(), "test".into()],
+            examples: examples.iter().map(|&example| example.into()).collect(),
+        }],
+        input_modes: modes.iter().map(|&mode| mode.into()).collect(),
+        output_modes: vec!["text/plain".into(), "application/json".into()],
+        streaming: true,
+        extensions: Vec::new(),
+        restart: Restart::Retry,
+        idempotent: true,
+    }
+}

@@ -1,0 +1,88 @@
+//! Lines of JSON: the turn on stdin, an event on each line of stdout.
+
+use model::ports::agent::{Emission, Turn};
+
+use super::process::{Outcome, Process};
+use crate::events::Hearing;
+use crate::lines::Lines;
+use crate::speech::Voice;
+
+/// No event is longer.
+const LONGEST: usize = 16 << 20;
+
+pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice: &Voice) {
+    let mut hearing = Hearing::new(turn);
+    let mut lines = Lines::new(LONGEST.min(most));
+    let mut number = 0_u64;
+    // How it says that the turn ends. It is believed when the program is gone: to hear an end is to stop listening, and
+    // that would kill it before it has put away its things.
+    let mut end: Option<Emission> = None;
+    loop {
+        let printed = tokio::select! {
+            biased;
+            printed = process.next() => printed,
+            emission = hearing.lull() => {
+                voice.say(emission).await;
+                continue;
+            }
+        };
+        let over = printed.is_none();
+        if end.is_some() {
+            if over {
+                break;
+            }
+            continue;
+        }
+        match printed {
+            Some(bytes) => lines.push(&bytes),
+            // A last line need not have an end.
+            None => lines.push(b"\n"),
+        }
+        while end.is_none() {
+            let line = match lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                Err(too_long) => {
+                    drop(process);
+                    return voice.fail(format!("line {} of the program's output: {too_long}", number + 1)).await;
+                }
+            };
+            number += 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let heard =
+                std::str::from_utf8(&line).map_err(|_| "not UTF-8".to_owned()).and_then(|line| hearing.hear(line));
+            let all = match heard {
+                Ok(all) => all,
+                Err(says) => {
+                    drop(process);
+                    return voice.fail(format!("line {number} of the program's output: {says}")).await;
+                }
+            };
+            for emission in all {
+                match emission {
+                    Emission::End(_) | Emission::Reply(_) => end = Some(emission),
+                    Emission::Working(_) | Emission::Artifact(_) | Emission::Bound(_) | Emission::Metadata(_) => {
+                        voice.say(emission).await;
+                    }
+                }
+            }
+        }
+        if over {
+            break;
+        }
+        if end.is_some() {
+            process.finish();
+        }
+    }
+    if let Some(emission) = hearing.finish() {
+        voice.say(emission).await;
+    }
+    match (end, process.outcome()) {
+        (Some(end), Outcome::Done | Outcome::Failed(_)) => voice.say(end).await,
+        // The caller has cancelled: what it says last may be that it obeyed.
+        (Some(end), Outcome::Stopped) => voice.say(end).await,
+        (None, outcome) => super::end(outcome, voice).await,
+    }
+}

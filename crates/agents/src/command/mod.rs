@@ -1,0 +1,111 @@
+//! `command`: a program per turn.
+//!
+//! `options` says what is run and how, `process` runs it in a process group of its own and never leaves one behind, `text` and
+//! `jsonl` are the two ways to understand what it prints. The page for people is `docs/agents/command.md`.
+
+mod jsonl;
+pub(crate) mod options;
+pub(crate) mod process;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use model::ports::agent::{self, Admission, Emission, EndState, Profile, Restart, Turn};
+use model::{Fault, Inbound, Task};
+
+use crate::config::Kind;
+use crate::speech::{Voice, speak};
+use crate::telling;
+pub use options::{Mode, Options};
+use process::{Feed, Process};
+
+pub const KIND: Kind = Kind::of::<Options>("command", "runs a program for each turn");
+
+struct Agent {
+    profile: Profile,
+    options: Arc<Options>,
+    /// The program and its arguments.
+    words: Arc<[String]>,
+    output_bytes: usize,
+}
+
+impl Agent {
+    fn new(name: &str, options: Options, words: Vec<String>, output_bytes: usize) -> Agent {
+        let (input_modes, output_modes): (&[&str], _) = match (options.mode, &options.media_type) {
+            (Mode::Jsonl, _) => (&["*/*"], "*/*"),
+            (Mode::Text, None) => (&["text/plain", "application/json"], "text/plain"),
+            (Mode::Text, Some(media_type)) => (&["text/plain", "application/json"], media_type.as_str()),
+        };
+        let profile = Profile {
+            name: name.into(),
+            title: name.into(),
+            description: "Runs a program for each message.".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            skills: Vec::new(),
+            input_modes: input_modes.iter().map(|&mode| mode.into()).collect(),
+            output_modes: vec![output_modes.into()],
+            streaming: true,
+            extensions: Vec::new(),
+            // A program has effects that nobody here knows of.
+            restart: Restart::Fail,
+            idempotent: false,
+        };
+        Agent { profile, options: Arc::new(options), words: words.into(), output_bytes }
+    }
+}
+
+impl agent::Agent for Agent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, _: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
+        let undecided = self.options.direct_replies && task.is_none();
+        Ok(Admission { undecided, restart: self.profile.restart, idempotent: false })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let (options, words, output_bytes) = (self.options.clone(), self.words.clone(), self.output_bytes);
+        speak(move |voice| Box::pin(run(options, words, output_bytes, turn, voice)))
+    }
+}
+
+async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, turn: Turn, voice: Voice) {
+    let feed = match options.mode {
+        Mode::Text => text::input(&turn),
+        Mode::Jsonl => match telling::tell(&turn, options.history).await {
+            Ok(told) => told + "\n",
+            Err(fault) => {
+                tracing::error!(task = %turn.task, cause = ?fault.cause, "a turn could not be told: {fault}");
+                return voice.fail("the conversation could not be read").await;
+            }
+        },
+    };
+    let process = match Process::start(&options, &words, &turn, Feed::new(feed)) {
+        Ok(process) => process,
+        Err(error) => {
+            tracing::error!(program = %words[0], %error, "a program could not be started");
+            return voice.fail(format!("the agent's program could not be started: {error}")).await;
+        }
+    };
+    if !options.direct_replies {
+        voice.say(Emission::Working(None)).await;
+    }
+    match options.mode {
+        Mode::Text => text::listen(process, &options, &turn, output_bytes, &voice).await,
+        Mode::Jsonl => jsonl::listen(process, &turn, output_bytes, &voice).await,
+    }
+}
+
+/// How the turn ends if only the program's own end tells.
+async fn end(outcome: process::Outcome, voice: &Voice) {
+    match outcome {
+        process::Outcome::Done => voice.end(EndState::Completed, None).await,
+        process::Outcome::Stopped => voice.end(EndState::Canceled, None).await,
+        process::Outcome::Failed(says) => voice.fail(says).await,
+    }
+}

@@ -1,0 +1,268 @@
+//! What programs and endpoints say: JSON objects, each an event. One vocabulary for a program's lines, an endpoint's answer
+//! and its stream; the page for people is `docs/agents/events.md`.
+//!
+//! A member that is not known is passed over, so that a newer agent can talk to an older server; an object in which no
+//! member is known is refused, since its author meant something.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use model::Json;
+use model::ports::agent::{Emission, End, EndState, Piece, Turn, Words};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::growing::{self, Growing};
+use crate::parts::{PartSaid, Saying, object, present};
+
+/// The members that make an event.
+const KNOWN: &str = "status, artifact, text, data, parts, message, usage, metadata, completed, failed, rejected, canceled, \
+                     input_required, auth_required";
+
+/// One turn's events, as they come.
+pub(crate) struct Hearing {
+    turn: u32,
+    /// An earlier attempt may have begun the same artifacts.
+    again: bool,
+    /// The artifacts that this attempt has begun.
+    begun: HashSet<String>,
+    /// The artifact of bare texts and parts.
+    response: Growing,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said<'a> {
+    #[serde(borrow)]
+    status: Option<Cow<'a, str>>,
+    text: Option<String>,
+    #[serde(borrow, deserialize_with = "present")]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    parts: Option<Vec<PartSaid<'a>>>,
+    #[serde(borrow)]
+    artifact: Option<ArtifactSaid<'a>>,
+    usage: Option<Usage>,
+    metadata: Option<Json>,
+    #[serde(borrow, deserialize_with = "present")]
+    message: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "present")]
+    completed: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "present")]
+    failed: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "present")]
+    rejected: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "present")]
+    canceled: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "present")]
+    input_required: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "present")]
+    auth_required: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ArtifactSaid<'a> {
+    #[serde(alias = "artifactId")]
+    id: Option<String>,
+    name: Option<String>,
+    description: Option<String>,
+    text: Option<String>,
+    #[serde(borrow, deserialize_with = "present")]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    parts: Option<Vec<PartSaid<'a>>>,
+    append: Option<bool>,
+    last: Option<bool>,
+    metadata: Option<Json>,
+}
+
+impl Hearing {
+    pub(crate) fn new(turn: &Turn) -> Hearing {
+        Hearing {
+            turn: turn.so_far.core.turns,
+            again: turn.attempt > 1,
+            begun: HashSet::new(),
+            response: Growing::new("response", turn),
+        }
+    }
+
+    /// The agent says it all once more: its artifacts begin again.
+    pub(crate) fn again(&mut self) {
+        self.again = true;
+        self.begun.clear();
+        self.response.again();
+    }
+
+    /// What one event says. If it ends the turn, the end is the last of it.
+    pub(crate) fn hear(&mut self, event: &str) -> Result<Vec<Emission>, String> {
+        let said: Said<'_> = serde_json::from_str(event).map_err(|error| unreadable(&error))?;
+        if !event.trim_start().starts_with('{') {
+            return Err("an event must be an object".into());
+        }
+        let mut all = Vec::new();
+        let mut held = false;
+        let saying = Saying { text: said.text, data: said.data, parts: said.parts, metadata: None };
+        let mut end = None;
+        match said.status {
+            Some(status) => {
+                let words = words(saying)?;
+                all.extend(self.response.release(false));
+                match status.replace('-', "_").as_str() {
+                    "working" => all.push(Emission::Working(words)),
+                    "completed" => end = Some((EndState::Completed, words)),
+                    "failed" => end = Some((EndState::Failed, words)),
+                    "rejected" => end = Some((EndState::Rejected, words)),
+                    "canceled" => end = Some((EndState::Canceled, words)),
+                    "input_required" => end = Some((EndState::InputRequired, words)),
+                    "auth_required" => end = Some((EndState::AuthRequired, words)),
+                    _ => return Err(format!("unknown status {status:?}, expected working or how the turn ends")),
+                }
+            }
+            None => {
+                let parts = saying.into_parts()?;
+                if !parts.is_empty() {
+                    held = true;
+                    all.extend(self.response.push(parts));
+                }
+            }
+        }
+        if let Some(artifact) = said.artifact {
+            all.extend(self.response.release(false));
+            all.push(self.artifact(artifact).map_err(|says| format!("artifact: {says}"))?);
+        }
+        if let Some(usage) = &said.usage {
+            all.push(usage.emission());
+        }
+        if let Some(metadata) = object(said.metadata)? {
+            all.push(Emission::Metadata(metadata));
+        }
+        for (state, raw) in [
+            (EndState::Completed, said.completed),
+            (EndState::Failed, said.failed),
+            (EndState::Rejected, said.rejected),
+            (EndState::Canceled, said.canceled),
+            (EndState::InputRequired, said.input_required),
+            (EndState::AuthRequired, said.auth_required),
+        ] {
+            let Some(raw) = raw else { continue };
+            if end.is_some() {
+                return Err("a turn ends once; leave one of its ends out".into());
+            }
+            end = Some((state, given(raw)?));
+        }
+        match (said.message.map(given).transpose()?.flatten(), end) {
+            (Some(_), Some(_)) => return Err("a message ends the turn; leave its other end out".into()),
+            (Some(words), None) => {
+                all.extend(self.response.release(true));
+                all.push(Emission::Reply(words));
+            }
+            (None, Some((state, words))) => {
+                all.extend(self.response.release(true));
+                all.push(Emission::End(End { state, words }));
+            }
+            (None, None) if all.is_empty() && !held => return Err(unknown(event)),
+            (None, None) => {}
+        }
+        Ok(all)
+    }
+
+    /// What was held back for a moment.
+    pub(crate) async fn lull(&mut self) -> Emission {
+        self.response.lull().await
+    }
+
+    /// The last of what was held back, when nothing more comes.
+    pub(crate) fn finish(&mut self) -> Option<Emission> {
+        self.response.release(true)
+    }
+
+    fn artifact(&mut self, said: ArtifactSaid<'_>) -> Result<Emission, String> {
+        let parts = Saying { text: said.text, data: said.data, parts: said.parts, metadata: None }.into_parts()?;
+        if parts.is_empty() {
+            return Err("an artifact needs text, data or parts".into());
+        }
+        let key = match (said.id, &said.name) {
+            (Some(id), _) if !id.is_empty() => id,
+            (_, name) => growing::numbered(name.as_deref().unwrap_or("artifact"), self.turn),
+        };
+        let first = self.begun.insert(key.clone());
+        // Said again, an artifact begins again, whatever was kept of the first time.
+        let append = said.append.unwrap_or(false) && !(first && self.again);
+        Ok(Emission::Artifact(Piece {
+            key,
+            name: said.name,
+            description: said.description,
+            parts,
+            metadata: object(said.metadata)?,
+            extensions: Vec::new(),
+            append,
+            // An artifact that says nothing of chunks is whole.
+            last: said.last.unwrap_or(said.append.is_none()),
+        }))
+    }
+}
+
+/// What is said with an end: a text, an object with text, data or parts, or nothing.
+fn given(raw: &RawValue) -> Result<Option<Words>, String> {
+    match raw.get().as_bytes().first() {
+        Some(b'n' | b't') => Ok(None),
+        Some(b'"') => {
+            let text: String = serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))?;
+            Ok(Some(text).filter(|text| !text.is_empty()).map(Words::text))
+        }
+        Some(b'{') => words(serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))?),
+        _ => Err("what is said must be a string, null, or an object with text, data or parts".into()),
+    }
+}
+
+fn words(saying: Saying<'_>) -> Result<Option<Words>, String> {
+    let metadata = saying.metadata.clone();
+    let parts = saying.into_parts()?;
+    Ok(if parts.is_empty() { None } else { Some(Words { parts, metadata: object(metadata)?, extensions: vec![] }) })
+}
+
+fn unreadable(error: &serde_json::Error) -> String {
+    if error.is_data() { error.to_string() } else { format!("not JSON: {error}") }
+}
+
+fn unknown(event: &str) -> String {
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(event).unwrap_or_default();
+    match members.keys().next() {
+        Some(name) => format!("unknown event {:?}, expected one of {KNOWN}", short(name)),
+        None => format!("an empty event, expected one of {KNOWN}"),
+    }
+}
+
+/// The beginning of a text, for complaints about it.
+pub(crate) fn short(text: &str) -> &str {
+    let end = text.char_indices().nth(80).map_or(text.len(), |(at, _)| at);
+    &text[..end]
+}
+
+/// Tokens, in our words or in those of either generation of model interfaces.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Usage {
+    #[serde(alias = "input_tokens", alias = "prompt_tokens")]
+    input: Option<u64>,
+    #[serde(alias = "output_tokens", alias = "completion_tokens")]
+    output: Option<u64>,
+    #[serde(alias = "total_tokens")]
+    total: Option<u64>,
+}
+
+impl Usage {
+    pub(crate) fn emission(&self) -> Emission {
+        let total = self.total.or_else(|| Some(self.input.unwrap_or(0) + self.output.unwrap_or(0)));
+        let mut usage = serde_json::Map::new();
+        for (name, count) in [("input_tokens", self.input), ("output_tokens", self.output), ("total_tokens", total)] {
+            usage.extend(count.map(|count| (name.to_owned(), count.into())));
+        }
+        Emission::Metadata(Json::from_value(&serde_json::json!({ "usage": usage })))
+    }
+}
+
+#[cfg(test)]
+#[path = "events_tests.rs"]
+mod tests;

@@ -1,0 +1,142 @@
+//! The events in an answer, by its content type: one JSON value, server-sent events, lines of JSON, or plain text.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde_json::value::RawValue;
+
+use super::WHO;
+use crate::lines::{Lines, TooLong};
+use crate::outbound::Trouble;
+use crate::sse::Sse;
+
+/// No event of a stream is longer.
+const LONGEST: usize = 16 << 20;
+
+pub(super) struct Frames {
+    form: Form,
+    count: u64,
+}
+
+enum Form {
+    /// One event, or a list of them; there when it is whole.
+    Json {
+        body: BytesMut,
+        events: VecDeque<String>,
+    },
+    /// The stream said that it is over.
+    Sse {
+        sse: Sse,
+        done: bool,
+    },
+    Lines(Lines),
+    /// A text is an answer too.
+    Text {
+        body: BytesMut,
+        over: bool,
+    },
+}
+
+impl Frames {
+    pub(super) fn of(headers: &HeaderMap, most: usize) -> Result<Frames, Trouble> {
+        let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
+        let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let longest = LONGEST.min(most);
+        let form = match essence.as_str() {
+            "text/event-stream" => Form::Sse { sse: Sse::new(longest), done: false },
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json-lines" => {
+                Form::Lines(Lines::new(longest))
+            }
+            "text/plain" => Form::Text { body: BytesMut::new(), over: false },
+            json if json == "application/json" || json.ends_with("+json") => {
+                Form::Json { body: BytesMut::new(), events: VecDeque::new() }
+            }
+            other => {
+                let says =
+                    format!("{WHO} answered with {other}; it should be JSON, server-sent events, ndjson or plain text");
+                return Err(Trouble::never(says));
+            }
+        };
+        Ok(Frames { form, count: 0 })
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        match &mut self.form {
+            Form::Json { body, .. } | Form::Text { body, .. } => body.extend_from_slice(bytes),
+            Form::Sse { sse, .. } => sse.push(bytes),
+            Form::Lines(lines) => lines.push(bytes),
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn finish(&mut self) {
+        match &mut self.form {
+            Form::Json { body, events } => {
+                let text = String::from_utf8_lossy(body);
+                match serde_json::from_str::<Vec<&RawValue>>(&text) {
+                    Ok(list) => events.extend(list.into_iter().map(|event| event.get().to_owned())),
+                    // No list, or one that is no JSON: whoever hears it says what is wrong with it.
+                    Err(_) if !text.trim().is_empty() => events.push_back(text.into_owned()),
+                    Err(_) => {}
+                }
+            }
+            Form::Text { over, .. } => *over = true,
+            // An event that has not ended is not one; a last line need not have an end.
+            Form::Sse { .. } => {}
+            Form::Lines(lines) => lines.push(b"\n"),
+        }
+    }
+
+    /// The next event.
+    pub(super) fn next(&mut self) -> Result<Option<String>, Trouble> {
+        let too_long = |error: TooLong| Trouble::never(format!("{WHO}: {error}"));
+        let event = loop {
+            let event = match &mut self.form {
+                Form::Json { events, .. } => events.pop_front(),
+                Form::Sse { sse, done } => {
+                    let event = sse.next().map_err(too_long)?;
+                    if event.as_deref().is_some_and(|event| event.trim() == "[DONE]") {
+                        *done = true;
+                        continue;
+                    }
+                    event
+                }
+                Form::Lines(lines) => {
+                    lines.next().map_err(too_long)?.map(|line| String::from_utf8_lossy(&line).into_owned())
+                }
+                Form::Text { body, over: true } if !body.is_empty() => {
+                    let text = String::from_utf8_lossy(&body.split()).into_owned();
+                    Some(serde_json::json!({ "text": text }).to_string())
+                }
+                Form::Text { .. } => None,
+            };
+            // Blank lines and empty events keep a connection alive.
+            match event {
+                Some(blank) if blank.trim().is_empty() => {}
+                event => break event,
+            }
+        };
+        self.count += u64::from(event.is_some());
+        Ok(event)
+    }
+
+    /// How many events there were.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The stream said that nothing more comes.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.form, Form::Sse { done: true, .. })
+    }
+
+    /// Whether an answer that has stopped is one. A stream says how it ends: one that merely stops may have been cut.
+    pub(super) fn is_whole(&self) -> bool {
+        match &self.form {
+            Form::Json { .. } | Form::Text { .. } => true,
+            Form::Sse { done, .. } => *done,
+            Form::Lines(_) => false,
+        }
+    }
+}

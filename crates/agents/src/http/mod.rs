@@ -1,0 +1,211 @@
+//! `http`: a user's own endpoint. The turn is POSTed to it; it answers with events, at once or as a stream.
+//!
+//! `options` says where and with which credentials, `sign` proves that a request is ours, `frames` finds the events in an
+//! answer. The page for people is `docs/agents/http.md`.
+
+mod frames;
+mod options;
+mod sign;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use model::ports::agent::{self, Admission, Emission, EndState, Profile, Restart, Turn};
+use model::{Fault, Inbound, Task};
+use reqwest::Client;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+
+use crate::config::Kind;
+use crate::events::Hearing;
+use crate::outbound::{self, Again, Retries, Trouble};
+use crate::speech::{Voice, speak};
+use crate::telling;
+use frames::Frames;
+pub use options::Options;
+
+pub const KIND: Kind = Kind::of::<Options>("http", "POSTs each turn to an endpoint of yours");
+
+/// For the call of the cancel URL.
+const CANCEL_TIME: Duration = Duration::from_secs(2);
+const WHO: &str = "the agent's endpoint";
+
+struct Agent {
+    profile: Profile,
+    endpoint: Arc<Endpoint>,
+}
+
+struct Endpoint {
+    options: Options,
+    client: Client,
+    output_bytes: usize,
+    /// Whether a turn may be sent again when nobody knows what became of it.
+    retry: bool,
+}
+
+impl Agent {
+    fn new(name: &str, endpoint: Endpoint) -> Agent {
+        let profile = Profile {
+            name: name.into(),
+            title: name.into(),
+            description: "Answers by an HTTP endpoint.".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            skills: Vec::new(),
+            input_modes: vec!["*/*".into()],
+            output_modes: vec!["*/*".into()],
+            streaming: true,
+            extensions: Vec::new(),
+            // The endpoint knows a repeat by the turn's id.
+            restart: Restart::Retry,
+            idempotent: false,
+        };
+        Agent { profile, endpoint: Arc::new(endpoint) }
+    }
+}
+
+impl agent::Agent for Agent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, _: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
+        let undecided = self.endpoint.options.direct_replies && task.is_none();
+        Ok(Admission { undecided, restart: self.profile.restart, idempotent: false })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let endpoint = self.endpoint.clone();
+        speak(move |voice| async move {
+            tokio::select! {
+                biased;
+                // To leave the other branch is to close the request.
+                () = turn.cancelled.clone() => {}
+                () = endpoint.talk(&turn, &voice) => return,
+            }
+            endpoint.cancel(&turn).await;
+            voice.end(EndState::Canceled, None).await;
+        })
+    }
+}
+
+impl Endpoint {
+    async fn talk(&self, turn: &Turn, voice: &Voice) {
+        let body = match telling::tell(turn, self.options.history).await {
+            Ok(body) => body,
+            Err(fault) => {
+                tracing::error!(task = %turn.task, cause = ?fault.cause, "a turn could not be told: {fault}");
+                return voice.fail("the conversation could not be read").await;
+            }
+        };
+        if !self.options.direct_replies {
+            voice.say(Emission::Working(None)).await;
+        }
+        let mut hearing = Hearing::new(turn);
+        let mut retries = Retries::new(self.options.retries(), self.options.retry_ms.unwrap_or(500), turn.id);
+        loop {
+            let Err(trouble) = self.ask(turn, &body, &mut hearing, voice).await else { return };
+            let again = match trouble.again {
+                Again::Never => false,
+                Again::Safe(after) => retries.pause(after).await,
+                Again::Unclear => self.retry && retries.pause(None).await,
+            };
+            if !again {
+                if let Some(emission) = hearing.finish() {
+                    voice.say(emission).await;
+                }
+                return voice.fail(trouble.says).await;
+            }
+            tracing::info!(turn = %turn.id, "asking again: {}", trouble.says);
+            hearing.again();
+        }
+    }
+
+    /// Asks once, under the turn's own id, and hands on what is answered.
+    async fn ask(&self, turn: &Turn, body: &str, hearing: &mut Hearing, voice: &Voice) -> Result<(), Trouble> {
+        let mut request = self.request(&self.options.url, turn, turn.id.to_string(), body);
+        request = request.header(ACCEPT, "application/json, text/event-stream, application/x-ndjson");
+        let mut response = outbound::answer(WHO, request.send().await, outbound::is_busy).await?;
+        let mut frames = Frames::of(response.headers(), self.output_bytes)?;
+        let mut bytes = 0;
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                chunk = response.chunk() => chunk,
+                emission = hearing.lull() => {
+                    voice.say(emission).await;
+                    continue;
+                }
+            };
+            let over = match chunk {
+                Ok(Some(chunk)) => {
+                    bytes += chunk.len();
+                    if bytes > self.output_bytes {
+                        return Err(Trouble::never(format!("{WHO} answered more than {} bytes", self.output_bytes)));
+                    }
+                    frames.push(&chunk);
+                    false
+                }
+                Ok(None) => {
+                    frames.finish();
+                    true
+                }
+                Err(error) => return Err(Trouble::broken(WHO, &error)),
+            };
+            while let Some(event) = frames.next()? {
+                let says = |says| Trouble::never(format!("event {} of {WHO}: {says}", frames.count()));
+                for emission in hearing.hear(&event).map_err(says)? {
+                    let ends = matches!(emission, Emission::End(_) | Emission::Reply(_));
+                    voice.say(emission).await;
+                    if ends {
+                        return Ok(());
+                    }
+                }
+            }
+            if over || frames.is_done() {
+                break;
+            }
+        }
+        if !frames.is_whole() {
+            let says = format!("{WHO} stopped without saying how the turn ends");
+            return Err(Trouble { says, again: Again::Unclear });
+        }
+        if let Some(emission) = hearing.finish() {
+            voice.say(emission).await;
+        }
+        voice.end(EndState::Completed, None).await;
+        Ok(())
+    }
+
+    /// A request about a turn, with what proves it ours.
+    fn request(&self, url: &str, turn: &Turn, id: String, body: &str) -> reqwest::RequestBuilder {
+        let mut request = self.client.post(url).header(CONTENT_TYPE, "application/json");
+        request = request.header("x-rialto-turn", turn.id.to_string()).header("idempotency-key", &id);
+        if let Some(trace) = turn.messages.last().and_then(|inbound| inbound.trace.as_deref()) {
+            request = request.header("traceparent", trace);
+        }
+        if let Some(secret) = &self.options.secret {
+            for (name, value) in sign::headers(secret, &id, body) {
+                request = request.header(name, value);
+            }
+        }
+        request.body(body.to_owned())
+    }
+
+    /// Tells the endpoint that nobody waits for the turn any more. It is told once; whether it listens is its own affair.
+    async fn cancel(&self, turn: &Turn) {
+        let Some(url) = &self.options.cancel_url else { return };
+        let body = serde_json::json!({
+            "turn": turn.id.to_string(), "task": turn.task.to_string(), "context": turn.context.as_str(), "reason": "canceled",
+        });
+        // A signature is good for one message: the cancel of a turn is another than the turn.
+        let request = self.request(url, turn, format!("{}-cancel", turn.id), &body.to_string());
+        match request.timeout(CANCEL_TIME).send().await {
+            Ok(response) if response.status().is_success() => {}
+            Ok(response) => tracing::warn!(turn = %turn.id, status = %response.status(), "a cancel was not taken"),
+            Err(error) => tracing::warn!(turn = %turn.id, error = ?error, "a cancel was not taken"),
+        }
+    }
+}

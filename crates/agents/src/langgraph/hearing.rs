@@ -1,0 +1,257 @@
+//! One run's events, as they come, and what they mean in the end.
+//!
+//! The answer is the last message that the assistant adds to the graph's state. Words stream before anybody knows whether
+//! theirs is the last: when another message begins, the artifact begins again with it, and what the state says at the end
+//! has the last word. A run that is heard a second time says nothing twice: what was shown is only ever added to, or replaced.
+
+use std::collections::HashSet;
+
+use model::ports::agent::{Emission, Turn};
+use model::{Json, Part};
+
+use super::request::message_prefix;
+use super::said::{Asking, ErrorSaid, Interrupt, MessageSaid, UsageSaid, Values};
+use crate::growing::Growing;
+use crate::sse::Frame;
+
+pub(super) struct Hearing {
+    response: Growing,
+    /// The text of the artifact as it was handed out.
+    shown: String,
+    /// The message whose words are coming: its id and text so far.
+    current: (String, String),
+    /// What the turn's own messages in the state are called.
+    own: String,
+    /// The messages that the state held when the run began, if its beginning was heard.
+    before: Option<HashSet<String>>,
+    from_start: bool,
+    /// The state, as it was last told.
+    values: Option<Json>,
+    interrupts: Vec<Interrupt>,
+    error: Option<String>,
+    run: Option<String>,
+}
+
+/// What a run comes to.
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) usage: Option<UsageSaid>,
+}
+
+impl Hearing {
+    pub(super) fn new(turn: &Turn, assistant: &str) -> Hearing {
+        let response = Growing::new("response", turn);
+        Hearing {
+            response: response.called("Assistant Response", format!("Response from assistant {assistant}")),
+            shown: String::new(),
+            current: Default::default(),
+            own: message_prefix(turn),
+            before: None,
+            from_start: false,
+            values: None,
+            interrupts: Vec::new(),
+            error: None,
+            run: None,
+        }
+    }
+
+    /// The run is listened to once more.
+    pub(super) fn again(&mut self) {
+        self.current = Default::default();
+        self.from_start = false;
+        self.before = None;
+        self.values = None;
+        self.error = None;
+    }
+
+    /// The run has only just been created.
+    pub(super) fn begin(&mut self) {
+        self.from_start = true;
+    }
+
+    /// What one event says. Events of other names, and those of which nothing is understood, are passed over.
+    pub(super) fn hear(&mut self, frame: &Frame) -> Option<Emission> {
+        match frame.name.as_str() {
+            "metadata" => {
+                self.from_start = true;
+                let said: serde_json::Value = serde_json::from_str(&frame.data).ok()?;
+                self.run = said.get("run_id")?.as_str().map(str::to_owned);
+                None
+            }
+            "values" => {
+                self.ask(&frame.data);
+                if self.from_start && self.before.is_none() {
+                    self.before = Some(ids(&frame.data));
+                }
+                self.values = Json::parse(&frame.data);
+                None
+            }
+            "updates" => {
+                self.ask(&frame.data);
+                None
+            }
+            "messages" => {
+                let (message, _): (MessageSaid, serde::de::IgnoredAny) = serde_json::from_str(&frame.data).ok()?;
+                self.message(&message)
+            }
+            "messages/partial" | "messages/complete" => {
+                let messages: Vec<MessageSaid> = serde_json::from_str(&frame.data).ok()?;
+                self.message(messages.last()?)
+            }
+            "error" => {
+                let said: Option<ErrorSaid> = serde_json::from_str(&frame.data).ok();
+                self.error = Some(said.and_then(ErrorSaid::words).unwrap_or_else(|| frame.data.clone()));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The questions in an event; one that was told before is not another.
+    fn ask(&mut self, data: &str) {
+        if data.contains("__interrupt__") {
+            let asking: Asking = serde_json::from_str(data).unwrap_or_default();
+            self.add(asking.interrupts);
+        }
+    }
+
+    pub(super) fn add(&mut self, interrupts: Vec<Interrupt>) {
+        for interrupt in interrupts {
+            let known = |known: &Interrupt| {
+                known.id == interrupt.id && (!known.id.is_empty() || known.value == interrupt.value)
+            };
+            if !self.interrupts.iter().any(known) {
+                self.interrupts.push(interrupt);
+            }
+        }
+    }
+
+    fn message(&mut self, message: &MessageSaid) -> Option<Emission> {
+        let text = message.text();
+        if !message.is_the_assistants() || text.is_empty() {
+            return None;
+        }
+        let id = message.id.clone().unwrap_or_default();
+        if message.is_chunk() && self.current.0 == id {
+            // Word after word, without a look at all that came before.
+            let in_step = self.current.1.len() == self.shown.len() && !self.shown.is_empty();
+            self.current.1.push_str(&text);
+            if in_step {
+                self.shown.push_str(&text);
+                return self.response.push(vec![Part::text(text)]);
+            }
+        } else {
+            self.current = (id, text);
+        }
+        let current = std::mem::take(&mut self.current.1);
+        let said = self.show(&current);
+        self.current.1 = current;
+        said
+    }
+
+    /// Makes the artifact this text: by what it lacks, or anew. A text that is on the way to what is shown changes nothing.
+    fn show(&mut self, text: &str) -> Option<Emission> {
+        if self.shown.starts_with(text) {
+            return None;
+        }
+        if let Some(more) = text.strip_prefix(self.shown.as_str()) {
+            let more = more.to_owned();
+            self.shown.push_str(&more);
+            return self.response.push(vec![Part::text(more)]);
+        }
+        self.response.again();
+        text.clone_into(&mut self.shown);
+        self.response.push(vec![Part::text(text)])
+    }
+
+    /// What was held back for a moment.
+    pub(super) async fn lull(&mut self) -> Emission {
+        self.response.lull().await
+    }
+
+    /// The artifact as it is in the end.
+    pub(super) fn finish(&mut self, text: &str) -> Vec<Emission> {
+        let mut said = Vec::new();
+        if self.shown != text || !self.response.has_begun() {
+            if self.shown.len() > text.len() {
+                self.shown.clear();
+                self.response.again();
+            }
+            said.extend(if text.is_empty() { self.response.push(vec![Part::text("")]) } else { self.show(text) });
+        }
+        said.extend(self.response.release(true));
+        said
+    }
+
+    /// The last of what was held back, when the answer is not to be had.
+    pub(super) fn release(&mut self) -> Option<Emission> {
+        self.response.release(true)
+    }
+
+    pub(super) fn run(&self) -> Option<&str> {
+        self.run.as_deref()
+    }
+
+    pub(super) fn interrupts(&self) -> &[Interrupt] {
+        &self.interrupts
+    }
+
+    pub(super) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// Whether all that matters was heard: the run's beginning, and a state.
+    pub(super) fn is_whole(&self) -> bool {
+        self.before.is_some() && self.values.is_some()
+    }
+
+    pub(super) fn set_values(&mut self, values: Option<Json>) {
+        self.values = values.or_else(|| self.values.take());
+    }
+
+    /// The answer: the last message that the assistant added, with what all it added has cost. If it added none, its words
+    /// are all there is; a state without messages is itself the answer.
+    pub(super) fn answer(&self) -> Answer {
+        let mut answer = Answer { text: self.shown.clone(), usage: None };
+        let Some(values) = &self.values else { return answer };
+        let Ok(state) = serde_json::from_str::<Values>(values.text()) else { return answer };
+        let Some(messages) = state.messages else {
+            return Answer { text: values.text().to_owned(), ..answer };
+        };
+        for message in self.added(&messages) {
+            let text = message.text();
+            if !text.is_empty() {
+                answer.text = text;
+            }
+            if let Some(usage) = message.usage_metadata {
+                let sum = answer.usage.get_or_insert_default();
+                sum.input_tokens += usage.input_tokens;
+                sum.output_tokens += usage.output_tokens;
+                sum.total_tokens += usage.total_tokens;
+            }
+        }
+        answer
+    }
+
+    /// The assistant's messages that are this turn's: after the turn's own and before anybody else's. A resumed run adds none
+    /// of its own; then those that were not there before it.
+    fn added<'a>(&self, messages: &'a [MessageSaid]) -> Vec<&'a MessageSaid> {
+        let own = |message: &MessageSaid| message.id.as_ref().is_some_and(|id| id.starts_with(&self.own));
+        let new: Vec<&MessageSaid> = match (messages.iter().rposition(own), &self.before) {
+            (Some(at), _) => messages[at + 1..].iter().take_while(|message| !message.is_a_person_s()).collect(),
+            (None, Some(before)) => {
+                let is_new = |message: &&MessageSaid| message.id.as_ref().is_none_or(|id| !before.contains(id));
+                messages.iter().filter(is_new).collect()
+            }
+            // The run's beginning was not heard: its last message is likelier its own than not.
+            (None, None) => messages.last().into_iter().collect(),
+        };
+        new.into_iter().filter(|message| message.is_the_assistants()).collect()
+    }
+}
+
+fn ids(values: &str) -> HashSet<String> {
+    let state: Option<Values> = serde_json::from_str(values).ok();
+    let messages = state.and_then(|state| state.messages).unwrap_or_default();
+    messages.into_iter().filter_map(|message| message.id).collect()
+}

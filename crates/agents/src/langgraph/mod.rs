@@ -1,0 +1,348 @@
+//! `langgraph`: an assistant of a LangGraph server. A context is a thread there, and a turn is a run.
+//!
+//! `options` says where, `place` which thread and run, `request` what a run is given, `server` speaks the REST interface,
+//! `said` and `hearing` understand what is streamed, and this file sees a turn through: a run is created once, found again
+//! after a crash of either side, and heard to its end. The page for people is `docs/agents/langgraph.md`.
+
+mod hearing;
+mod options;
+mod place;
+mod request;
+mod said;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use model::ports::agent::{self, Admission, Emission, EndState, Piece, Profile, Restart, Turn, Words};
+use model::{Content, Fault, Inbound, Json, Task};
+use reqwest::Response;
+
+use crate::config::Kind;
+use crate::outbound::{Again, Retries, Trouble};
+use crate::speech::{Voice, speak};
+use crate::sse::Sse;
+use hearing::Hearing;
+pub use options::{Options, StreamMode};
+use place::Place;
+use request::Asked;
+use said::ThreadState;
+use server::{RunStatus, Server, WHO};
+
+pub const KIND: Kind = Kind::of::<Options>("langgraph", "runs an assistant of a LangGraph server");
+
+/// How much of an error's words is repeated.
+const ERROR_CHARS: usize = 2_000;
+
+struct Agent {
+    profile: Profile,
+    graph: Arc<Graph>,
+}
+
+struct Graph {
+    server: Server,
+    options: Options,
+}
+
+impl Agent {
+    fn new(name: &str, server: Server, options: Options) -> Agent {
+        let modes = || vec!["text/plain".into(), "application/json".into()];
+        let profile = Profile {
+            name: name.into(),
+            title: name.into(),
+            description: "Answers by a graph.".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            skills: Vec::new(),
+            input_modes: modes(),
+            output_modes: modes(),
+            streaming: true,
+            extensions: Vec::new(),
+            // A run goes on without us, and is found again by what was bound or by the turn's id in its metadata.
+            restart: Restart::Resume,
+            idempotent: false,
+        };
+        Agent { profile, graph: Arc::new(Graph { server, options }) }
+    }
+}
+
+impl agent::Agent for Agent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, inbound: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
+        // Any value can be an answer; only an object can be laid over an input.
+        let answers = task.is_some_and(|task| task.status.state.is_interrupted());
+        for (i, part) in inbound.message.parts.iter().enumerate() {
+            if let Content::Data(data) = &part.content
+                && !answers
+                && !data.is_object()
+            {
+                let says = "a graph's input is an object; put this value into a member of one";
+                return Err(Fault::params(format!("message.parts[{i}].data"), says));
+            }
+        }
+        Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let graph = self.graph.clone();
+        speak(move |voice| async move {
+            let place = OnceLock::new();
+            {
+                let mut talk = Box::pin(graph.talk(&turn, &place, &voice));
+                tokio::select! {
+                    biased;
+                    () = turn.cancelled.clone() => {}
+                    () = &mut talk => return,
+                }
+                // One that was over before it could be stopped is heard to its end.
+                if let Some(place) = place.get()
+                    && graph.cancel(place).await == Some(false)
+                {
+                    return talk.await;
+                }
+            }
+            if place.get().is_none() {
+                graph.cancel_unheard(&turn).await;
+            }
+            voice.end(EndState::Canceled, None).await;
+        })
+    }
+}
+
+/// Where a turn stands.
+struct Course<'a> {
+    turn: &'a Turn,
+    thread: String,
+    /// The run, once it is known.
+    place: &'a OnceLock<Place>,
+    /// A run may have been created of which nothing is known.
+    doubt: bool,
+    hearing: Hearing,
+    voice: &'a Voice,
+}
+
+/// What became of listening.
+enum Heard {
+    Over(Outcome),
+    /// The run goes on; the stream did not.
+    GoesOn,
+}
+
+enum Outcome {
+    Done,
+    Asks,
+    Failed(String),
+    Stopped,
+}
+
+impl Graph {
+    async fn talk(&self, turn: &Turn, place: &OnceLock<Place>, voice: &Voice) {
+        voice.say(Emission::Working(None)).await;
+        if let Some(bound) = Place::read(turn.bound.as_deref()) {
+            let _ = place.set(bound);
+        }
+        let mut course = Course {
+            turn,
+            thread: place::thread(turn).to_string(),
+            place,
+            doubt: turn.attempt > 1,
+            hearing: Hearing::new(turn, &self.options.assistant),
+            voice,
+        };
+        let retries = || Retries::new(self.options.retries(), self.options.retry_ms(), turn.id);
+        let mut left = retries();
+        let outcome = loop {
+            match self.listen(&mut course).await {
+                Ok(Heard::Over(outcome)) => break outcome,
+                // The server answers and says that the run goes on: it is not the one to give up on.
+                Ok(Heard::GoesOn) => {
+                    left = retries();
+                    tokio::time::sleep(Duration::from_millis(self.options.retry_ms())).await;
+                }
+                Err(trouble) => {
+                    let again = match trouble.again {
+                        Again::Never => false,
+                        Again::Safe(after) => left.pause(after).await,
+                        Again::Unclear => left.pause(None).await,
+                    };
+                    if !again {
+                        break Outcome::Failed(trouble.says);
+                    }
+                    tracing::info!(turn = %turn.id, "asking again: {}", trouble.says);
+                }
+            }
+            course.hearing.again();
+        };
+        course.end(outcome).await;
+    }
+
+    /// Has the turn's run, listens to it for as long as it is told of, and asks how it stands then.
+    async fn listen(&self, course: &mut Course<'_>) -> Result<Heard, Trouble> {
+        if course.place.get().is_none()
+            && std::mem::replace(&mut course.doubt, true)
+            && let Some(run) = self.server.find(&course.thread, course.turn.id).await?
+        {
+            course.bind(run).await;
+        }
+        let response = match course.place.get() {
+            Some(place) => self.server.attach(place).await?,
+            None => {
+                let body = request::body(&self.options, course.turn);
+                let (response, run) = self.server.create(&course.thread, body).await?;
+                course.hearing.begin();
+                if let Some(run) = run {
+                    course.bind(run).await;
+                }
+                response
+            }
+        };
+        let broken = self.hear(response, course).await?;
+        let Some(place) = course.place.get() else {
+            let says = format!("{WHO} said nothing of the run it was to create");
+            return Err(Trouble { says, again: Again::Unclear });
+        };
+        let outcome = match (self.server.status(place).await?, broken) {
+            (None, _) => Outcome::Failed(format!("{WHO} no longer knows the run; send the message again")),
+            (Some(RunStatus::Pending | RunStatus::Running), _) => return Ok(Heard::GoesOn),
+            // It is over, and its last words were not heard.
+            (Some(_), Some(trouble)) => return Err(trouble),
+            (Some(RunStatus::Interrupted), None) => Outcome::Stopped,
+            (Some(RunStatus::Timeout), None) => Outcome::Failed(failure("the run timed out")),
+            (Some(RunStatus::Error), None) => {
+                Outcome::Failed(failure(course.hearing.error().unwrap_or("the run failed")))
+            }
+            (Some(RunStatus::Success | RunStatus::Unknown), None) => {
+                if !course.hearing.is_whole()
+                    && let Some(state) = self.server.state::<ThreadState>(&course.thread).await?
+                {
+                    course.hearing.add(state.interrupts());
+                    course.hearing.set_values(state.values);
+                }
+                if course.hearing.interrupts().is_empty() { Outcome::Done } else { Outcome::Asks }
+            }
+        };
+        Ok(Heard::Over(outcome))
+    }
+
+    /// Hands on what a stream says until it ends or breaks: what that means is for the run to tell.
+    async fn hear(&self, mut response: Response, course: &mut Course<'_>) -> Result<Option<Trouble>, Trouble> {
+        let mut sse = Sse::new(self.server.longest);
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                chunk = response.chunk() => chunk,
+                emission = course.hearing.lull() => {
+                    course.voice.say(emission).await;
+                    continue;
+                }
+            };
+            match chunk {
+                Ok(Some(chunk)) => sse.push(&chunk),
+                Ok(None) => return Ok(None),
+                Err(error) => return Ok(Some(Trouble::broken(WHO, &error))),
+            }
+            let too_long = |_| Trouble::never(format!("{WHO} said more than {} bytes at once", self.server.longest));
+            while let Some(frame) = sse.frame().map_err(too_long)? {
+                let emission = course.hearing.hear(&frame);
+                if course.place.get().is_none()
+                    && let Some(run) = course.hearing.run().map(str::to_owned)
+                {
+                    course.bind(run).await;
+                }
+                if let Some(emission) = emission {
+                    course.voice.say(emission).await;
+                }
+            }
+        }
+    }
+
+    /// Stops the run; false if there was nothing left to stop, none if nobody knows.
+    async fn cancel(&self, place: &Place) -> Option<bool> {
+        match self.server.cancel(place).await {
+            Ok(stopped) => Some(stopped),
+            Err(trouble) => {
+                tracing::warn!(run = %place.run, "a run could not be stopped: {}", trouble.says);
+                None
+            }
+        }
+    }
+
+    /// Stops a run that may have been created before its name was heard.
+    async fn cancel_unheard(&self, turn: &Turn) {
+        let thread = place::thread(turn).to_string();
+        match self.server.find(&thread, turn.id).await {
+            Ok(Some(run)) => drop(self.cancel(&Place { thread, run }).await),
+            Ok(None) => {}
+            Err(trouble) => tracing::warn!(turn = %turn.id, "a run could not be stopped: {}", trouble.says),
+        }
+    }
+}
+
+impl Course<'_> {
+    /// Remembers the run before anything of it is handed on.
+    async fn bind(&mut self, run: String) {
+        let place = Place { thread: self.thread.clone(), run };
+        let bound = place.text();
+        // A cancel may come while this is said, and must find the run.
+        let _ = self.place.set(place);
+        self.voice.say(Emission::Bound(bound)).await;
+    }
+
+    async fn end(mut self, outcome: Outcome) {
+        let voice = self.voice;
+        if let Outcome::Done = outcome {
+            let answer = self.hearing.answer();
+            for emission in self.hearing.finish(&answer.text) {
+                voice.say(emission).await;
+            }
+            if let Some(usage) = answer.usage {
+                let usage = serde_json::json!({"usage": {
+                    "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "total_tokens": usage.total_tokens,
+                }});
+                voice.say(Emission::Metadata(Json::from_value(&usage))).await;
+            }
+        } else if let Some(emission) = self.hearing.release() {
+            voice.say(emission).await;
+        }
+        match outcome {
+            Outcome::Done => voice.end(EndState::Completed, None).await,
+            Outcome::Failed(says) => voice.fail(says).await,
+            Outcome::Stopped => {
+                let says = "the run was stopped at the graph server";
+                voice.end(EndState::Canceled, Some(Words::text(says))).await;
+            }
+            Outcome::Asks => self.ask().await,
+        }
+    }
+
+    /// Asks what the graph asks. The key is the same in every turn: what is open takes the place of what was.
+    async fn ask(&self) {
+        let open = self.hearing.interrupts();
+        let piece = Piece {
+            key: "interrupt".into(),
+            name: Some("Interrupt".into()),
+            description: Some("Agent requires input to continue".into()),
+            parts: open.iter().map(said::Interrupt::part).collect(),
+            last: true,
+            ..Piece::default()
+        };
+        self.voice.say(Emission::Artifact(piece)).await;
+        let says: Vec<String> = open.iter().filter_map(said::Interrupt::words).collect();
+        let says = if says.is_empty() { "the agent requires input to continue".to_owned() } else { says.join("\n") };
+        let run = self.place.get().map(|place| place.run.clone()).unwrap_or_default();
+        let asked = Asked { run, interrupts: open.iter().map(|interrupt| interrupt.id.clone()).collect() };
+        let words = Words { metadata: Some(asked.json()), ..Words::text(says) };
+        self.voice.end(EndState::InputRequired, Some(words)).await;
+    }
+}
+
+fn failure(says: &str) -> String {
+    let end = says.char_indices().nth(ERROR_CHARS).map_or(says.len(), |(at, _)| at);
+    format!("Error executing assistant: {}", &says[..end])
+}

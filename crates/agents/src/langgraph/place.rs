@@ -1,0 +1,78 @@
+//! Where a turn happens at the graph server: the thread of its context, and the run that is the turn itself.
+
+use model::ports::agent::Turn;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Threads of contexts that are no thread ids themselves.
+const NAMESPACE: Uuid = Uuid::from_u128(0x3f6c_4b0e_5d0a_4c5e_9a41_7d1f_c2b8_6e90);
+
+/// What a turn is bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    pub(super) thread: String,
+    pub(super) run: String,
+}
+
+impl Place {
+    pub(super) fn read(text: Option<&str>) -> Option<Place> {
+        serde_json::from_str(text?).ok()
+    }
+
+    pub(super) fn text(&self) -> String {
+        serde_json::json!({"thread": self.thread, "run": self.run}).to_string()
+    }
+}
+
+/// The thread of a turn's context: the context itself, for callers between whom there are no walls. A named caller's contexts
+/// are its own, so its threads are named after both. Such names are UUIDs of version 5, and a context that looks like one is
+/// never taken for a thread: nobody can name another's thread.
+pub(super) fn thread(turn: &Turn) -> Uuid {
+    let context = turn.context.as_str();
+    if &*turn.tenant == "default"
+        && &*turn.caller == "anonymous"
+        && context.len() == 36
+        && let Ok(thread) = Uuid::try_parse(context)
+        && thread.get_version_num() != 5
+    {
+        return thread;
+    }
+    Uuid::new_v5(&NAMESPACE, format!("{}\u{1f}{}\u{1f}{context}", turn.tenant, turn.caller).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{text, turn};
+
+    fn of(tenant: &str, caller: &str, context: &str) -> Uuid {
+        let turn = Turn { tenant: tenant.into(), caller: caller.into(), context: context.into(), ..turn(text("hi")) };
+        thread(&turn)
+    }
+
+    #[test]
+    fn a_context_that_is_a_thread_id_is_the_thread() {
+        let id = "0190f3c4-1111-7222-8333-444455556666";
+        assert_eq!(of("default", "anonymous", id).to_string(), id);
+        assert_eq!(of("default", "anonymous", "c1"), of("default", "anonymous", "c1"));
+    }
+
+    #[test]
+    fn nobody_can_name_another_s_thread() {
+        let id = "0190f3c4-1111-7222-8333-444455556666";
+        let hers = of("default", "ada", id);
+        assert_ne!(hers.to_string(), id);
+        assert_ne!(of("default", "anonymous", &hers.to_string()), hers);
+        let all = [hers, of("default", "bob", id), of("acme", "ada", id), of("acme", "anonymous", id)];
+        for (i, one) in all.iter().enumerate() {
+            assert!(!all[..i].contains(one));
+        }
+    }
+
+    #[test]
+    fn a_place_reads_back() {
+        let place = Place { thread: "t".into(), run: "r".into() };
+        assert_eq!(Place::read(Some(&place.text())), Some(place));
+        assert_eq!(Place::read(Some("elsewhere")), None);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a run is given: the message as input of the graph, or the answer to what the graph has asked.
+
+use model::ports::agent::Turn;
+use model::{Content, Json, Message, Role};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use super::options::Options;
+use super::place::Place;
+use super::server::TURN;
+
+/// What a question's message remembers, in its metadata: which run asked what.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) run: String,
+    pub(super) interrupts: Vec<String>,
+}
+
+impl Asked {
+    pub(super) fn json(&self) -> Json {
+        Json::from_value(&serde_json::json!({"run": self.run, "interrupts": self.interrupts}))
+    }
+
+    /// What the turn before this one has asked. Questions of turns before that have had their answers.
+    fn before(turn: &Turn) -> Option<Asked> {
+        let task = &turn.so_far;
+        let place = Place::read(task.bound_before.as_deref())?;
+        let newest_first = task.status.message.iter().chain(task.history.iter().rev());
+        let mut agents = newest_first.filter(|message| message.role == Role::Agent);
+        let asked: Asked = agents.find_map(|message| serde_json::from_str(message.metadata.as_ref()?.text()).ok())?;
+        Some(asked).filter(|asked| asked.run == place.run)
+    }
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    assistant_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<Command>,
+    metadata: BTreeMap<&'static str, String>,
+    stream_mode: &'a [&'a str],
+    /// What was missed can be heard again.
+    stream_resumable: bool,
+    /// A run does not depend on who listens.
+    on_disconnect: &'a str,
+    /// Two tasks of one context follow each other.
+    multitask_strategy: &'a str,
+    if_not_exists: &'a str,
+}
+
+#[derive(Serialize)]
+struct Command {
+    resume: Json,
+    /// Data that came with the answer is laid over the graph's state, as that of a message is over its input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    update: Option<Json>,
+}
+
+/// The body of the request that creates the turn's run.
+pub(super) fn body(options: &Options, turn: &Turn) -> String {
+    let (input, command) = match Asked::before(turn) {
+        Some(asked) => (None, Some(command(turn, &asked.interrupts))),
+        None => (Some(input(turn)), None),
+    };
+    let request = Request {
+        assistant_id: &options.assistant,
+        input,
+        command,
+        metadata: BTreeMap::from([
+            (TURN, turn.id.to_string()),
+            ("rialto_task", turn.task.to_string()),
+            ("rialto_context", turn.context.to_string()),
+        ]),
+        stream_mode: options.stream_mode.modes(),
+        stream_resumable: true,
+        on_disconnect: "continue",
+        multitask_strategy: "enqueue",
+        if_not_exists: "create",
+    };
+    serde_json::to_string(&request).unwrap_or_default()
+}
+
+/// The id that the turn's messages begin with in the graph's state. An attempt that says them again replaces them.
+pub(super) fn message_prefix(turn: &Turn) -> String {
+    format!("{}-", turn.id)
+}
+
+/// Each text a message of its own, and data laid over the whole.
+fn input(turn: &Turn) -> Json {
+    let mut messages = Vec::new();
+    let mut input = None::<Json>;
+    for message in turn.messages.iter().map(|inbound| &inbound.message) {
+        let role = match message.role {
+            Role::User => "human",
+            Role::Agent => "assistant",
+        };
+        for text in texts(message) {
+            let id = format!("{}{}", message_prefix(turn), messages.len());
+            messages.push(serde_json::json!({"role": role, "content": text, "id": id}));
+        }
+    }
+    if !messages.is_empty() {
+        input = Some(Json::from_value(&serde_json::json!({ "messages": messages })));
+    }
+    let all = turn.messages.iter().flat_map(|inbound| data(&inbound.message));
+    for data in all.filter(|data| data.is_object()) {
+        input = Some(input.map_or_else(|| data.clone(), |under| under.merged(data)));
+    }
+    input.unwrap_or_else(|| Json::from_value(&serde_json::json!({})))
+}
+
+/// The answer: a `resume`, else the texts, else the data.
+fn command(turn: &Turn, open: &[String]) -> Command {
+    let messages: Vec<&Message> = turn.messages.iter().map(|inbound| &*inbound.message).collect();
+    let all: Vec<&Json> = messages.iter().flat_map(|message| data(message)).collect();
+    if let Some(resume) = all.iter().rev().find_map(|data| resume_of(data)) {
+        return Command { resume: by_question(resume, open), update: None };
+    }
+    let data = all.into_iter().cloned().reduce(|under, over| under.merged(&over));
+    let texts: Vec<&str> = messages.iter().flat_map(|message| texts(message)).collect();
+    match data {
+        Some(data) if texts.is_empty() => Command { resume: first(data, open), update: None },
+        data => Command {
+            resume: first(Json::from_value(&texts.join("\n").into()), open),
+            update: data.filter(Json::is_object),
+        },
+    }
+}
+
+fn texts(message: &Message) -> impl Iterator<Item = &str> {
+    message.parts.iter().filter_map(|part| part.as_text())
+}
+
+fn data(message: &Message) -> impl Iterator<Item = &Json> {
+    message.parts.iter().filter_map(|part| match &part.content {
+        Content::Data(data) => Some(data),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) | Content::Blob(_) => None,
+    })
+}
+
+/// The `resume` of a data part, `null` or not.
+fn resume_of(data: &Json) -> Option<Json> {
+    let mut members: BTreeMap<String, Json> = serde_json::from_str(data.text()).ok()?;
+    members.remove("resume")
+}
+
+/// A resume value as the graph takes it: a list of `{id, value}` becomes the map from id to value that it wants, such a map
+/// stays as it is, and anything else answers one question.
+fn by_question(resume: Json, open: &[String]) -> Json {
+    #[derive(Deserialize)]
+    struct Given {
+        id: String,
+        value: Json,
+    }
+    if let Ok(given) = serde_json::from_str::<Vec<Given>>(resume.text())
+        && !given.is_empty()
+        && given.iter().all(|given| open.contains(&given.id))
+    {
+        return map(given.into_iter().map(|given| (given.id, given.value)).collect());
+    }
+    if let Ok(given) = serde_json::from_str::<BTreeMap<String, Json>>(resume.text())
+        && given.keys().any(|id| open.contains(id))
+    {
+        return resume;
+    }
+    first(resume, open)
+}
+
+/// One value is the answer to the only question, or by its name to the first of several.
+fn first(answer: Json, open: &[String]) -> Json {
+    match open {
+        [first, _, ..] => map(BTreeMap::from([(first.clone(), answer)])),
+        [_] | [] => answer,
+    }
+}
+
+fn map(answers: BTreeMap<String, Json>) -> Json {
+    let text = serde_json::to_string(&answers).unwrap_or_default();
+    Json::parse(&text).unwrap_or_else(|| Json::from_value(&serde_json::Value::Null))
+}

@@ -1,0 +1,277 @@
+//! Keeps an agent within its limits: so many turns at a time and so many waiting, so long, so often, so much.
+//!
+//! Around every configured agent, whatever its kind, so that no backend counts for itself. A turn over the limit waits
+//! inside its own run, where a cancel reaches it. The number of those who wait is looked at when a message is admitted: a
+//! turn that is in the log is never refused, not even a hundred of them after a crash.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{self, FutureExt as _};
+use futures_util::stream::{BoxStream, StreamExt as _};
+use model::ports::agent::{Admission, Agent, Emission, EndState, Piece, Profile, Restart, Skill, Turn, Words};
+use model::ports::worker::Desk;
+use model::{Content, Fault, Inbound, Kind, Part, Shape, Task};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use crate::config::Common;
+use crate::speech::{Voice, speak};
+
+/// How long an agent that ran out of time may take to stop.
+const GRACE: Duration = Duration::from_secs(5);
+/// Chunks of text are merged up to this.
+const MERGED: usize = 64 << 10;
+/// When a refused caller may try again.
+const RETRY_AFTER_S: u32 = 5;
+
+pub(crate) struct Limited {
+    inner: Arc<dyn Agent>,
+    profile: Profile,
+    places: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+    queue: usize,
+    restart: Option<Restart>,
+    bounds: Bounds,
+}
+
+/// What one turn is held to.
+#[derive(Clone, Copy)]
+struct Bounds {
+    timeout: Option<Duration>,
+    attempts: u32,
+    output_bytes: usize,
+    merge: bool,
+}
+
+impl Limited {
+    pub(crate) fn new(name: &str, inner: Arc<dyn Agent>, common: &Common, merges: bool) -> Limited {
+        let restart = common.restart.map(Restart::from);
+        let profile = profile(name, inner.profile().clone(), common);
+        Limited {
+            inner,
+            profile,
+            places: Arc::new(Semaphore::new(common.concurrency.unwrap_or(16) as usize)),
+            waiting: Arc::default(),
+            queue: common.queue.unwrap_or(100) as usize,
+            restart,
+            bounds: Bounds {
+                timeout: common.timeout_ms.map(Duration::from_millis),
+                attempts: common.attempts.unwrap_or(u32::MAX),
+                output_bytes: common.max_output_bytes(),
+                merge: common.merge_chunks.unwrap_or(merges),
+            },
+        }
+    }
+}
+
+/// What the config says about an agent, laid over what it says itself.
+fn profile(name: &str, own: Profile, common: &Common) -> Profile {
+    let title = common.title.clone().unwrap_or(own.title);
+    let description = common.description.clone().unwrap_or(own.description);
+    let skills = common.skills.as_ref().map(|skills| {
+        let skill = |skill: &crate::config::Skill| Skill {
+            id: skill.id.clone(),
+            name: skill.name.clone().unwrap_or_else(|| skill.id.clone()),
+            description: skill.description.clone(),
+            tags: skill.tags.clone(),
+            examples: skill.examples.clone(),
+        };
+        skills.iter().map(skill).collect()
+    });
+    let mut skills: Vec<Skill> = skills.unwrap_or(own.skills);
+    if skills.is_empty() {
+        // A card without a skill is none.
+        let (id, tags) = (name.to_owned(), vec!["agent".to_owned()]);
+        let (name, description) = (title.clone(), description.clone());
+        skills.push(Skill { id, name, description, tags, examples: vec![] });
+    }
+    Profile {
+        name: name.into(),
+        title,
+        description,
+        skills,
+        version: common.version.clone().unwrap_or(own.version),
+        input_modes: common.input_modes.clone().unwrap_or(own.input_modes),
+        output_modes: common.output_modes.clone().unwrap_or(own.output_modes),
+        streaming: common.streaming.unwrap_or(own.streaming),
+        restart: common.restart.map_or(own.restart, Restart::from),
+        ..own
+    }
+}
+
+impl Agent for Limited {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
+        let admission = self.inner.admit(message, task)?;
+        // A message to a task at work takes no place of its own.
+        let at_work = task.is_some_and(|task| task.core.turn.is_some());
+        if !at_work && self.places.available_permits() == 0 && self.waiting.load(Ordering::Relaxed) >= self.queue {
+            let says =
+                format!("{} has as much to do as it can take; try again in {RETRY_AFTER_S} s", self.profile.name);
+            return Err(Fault::new(Kind::Unavailable, says).retry_after(RETRY_AFTER_S));
+        }
+        Ok(Admission { restart: self.restart.unwrap_or(admission.restart), ..admission })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let (inner, places, waiting, bounds) =
+            (self.inner.clone(), self.places.clone(), self.waiting.clone(), self.bounds);
+        speak(move |voice| async move {
+            if turn.attempt > bounds.attempts {
+                let cut_off = turn.attempt - 1;
+                return voice.fail(format!("the turn was cut off {cut_off} times and is not tried again")).await;
+            }
+            let Some(place) = place(places, waiting, &turn, &voice).await else {
+                return voice.end(EndState::Canceled, None).await;
+            };
+            listen(inner, turn, bounds, voice).await;
+            drop(place);
+        })
+    }
+
+    fn desk(&self) -> Option<Arc<dyn Desk>> {
+        self.inner.desk()
+    }
+}
+
+/// A place among those at work; none when the turn was cancelled first.
+async fn place(
+    places: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+    turn: &Turn,
+    voice: &Voice,
+) -> Option<OwnedSemaphorePermit> {
+    if let Ok(place) = places.clone().try_acquire_owned() {
+        return Some(place);
+    }
+    let _counted = Waiting::new(waiting);
+    // An exchange that may yet become a direct message stays unseen until the agent itself speaks.
+    if turn.so_far.core.shape == Shape::Task {
+        voice.say(Emission::Working(Some(Words::text("waiting for a free place")))).await;
+    }
+    tokio::select! {
+        biased;
+        () = turn.cancelled.clone() => None,
+        place = places.acquire_owned() => place.ok(),
+    }
+}
+
+/// Counted for as long as it waits, also when it is dropped.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Waiting {
+    fn new(waiting: Arc<AtomicUsize>) -> Waiting {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(waiting)
+    }
+}
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Hands on what the agent says, while it keeps to its bounds.
+async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice) {
+    // The agent is asked to stop by the caller's cancel and by the clock alike.
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = stopped.then(|asked| async move {
+        if asked.is_err() {
+            future::pending::<()>().await;
+        }
+    });
+    let cancelled = future::select(turn.cancelled.clone(), stopped.boxed()).map(drop).boxed().shared();
+    let mut said = inner.run(Turn { cancelled, ..turn }).peekable();
+    let far = Instant::now() + Duration::from_secs(30 * 365 * 86_400);
+    let deadline = sleep_until(bounds.timeout.map_or(far, |timeout| Instant::now() + timeout));
+    tokio::pin!(deadline);
+    let mut stop = Some(stop);
+    let mut bytes = 0;
+    loop {
+        let emission = tokio::select! {
+            biased;
+            () = &mut deadline => match stop.take() {
+                Some(stop) => {
+                    // Nobody listens if the agent has no use for a cancel.
+                    let _ = stop.send(());
+                    deadline.as_mut().reset(Instant::now() + GRACE);
+                    continue;
+                }
+                None => None,
+            },
+            emission = said.next() => emission,
+        };
+        if stop.is_none() {
+            // Out of time: what it says now is only whether it has stopped.
+            if matches!(emission, None | Some(Emission::End(_) | Emission::Reply(_))) {
+                let limit = bounds.timeout.unwrap_or_default().as_secs_f64();
+                drop(said);
+                return voice.fail(format!("the agent did not finish within {limit} s")).await;
+            }
+            continue;
+        }
+        let Some(mut emission) = emission else { return };
+        if bounds.merge {
+            merge(&mut emission, &mut said);
+        }
+        bytes += weight(&emission);
+        if bytes > bounds.output_bytes {
+            drop(said);
+            return voice.fail(format!("the agent said more than {} bytes in one turn", bounds.output_bytes)).await;
+        }
+        voice.say(emission).await;
+    }
+}
+
+/// Joins the chunks of text that are ready, for as long as only their text differs.
+fn merge(first: &mut Emission, said: &mut futures_util::stream::Peekable<BoxStream<'static, Emission>>) {
+    let Emission::Artifact(piece) = first else { return };
+    let Some(key) = mergeable(piece).map(|_| piece.key.clone()) else { return };
+    let mut said = std::pin::Pin::new(said);
+    while !piece.last
+        && piece.parts.iter().map(Part::weight).sum::<usize>() < MERGED
+        && let Some(Some(Emission::Artifact(next))) = said.as_mut().peek().now_or_never()
+        && next.append
+        && next.key == key
+        && next.name.is_none()
+        && next.description.is_none()
+        && mergeable(next).is_some()
+        && let Some(Some(Emission::Artifact(next))) = said.next().now_or_never()
+    {
+        if let (Some(Content::Text(text)), Some(more)) =
+            (piece.parts.first_mut().map(|part| &mut part.content), mergeable(&next))
+        {
+            text.push_str(more);
+        }
+        piece.last = next.last;
+    }
+}
+
+/// The text of a piece that is nothing but text.
+fn mergeable(piece: &Piece) -> Option<&str> {
+    let [part] = &piece.parts[..] else { return None };
+    let plain = part.filename.is_none() && part.media_type.is_none() && part.metadata.is_none();
+    if plain && piece.metadata.is_none() && piece.extensions.is_empty() { part.as_text() } else { None }
+}
+
+fn weight(emission: &Emission) -> usize {
+    let parts = |parts: &[Part]| parts.iter().map(Part::weight).sum::<usize>();
+    let words = |words: &Option<Words>| words.as_ref().map_or(0, |words| parts(&words.parts));
+    match emission {
+        Emission::Working(said) => words(said),
+        Emission::Artifact(piece) => parts(&piece.parts),
+        Emission::Reply(said) => parts(&said.parts),
+        Emission::Bound(remote) => remote.len(),
+        Emission::Metadata(json) => json.text().len(),
+        // The last word is never too much.
+        Emission::End(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

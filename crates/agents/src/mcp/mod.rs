@@ -1,0 +1,82 @@
+//! `mcp`: the tools of an MCP server as an agent's skills.
+//!
+//! A message names a tool (`choose`), the tool is called in a `session` that belongs to the call alone, and what it
+//! returns is an artifact (`returned`). A tool that asks its caller something ends the turn with a question (`question`);
+//! the call stays open meanwhile (`open`), and the next message of the task is the answer. Sessions are the `rmcp` crate's,
+//! over pipes to a `process` of ours or over HTTP. The page for people is `docs/agents/mcp.md`.
+
+mod choose;
+mod open;
+mod options;
+mod process;
+mod question;
+mod returned;
+mod run;
+mod session;
+mod shared;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use model::ports::agent::{self, Admission, Emission, Profile, Restart, Skill, Turn};
+use model::{Fault, Inbound, Task};
+
+use crate::config::Kind;
+use crate::speech::speak;
+pub use options::Options;
+use shared::Shared;
+
+pub const KIND: Kind = Kind::of::<Options>("mcp", "offers the tools of an MCP server");
+
+struct Agent {
+    profile: Profile,
+    shared: Arc<Shared>,
+}
+
+impl Agent {
+    fn new(name: &str, shared: Arc<Shared>) -> Agent {
+        let skill = |tool: &rmcp::model::Tool| {
+            let titled = tool.title.clone().or_else(|| tool.annotations.as_ref().and_then(|notes| notes.title.clone()));
+            Skill {
+                id: tool.name.to_string(),
+                name: titled.unwrap_or_else(|| tool.name.to_string()),
+                description: tool.description.as_deref().unwrap_or_default().to_owned(),
+                tags: vec!["tool".into()],
+                examples: Vec::new(),
+            }
+        };
+        let profile = Profile {
+            name: name.into(),
+            title: name.into(),
+            description: "Calls tools.".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            skills: shared.tools().iter().map(skill).collect(),
+            input_modes: vec!["application/json".into(), "text/plain".into()],
+            output_modes: vec!["*/*".into()],
+            streaming: true,
+            extensions: Vec::new(),
+            // A tool has effects that nobody here knows of.
+            restart: Restart::Fail,
+            idempotent: false,
+        };
+        Agent { profile, shared }
+    }
+}
+
+impl agent::Agent for Agent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, _: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
+        Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let shared = self.shared.clone();
+        speak(move |voice| Box::pin(run::run(shared, turn, voice)))
+    }
+}

@@ -1,0 +1,71 @@
+//! Calls whose tool waits for its caller's answer, by task. So many, so long: above either the call is given up, and
+//! whoever answers later is told so.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use model::TaskId;
+use tokio::time::sleep;
+
+use super::run::Asking;
+
+pub(super) struct Open {
+    calls: Arc<Mutex<VecDeque<Entry>>>,
+    kept: AtomicU64,
+    time: Duration,
+    most: usize,
+}
+
+struct Entry {
+    task: TaskId,
+    /// Tells it from a later question of the same task.
+    number: u64,
+    asking: Option<Asking>,
+    /// Gives the call up when its time is over.
+    timer: tokio::task::AbortHandle,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.timer.abort();
+    }
+}
+
+impl Open {
+    pub(super) fn new(time: Duration, most: usize) -> Open {
+        Open { calls: Arc::default(), kept: AtomicU64::new(0), time, most }
+    }
+
+    /// Keeps a call until its task's next message.
+    pub(super) fn keep(&self, task: TaskId, asking: Asking) {
+        let (calls, time) = (Arc::downgrade(&self.calls), self.time);
+        let number = self.kept.fetch_add(1, Ordering::Relaxed);
+        let timer = tokio::spawn(async move {
+            sleep(time).await;
+            if let Some(calls) = calls.upgrade() {
+                remove(&calls, |entry| entry.number == number);
+            }
+        });
+        let entry = Entry { task, number, asking: Some(asking), timer: timer.abort_handle() };
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.retain(|entry| entry.task != task);
+        calls.push_back(entry);
+        while calls.len() > self.most {
+            calls.pop_front();
+        }
+    }
+
+    /// The call of that task, if it is still open.
+    pub(super) fn take(&self, task: TaskId) -> Option<Asking> {
+        remove(&self.calls, |entry| entry.task == task)
+    }
+}
+
+fn remove(calls: &Mutex<VecDeque<Entry>>, which: impl Fn(&Entry) -> bool) -> Option<Asking> {
+    let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = calls.iter().position(which)?;
+    let mut entry = calls.remove(at)?;
+    entry.asking.take()
+}

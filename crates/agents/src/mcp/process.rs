@@ -1,0 +1,58 @@
+//! An MCP server of our own: a program that is spoken to through its pipes, in a process group that ends with it.
+
+use std::io;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::BytesMut;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+
+use super::Options;
+use crate::command::process::{Group, INHERITED, Tail};
+
+/// The program; dropping it ends it, and all that it started.
+pub(super) struct Process {
+    _group: Group,
+    complaints: Arc<Mutex<Tail>>,
+}
+
+impl Process {
+    pub(super) fn start(options: &Options, words: &[String]) -> io::Result<(Process, ChildStdout, ChildStdin)> {
+        let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(arguments).process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(cwd) = &options.cwd {
+            command.current_dir(cwd);
+        }
+        if !options.inherit_env {
+            command.env_clear();
+            command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        }
+        command.envs(&options.env);
+        command.envs(options.secrets.iter().map(|(name, secret)| (name, secret.reveal())));
+        let mut child = command.spawn()?;
+        let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
+        let group = Group::of(child);
+        let (Some(stdout), Some(stdin), Some(stderr)) = pipes else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let secrets = options.secrets.values().map(|secret| secret.reveal().to_owned()).collect();
+        let complaints = Arc::new(Mutex::new(Tail::new(secrets)));
+        tokio::spawn(listen(stderr, complaints.clone()));
+        Ok((Process { _group: group, complaints }, stdout, stdin))
+    }
+
+    /// The last it wrote to stderr, where servers put their log.
+    pub(super) fn complaints(&self) -> String {
+        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).text()
+    }
+}
+
+/// Until the pipe is closed, which ends with the group.
+async fn listen(mut stderr: ChildStderr, complaints: Arc<Mutex<Tail>>) {
+    let mut bytes = BytesMut::with_capacity(4 << 10);
+    while let Ok(1..) = stderr.read_buf(&mut bytes).await {
+        complaints.lock().unwrap_or_else(PoisonError::into_inner).push(&bytes.split());
+        bytes.reserve(4 << 10);
+    }
+}

@@ -1,0 +1,200 @@
+//! One turn: a call, or the answer that an open call waits for.
+
+use std::sync::Arc;
+
+use model::ports::Future;
+use model::ports::agent::{Emission, EndState, Piece, Turn, Words};
+use model::{Inbound, Part, Role};
+use rmcp::ServiceError;
+use rmcp::model::{CallToolRequestParams, CallToolResult, ElicitResult};
+use tokio::sync::oneshot;
+
+use super::choose::{self, Choice};
+use super::question::{self, Question};
+use super::returned;
+use super::session::{Happening, Session};
+use super::shared::Shared;
+use crate::growing::numbered;
+use crate::speech::Voice;
+
+/// A tool at work. Dropped before its end it is cancelled, and its session is not used again.
+pub(super) struct Call {
+    tool: String,
+    reply: Option<Future<'static, Result<CallToolResult, ServiceError>>>,
+    session: Option<Session>,
+}
+
+impl Call {
+    fn start(session: Session, choice: Choice) -> Call {
+        let Choice { tool, arguments } = choice;
+        let service = session.service.clone();
+        let params = CallToolRequestParams::new(tool.clone()).with_arguments(arguments);
+        let reply = Box::pin(async move { service.call_tool(params).await });
+        Call { tool, reply: Some(reply), session: Some(session) }
+    }
+
+    /// What happens next: something meanwhile, or the end.
+    async fn next(&mut self) -> Next {
+        let (Some(reply), Some(session)) = (&mut self.reply, &mut self.session) else {
+            return Next::Returned(Err(ServiceError::TransportClosed));
+        };
+        tokio::select! {
+            biased;
+            Some(happening) = session.happenings.recv() => Next::Happened(happening),
+            returned = reply => Next::Returned(returned),
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // An unfinished call says on being dropped that it is cancelled; only then may the session end.
+        self.reply = None;
+        if let Some(session) = self.session.take() {
+            session.retire();
+        }
+    }
+}
+
+enum Next {
+    Happened(Happening),
+    Returned(Result<CallToolResult, ServiceError>),
+}
+
+/// A call whose tool waits for an answer.
+pub(super) struct Asking {
+    call: Call,
+    question: Question,
+    answer: oneshot::Sender<ElicitResult>,
+}
+
+pub(super) async fn run(shared: Arc<Shared>, turn: Turn, voice: Voice) {
+    let Some(inbound) = turn.messages.last().cloned() else { return };
+    let call = match shared.open.take(turn.task) {
+        Some(asking) => match asking.question.answer(&inbound) {
+            Ok(answer) => {
+                // The tool may have given up meanwhile; then its result says so.
+                let _ = asking.answer.send(answer);
+                asking.call
+            }
+            Err(wrong) => {
+                let words = asking.question.words(Some(&wrong));
+                shared.open.keep(turn.task, asking);
+                return voice.end(EndState::InputRequired, Some(words)).await;
+            }
+        },
+        None if was_asked(&turn) && !choose::names_a_tool(&inbound) => {
+            let says = "the tool that asked this does not wait any more; start again: say which tool, and with what";
+            return voice.end(EndState::InputRequired, Some(Words::text(says))).await;
+        }
+        None => match begin(&shared, &turn, &inbound, &voice).await {
+            Some(call) => call,
+            None => return,
+        },
+    };
+    voice.say(Emission::Working(None)).await;
+    listen(&shared, &turn, call, &voice).await;
+}
+
+/// Whether the last thing this task was told is a tool's question.
+fn was_asked(turn: &Turn) -> bool {
+    let task = &turn.so_far;
+    let last = task.status.message.as_ref().filter(|message| message.role == Role::Agent);
+    let last = last.or_else(|| task.history.iter().rev().find(|message| message.role == Role::Agent));
+    last.is_some_and(|message| question::is_question(message))
+}
+
+/// Calls the tool that the message wants; none if the turn has ended instead.
+async fn begin(shared: &Shared, turn: &Turn, inbound: &Inbound, voice: &Voice) -> Option<Call> {
+    let session = tokio::select! {
+        biased;
+        () = turn.cancelled.clone() => {
+            voice.end(EndState::Canceled, None).await;
+            return None;
+        }
+        session = shared.session() => session,
+    };
+    let session = match session {
+        Ok(session) => session,
+        Err(trouble) => {
+            voice.fail(trouble.0).await;
+            return None;
+        }
+    };
+    match choose::choose(inbound, &shared.tools()) {
+        Ok(choice) => Some(Call::start(session, choice)),
+        Err(refusal) => {
+            shared.put_back(session);
+            voice.end(refusal.state, Some(Words::text(refusal.says))).await;
+            None
+        }
+    }
+}
+
+async fn listen(shared: &Shared, turn: &Turn, mut call: Call, voice: &Voice) {
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = turn.cancelled.clone() => {
+                drop(call);
+                return voice.end(EndState::Canceled, None).await;
+            }
+            next = call.next() => next,
+        };
+        match next {
+            Next::Happened(Happening::Progress(says)) => voice.say(Emission::Working(Some(Words::text(says)))).await,
+            Next::Happened(Happening::Asked(asked, answer)) => {
+                let question = Question::new(&call.tool, *asked);
+                let words = question.words(None);
+                shared.open.keep(turn.task, Asking { call, question, answer });
+                return voice.end(EndState::InputRequired, Some(words)).await;
+            }
+            Next::Returned(Ok(result)) => {
+                call.reply = None;
+                if let Some(session) = call.session.take() {
+                    shared.put_back(session);
+                }
+                return finish(turn, &call.tool, result, voice).await;
+            }
+            Next::Returned(Err(error)) => return fail(shared, call, error, voice).await,
+        }
+    }
+}
+
+async fn finish(turn: &Turn, tool: &str, result: CallToolResult, voice: &Voice) {
+    let failed = result.is_error == Some(true);
+    let parts: Vec<Part> = returned::parts(result);
+    if failed {
+        let words = if parts.is_empty() { None } else { Some(Words { parts, ..Words::default() }) };
+        return voice.end(EndState::Failed, words).await;
+    }
+    if !parts.is_empty() {
+        let key = numbered("result", turn.so_far.core.turns);
+        let name = Some(tool.to_owned());
+        voice.say(Emission::Artifact(Piece { key, name, parts, last: true, ..Piece::default() })).await;
+    }
+    voice.end(EndState::Completed, None).await;
+}
+
+async fn fail(shared: &Shared, mut call: Call, error: ServiceError, voice: &Voice) {
+    let tool = std::mem::take(&mut call.tool);
+    tracing::warn!(tool, %error, "a call of an MCP tool failed");
+    let says = match error {
+        // The server is well, it just does not do this.
+        ServiceError::McpError(error) => {
+            call.reply = None;
+            if let Some(session) = call.session.take() {
+                shared.put_back(session);
+            }
+            format!("{tool} failed: {}", error.message)
+        }
+        ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
+            let complaints = call.session.as_ref().map(Session::complaints).unwrap_or_default();
+            let says = format!("the MCP server was lost while {tool} was at work");
+            if complaints.is_empty() { says } else { format!("{says}: {complaints}") }
+        }
+        _ => format!("the MCP server did not answer {tool} as it should"),
+    };
+    drop(call);
+    voice.fail(says).await;
+}

@@ -1,0 +1,163 @@
+//! A session with the server, which belongs to one call at a time: so that a progress or a question is always that
+//! call's, which MCP itself does not say.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, FormElicitationCapability, Implementation, PingRequest, ProgressNotificationParam, Tool,
+};
+use rmcp::service::{NotificationContext, RequestContext, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, ErrorData, RoleClient, ServiceExt as _};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Options;
+use super::process::Process;
+
+/// Happenings that wait to be heard. Progress above it is passed over.
+const WAITING: usize = 64;
+/// How long a session may take to end.
+const CLOSE_TIME: Duration = Duration::from_secs(2);
+
+/// What happens while a tool is at work.
+pub(super) enum Happening {
+    Progress(String),
+    Asked(Box<ElicitRequestParams>, oneshot::Sender<ElicitResult>),
+}
+
+pub(super) type Service = RunningService<RoleClient, Handler>;
+
+pub(super) struct Session {
+    pub(super) service: Arc<Service>,
+    pub(super) happenings: mpsc::Receiver<Happening>,
+    /// After the service, so that the server is spoken to until it is ended.
+    process: Option<Process>,
+}
+
+/// Why there is no session, or no answer. The words are for callers; the details are in the log.
+#[derive(Debug)]
+pub(super) struct Trouble(pub(super) String);
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Session {
+    pub(super) async fn connect(
+        options: &Options,
+        client: &reqwest::Client,
+        changed: Arc<AtomicBool>,
+    ) -> Result<Session, Trouble> {
+        let (heard, happenings) = mpsc::channel(WAITING);
+        let handler = Handler { heard, changed };
+        let (serving, process) = match (&options.command, &options.url) {
+            (Some(words), _) => {
+                let (process, stdout, stdin) = Process::start(options, words).map_err(|error| {
+                    tracing::warn!(program = ?words.first(), %error, "an MCP server could not be started");
+                    Trouble(format!("the MCP server could not be started: {error}"))
+                })?;
+                let serving = tokio::time::timeout(options.connect_time(), Box::pin(handler.serve((stdout, stdin))));
+                (serving.await, Some(process))
+            }
+            (None, url) => {
+                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_deref().unwrap_or_default());
+                config.allow_stateless = true;
+                let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
+                (tokio::time::timeout(options.connect_time(), Box::pin(handler.serve(transport))).await, None)
+            }
+        };
+        let complaints = || process.as_ref().map(Process::complaints).filter(|text| !text.is_empty());
+        match serving {
+            Ok(Ok(service)) => Ok(Session { service: Arc::new(service), happenings, process }),
+            Ok(Err(error)) => {
+                // The address is for the log: callers need not know where an agent lives.
+                tracing::warn!(%error, "an MCP server could not be spoken to");
+                let says = "the MCP server could not be reached";
+                Err(Trouble(complaints().map_or(says.into(), |text| format!("{says}: {text}"))))
+            }
+            Err(_) => {
+                let time = options.connect_time().as_secs_f64();
+                Err(Trouble(format!("the MCP server was not ready within {time} s")))
+            }
+        }
+    }
+
+    pub(super) async fn tools(&self) -> Result<Vec<Tool>, Trouble> {
+        self.service.peer().list_all_tools().await.map_err(|error| {
+            tracing::warn!(%error, "the tools of an MCP server could not be listed");
+            Trouble("the MCP server did not say which tools it has".into())
+        })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.service.is_closed() || self.service.peer().is_transport_closed()
+    }
+
+    /// What the server's program wrote to stderr last.
+    pub(super) fn complaints(&self) -> String {
+        self.process.as_ref().map(Process::complaints).unwrap_or_default()
+    }
+
+    /// Ends it, once the server has heard all that was said to it: a cancel, above all.
+    pub(super) fn retire(self) {
+        // Where nothing runs any more it just ends.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let heard = self.service.peer().send_request(ClientRequest::PingRequest(PingRequest::default()));
+            // It need not answer.
+            let _ = tokio::time::timeout(CLOSE_TIME, heard).await;
+            let Session { service, process, .. } = self;
+            if let Some(mut service) = Arc::into_inner(service) {
+                let _ = service.close_with_timeout(CLOSE_TIME).await;
+            }
+            drop(process);
+        });
+    }
+}
+
+/// What the server may ask of us.
+pub(super) struct Handler {
+    heard: mpsc::Sender<Happening>,
+    /// The server has other tools than it had.
+    changed: Arc<AtomicBool>,
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        let form = FormElicitationCapability::default();
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
+        ClientConfig::new(capabilities, Implementation::new("rialto", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn create_elicitation(
+        &self,
+        asked: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let (answer, answered) = oneshot::channel();
+        // Nobody who listens, or nobody who answers any more: then there is no answer.
+        let _ = self.heard.send(Happening::Asked(Box::new(asked), answer)).await;
+        Ok(answered.await.unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Cancel)))
+    }
+
+    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let counted = match progress.total {
+            Some(total) => format!("{}/{total}", progress.progress),
+            None => progress.progress.to_string(),
+        };
+        let says = progress.message.filter(|message| !message.is_empty()).unwrap_or(counted);
+        let _ = self.heard.try_send(Happening::Progress(says));
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.store(true, Ordering::Relaxed);
+    }
+}

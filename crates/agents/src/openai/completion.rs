@@ -1,0 +1,142 @@
+//! A completion, read as it comes: server-sent chunks, or one JSON object from a server that does not stream.
+//!
+//! Only what is used is looked at; vendors add members of all kinds.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde::Deserialize;
+
+use super::WHO;
+use crate::events::{Usage, short};
+use crate::outbound::{Again, Trouble};
+use crate::sse::Sse;
+
+/// No chunk is longer.
+const LONGEST: usize = 4 << 20;
+
+pub(super) struct Completion {
+    form: Form,
+    texts: VecDeque<String>,
+    reason: Option<String>,
+    usage: Option<Usage>,
+    over: bool,
+}
+
+enum Form {
+    Sse(Sse),
+    Json(BytesMut),
+}
+
+/// How it ended, and what it cost.
+pub(super) struct Finish {
+    pub(super) reason: Option<String>,
+    pub(super) usage: Option<Usage>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Chunk {
+    choices: Option<Vec<Choice>>,
+    usage: Option<Usage>,
+    error: Option<serde_json::Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Choice {
+    #[serde(alias = "message")]
+    delta: Option<Delta>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Delta {
+    content: Option<String>,
+    /// A model that will not answer says so here.
+    refusal: Option<String>,
+}
+
+impl Completion {
+    pub(super) fn of(headers: &HeaderMap) -> Completion {
+        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let form = match content_type.trim_start().to_ascii_lowercase().starts_with("application/json") {
+            true => Form::Json(BytesMut::new()),
+            false => Form::Sse(Sse::new(LONGEST)),
+        };
+        Completion { form, texts: VecDeque::new(), reason: None, usage: None, over: false }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        match &mut self.form {
+            Form::Sse(sse) => sse.push(bytes),
+            Form::Json(body) => body.extend_from_slice(bytes),
+        }
+    }
+
+    /// Nothing more comes: an error if something should have.
+    pub(super) fn finish(&mut self) -> Result<(), Trouble> {
+        match &mut self.form {
+            Form::Json(body) => {
+                let text = String::from_utf8_lossy(&body.split()).into_owned();
+                self.take(&text)?;
+            }
+            // Some servers leave [DONE] out; but that it has finished, every one says.
+            Form::Sse(_) if self.reason.is_some() => {}
+            Form::Sse(_) => {
+                return Err(Trouble { says: format!("{WHO} broke off its answer"), again: Again::Unclear });
+            }
+        }
+        self.over = true;
+        Ok(())
+    }
+
+    /// The next piece of text.
+    pub(super) fn next(&mut self) -> Result<Option<String>, Trouble> {
+        loop {
+            if let Some(text) = self.texts.pop_front() {
+                return Ok(Some(text));
+            }
+            let Form::Sse(sse) = &mut self.form else { return Ok(None) };
+            let next = sse.next().map_err(|too_long| Trouble::never(format!("{WHO}: {too_long}")))?;
+            match next.as_deref().map(str::trim) {
+                None => return Ok(None),
+                Some("") => {}
+                Some("[DONE]") => {
+                    self.over = true;
+                    return Ok(None);
+                }
+                Some(chunk) => self.take(chunk)?,
+            }
+        }
+    }
+
+    /// How it ended, once everything has been taken.
+    pub(super) fn finished(&mut self) -> Option<Finish> {
+        self.over.then(|| Finish { reason: self.reason.take(), usage: self.usage.take() })
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), Trouble> {
+        let chunk: Chunk = serde_json::from_str(text)
+            .map_err(|_| Trouble::never(format!("{WHO} said what is no completion: {}", short(text))))?;
+        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+            let says = error.get("message").unwrap_or(&error);
+            let says = says.as_str().map_or_else(|| says.to_string(), str::to_owned);
+            return Err(Trouble { says: format!("{WHO} failed: {}", short(&says)), again: Again::Unclear });
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = Some(usage);
+        }
+        // One answer was asked for.
+        let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() else { return Ok(()) };
+        if choice.finish_reason.is_some() {
+            self.reason = choice.finish_reason;
+        }
+        let delta = choice.delta.unwrap_or_default();
+        let texts = [delta.content, delta.refusal].into_iter().flatten();
+        self.texts.extend(texts.filter(|text| !text.is_empty()));
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! `openai`: a model behind any interface that is compatible with OpenAI's chat completions.
+//!
+//! `options` says which model and where, `prompt` makes a request of the conversation, `completion` reads what comes back. The
+//! page for people is `docs/agents/openai.md`.
+
+mod completion;
+mod options;
+mod prompt;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use model::ports::agent::{self, Admission, Emission, EndState, Profile, Restart, Turn};
+use model::{Fault, Inbound, Part, Task};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{Client, StatusCode};
+
+use crate::config::Kind;
+use crate::growing::Growing;
+use crate::outbound::{self, Again, Retries, Trouble};
+use crate::speech::{Voice, speak};
+use completion::{Completion, Finish};
+pub use options::Options;
+
+pub const KIND: Kind = Kind::of::<Options>("openai", "asks a model behind an OpenAI-compatible interface");
+
+const WHO: &str = "the model";
+
+struct Agent {
+    profile: Profile,
+    remote: Arc<Remote>,
+}
+
+struct Remote {
+    options: Options,
+    client: Client,
+    url: String,
+    output_bytes: usize,
+}
+
+impl Agent {
+    fn new(name: &str, remote: Remote) -> Agent {
+        let input_modes: &[&str] = match remote.options.files {
+            options::Files::Note => &["text/plain", "application/json", "image/*"],
+            options::Files::Send => &["*/*"],
+        };
+        let profile = Profile {
+            name: name.into(),
+            title: name.into(),
+            description: format!("Answers with the model {}.", remote.options.model),
+            version: env!("CARGO_PKG_VERSION").into(),
+            skills: Vec::new(),
+            input_modes: input_modes.iter().map(|&mode| mode.into()).collect(),
+            output_modes: vec!["text/plain".into()],
+            streaming: true,
+            extensions: Vec::new(),
+            // To ask a model twice costs tokens and does nothing.
+            restart: Restart::Retry,
+            idempotent: false,
+        };
+        Agent { profile, remote: Arc::new(remote) }
+    }
+}
+
+impl agent::Agent for Agent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, _: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
+        Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let remote = self.remote.clone();
+        speak(move |voice| async move {
+            tokio::select! {
+                biased;
+                // To leave the other branch is to close the stream; the model stops when it notices.
+                () = turn.cancelled.clone() => {}
+                () = remote.talk(&turn, &voice) => return,
+            }
+            voice.end(EndState::Canceled, None).await;
+        })
+    }
+}
+
+impl Remote {
+    async fn talk(&self, turn: &Turn, voice: &Voice) {
+        let body = match prompt::body(&self.options, turn).await {
+            Ok(body) => body,
+            Err(fault) => {
+                tracing::error!(task = %turn.task, cause = ?fault.cause, "a conversation could not be read: {fault}");
+                return voice.fail("the conversation could not be read").await;
+            }
+        };
+        voice.say(Emission::Working(None)).await;
+        let mut response = Growing::new("response", turn);
+        let mut retries =
+            Retries::new(self.options.retries.unwrap_or(2), self.options.retry_ms.unwrap_or(500), turn.id);
+        loop {
+            let trouble = match self.ask(&body, &mut response, voice).await {
+                Ok(finish) => return end(finish, response, voice).await,
+                Err(trouble) => trouble,
+            };
+            // What was said stays said: another answer would be another one.
+            let again = !response.has_begun()
+                && match trouble.again {
+                    Again::Never => false,
+                    Again::Safe(after) => retries.pause(after).await,
+                    Again::Unclear => retries.pause(None).await,
+                };
+            if !again {
+                if let Some(emission) = response.release(true) {
+                    voice.say(emission).await;
+                }
+                return voice.fail(trouble.says).await;
+            }
+            tracing::info!(turn = %turn.id, "asking again: {}", trouble.says);
+        }
+    }
+
+    /// Asks once, and says what comes as it comes.
+    async fn ask(&self, body: &str, response: &mut Growing, voice: &Voice) -> Result<Finish, Trouble> {
+        let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json");
+        let request = request.header(ACCEPT, "text/event-stream, application/json").body(body.to_owned());
+        let mut answer = outbound::answer(WHO, request.send().await, is_busy).await?;
+        let mut completion = Completion::of(answer.headers());
+        let mut bytes = 0;
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                chunk = answer.chunk() => chunk,
+                emission = response.lull() => {
+                    voice.say(emission).await;
+                    continue;
+                }
+            };
+            match chunk {
+                Ok(Some(chunk)) => {
+                    bytes += chunk.len();
+                    // Each word comes in a frame many times its size.
+                    if bytes > self.output_bytes.saturating_mul(64) {
+                        return Err(Trouble::never(format!("{WHO} said more than {} bytes", self.output_bytes)));
+                    }
+                    completion.push(&chunk);
+                }
+                Ok(None) => completion.finish()?,
+                Err(error) => return Err(Trouble::broken(WHO, &error)),
+            }
+            while let Some(text) = completion.next()? {
+                if let Some(emission) = response.push(vec![Part::text(text)]) {
+                    voice.say(emission).await;
+                }
+            }
+            if let Some(finish) = completion.finished() {
+                return Ok(finish);
+            }
+        }
+    }
+}
+
+/// Says how it ended, after what was held of the answer and what it cost.
+async fn end(finish: Finish, mut response: Growing, voice: &Voice) {
+    if let Some(emission) = response.release(true) {
+        voice.say(emission).await;
+    }
+    if let Some(usage) = &finish.usage {
+        voice.say(usage.emission()).await;
+    }
+    match finish.reason.as_deref() {
+        Some("length") => {
+            let note = model::Json::from_value(&serde_json::json!({"truncated": true, "finish_reason": "length"}));
+            voice.say(Emission::Metadata(note)).await;
+            voice.end(EndState::Completed, None).await;
+        }
+        Some("content_filter") => voice.fail("the model's content filter stopped the answer").await,
+        Some("tool_calls" | "function_call") => {
+            voice.fail("the model wants to call a tool, and this agent has none").await;
+        }
+        Some(_) | None => voice.end(EndState::Completed, None).await,
+    }
+}
+
+fn is_busy(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}

@@ -1,0 +1,244 @@
+//! Requests to other people's servers: one client, which answers may be asked for again, and what a caller is told when
+//! there is none.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::TurnId;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, redirect};
+use url::Url;
+
+use crate::Secret;
+use crate::config::Error;
+
+/// How much of a server's own error text is repeated.
+const ERROR_BYTES: usize = 2 << 10;
+/// For that text.
+const ERROR_TIME: Duration = Duration::from_secs(5);
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// A server that wants to be left alone for longer is not waited for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
+
+/// A client that follows nobody elsewhere: what it sends is signed, or carries a key, for one address.
+pub(crate) fn client(idle_timeout_ms: Option<u64>, headers: HeaderMap) -> Result<Client, Error> {
+    let mut builder = Client::builder()
+        .redirect(redirect::Policy::none())
+        .connect_timeout(CONNECT_TIME)
+        .tcp_keepalive(Duration::from_secs(15))
+        .user_agent(concat!("rialto/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers);
+    if let Some(ms) = idle_timeout_ms {
+        builder = builder.read_timeout(Duration::from_millis(ms));
+    }
+    builder.build().map_err(|error| Error::new(format!("no HTTP client could be made: {error:?}")))
+}
+
+/// An address that requests can go to.
+pub(crate) fn check_url(name: &str, text: &str) -> Result<(), Error> {
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => match url.password() {
+            None => Ok(()),
+            Some(_) => Err(Error::new(format!("{name}: take the password out of the address; use secret_headers"))),
+        },
+        Ok(_) | Err(_) => Err(Error::new(format!("{name}: {text:?} is no address; write https://host/path"))),
+    }
+}
+
+/// Headers of the config, plain and secret, ready to send.
+pub(crate) fn headers(
+    plain: &BTreeMap<String, String>,
+    secret: &BTreeMap<String, Secret>,
+    bearer: Option<&Secret>,
+) -> Result<HeaderMap, Error> {
+    let mut all = HeaderMap::new();
+    let plain = plain.iter().map(|(name, value)| (name.as_str(), value.clone(), false));
+    let secret = secret.iter().map(|(name, value)| (name.as_str(), value.reveal().to_owned(), true));
+    let bearer = bearer.map(|key| ("authorization", format!("Bearer {}", key.reveal()), true));
+    for (name, value, sensitive) in plain.chain(secret).chain(bearer) {
+        let header = HeaderName::try_from(name).map_err(|_| Error::new(format!("headers: {name:?} is no header")))?;
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| Error::new(format!("headers: the value of {name} has characters that no header may have")))?;
+        value.set_sensitive(sensitive);
+        if all.insert(header, value).is_some() {
+            return Err(Error::new(format!("headers: {name} is set twice")));
+        }
+    }
+    Ok(all)
+}
+
+/// Why there is no answer, and whether to ask again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// For the caller.
+    pub(crate) says: String,
+    pub(crate) again: Again,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    Never,
+    /// Nothing was done; perhaps not before so long.
+    Safe(Option<Duration>),
+    /// Nobody knows what was done.
+    Unclear,
+}
+
+impl Trouble {
+    pub(crate) fn never(says: impl Into<String>) -> Trouble {
+        Trouble { says: says.into(), again: Again::Never }
+    }
+
+    /// The stream broke off.
+    pub(crate) fn broken(who: &str, error: &reqwest::Error) -> Trouble {
+        tracing::warn!(error = ?error, "{who} broke off its answer");
+        let why = if error.is_timeout() { "was silent for too long" } else { "broke off its answer" };
+        Trouble { says: format!("{who} {why}"), again: Again::Unclear }
+    }
+}
+
+/// The answer to a request, if it is a good one. `busy` says which refusals are worth another try.
+pub(crate) async fn answer(
+    who: &str,
+    sent: Result<Response, reqwest::Error>,
+    busy: fn(StatusCode) -> bool,
+) -> Result<Response, Trouble> {
+    let response = match sent {
+        Ok(response) => response,
+        Err(error) => {
+            // The address and the details are for the log: callers need not know where an agent lives.
+            tracing::warn!(error = ?error, "{who} could not be asked");
+            return Err(match error {
+                error if error.is_connect() => {
+                    Trouble { says: format!("{who} could not be reached"), again: Again::Safe(None) }
+                }
+                error if error.is_builder() => Trouble::never(format!("the request to {who} could not be made")),
+                error => Trouble {
+                    says: format!(
+                        "{who} {}",
+                        if error.is_timeout() { "did not answer in time" } else { "did not answer" }
+                    ),
+                    again: Again::Unclear,
+                },
+            });
+        }
+    };
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let after = retry_after(response.headers());
+    let text = tokio::time::timeout(ERROR_TIME, error_text(response)).await.unwrap_or_default();
+    let says = match text.as_str() {
+        // What is wrong with a key, and which, is for those who set it.
+        text if matches!(status.as_u16(), 401 | 407) => {
+            tracing::error!("{who} refused our credentials: {text}");
+            format!("{who} answered {status}; check the agent's credentials")
+        }
+        "" => format!("{who} answered {status}"),
+        text => format!("{who} answered {status}: {text}"),
+    };
+    let again = match after {
+        _ if !busy(status) => Again::Never,
+        Some(after) if after > LONGEST_PAUSE => Again::Never,
+        after => Again::Safe(after),
+    };
+    Err(Trouble { says, again })
+}
+
+/// Refusals of somebody who is only busy, or not there at the moment.
+pub(crate) fn is_busy(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 502 | 503 | 504)
+}
+
+/// In seconds; the other form, a date, is no shorter to wait for than a backoff.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The server's own words, from the members in which errors are commonly told, else as they are.
+async fn error_text(mut response: Response) -> String {
+    let mut body = Vec::new();
+    while body.len() < ERROR_BYTES
+        && let Ok(Some(more)) = response.chunk().await
+    {
+        body.extend_from_slice(&more[..more.len().min(ERROR_BYTES - body.len())]);
+    }
+    let text = String::from_utf8_lossy(&body).trim().to_owned();
+    told_error(&text).unwrap_or(text)
+}
+
+/// The message in `{"error": {"message": …}}` and its like.
+pub(crate) fn told_error(text: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    let error = value.get("error").unwrap_or(&value);
+    let message = ["message", "detail", "title", "error"].iter().find_map(|name| error.get(name)).unwrap_or(error);
+    message.as_str().map(str::to_owned)
+}
+
+/// How often more a turn is tried, and how long to wait between.
+pub(crate) struct Retries {
+    left: u32,
+    next: Duration,
+}
+
+impl Retries {
+    /// Turns that fail together do not come back together: each begins at a time of its own.
+    pub(crate) fn new(retries: u32, first_ms: u64, turn: TurnId) -> Retries {
+        let spread = 75 + (turn.0.as_u128() % 50) as u64;
+        Retries { left: retries, next: Duration::from_millis(first_ms * spread / 100) }
+    }
+
+    /// Waits for the next try; false if there is none.
+    pub(crate) async fn pause(&mut self, at_least: Option<Duration>) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        tokio::time::sleep(self.next.max(at_least.unwrap_or_default())).await;
+        self.next = (self.next * 2).min(LONGEST_BACKOFF);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_an_error_are_found_in_the_common_shapes() {
+        for (body, says) in [
+            (r#"{"error":{"message":"no model","code":3}}"#, Some("no model")),
+            (r#"{"error":"bad key"}"#, Some("bad key")),
+            (r#"{"detail":"not found"}"#, Some("not found")),
+            (r#"{"message":"no"}"#, Some("no")),
+            (r#"{"x":1}"#, None),
+            ("<html>", None),
+        ] {
+            assert_eq!(told_error(body).as_deref(), says, "{body}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_one_or_is_refused() {
+        assert!(check_url("url", "http://127.0.0.1:1/x").is_ok());
+        for bad in ["", "host", "ftp://x", "http://", "https://u:p@host/"] {
+            assert!(check_url("url", bad).unwrap_err().to_string().starts_with("url: "), "{bad}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_obey_the_server_and_end() {
+        let mut retries = Retries::new(3, 1_000, "00000000-0000-0000-0000-000000000000".parse().unwrap());
+        let began = tokio::time::Instant::now();
+        assert!(retries.pause(None).await);
+        assert_eq!(began.elapsed().as_millis(), 750);
+        assert!(retries.pause(None).await);
+        assert_eq!(began.elapsed().as_millis(), 2_250);
+        assert!(retries.pause(Some(Duration::from_secs(30))).await);
+        assert_eq!(began.elapsed().as_millis(), 32_250);
+        assert!(!retries.pause(None).await);
+    }
+}

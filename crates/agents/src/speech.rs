@@ -1,0 +1,106 @@
+//! An agent's turn written as one async function: what it says becomes the stream of the port.
+//!
+//! The function runs inside the stream, so that it goes no further than it is listened to, and dropping the stream drops
+//! it where it stands. What must happen then belongs into a `Drop`.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use futures_util::stream::BoxStream;
+use model::ports::Future;
+use model::ports::agent::{Emission, End, EndState, Words};
+
+pub(crate) struct Voice(Arc<Mutex<VecDeque<Emission>>>);
+
+impl Voice {
+    /// Says it, and goes on when it was heard.
+    pub(crate) async fn say(&self, emission: Emission) {
+        self.push(emission);
+        // The stream polls the function again once it has handed everything over: no waker is needed.
+        std::future::poll_fn(|_| if self.is_heard() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    pub(crate) async fn end(&self, state: EndState, words: Option<Words>) {
+        self.say(Emission::End(End { state, words })).await;
+    }
+
+    pub(crate) async fn fail(&self, says: impl Into<String>) {
+        self.end(EndState::Failed, Some(Words::text(says))).await;
+    }
+
+    fn push(&self, emission: Emission) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(emission);
+    }
+
+    fn pop(&self) -> Option<Emission> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    fn is_heard(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// The stream of what `talk` says.
+pub(crate) fn speak<F, T>(talk: F) -> BoxStream<'static, Emission>
+where
+    F: FnOnce(Voice) -> T,
+    T: std::future::Future<Output = ()> + Send + 'static,
+{
+    let said = Arc::default();
+    let talking = talk(Voice(Arc::clone(&said)));
+    Box::pin(Speech { talking: Some(Box::pin(talking)), voice: Voice(said) })
+}
+
+struct Speech {
+    talking: Option<Future<'static, ()>>,
+    voice: Voice,
+}
+
+impl Stream for Speech {
+    type Item = Emission;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Emission>> {
+        if let Some(said) = self.voice.pop() {
+            return Poll::Ready(Some(said));
+        }
+        let Some(talking) = &mut self.talking else { return Poll::Ready(None) };
+        if talking.as_mut().poll(cx).is_ready() {
+            self.talking = None;
+        }
+        match self.voice.pop() {
+            Some(said) => Poll::Ready(Some(said)),
+            None if self.talking.is_none() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_said_comes_in_order_and_nothing_is_done_before_it_is_heard() {
+        let done = Arc::new(Mutex::new(0));
+        let seen = done.clone();
+        let mut said = speak(|voice| async move {
+            for n in 1..=3 {
+                *done.lock().unwrap() = n;
+                voice.say(Emission::Bound(n.to_string())).await;
+                tokio::task::yield_now().await;
+            }
+        });
+        for n in 1..=3 {
+            assert_eq!(said.next().await, Some(Emission::Bound(n.to_string())));
+            assert_eq!(*seen.lock().unwrap(), n);
+        }
+        assert_eq!(said.next().await, None);
+        assert_eq!(said.next().await, None);
+    }
+}

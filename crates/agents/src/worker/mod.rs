@@ -1,0 +1,152 @@
+//! `worker`: agents without an address of their own fetch their turns.
+//!
+//! A turn that runs lies at the `pool` until a worker leases it; what the worker says comes back through the pool into the
+//! turn's own `run`, which hands it to the engine no faster than the engine takes it. `notices` is the pool as a stream.
+//! Everything here is in memory: after a restart the engine runs its turns again, and they lie here again under the same
+//! ids. The page for people is `docs/agents/worker.md`.
+
+mod notices;
+mod options;
+mod pool;
+mod run;
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::stream::BoxStream;
+use model::ports::Future;
+use model::ports::agent::{self, Admission, Emission, Profile, Restart, Turn};
+use model::ports::worker::{Contact, Desk, Leased, Notice, Refusal, Word};
+use model::{Fault, Inbound, Task, TurnId};
+use subtle::ConstantTimeEq as _;
+
+use crate::Secret;
+use crate::config::Kind;
+use crate::speech::speak;
+pub use options::Options;
+use pool::Pool;
+
+pub const KIND: Kind = Kind::of::<Options>("worker", "leaves each turn to a worker that fetches it");
+
+struct Agent {
+    profile: Profile,
+    counter: Arc<Counter>,
+    history: bool,
+    attempts: u32,
+}
+
+impl Agent {
+    fn new(name: &str, options: &Options, attempts: u32) -> Agent {
+        let profile = Profile {
+            name: name.into(),
+            title: name.into(),
+            description: "Leaves each message to a worker.".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            skills: Vec::new(),
+            input_modes: vec!["*/*".into()],
+            output_modes: vec!["*/*".into()],
+            streaming: true,
+            extensions: Vec::new(),
+            // Leases end, so that every worker must expect a turn that somebody had before it.
+            restart: Restart::Retry,
+            idempotent: false,
+        };
+        let pool = Mutex::new(Arc::new(Pool::new(options.lease_ms())));
+        let counter = Arc::new(Counter { pool, secret: options.secret.clone() });
+        Agent { profile, counter, history: options.history, attempts }
+    }
+}
+
+impl agent::Agent for Agent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, _: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
+        Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let (pool, history, attempts) = (self.counter.pool(), self.history, self.attempts);
+        speak(move |voice| run::run(pool, turn, history, attempts, voice))
+    }
+
+    fn desk(&self) -> Option<Arc<dyn Desk>> {
+        Some(self.counter.clone())
+    }
+}
+
+/// The pool, as workers see it. It outlives an agent that is configured anew.
+struct Counter {
+    pool: Mutex<Arc<Pool>>,
+    secret: Option<Secret>,
+}
+
+impl Counter {
+    fn pool(&self) -> Arc<Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Desk for Counter {
+    fn admits(&self, secret: Option<&str>) -> bool {
+        match (&self.secret, secret) {
+            (None, _) => true,
+            (Some(ours), Some(shown)) => ours.reveal().as_bytes().ct_eq(shown.as_bytes()).into(),
+            (Some(_), None) => false,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.secret.is_none()
+    }
+
+    fn adopt(&self, before: &dyn Desk) {
+        let Some(before) = before.as_any().downcast_ref::<Counter>() else { return };
+        let (old, own) = (before.pool(), self.pool());
+        old.set_lease_ms(own.lease_ms());
+        *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = old;
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn lease(&self, worker: &str, wait: Duration) -> Future<'static, Option<Leased>> {
+        let (pool, worker) = (self.pool(), worker.to_owned());
+        async move {
+            let mut news = pool.news();
+            let leased = async {
+                loop {
+                    news.mark_unchanged();
+                    if let Some(leased) = pool.lease(&worker) {
+                        return Some(leased);
+                    }
+                    news.changed().await.ok()?;
+                }
+            };
+            tokio::time::timeout(wait, leased).await.ok().flatten()
+        }
+        .boxed()
+    }
+
+    fn notices(&self, worker: &str, slots: usize) -> BoxStream<'static, Notice> {
+        notices::follow(self.pool(), worker, slots)
+    }
+
+    fn take(
+        &self,
+        turn: TurnId,
+        lease: String,
+        delivery: Option<String>,
+        word: Word,
+    ) -> Future<'static, Result<Contact, Refusal>> {
+        let pool = self.pool();
+        async move { pool.take(turn, lease, delivery, word).await }.boxed()
+    }
+}

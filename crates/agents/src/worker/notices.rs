@@ -1,0 +1,52 @@
+//! The pool as a stream: a turn as soon as the worker has a hand free, and a word when one of its turns is cancelled.
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use model::TurnId;
+use model::ports::worker::Notice;
+use tokio::sync::watch;
+
+use super::pool::{Pool, Standing};
+
+struct Follower {
+    pool: Arc<Pool>,
+    worker: String,
+    slots: usize,
+    /// What the stream gave out: turn, lease, and whether the worker knows that it is cancelled.
+    held: Vec<(TurnId, String, bool)>,
+    news: watch::Receiver<()>,
+}
+
+pub(super) fn follow(pool: Arc<Pool>, worker: &str, slots: usize) -> BoxStream<'static, Notice> {
+    let news = pool.news();
+    let follower = Follower { pool, worker: worker.to_owned(), slots, held: Vec::new(), news };
+    stream::unfold(follower, |mut follower| async move {
+        let notice = follower.next().await?;
+        Some((notice, follower))
+    })
+    .boxed()
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<Notice> {
+        loop {
+            self.news.mark_unchanged();
+            let pool = &self.pool;
+            self.held.retain(|(turn, lease, _)| pool.standing(*turn, lease) != Standing::Gone);
+            for (turn, lease, told) in &mut self.held {
+                if !*told && pool.standing(*turn, lease) == Standing::Cancelled {
+                    *told = true;
+                    return Some(Notice::Cancelled(*turn));
+                }
+            }
+            if self.held.len() < self.slots
+                && let Some(leased) = pool.lease(&self.worker)
+            {
+                self.held.push((leased.turn, leased.lease.clone(), false));
+                return Some(Notice::Turn(leased));
+            }
+            self.news.changed().await.ok()?;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! How workers are let in, and how long they may be silent.
+
+use std::sync::Arc;
+
+use model::ports::Future;
+use model::ports::agent;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Agent;
+use crate::Secret;
+use crate::config::{Backend, Common, Error, in_range};
+
+/// How often a turn is given out if the config says nothing.
+const ATTEMPTS: u32 = 3;
+
+/// An agent whose turns are fetched by workers.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// What workers show as `Authorization: Bearer …`: `env:NAME` or `file:PATH`. It may be missing only where callers show
+    /// nothing either and the server listens on loopback.
+    pub(super) secret: Option<Secret>,
+    /// How long a worker may be silent before its turn goes to another, in milliseconds. Default 30000.
+    pub(super) lease_ms: Option<u64>,
+    /// Tell it what was said in earlier tasks of the context. Default false.
+    #[serde(default)]
+    pub(super) history: bool,
+}
+
+impl Options {
+    pub(super) fn lease_ms(&self) -> u64 {
+        self.lease_ms.unwrap_or(30_000)
+    }
+}
+
+impl Backend for Options {
+    fn check(&self) -> Result<(), Error> {
+        in_range("lease_ms", self.lease_ms, 100, 24 * 3_600_000)
+    }
+
+    fn build<'a>(&'a self, name: &'a str, common: &'a Common) -> Future<'a, Result<Arc<dyn agent::Agent>, Error>> {
+        let agent = Agent::new(name, self, common.attempts.unwrap_or(ATTEMPTS));
+        Box::pin(async { Ok(Arc::new(agent) as Arc<dyn agent::Agent>) })
+    }
+}

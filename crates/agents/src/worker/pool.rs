@@ -1,0 +1,355 @@
+//! Turns that wait for a worker, and leases on those that have one.
+//!
+//! The order of those who wait, the limits of how many there are, and time limits are not kept here but around the agent
+//! (`limited`). A lease is a random word: whoever has it speaks for the turn until it is silent for too long. Words go to
+//! the turn's `run` one at a time and are answered when it has said them on, so that nothing piles up here; while one is
+//! being heard the lease does not end.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use model::TurnId;
+use model::ports::worker::{Contact, Leased, Refusal, Word};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+/// So many turns that have ended are remembered, to tell late words from mistaken ones.
+const REMEMBERED: usize = 1_024;
+/// So many deliveries of one turn are.
+const DELIVERIES: usize = 256;
+
+pub(super) struct Pool {
+    table: Mutex<Table>,
+    /// Poked when a turn waits, ends, changes hands or is cancelled: for workers who wait.
+    news: watch::Sender<()>,
+    lease_ms: AtomicU64,
+}
+
+#[derive(Default)]
+struct Table {
+    waiting: VecDeque<TurnId>,
+    jobs: HashMap<TurnId, Job>,
+    /// Turns that have ended, oldest first, and the deliveries that were answered.
+    over: VecDeque<(TurnId, Deliveries)>,
+    entered: u64,
+}
+
+/// A turn that runs.
+struct Job {
+    /// Which run of the turn this is, in case it comes again before the last is gone.
+    entry: u64,
+    told: String,
+    lease: Option<Lease>,
+    cancelled: bool,
+    deliveries: Deliveries,
+    inbox: mpsc::Sender<Said>,
+    /// Poked when the lease changes: for the turn's run.
+    changed: Arc<Notify>,
+}
+
+struct Lease {
+    id: String,
+    worker: String,
+    until: Instant,
+    /// Words on their way to the turn's run.
+    speaking: u32,
+}
+
+/// A worker's word on its way to the turn's run.
+pub(super) struct Said {
+    pub(super) lease: String,
+    pub(super) delivery: Option<String>,
+    pub(super) word: Word,
+    /// Whether the turn is out of the worker's hands by this word.
+    pub(super) answer: oneshot::Sender<Result<bool, Refusal>>,
+}
+
+/// Deliveries with an id, and whether they ended the turn or gave it back.
+#[derive(Default)]
+struct Deliveries(VecDeque<(String, bool)>);
+
+impl Deliveries {
+    fn get(&self, id: Option<&str>) -> Option<bool> {
+        let id = id?;
+        self.0.iter().find(|(known, _)| known == id).map(|(_, over)| *over)
+    }
+    fn keep(&mut self, id: Option<String>, over: bool) {
+        let Some(id) = id else { return };
+        if self.0.len() == DELIVERIES {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, over));
+    }
+}
+
+/// Where a turn stands that a stream of notices keeps an eye on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Held,
+    Cancelled,
+    Gone,
+}
+
+impl Pool {
+    pub(super) fn new(lease_ms: u64) -> Pool {
+        Pool { table: Mutex::default(), news: watch::Sender::new(()), lease_ms: AtomicU64::new(lease_ms) }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn news(&self) -> watch::Receiver<()> {
+        self.news.subscribe()
+    }
+
+    fn poke(&self) {
+        self.news.send_replace(());
+    }
+
+    pub(super) fn lease_ms(&self) -> u64 {
+        self.lease_ms.load(Ordering::Relaxed)
+    }
+
+    /// From the next contact on.
+    pub(super) fn set_lease_ms(&self, lease_ms: u64) {
+        self.lease_ms.store(lease_ms, Ordering::Relaxed);
+    }
+
+    fn lasting_until(&self) -> Instant {
+        Instant::now() + Duration::from_millis(self.lease_ms())
+    }
+
+    /// The turn that has waited longest.
+    pub(super) fn lease(&self, worker: &str) -> Option<Leased> {
+        let mut table = self.table();
+        let table = &mut *table;
+        loop {
+            let turn = table.waiting.pop_front()?;
+            let Some(job) = table.jobs.get_mut(&turn) else { continue };
+            let id = random();
+            let until = self.lasting_until();
+            job.lease = Some(Lease { id: id.clone(), worker: worker.to_owned(), until, speaking: 0 });
+            job.changed.notify_one();
+            return Some(Leased { turn, lease: id, lease_ms: self.lease_ms(), told: job.told.clone() });
+        }
+    }
+
+    pub(super) fn standing(&self, turn: TurnId, lease: &str) -> Standing {
+        match self.table().jobs.get(&turn) {
+            Some(job) if job.holds(lease) => {
+                if job.cancelled {
+                    Standing::Cancelled
+                } else {
+                    Standing::Held
+                }
+            }
+            Some(_) | None => Standing::Gone,
+        }
+    }
+
+    /// Takes a worker's word to its turn.
+    pub(super) async fn take(
+        self: Arc<Pool>,
+        turn: TurnId,
+        lease: String,
+        delivery: Option<String>,
+        word: Word,
+    ) -> Result<Contact, Refusal> {
+        // Two workers may number their deliveries alike.
+        let delivery = delivery.map(|id| format!("{lease}\u{1f}{id}"));
+        let inbox = {
+            let mut table = self.table();
+            let Some(job) = table.jobs.get_mut(&turn) else {
+                let over = table.over.iter().rev().find(|(id, _)| *id == turn).ok_or(Refusal::Unknown)?;
+                let repeated = over.1.get(delivery.as_deref()).ok_or(Refusal::Over)?;
+                return Ok(Contact { cancelled: false, over: repeated, lease_ms: self.lease_ms() });
+            };
+            if let Some(over) = job.deliveries.get(delivery.as_deref()) {
+                return Ok(Contact { cancelled: job.cancelled, over, lease_ms: self.lease_ms() });
+            }
+            let now = Instant::now();
+            let held = job.lease.as_mut().filter(|held| held.id == lease && held.lasts(now));
+            let held = held.ok_or(Refusal::NotYours)?;
+            held.until = self.lasting_until();
+            job.changed.notify_one();
+            if word == Word::Alive {
+                return Ok(Contact { cancelled: job.cancelled, over: false, lease_ms: self.lease_ms() });
+            }
+            held.speaking += 1;
+            job.inbox.clone()
+        };
+        let _speaking = Speaking { pool: self.clone(), turn, lease: lease.clone() };
+        let (answer, answered) = oneshot::channel();
+        let said = Said { lease, delivery, word, answer };
+        // A run that is gone has ended some other way: cancelled, out of time, or with too much to say.
+        inbox.send(said).await.map_err(|_| Refusal::Over)?;
+        let over = answered.await.map_err(|_| Refusal::Over)??;
+        let cancelled = self.table().jobs.get(&turn).is_some_and(|job| job.cancelled);
+        Ok(Contact { cancelled, over, lease_ms: self.lease_ms() })
+    }
+
+    /// Lays a turn out for workers, last in the row.
+    pub(super) fn enter(self: &Arc<Pool>, turn: TurnId, told: String) -> (Place, mpsc::Receiver<Said>) {
+        let (inbox, heard) = mpsc::channel(1);
+        let changed = Arc::new(Notify::new());
+        let mut table = self.table();
+        table.entered += 1;
+        let entry = table.entered;
+        let deliveries = Deliveries::default();
+        let job = Job { entry, told, lease: None, cancelled: false, deliveries, inbox, changed: changed.clone() };
+        table.over.retain(|(id, _)| *id != turn);
+        if table.jobs.insert(turn, job).is_some() {
+            table.waiting.retain(|id| *id != turn);
+        }
+        table.waiting.push_back(turn);
+        drop(table);
+        self.poke();
+        (Place { pool: self.clone(), turn, entry, changed }, heard)
+    }
+}
+
+impl Job {
+    fn holds(&self, lease: &str) -> bool {
+        self.lease.as_ref().is_some_and(|held| held.id == lease)
+    }
+}
+
+impl Lease {
+    fn lasts(&self, now: Instant) -> bool {
+        now < self.until || self.speaking > 0
+    }
+}
+
+/// A worker that speaks is there; when it is done, its silence begins anew.
+struct Speaking {
+    pool: Arc<Pool>,
+    turn: TurnId,
+    lease: String,
+}
+
+impl Drop for Speaking {
+    fn drop(&mut self) {
+        let mut table = self.pool.table();
+        let Some(job) = table.jobs.get_mut(&self.turn) else { return };
+        if let Some(held) = job.lease.as_mut().filter(|held| held.id == self.lease) {
+            held.speaking = held.speaking.saturating_sub(1);
+            held.until = self.pool.lasting_until();
+            job.changed.notify_one();
+        }
+    }
+}
+
+/// A turn's own place in the pool, given up with its run.
+pub(super) struct Place {
+    pool: Arc<Pool>,
+    turn: TurnId,
+    entry: u64,
+    changed: Arc<Notify>,
+}
+
+impl Place {
+    fn with<T>(&self, job: impl FnOnce(&mut Table, TurnId) -> T) -> Option<T> {
+        let mut table = self.pool.table();
+        let ours = table.jobs.get(&self.turn).is_some_and(|job| job.entry == self.entry);
+        ours.then(|| job(&mut table, self.turn))
+    }
+
+    fn job<T>(&self, change: impl FnOnce(&mut Job) -> T) -> Option<T> {
+        self.with(|table, turn| table.jobs.get_mut(&turn).map(change)).flatten()
+    }
+
+    /// Resolves when the lease may have changed since it was last looked at.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The worker who has it.
+    pub(super) fn worker(&self) -> Option<String> {
+        self.job(|job| job.lease.as_ref().map(|lease| lease.worker.clone())).flatten()
+    }
+
+    /// When the lease ends if the worker stays silent.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.job(|job| job.lease.as_ref().filter(|lease| lease.speaking == 0).map(|lease| lease.until)).flatten()
+    }
+
+    pub(super) fn is_held_by(&self, lease: &str) -> bool {
+        self.job(|job| job.holds(lease)).unwrap_or(false)
+    }
+
+    pub(super) fn repeated(&self, delivery: Option<&str>) -> Option<bool> {
+        self.job(|job| job.deliveries.get(delivery)).flatten()
+    }
+
+    pub(super) fn keep(&self, delivery: Option<String>, over: bool) {
+        self.job(|job| job.deliveries.keep(delivery, over));
+    }
+
+    /// Ends a lease whose worker was silent for too long. Answers whether there was one.
+    pub(super) fn expire(&self) -> bool {
+        let now = Instant::now();
+        self.job(|job| job.lease.take_if(|lease| !lease.lasts(now)).is_some()).unwrap_or(false)
+    }
+
+    /// The worker gives it back.
+    pub(super) fn release(&self) {
+        self.job(|job| job.lease = None);
+        self.pool.poke();
+    }
+
+    /// Lays it out again, first in the row.
+    pub(super) fn offer_again(&self, told: String) {
+        self.with(|table, turn| {
+            if let Some(job) = table.jobs.get_mut(&turn) {
+                job.told = told;
+            }
+            table.waiting.push_front(turn);
+        });
+        self.pool.poke();
+    }
+
+    /// Tells the worker at its next contact. Answers whether there is one.
+    pub(super) fn cancel(&self) -> bool {
+        let held = self.job(|job| {
+            job.cancelled = true;
+            job.lease.is_some()
+        });
+        self.pool.poke();
+        held.unwrap_or(false)
+    }
+
+    /// Takes it from the table, before its last word is said.
+    pub(super) fn leave(&self) {
+        self.with(|table, turn| {
+            table.waiting.retain(|id| *id != turn);
+            let Some(job) = table.jobs.remove(&turn) else { return };
+            if table.over.len() == REMEMBERED {
+                table.over.pop_front();
+            }
+            table.over.push_back((turn, job.deliveries));
+        });
+        self.pool.poke();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A word that nobody guesses.
+fn random() -> String {
+    use std::fmt::Write as _;
+    let mut bytes = [0; 16];
+    // Without randomness nobody may be given anything; the system has it from its start on.
+    #[allow(clippy::expect_used)]
+    getrandom::fill(&mut bytes).expect("the system's randomness");
+    bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,216 @@
+//! One turn: laid out, leased, heard, laid out again if its worker is lost.
+
+use std::sync::Arc;
+
+use model::ports::agent::{Emission, End, EndState, Turn, Words};
+use model::ports::worker::{Refusal, Word};
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+use super::pool::{Place, Pool, Said};
+use crate::events::Hearing;
+use crate::speech::Voice;
+use crate::telling;
+
+pub(super) async fn run(pool: Arc<Pool>, turn: Turn, history: bool, attempts: u32, voice: Voice) {
+    let Some(told) = tell(&turn, history).await else {
+        return voice.fail("the conversation could not be read").await;
+    };
+    let (place, inbox) = pool.enter(turn.id, told);
+    let hearing = Hearing::new(&turn);
+    let mut run = Run { attempts, place, turn, history, hearing, voice, worker: None, cancelled: false };
+    // None where the voice has said it already.
+    if let Some(end) = Box::pin(run.listen(inbox)).await {
+        run.place.leave();
+        run.voice.say(end).await;
+    }
+}
+
+async fn tell(turn: &Turn, history: bool) -> Option<String> {
+    telling::tell(turn, history)
+        .await
+        .inspect_err(|fault| {
+            tracing::error!(task = %turn.task, cause = ?fault.cause, "a turn could not be told: {fault}");
+        })
+        .ok()
+}
+
+struct Run {
+    place: Place,
+    turn: Turn,
+    history: bool,
+    hearing: Hearing,
+    voice: Voice,
+    /// Who has it.
+    worker: Option<String>,
+    cancelled: bool,
+    attempts: u32,
+}
+
+/// What became of a worker's word.
+enum Heard {
+    More,
+    GivenBack(Option<String>),
+    End(Emission),
+}
+
+impl Run {
+    /// Until the turn ends; answers how.
+    async fn listen(&mut self, mut inbox: mpsc::Receiver<Said>) -> Option<Emission> {
+        loop {
+            self.greet().await;
+            let until = self.place.until();
+            let silence = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.turn.cancelled.clone(), if !self.cancelled => {
+                    self.cancelled = true;
+                    if !self.place.cancel() {
+                        return Some(end(EndState::Canceled, None));
+                    }
+                }
+                Some(said) = inbox.recv() => match self.hear(said).await {
+                    Heard::More => {}
+                    Heard::GivenBack(says) => {
+                        if let Some(end) = self.again(says.as_deref().unwrap_or("the worker gave it back")).await {
+                            return Some(end);
+                        }
+                    }
+                    Heard::End(end) => return Some(end),
+                },
+                () = silence => {
+                    if self.place.expire() {
+                        tracing::warn!(turn = %self.turn.id, worker = ?self.worker, "a worker was not heard of in time");
+                        if let Some(end) = self.again("the worker was not heard of any more").await {
+                            return Some(end);
+                        }
+                    }
+                }
+                () = self.place.changed() => {}
+                emission = self.hearing.lull() => self.voice.say(emission).await,
+            }
+        }
+    }
+
+    /// Says that somebody is at work, once somebody is.
+    async fn greet(&mut self) {
+        let before = std::mem::replace(&mut self.worker, self.place.worker());
+        if before.is_none() && self.worker.is_some() {
+            self.voice.say(Emission::Working(None)).await;
+        }
+    }
+
+    /// Lays the turn out again; if it has been tried often enough, that is its end.
+    async fn again(&mut self, why: &str) -> Option<Emission> {
+        self.worker = None;
+        if self.cancelled {
+            return Some(end(EndState::Canceled, None));
+        }
+        if self.turn.attempt >= self.attempts {
+            let says = format!("{why}; the turn was tried {} times and is not tried again", self.turn.attempt);
+            return Some(end(EndState::Failed, Some(Words::text(says))));
+        }
+        self.turn.attempt += 1;
+        self.hearing.again();
+        let Some(told) = tell(&self.turn, self.history).await else {
+            return Some(end(EndState::Failed, Some(Words::text("the conversation could not be read"))));
+        };
+        self.place.offer_again(told);
+        let says = format!("{why}; waiting for another");
+        self.voice.say(Emission::Working(Some(Words::text(says)))).await;
+        None
+    }
+
+    /// Says on what the worker says. It is answered when that was heard; before the last word, since after it nothing is.
+    async fn hear(&mut self, said: Said) -> Heard {
+        let Said { lease, delivery, word, answer } = said;
+        self.greet().await;
+        // Whoever asked may be gone; what was said counts all the same.
+        if let Some(over) = self.place.repeated(delivery.as_deref()) {
+            let _ = answer.send(Ok(over));
+            return Heard::More;
+        }
+        if !self.place.is_held_by(&lease) {
+            let _ = answer.send(Err(Refusal::NotYours));
+            return Heard::More;
+        }
+        let (mut all, mut last) = match self.understand(&word) {
+            Ok(understood) => understood,
+            Err(says) => {
+                let _ = answer.send(Err(Refusal::Unreadable(says)));
+                return Heard::More;
+            }
+        };
+        if let Word::Fail { says, retryable: true } = word {
+            self.place.keep(delivery, true);
+            self.place.release();
+            let _ = answer.send(Ok(true));
+            return Heard::GivenBack(says);
+        }
+        if matches!(all.last(), Some(Emission::End(_) | Emission::Reply(_))) {
+            last = all.pop();
+        }
+        for emission in all {
+            self.voice.say(emission).await;
+        }
+        self.place.keep(delivery, last.is_some());
+        let over = last.is_some();
+        if over {
+            self.place.leave();
+        }
+        let _ = answer.send(Ok(over));
+        last.map_or(Heard::More, Heard::End)
+    }
+
+    /// All of it or nothing: the events are read once without consequences first.
+    fn understand(&mut self, word: &Word) -> Result<(Vec<Emission>, Option<Emission>), String> {
+        match word {
+            Word::Alive => Ok((Vec::new(), None)),
+            Word::Events(events) => {
+                let mut trial = Hearing::new(&self.turn);
+                let mut ended = false;
+                for (i, event) in events.iter().enumerate() {
+                    if ended {
+                        return Err(format!("events[{i}]: the turn has ended before it; leave it out"));
+                    }
+                    let heard = trial.hear(event).map_err(|says| format!("events[{i}]: {says}"))?;
+                    ended = matches!(heard.last(), Some(Emission::End(_) | Emission::Reply(_)));
+                }
+                let mut all = Vec::new();
+                for event in events {
+                    all.extend(self.hearing.hear(event)?);
+                }
+                Ok((all, None))
+            }
+            Word::Deliver(event) => {
+                let mut all = match event {
+                    Some(event) => {
+                        Hearing::new(&self.turn).hear(event)?;
+                        self.hearing.hear(event)?
+                    }
+                    None => Vec::new(),
+                };
+                if matches!(all.last(), Some(Emission::End(_) | Emission::Reply(_))) {
+                    return Ok((all, None));
+                }
+                all.extend(self.hearing.finish());
+                Ok((all, Some(end(EndState::Completed, None))))
+            }
+            Word::Fail { retryable: true, .. } => Ok((Vec::new(), None)),
+            Word::Fail { says, retryable: false } => {
+                let all = self.hearing.finish().into_iter().collect();
+                let words = says.clone().filter(|says| !says.is_empty()).map(Words::text);
+                Ok((all, Some(end(EndState::Failed, words))))
+            }
+        }
+    }
+}
+
+fn end(state: EndState, words: Option<Words>) -> Emission {
+    Emission::End(End { state, words })
+}

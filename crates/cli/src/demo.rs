@@ -1,0 +1,122 @@
+//! What a demo tells those who look for it: `demo.json` in the data folder, with the address to call and whatever ids a
+//! front has made for it. Ids that stand there stay the same at later starts, so that what was copied from it goes on
+//! working; the address is always the one that answers now.
+
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+pub(crate) const FILE: &str = "demo.json";
+
+/// What the demo has for each product: the ids that go into its clients.
+pub(crate) fn sections() -> Vec<(&'static str, Map<String, Value>)> {
+    let id = |name| Value::from(agents::assistant::assistant_id(name).to_string());
+    let langgraph = [
+        ("assistant_id", id("assistant")),
+        ("interrupt_assistant_id", id("interrupt")),
+        ("parallel_assistant_id", id("parallel")),
+    ];
+    vec![("langgraph", langgraph.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())]
+}
+
+/// Writes the file with a section for each name, and answers what stands in it now: of a section's members those that
+/// were there already, and the given ones for the rest.
+pub(crate) fn write(
+    data: &Path,
+    base_url: &str,
+    sections: &[(&str, Map<String, Value>)],
+) -> io::Result<Map<String, Value>> {
+    let file = data.join(FILE);
+    let mut all = match std::fs::read(&file) {
+        Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+            tracing::warn!(%error, "{} cannot be read; it is written anew", file.display());
+            Map::new()
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
+        Err(error) => return Err(error),
+    };
+    all.insert("base_url".into(), base_url.into());
+    for (name, members) in sections {
+        let section = all.entry(*name).or_insert_with(|| Value::Object(Map::new()));
+        match section {
+            Value::Object(known) => {
+                for (key, value) in members {
+                    known.entry(key).or_insert_with(|| value.clone());
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                *section = Value::Object(members.clone());
+            }
+        }
+    }
+    replace(&file, &all)?;
+    Ok(all)
+}
+
+/// All of it or nothing, for the owner's eyes.
+fn replace(file: &Path, all: &Map<String, Value>) -> io::Result<()> {
+    let beside = file.with_extension("json.new");
+    match std::fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut out = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    out.write_all(&serde_json::to_vec_pretty(all)?)?;
+    out.write_all(b"\n")?;
+    out.sync_data()?;
+    std::fs::rename(&beside, file)
+}
+
+/// The sections for people: one line a member.
+pub(crate) fn lines(all: &Map<String, Value>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, section) in all {
+        for (key, value) in section.as_object().into_iter().flatten() {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            lines.push(format!("{name} {key}: {value}"));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn section(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn what_stands_in_the_file_stays_and_the_address_is_todays() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = [("graph", section(json!({ "a": "1" })))];
+        write(folder.path(), "http://127.0.0.1:1", &first).unwrap();
+        let second = [("graph", section(json!({ "a": "2", "b": "3" })))];
+        let all = write(folder.path(), "http://127.0.0.1:2", &second).unwrap();
+        assert_eq!(
+            Value::Object(all.clone()),
+            json!({ "base_url": "http://127.0.0.1:2", "graph": { "a": "1", "b": "3" } })
+        );
+        assert_eq!(lines(&all), ["graph a: 1", "graph b: 3"]);
+        let file = folder.path().join(FILE);
+        let read: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        assert_eq!(read, Value::Object(all));
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_broken_file_is_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), "{").unwrap();
+        std::fs::write(folder.path().join("demo.json.new"), "left by a crash").unwrap();
+        let all = write(folder.path(), "http://x", &[]).unwrap();
+        assert_eq!(Value::Object(all), json!({ "base_url": "http://x" }));
+    }
+}

@@ -1,0 +1,239 @@
+//! What is going to be served, where and how: flags and config together, checked as far as can be without starting.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use server::Settings;
+use server::settings::{CardForm, Key, Langgraph, Timeouts};
+use stores::sqlite;
+
+use crate::command::{Auth, Serve};
+use crate::config::{Card, Config, Durability, secret};
+use crate::guard;
+use crate::roster::Roster;
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// Flags have won over the file.
+pub(crate) struct Plan {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) roster: Roster,
+    pub(crate) from_file: bool,
+}
+
+impl Plan {
+    pub(crate) fn make(options: &Serve) -> anyhow::Result<Plan> {
+        let file = options.whereabouts.config.as_deref();
+        let mut config = Config::load(file)?;
+        if let Some(default) = &options.default {
+            config.default = Some(default.clone());
+        }
+        config.card = options.card.or(config.card);
+        if let Some(auth) = options.auth {
+            config.auth.required = auth == Auth::Required;
+        }
+        if let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) {
+            config.tls = Some(guard::Tls { cert: cert.clone(), key: key.clone() });
+        }
+        config.log.format = options.log.or(config.log.format);
+        config.durability = options.durability.or(config.durability);
+        let scripted = match (options.scripted_mode, &config.scripted.mode) {
+            (Some(mode), _) => Some(mode),
+            (None, Some(text)) => Some(text.parse().map_err(|error| anyhow::anyhow!("scripted.mode: {error}"))?),
+            (None, None) => None,
+        };
+        let listen = options.listen.or(config.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
+        let data = options.whereabouts.data.clone().or(config.data.clone()).unwrap_or_else(|| "rialto-data".into());
+        let roster = Roster::make(&config, &options.agents, scripted)?;
+        let plan = Plan { listen, data, config, roster, from_file: file.is_some() };
+        plan.refuse_open_door()?;
+        plan.check_ranges()?;
+        Ok(plan)
+    }
+
+    /// Every agent is an assistant, too; the product's own endpoint is there in the demo and where the config wants it.
+    fn langgraph(&self) -> Langgraph {
+        let assistants = self.roster.names().map(|name| (agents::assistant::assistant_id(name), name.clone()));
+        let wanted = self.config.langgraph.as_ref().map(|wanted| wanted.profile.unwrap_or_default().into());
+        let profile = wanted.or(self.is_demo().then_some(dialects::langgraph::Profile::Documented));
+        Langgraph { profile, assistants: assistants.collect() }
+    }
+
+    /// Whether others reach this server through a proxy: it names theirs, or an address that is not this machine's.
+    pub(crate) fn is_behind_proxy(&self) -> bool {
+        let local = |url: &str| {
+            let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+            ["localhost", "127.", "[::1]"].iter().any(|own| host.starts_with(own))
+        };
+        !self.config.trusted_proxies.is_empty() || self.config.public_url.as_deref().is_some_and(|url| !local(url))
+    }
+
+    /// Nobody has said what to serve.
+    pub(crate) fn is_demo(&self) -> bool {
+        self.roster.is_demo && !self.from_file
+    }
+
+    /// Without a key everybody who reaches the port is in: that is for loopback only.
+    pub(crate) fn refuse_open_door(&self) -> anyhow::Result<()> {
+        let auth = &self.config.auth;
+        if !self.listen.ip().is_loopback() && !auth.required {
+            bail!(
+                "{} can be reached from other machines, and no key is required: set auth.required and auth.keys in the config, or listen on 127.0.0.1",
+                self.listen
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
+        let config = &self.config;
+        let mut keys: Vec<Key> = Vec::new();
+        for key in &config.auth.keys {
+            let value = secret(&key.key).with_context(|| format!("auth.keys: the key {:?}", key.name))?;
+            if keys.iter().any(|known| *known.name == *key.name) {
+                bail!("auth.keys: two keys are named {:?}; logs could not tell them apart", key.name);
+            }
+            if keys.iter().any(|known| known.secret == value) {
+                bail!("auth.keys: {:?} has the same key as another; each caller needs its own", key.name);
+            }
+            let expires_at = key.expires_at.as_deref().map(guard::moment).transpose();
+            keys.push(Key {
+                name: key.name.as_str().into(),
+                tenant: key.tenant.as_str().into(),
+                secret: value,
+                scopes: key.scopes.clone(),
+                expires_at: expires_at.with_context(|| format!("auth.keys: the key {:?}", key.name))?,
+            });
+        }
+        let defaults = Timeouts::default();
+        let settings = Settings {
+            listen: self.listen,
+            public_url: config.public_url.clone(),
+            agents: self.roster.names().cloned().collect(),
+            default_agent: self.roster.default.clone(),
+            retired: Vec::new(),
+            langgraph: self.langgraph(),
+            auth_required: config.auth.required,
+            keys,
+            issuers: config.auth.jwt.iter().map(guard::JwtIssuer::settings).collect::<anyhow::Result<_>>()?,
+            visibility: config.visibility.unwrap_or_default().into(),
+            mounts: config.mounts.iter().map(|(name, mount)| (name.as_str().into(), mount.settings())).collect(),
+            policy: config.policy.as_ref().map(|rules| rules.iter().map(guard::PolicyRule::settings).collect()),
+            throttle: guard::throttle(&config.limits, &self.data)?,
+            trusted_proxies: guard::networks(&config.trusted_proxies)?,
+            tls: config.tls.as_ref().map(guard::Tls::settings),
+            cors_origins: config.cors.origins.clone(),
+            cors_loopback: config.cors.loopback.unwrap_or(!self.from_file),
+            card: match config.card {
+                Some(Card::Clean) => CardForm::Clean,
+                Some(Card::Hybrid) | None => CardForm::Hybrid,
+            },
+            strict_version: config.strict_version,
+            cache_bytes: config.cache_mib.unwrap_or(128) << 20,
+            timeouts: Timeouts {
+                header_ms: config.timeouts.header_ms.unwrap_or(defaults.header_ms),
+                body_ms: config.timeouts.body_ms.unwrap_or(defaults.body_ms),
+                write_ms: config.timeouts.write_ms.unwrap_or(defaults.write_ms),
+            },
+            connections: config.limits.connections.unwrap_or(10_000),
+            backlog: 4_096,
+            heartbeat_ms: config.timeouts.heartbeat_ms.unwrap_or(15_000),
+            jwks: None,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    pub(crate) fn limits(&self) -> model::Limits {
+        let (limits, timeouts) = (&self.config.limits, &self.config.timeouts);
+        let mut all = model::Limits::default();
+        let set = |slot: &mut u64, value: Option<u64>| *slot = value.unwrap_or(*slot);
+        set(&mut all.turn_timeout_ms, timeouts.turn_ms);
+        set(&mut all.cancel_grace_ms, timeouts.cancel_grace_ms);
+        set(&mut all.drain_ms, timeouts.drain_ms);
+        set(&mut all.retention_ms, limits.retention_hours.map(|hours| hours.saturating_mul(HOUR_MS)));
+        set(&mut all.idempotency_ms, limits.idempotency_hours.map(|hours| hours.saturating_mul(HOUR_MS)));
+        all.body_bytes = limits.body_bytes.unwrap_or(all.body_bytes);
+        all.json_depth = limits.json_depth.unwrap_or(all.json_depth);
+        all.running_turns = limits.running_turns.unwrap_or(all.running_turns);
+        all.turn_bytes = limits.turn_bytes.unwrap_or(all.turn_bytes);
+        all.waiting_messages = limits.waiting_messages.unwrap_or(all.waiting_messages);
+        all.attempts = limits.attempts.unwrap_or(all.attempts);
+        all.any_input_mode = self.config.any_input_mode;
+        all.push = self.config.push.limits();
+        all
+    }
+
+    /// Numbers that would leave a server that serves nobody, or loses what it should keep.
+    fn check_ranges(&self) -> anyhow::Result<()> {
+        let config = &self.config;
+        let (limits, timeouts) = (&config.limits, &config.timeouts);
+        let year_hours = 24 * 366 * 100;
+        for (name, value, least, most) in [
+            ("cache_mib", config.cache_mib.map(|n| n as u64), 0, 1 << 20),
+            ("workers", config.workers.map(|n| n as u64), 1, 1_024),
+            ("limits.body_bytes", limits.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
+            ("limits.json_depth", limits.json_depth.map(|n| n as u64), 8, 10_000),
+            ("limits.connections", limits.connections.map(|n| n as u64), 1, 1_000_000),
+            ("limits.running_turns", limits.running_turns.map(|n| n as u64), 1, 100_000_000),
+            ("limits.turn_bytes", limits.turn_bytes.map(|n| n as u64), 1_024, 1 << 40),
+            ("limits.attempts", limits.attempts.map(u64::from), 1, 1_000),
+            ("limits.retention_hours", limits.retention_hours, 0, year_hours),
+            ("limits.idempotency_hours", limits.idempotency_hours, 0, year_hours),
+            ("limits.streams_per_caller", limits.streams_per_caller.map(u64::from), 1, 1_000_000),
+            ("limits.waiting_per_caller", limits.waiting_per_caller.map(u64::from), 1, 1_000_000),
+            ("limits.daily_calls", limits.daily_calls, 1, 1 << 50),
+            ("limits.wal_mib", limits.wal_mib, 1, 1 << 20),
+            ("timeouts.header_ms", timeouts.header_ms, 10, 86_400_000),
+            ("timeouts.body_ms", timeouts.body_ms, 10, 86_400_000),
+            ("timeouts.write_ms", timeouts.write_ms.map(u64::from), 10, 86_400_000),
+            ("timeouts.heartbeat_ms", timeouts.heartbeat_ms, 100, 86_400_000),
+            ("timeouts.turn_ms", timeouts.turn_ms, 1, year_hours * HOUR_MS),
+            ("timeouts.cancel_grace_ms", timeouts.cancel_grace_ms, 0, 3_600_000),
+            // A shutdown takes five seconds at most.
+            ("timeouts.drain_ms", timeouts.drain_ms, 0, 4_400),
+        ] {
+            if let Some(value) = value
+                && !(least..=most).contains(&value)
+            {
+                bail!("{name}: {value} is out of range; choose a number from {least} to {most}");
+            }
+        }
+        if let Some(url) = &config.public_url
+            && !(url.starts_with("https://") || url.starts_with("http://"))
+        {
+            bail!("public_url: {url:?} is not an address; write https://host");
+        }
+        for key in &config.auth.keys {
+            if key.name.trim().is_empty() || key.tenant.trim().is_empty() {
+                bail!("auth.keys: a key needs a name and a tenant");
+            }
+        }
+        config.push.check()?;
+        let level = config.log.level.as_deref().unwrap_or("info");
+        tracing_subscriber::EnvFilter::try_new(level)
+            .with_context(|| format!("log.level: {level:?} is not a filter; write info, or warn,engine=debug"))?;
+        Ok(())
+    }
+
+    pub(crate) fn store(&self) -> sqlite::Options {
+        let mut options = sqlite::Options::new(&self.data);
+        options.durability = match self.config.durability {
+            Some(Durability::Relaxed) => sqlite::Durability::Relaxed,
+            Some(Durability::Full) | None => sqlite::Durability::Full,
+        };
+        if let Some(mib) = self.config.limits.wal_mib {
+            options.wal_limit_bytes = mib << 20;
+        }
+        options
+    }
+
+    /// One core is left to the store's writer: more threads only hand requests from core to core.
+    pub(crate) fn workers(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.config.workers.unwrap_or(cores / 2).max(1)
+    }
+}

@@ -1,0 +1,306 @@
+//! Which agents are served: the config's in its order, then those of `--agent`; with neither, the demo's.
+//!
+//! An agent that is built stays built for as long as it is written the same: a reload does not forget who waits in its
+//! queue, nor ask another machine for its card again.
+
+use std::collections::BTreeMap;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agents::AgentConfig;
+use agents::scripted::Mode;
+use anyhow::{anyhow, bail};
+use model::ports::agent::Agent;
+use serde_json::Value;
+
+use crate::config::{Config, nearest};
+
+/// How long `config check` tries to reach another machine.
+const REACH: Duration = Duration::from_secs(2);
+
+pub(crate) struct Roster {
+    entries: Vec<Entry>,
+    /// The one at the root.
+    pub(crate) default: Arc<str>,
+    pub(crate) is_demo: bool,
+}
+
+struct Entry {
+    name: Arc<str>,
+    what: What,
+    /// Changes when what is built would.
+    print: String,
+}
+
+enum What {
+    Demo(fn(&agents::Settings) -> Arc<dyn Agent>, agents::Settings),
+    Configured(Box<AgentConfig>),
+}
+
+/// Agents at work.
+#[derive(Default)]
+pub(crate) struct Built(Vec<(String, Arc<dyn Agent>)>);
+
+/// What became of the agents of a roster when another took its place, by name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) added: Vec<String>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) removed: Vec<String>,
+}
+
+impl Roster {
+    pub(crate) fn make(config: &Config, flags: &[String], scripted: Option<Mode>) -> anyhow::Result<Roster> {
+        let is_demo = config.agents.is_none() && flags.is_empty();
+        let mut entries = Vec::new();
+        if is_demo {
+            let settings = agents::Settings { scripted: scripted.unwrap_or_default() };
+            entries.extend(agents::BUILTIN.iter().map(|builtin| Entry {
+                name: builtin.name.into(),
+                what: What::Demo(builtin.build, settings.clone()),
+                print: format!("{settings:?}"),
+            }));
+        } else if scripted.is_some() {
+            bail!(
+                "the mode of the demo's scripted agent is set, but other agents are served; write mode: beside its kind: scripted"
+            );
+        }
+        for (name, agent) in config.agents.iter().flat_map(|agents| &agents.0) {
+            let print = config.written.get(name).map(print).unwrap_or_default();
+            entries.push(Entry::new(name, agent.clone(), print)?);
+        }
+        let mut flagged: Vec<Entry> = Vec::new();
+        for text in flags {
+            let (name, agent) = agents::from_flag(text).map_err(|error| anyhow!("--agent {error}"))?;
+            if flagged.iter().any(|known| *known.name == *name) {
+                bail!("--agent names {name:?} twice; give one another name");
+            }
+            flagged.push(Entry::new(&name, agent, text.clone())?);
+        }
+        for entry in flagged {
+            match entries.iter_mut().find(|known| known.name == entry.name) {
+                Some(known) => *known = entry,
+                None => entries.push(entry),
+            }
+        }
+        let Some(first) = entries.first() else {
+            bail!("agents: there is none; write one, or leave agents out for the demo's");
+        };
+        let default = match &config.default {
+            None => first.name.clone(),
+            Some(name) => match entries.iter().find(|entry| *entry.name == **name) {
+                Some(entry) => entry.name.clone(),
+                None => {
+                    let near = nearest(name, entries.iter().map(|entry| &*entry.name)).unwrap_or_default();
+                    bail!("default: there is no agent {name:?}; did you mean {near:?}?");
+                }
+            },
+        };
+        Ok(Roster { entries, default, is_demo })
+    }
+
+    /// In order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.entries.iter().map(|entry| &entry.name)
+    }
+
+    /// The agents, those of `before` that are written the same among them.
+    pub(crate) async fn build(&self, before: &Built) -> anyhow::Result<(Built, Changes)> {
+        let (mut built, mut changes) = (Vec::new(), Changes::default());
+        for entry in &self.entries {
+            let name = entry.name.to_string();
+            let known = before.0.iter().find(|(_, agent)| agent.profile().name == entry.name);
+            let agent = match known {
+                Some((print, agent)) if *print == entry.print => agent.clone(),
+                Some(_) | None => {
+                    let list = if known.is_some() { &mut changes.changed } else { &mut changes.added };
+                    list.push(name);
+                    entry.build().await?
+                }
+            };
+            built.push((entry.print.clone(), agent));
+        }
+        let gone = |agent: &Arc<dyn Agent>| !self.names().any(|name| *name == agent.profile().name);
+        let removed = before.0.iter().filter(|(_, agent)| gone(agent));
+        changes.removed = removed.map(|(_, agent)| agent.profile().name.to_string()).collect();
+        Ok((Built(built), changes))
+    }
+}
+
+impl Built {
+    pub(crate) fn agents(&self) -> Vec<Arc<dyn Agent>> {
+        self.0.iter().map(|(_, agent)| agent.clone()).collect()
+    }
+}
+
+impl Entry {
+    fn new(name: &str, agent: AgentConfig, print: String) -> anyhow::Result<Entry> {
+        agent.check().map_err(|error| anyhow!("agents: agent {name:?}: {error}"))?;
+        Ok(Entry { name: name.into(), what: What::Configured(Box::new(agent)), print })
+    }
+
+    async fn build(&self) -> anyhow::Result<Arc<dyn Agent>> {
+        match &self.what {
+            What::Demo(build, settings) => Ok(build(settings)),
+            What::Configured(config) => {
+                agents::build(&self.name, (**config).clone()).await.map_err(|error| anyhow!("agents: {error}"))
+            }
+        }
+    }
+}
+
+/// An agent as it is written, and the secrets in files that it refers to.
+fn print(written: &Value) -> String {
+    fn files(value: &Value, out: &mut String) {
+        match value {
+            Value::String(text) => {
+                if let Some(path) = text.strip_prefix("file:")
+                    && let Ok(secret) = std::fs::read_to_string(path)
+                {
+                    // Kept for as long as the agent keeps the secret itself.
+                    out.push_str(&secret);
+                }
+            }
+            Value::Array(all) => all.iter().for_each(|one| files(one, out)),
+            Value::Object(all) => all.values().for_each(|one| files(one, out)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut text = written.to_string();
+    files(written, &mut text);
+    text
+}
+
+/// What to say of the agents on other machines that cannot be reached now.
+pub(crate) fn unreachable(written: &BTreeMap<String, Value>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (name, agent) in written {
+        for (key, value) in agent.as_object().into_iter().flatten().filter(|(key, _)| key.ends_with("url")) {
+            if let Some(url) = value.as_str()
+                && let Err(trouble) = reach(url)
+            {
+                warnings.push(format!("agent {name:?}: {key}: {url} cannot be reached now: {trouble}"));
+            }
+        }
+    }
+    warnings
+}
+
+fn reach(url: &str) -> Result<(), String> {
+    let url = url::Url::parse(url).map_err(|error| error.to_string())?;
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let port = url.port_or_known_default().unwrap_or(443);
+    let mut trouble = "it has no address".to_owned();
+    for address in (host, port).to_socket_addrs().map_err(|error| error.to_string())? {
+        match TcpStream::connect_timeout(&address, REACH) {
+            Ok(_) => return Ok(()),
+            Err(error) => trouble = error.to_string(),
+        }
+    }
+    Err(trouble)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roster(yaml: &str, flags: &[&str]) -> anyhow::Result<Roster> {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Roster::make(&Config::parse(yaml)?, &flags, None)
+    }
+
+    fn served(yaml: &str, flags: &[&str]) -> (Vec<String>, String) {
+        let roster = roster(yaml, flags).unwrap();
+        (roster.names().map(ToString::to_string).collect(), roster.default.to_string())
+    }
+
+    fn refused(yaml: &str, flags: &[&str]) -> String {
+        match roster(yaml, flags) {
+            Ok(_) => panic!("{yaml} is taken"),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    const TWO: &str = "agents:\n  upper: { kind: command, command: tr a-z A-Z }\n  again: { kind: echo }\n";
+
+    #[test]
+    fn without_a_word_about_agents_the_demo_is_served() {
+        let (names, default) = served("", &[]);
+        assert_eq!((names[..2].join(" ").as_str(), default.as_str()), ("echo scripted", "echo"));
+        assert_eq!(served("default: scripted\n", &[]).1, "scripted");
+        assert!(roster("", &[]).unwrap().is_demo);
+    }
+
+    #[test]
+    fn configured_agents_stand_in_the_place_of_the_demos_in_the_order_of_the_file() {
+        assert_eq!(served(TWO, &[]), (vec!["upper".to_owned(), "again".to_owned()], "upper".to_owned()));
+        assert_eq!(served(&format!("default: again\n{TWO}"), &[]).1, "again");
+        assert_eq!(served("agents: { only: { kind: scripted } }\n", &[]).1, "only");
+        assert!(refused("agents:\n", &[]).contains("leave agents out for the demo's"));
+        assert!(refused("agents: {}\n", &[]).contains("leave agents out for the demo's"));
+    }
+
+    #[test]
+    fn flags_add_agents_and_win_over_the_file() {
+        assert_eq!(served("", &["low=command:tr A-Z a-z"]), (vec!["low".to_owned()], "low".to_owned()));
+        let (names, default) = served(TWO, &["low=command:tr A-Z a-z", "again=command:cat"]);
+        assert_eq!((names.join(" ").as_str(), default.as_str()), ("upper again low", "upper"));
+        let both = roster(TWO, &["again=command:cat"]).unwrap();
+        assert!(matches!(&both.entries[1].what, What::Configured(agent) if agent.kind == "command"));
+        let (names, default) = served("", &["old=https://host.example/a2a"]);
+        assert_eq!((names.join(" ").as_str(), default.as_str()), ("old", "old"), "a translator");
+        assert!(refused("", &["a=command:cat", "a=command:cat"]).contains("twice"));
+        assert!(refused("", &["a"]).contains("--agent \"a\" is no agent; write NAME=https://host"));
+        assert!(refused("", &["a=command:no-such-program-here x"]).contains("there is no program"));
+    }
+
+    #[test]
+    fn a_default_that_is_not_served_is_refused_with_the_nearest_name() {
+        let error = refused(&format!("default: uper\n{TWO}"), &[]);
+        assert!(error.contains(r#"default: there is no agent "uper"; did you mean "upper"?"#), "{error}");
+        assert!(refused(&format!("default: echo\n{TWO}"), &[]).contains("there is no agent \"echo\""));
+    }
+
+    #[test]
+    fn a_mode_for_the_demo_is_refused_where_there_is_none() {
+        let error = Roster::make(&Config::parse(TWO).unwrap(), &[], Some(Mode::Ask)).err().unwrap().to_string();
+        assert!(error.contains("write mode: beside its kind: scripted"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_is_written_the_same_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        std::fs::write(&file, "one").unwrap();
+        let secret = |text: &str| std::fs::write(&file, text).unwrap();
+        let yaml = format!(
+            "agents:\n  a: {{ kind: command, command: cat, secrets: {{ S: 'file:{}' }} }}\n  b: {{ kind: echo }}\n",
+            file.display()
+        );
+        let (first, changes) = roster(&yaml, &[]).unwrap().build(&Built::default()).await.unwrap();
+        assert_eq!(changes.added, ["a", "b"]);
+        let (second, changes) = roster(&yaml, &[]).unwrap().build(&first).await.unwrap();
+        assert_eq!(changes, Changes::default());
+        for (old, new) in first.agents().iter().zip(second.agents()) {
+            assert!(Arc::ptr_eq(old, &new));
+        }
+        secret("two");
+        let (third, changes) = roster(&yaml, &[]).unwrap().build(&second).await.unwrap();
+        assert_eq!(changes.changed, ["a"], "its secret is another");
+        let (_, changes) = roster("agents: { c: { kind: echo } }\n", &[]).unwrap().build(&third).await.unwrap();
+        assert_eq!((changes.added.join(" "), changes.removed.join(" ")), ("c".to_owned(), "a b".to_owned()));
+    }
+
+    #[test]
+    fn a_machine_that_is_down_is_worth_a_warning() {
+        let config = Config::parse(&format!("{TWO}  # nothing\n")).unwrap();
+        assert!(unreachable(&config.written).is_empty());
+        let written = BTreeMap::from([("old".to_owned(), serde_json::json!({ "url": "http://127.0.0.1:1/x" }))]);
+        let warnings = unreachable(&written);
+        assert!(
+            warnings[0].contains(r#"agent "old": url: http://127.0.0.1:1/x cannot be reached now"#),
+            "{warnings:?}"
+        );
+    }
+}

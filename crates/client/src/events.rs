@@ -1,0 +1,174 @@
+//! A stream of what the other side shows, as server-sent events or, from servers that do not stream, as their one answer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dialects::framing::sse::{Frame, Parser, TooLong};
+use dialects::peer::Peer;
+use dialects::seen::Seen;
+use dialects::wire::Operation;
+use model::Kind;
+use reqwest::Response;
+
+use crate::discover::Target;
+use crate::error::{Error, Trouble};
+use crate::http;
+
+/// One event as it was heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Its name on the stream, where the server gives names: good for resuming after it.
+    pub id: Option<String>,
+    pub seen: Seen,
+}
+
+/// A stream. Dropping it closes the connection, which does not stop the task.
+pub struct Events {
+    source: Source,
+    last_id: Option<String>,
+}
+
+enum Source {
+    Open(Box<Open>),
+    /// The one answer of a server that does not stream.
+    Once(Box<Seen>),
+    /// An event that was taken to look at, and where it came from.
+    Peeked(Box<(Heard, Source)>),
+    Over,
+}
+
+struct Open {
+    response: Response,
+    parser: Parser,
+    frames: VecDeque<Frame>,
+    peer: &'static dyn Peer,
+    operation: Operation,
+    target: Arc<Target>,
+    idle: Duration,
+    /// The stream cannot be read further, once what came before is told.
+    too_long: Option<TooLong>,
+}
+
+impl Events {
+    pub(crate) fn open(
+        response: Response,
+        peer: &'static dyn Peer,
+        operation: Operation,
+        target: Arc<Target>,
+        idle: Duration,
+        event_bytes: usize,
+    ) -> Events {
+        let parser = Parser::new(event_bytes);
+        let open = Open { response, parser, frames: VecDeque::new(), peer, operation, target, idle, too_long: None };
+        Events { source: Source::Open(Box::new(open)), last_id: None }
+    }
+
+    pub(crate) fn once(seen: Seen) -> Events {
+        Events { source: Source::Once(Box::new(seen)), last_id: None }
+    }
+
+    /// The next event. Nothing more comes after an error, or after the end; whether the task is over only its state tells.
+    pub async fn next(&mut self) -> Option<Result<Heard, Error>> {
+        let heard = match &mut self.source {
+            Source::Open(open) => open.next().await,
+            Source::Once(_) | Source::Peeked(_) | Source::Over => {
+                let (first, rest) = match std::mem::replace(&mut self.source, Source::Over) {
+                    Source::Once(seen) => (Heard { id: None, seen: *seen }, Source::Over),
+                    Source::Peeked(peeked) => *peeked,
+                    Source::Open(_) | Source::Over => return None,
+                };
+                self.source = rest;
+                return Some(Ok(first));
+            }
+        };
+        match heard {
+            Some(Ok(heard)) => {
+                if heard.id.is_some() {
+                    self.last_id.clone_from(&heard.id);
+                }
+                Some(Ok(heard))
+            }
+            ended => {
+                self.source = Source::Over;
+                ended
+            }
+        }
+    }
+
+    /// The name of the last event that had one.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+}
+
+impl Open {
+    async fn next(&mut self) -> Option<Result<Heard, Error>> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                // Some servers keep a stream alive with frames that say nothing.
+                if frame.data.trim_ascii().is_empty() {
+                    continue;
+                }
+                return Some(self.read(&frame));
+            }
+            match self.more().await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// Takes the next piece of the stream; `false` at its end.
+    async fn more(&mut self) -> Result<bool, Error> {
+        if let Some(too_long) = self.too_long {
+            return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, too_long.to_string()));
+        }
+        let Some(piece) = http::piece(&mut self.response, self.idle).await? else { return Ok(false) };
+        let mut frames = Vec::new();
+        self.too_long = self.parser.push(&piece, &mut frames).err();
+        self.frames.extend(frames);
+        Ok(true)
+    }
+
+    fn read(&self, frame: &Frame) -> Result<Heard, Error> {
+        let value = self.peer.frame(frame.event.as_deref(), &frame.data, self.operation).map_err(Error::refused)?;
+        let seen = self.peer.event(value).map_err(|fault| Error::unreadable(&fault))?;
+        self.target.understood();
+        Ok(Heard { id: frame.id.clone().filter(|id| !id.is_empty()), seen })
+    }
+
+    /// The first value of the stream, for an answer that came as one.
+    pub(crate) async fn first_value(&mut self) -> Result<String, Error> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                let value = self.peer.frame(frame.event.as_deref(), &frame.data, self.operation);
+                return value.map(str::to_owned).map_err(Error::refused);
+            }
+            if !self.more().await? {
+                let message = "the answer is a stream without events";
+                return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, message));
+            }
+        }
+    }
+}
+
+impl Events {
+    pub(crate) async fn first_value(self) -> Result<String, Error> {
+        match self.source {
+            Source::Open(mut open) => open.first_value().await,
+            Source::Once(_) | Source::Peeked(_) | Source::Over => {
+                Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, "the answer is empty"))
+            }
+        }
+    }
+}
+
+impl Events {
+    /// The same stream with an event that was taken from it put back.
+    pub(crate) fn after(self, first: Heard) -> Events {
+        let last_id = self.last_id.clone();
+        Events { source: Source::Peeked(Box::new((first, self.source))), last_id }
+    }
+}

@@ -1,0 +1,114 @@
+//! A client for A2A agents of every generation: 1.0, 0.3, 0.2 and 0.1, over JSON-RPC and HTTP+JSON.
+//!
+//! Give it a URL; it finds the agent's card, chooses the newest interface that both sides speak, and from then on speaks in
+//! the nouns of [`model`]: what goes out is a [`model::Send`], what comes back is what the other side showed
+//! ([`dialects::seen`]). Where there is no card it tries, the newest generation first.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let url = example::serve().await;
+//! use client::{Client, Options, say};
+//! use client::seen::Seen;
+//!
+//! let client = Client::new(Options::new(&url))?;
+//! let mut events = client.stream(&say("hello")).await?;
+//! let mut heard = String::new();
+//! while let Some(event) = events.next().await {
+//!     if let Seen::Artifact { artifact, .. } = event?.seen {
+//!         heard.extend(artifact.parts.iter().filter_map(|part| part.as_text()));
+//!     }
+//! }
+//! assert_eq!(heard, "hello");
+//! # Ok(())
+//! # }
+//! # mod example {
+//! #     // A server to talk to, in the same process.
+//! #     use std::sync::Arc;
+//! #     pub async fn serve() -> String {
+//! #         let store = Arc::new(stores::memory::Store::new());
+//! #         let echo = agents::builtin("echo", &agents::Settings::default()).unwrap();
+//! #         let engine = engine::Engine::start(store, vec![echo], model::Limits::default(), None).await.unwrap();
+//! #         let listener = server::accept::bind(([127, 0, 0, 1], 0).into(), 16).unwrap();
+//! #         let url = format!("http://{}", listener.local_addr().unwrap());
+//! #         let settings = server::Settings {
+//! #             listen: listener.local_addr().unwrap(),
+//! #             ..server::Settings::test(&["echo"])
+//! #         };
+//! #         let log = server::log::Sink::stderr(false, false).unwrap();
+//! #         let accept = server::accept::Accept::new(server::Server::new(engine, settings, log).unwrap());
+//! #         tokio::spawn(async move { accept.run(listener).await });
+//! #         url
+//! #     }
+//! # }
+//! ```
+//!
+//! * [`Options`] says where and as whom, and how long to wait; `discover` finds out what is spoken there.
+//! * `calls` has one method for each operation; `events` reads streams.
+//! * [`Error`] keeps what the other side said apart from what went wrong on the way. No secret is in it.
+
+mod calls;
+mod discover;
+mod error;
+mod events;
+mod http;
+mod options;
+
+pub use dialects::card_read::CardSeen;
+pub use dialects::peer::Generation;
+pub use dialects::seen;
+pub use discover::Target;
+pub use error::{Error, Trouble};
+pub use events::{Events, Heard};
+pub use options::{Auth, Options, Timeouts};
+
+use std::sync::Arc;
+
+use model::{Message, Part, Role, Send, Wait};
+use uuid::Uuid;
+
+/// A handle on one remote agent; cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: Options,
+    http: reqwest::Client,
+    target: tokio::sync::Mutex<Option<Arc<Target>>>,
+    /// Envelopes are numbered, so that a log of the wire can be read.
+    asked: std::sync::atomic::AtomicU64,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("options", &self.inner.options).finish_non_exhaustive()
+    }
+}
+
+/// A send of one text, which waits for its answer.
+pub fn say(text: impl Into<String>) -> Send {
+    Send {
+        message: Message {
+            id: Uuid::now_v7().to_string().into(),
+            role: Role::User,
+            parts: vec![Part::text(text)],
+            metadata: None,
+            extensions: Vec::new(),
+            references: Vec::new(),
+        },
+        task: None,
+        alias: None,
+        context: None,
+        wait: Wait::Rest { max_ms: None },
+        history: None,
+        accepted_output: Vec::new(),
+        metadata: None,
+        push: None,
+        extensions: Vec::new(),
+        trace: None,
+        idempotency: None,
+    }
+}

@@ -1,0 +1,127 @@
+//! Where an agent is, as whom to call it, and how long to wait for it.
+
+use std::fmt;
+use std::time::Duration;
+
+use dialects::peer::Generation;
+
+#[derive(Clone)]
+pub struct Options {
+    /// The agent: its card, the place above its card, or its endpoint.
+    pub url: String,
+    /// Its card, where that is somewhere else entirely.
+    pub card_url: Option<String>,
+    /// Speak this and nothing else.
+    pub generation: Option<Generation>,
+    pub auth: Auth,
+    /// Sent with every request.
+    pub headers: Vec<(String, String)>,
+    /// The card may name an interface on another host, and credentials are sent there too.
+    pub other_hosts: bool,
+    pub timeouts: Timeouts,
+    /// The largest answer that is read.
+    pub body_bytes: usize,
+    /// The largest event of a stream that is read.
+    pub event_bytes: usize,
+}
+
+impl Options {
+    pub fn new(url: impl Into<String>) -> Options {
+        Options {
+            url: url.into(),
+            card_url: None,
+            generation: None,
+            auth: Auth::None,
+            headers: Vec::new(),
+            other_hosts: false,
+            timeouts: Timeouts::default(),
+            body_bytes: 64 << 20,
+            event_bytes: 32 << 20,
+        }
+    }
+
+    /// Whether the agent is on this machine.
+    pub fn is_local(&self) -> bool {
+        url::Url::parse(&self.url).is_ok_and(|url| crate::http::is_loopback(&url))
+    }
+
+    /// Whether requests carry anything that only the agent may see.
+    pub(crate) fn has_secrets(&self) -> bool {
+        !matches!(self.auth, Auth::None) || !self.headers.is_empty()
+    }
+}
+
+/// Neither credentials nor the values of headers are shown; nor what a URL may hide.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Options")
+            .field("url", &shown(&self.url))
+            .field("card_url", &self.card_url.as_deref().map(shown))
+            .field("generation", &self.generation)
+            .field("auth", &self.auth)
+            .field("headers", &names)
+            .field("timeouts", &self.timeouts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How to sign in.
+#[derive(Clone, Default)]
+pub enum Auth {
+    #[default]
+    None,
+    Bearer(String),
+    ApiKey {
+        /// The header it goes in.
+        header: String,
+        key: String,
+    },
+    Basic {
+        user: String,
+        password: String,
+    },
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Auth::None => "None",
+            Auth::Bearer(_) => "Bearer(…)",
+            Auth::ApiKey { .. } => "ApiKey(…)",
+            Auth::Basic { .. } => "Basic(…)",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    pub connect: Duration,
+    /// From the end of a request to the first byte of its answer.
+    pub first_byte: Duration,
+    /// Between two pieces of an answer, also of a stream that has nothing to say.
+    pub idle: Duration,
+    /// For each place where a card may be.
+    pub card: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(300),
+            card: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A URL for people: without user, password and query, where secrets are sometimes put.
+pub(crate) fn shown(url: &str) -> String {
+    let Ok(mut url) = url::Url::parse(url) else { return "(not a URL)".to_owned() };
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
+}

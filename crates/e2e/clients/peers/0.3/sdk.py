@@ -1,0 +1,52 @@
+"""What a peer needs of the SDK of A2A 0.3."""
+
+from a2a.server.apps import A2ARESTFastAPIApplication, A2AStarletteApplication
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.tasks import InMemoryTaskStore
+from a2a.types import AgentCapabilities, AgentCard, AgentSkill, InvalidParamsError, Part, TextPart
+from a2a.utils import new_task as new_task_from_user_message
+from a2a.utils.errors import ServerError
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+
+def text_part(text):
+    return Part(root=TextPart(text=text))
+
+
+def new_task(context):
+    task = new_task_from_user_message(context.message)
+    task.id, task.context_id = context.task_id, context.context_id
+    return task
+
+
+def invalid_params(why):
+    return ServerError(InvalidParamsError(message=why))
+
+
+def card(url, binding):
+    return AgentCard(
+        name="peer",
+        description="an agent of 0.3",
+        version="1",
+        url=url,
+        preferred_transport=binding,
+        protocol_version="0.3.0",
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id="act", name="act", description="acts", tags=["test"])],
+    )
+
+
+def app(base, agent):
+    mounts = []
+    for place, binding, kind in [
+        ("/rpc", "JSONRPC", A2AStarletteApplication),
+        ("/rest", "HTTP+JSON", A2ARESTFastAPIApplication),
+    ]:
+        # The JSON-RPC endpoint of a mounted application is the place with a slash.
+        about = card(base + place + ("/" if binding == "JSONRPC" else ""), binding)
+        served = kind(about, DefaultRequestHandler(agent, InMemoryTaskStore()))
+        mounts.append(Mount(place, app=served.build()))
+    return Starlette(routes=mounts)

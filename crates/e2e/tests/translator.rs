@@ -1,0 +1,366 @@
+//! Callers of every generation reach servers of other generations: other people's servers (`clients/peers`), made with the
+//! SDKs of A2A 0.3 and 1.0 and asked over JSON-RPC and HTTP+JSON, stand behind Rialto as agents of its own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, Weak};
+
+use e2e::http::{Connection, Request};
+use e2e::poll::PATIENCE;
+use e2e::server::free_address;
+use e2e::{Heard, Server, Speaker, Tongue, folded, fresh_id, setup, until};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The generations there are SDKs of, by the folders of their environments.
+const GENERATIONS: [&str; 2] = ["1.0", "0.3"];
+/// Where a peer answers, by binding.
+const PLACES: [&str; 2] = ["rpc", "rest"];
+
+/// A server of one generation; it ends with the value.
+struct Peer {
+    generation: &'static str,
+    child: Child,
+    addr: SocketAddr,
+    folder: TempDir,
+}
+
+impl Peer {
+    fn start(generation: &'static str) -> Peer {
+        Peer::start_at(generation, free_address())
+    }
+
+    fn start_at(generation: &'static str, addr: SocketAddr) -> Peer {
+        let peers = setup::clients().join("peers");
+        let python = setup::ensure(&format!("peers/{generation}/.venv/.stamp")).with_file_name("bin/python");
+        let folder = tempfile::tempdir().unwrap();
+        let log = File::create(folder.path().join("log")).unwrap();
+        let child = Command::new(python)
+            .arg(peers.join("peer.py"))
+            .arg(addr.port().to_string())
+            .arg(folder.path())
+            .env("PYTHONPATH", peers.join(generation))
+            // A test leaves nothing behind in the sources.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null())
+            .stderr(log.try_clone().unwrap())
+            .stdout(log)
+            .spawn()
+            .unwrap();
+        let peer = Peer { generation, child, addr, folder };
+        until("the peer is ready", PATIENCE, || {
+            let card = Request::new("GET", "/rpc/.well-known/agent-card.json");
+            let response = Connection::open(addr).ok()?.exchange(&card).ok()?;
+            (response.status() == 200).then_some(())
+        });
+        peer
+    }
+
+    /// Whether the peer did this.
+    fn did(&self, act: &str) -> bool {
+        self.times(act) > 0
+    }
+
+    fn times(&self, act: &str) -> usize {
+        let acts = fs::read_to_string(self.folder.path().join("acts")).unwrap_or_default();
+        acts.lines().filter(|line| *line == act).count()
+    }
+
+    /// Lets the peer finish what waits at a gate.
+    fn open_gate(&self, gate: &str) {
+        fs::write(self.folder.path().join(gate), "").unwrap();
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The name of its agent at a place.
+    fn agent(&self, place: &str) -> String {
+        format!("{place}-{}", self.generation.replace('.', "-"))
+    }
+
+    /// Its agents in a config, with more options.
+    fn config(&self, options: &str) -> String {
+        let agent =
+            |place| format!("  {}: {{ kind: a2a, url: 'http://{}/{place}'{options} }}\n", self.agent(place), self.addr);
+        PLACES.map(agent).concat()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines[lines.len().saturating_sub(40)..].join("\n");
+            eprintln!("--- the peer of {} said ---\n{tail}", self.generation);
+        }
+    }
+}
+
+/// Rialto with a peer of every generation behind it.
+struct World {
+    server: Server,
+    peers: Vec<Peer>,
+}
+
+impl World {
+    fn start() -> World {
+        let peers: Vec<Peer> = std::thread::scope(|scope| {
+            let starting = GENERATIONS.map(|generation| scope.spawn(move || Peer::start(generation)));
+            starting.into_iter().map(|peer| peer.join().unwrap()).collect()
+        });
+        let agents: String = peers.iter().map(|peer| peer.config("")).collect();
+        let server = Server::options().config(&format!("agents:\n{agents}")).start();
+        World { server, peers }
+    }
+
+    /// One for all tests that leave it as it is, for as long as one of them runs.
+    fn shared() -> Arc<World> {
+        static SHARED: Mutex<Weak<World>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        shared.upgrade().unwrap_or_else(|| {
+            let world = Arc::new(World::start());
+            *shared = Arc::downgrade(&world);
+            world
+        })
+    }
+
+    /// Every generation of callers with every peer at every place, all at once. One that fails does not stop the others.
+    fn every_row(&self, row: impl Fn(&Speaker, &Peer) + Sync) {
+        self.rows(&|_, _| true, &row);
+    }
+
+    /// The same, of those peers and places that `fits` names.
+    fn rows(&self, fits: &dyn Fn(&str, &str) -> bool, row: &(impl Fn(&Speaker, &Peer) + Sync)) {
+        let mut failed = Vec::new();
+        std::thread::scope(|scope| {
+            let mut running = Vec::new();
+            for peer in &self.peers {
+                for place in PLACES.into_iter().filter(|place| fits(peer.generation, place)) {
+                    for tongue in Tongue::ALL {
+                        let caller = tongue.speaker(&self.server.agent(&peer.agent(place)));
+                        running.push((caller.clone(), scope.spawn(move || row(&caller, peer))));
+                    }
+                }
+            }
+            for (caller, row) in running {
+                if row.join().is_err() {
+                    failed.push(format!("{:?} to {}", caller.tongue, caller.client.base()));
+                }
+            }
+        });
+        assert!(failed.is_empty(), "{} rows failed: {failed:#?}", failed.len());
+    }
+}
+
+#[test]
+fn a_message_of_every_generation_is_answered_by_peers_of_every_generation() {
+    World::shared().every_row(|caller, _| {
+        let done = caller.tell("good morning");
+        assert_eq!((done.state.as_str(), done.texts.concat().as_str()), ("completed", "good morning"));
+        assert_eq!(caller.get(&done.id), done, "it is a task here, and stays one");
+    });
+}
+
+#[test]
+fn chunks_are_streamed_through_as_chunks() {
+    World::shared().every_row(|caller, _| {
+        let heard = caller.stream("chunks").rest();
+        assert_eq!(folded(&heard), ("completed".to_owned(), vec!["one two three".to_owned()]), "{heard:?}");
+        let chunks: Vec<(&str, bool)> = heard
+            .iter()
+            .filter_map(|event| match event {
+                Heard::Artifact { text, append, .. } => Some((text.as_str(), *append)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(chunks, [("one ", false), ("two ", true), ("three", true)]);
+    });
+}
+
+#[test]
+fn a_question_of_a_peer_is_asked_here_and_its_answer_reaches_the_task_that_asked() {
+    World::shared().every_row(|caller, peer| {
+        let asked = caller.tell("ask");
+        assert_eq!(asked.state, "input-required");
+        assert_eq!(caller.words(&asked.id), "what?");
+        let answer = fresh_id();
+        let done = caller.answer(&asked.id, &answer);
+        assert_eq!(done.id, asked.id);
+        assert_eq!((done.state.as_str(), done.texts.concat()), ("completed", format!("answered {answer}")));
+        assert_eq!(peer.times(&format!("began {answer}")), 1);
+    });
+}
+
+#[test]
+fn a_question_is_streamed_and_ends_the_stream() {
+    World::shared().every_row(|caller, _| {
+        let heard = caller.stream("ask").rest();
+        assert_eq!(heard.last().and_then(Heard::state), Some("input-required"), "{heard:?}");
+    });
+}
+
+#[test]
+fn a_cancel_cancels_the_task_here_and_at_the_peer() {
+    World::shared().every_row(|caller, peer| {
+        let work = format!("slow {}", fresh_id());
+        let id = caller.begin(&work);
+        until("the peer works", PATIENCE, || peer.did(&format!("began {work}")).then_some(()));
+        let mut watch = caller.watch(&id);
+        caller.try_cancel(&id).unwrap_or_else(|error| panic!("{:?}: {error}", caller.tongue));
+        caller.rest(&id, &["canceled"]);
+        assert_eq!(watch.rest().last().and_then(Heard::state), Some("canceled"));
+        until("the peer was told", PATIENCE, || peer.did(&format!("cancelled {work}")).then_some(()));
+        assert_eq!((peer.times(&format!("began {work}")), peer.times(&format!("cancelled {work}"))), (1, 1));
+    });
+}
+
+#[test]
+fn a_failure_of_a_peer_is_a_failure_here_in_its_own_words() {
+    World::shared().every_row(|caller, _| {
+        let failed = caller.tell("fail");
+        assert_eq!((failed.state.as_str(), caller.words(&failed.id).as_str()), ("failed", "out of luck"));
+        let heard = caller.stream("fail").rest();
+        assert_eq!(heard.last().and_then(Heard::state), Some("failed"), "{heard:?}");
+    });
+}
+
+/// The server of the 0.3 SDK loses the error of a stream over HTTP+JSON: see the next test.
+fn tells_errors(generation: &str, place: &str) -> bool {
+    (generation, place) != ("0.3", "rest")
+}
+
+/// The first generation has no word for it but failed.
+#[test]
+fn a_request_that_a_peer_refuses_is_rejected_with_its_reason() {
+    World::shared().rows(&tells_errors, &|caller: &Speaker, _: &Peer| {
+        let refused = caller.tell("refuse");
+        let state = if caller.tongue == Tongue::V01 { "failed" } else { "rejected" };
+        let words = caller.words(&refused.id);
+        assert_eq!(refused.state, state, "{words}");
+        assert!(words.contains("no such thing here"), "{words}");
+    });
+}
+
+/// It answers 200 and breaks off, however often it is asked.
+#[test]
+fn a_peer_that_breaks_off_instead_of_answering_fails_the_task_with_that_reason() {
+    let world = World::shared();
+    let peer = world.peers.iter().find(|peer| !tells_errors(peer.generation, "rest")).unwrap();
+    let server = Server::options().config(&format!("agents:\n{}", peer.config(", patience_ms: 400"))).start();
+    for tongue in Tongue::ALL {
+        let caller = tongue.speaker(&server.agent(&peer.agent("rest")));
+        let failed = caller.tell("refuse");
+        let words = caller.words(&failed.id);
+        assert_eq!(failed.state, "failed", "{tongue:?}: {words}");
+        assert!(words.starts_with("the connection to the remote agent was lost: "), "{tongue:?}: {words}");
+    }
+}
+
+#[test]
+fn errors_about_tasks_of_a_peer_are_those_of_the_callers_generation() {
+    World::shared().every_row(|caller, _| {
+        let code = |error: &Value| error["code"].as_i64().or_else(|| error["error"]["code"].as_i64()).unwrap();
+        let codes = if caller.tongue == Tongue::V1Rest { (400, 404) } else { (-32002, -32001) };
+        let done = caller.tell("done");
+        let late = caller.try_cancel(&done.id).expect_err("it is over");
+        let unknown = caller.try_get(&fresh_id()).expect_err("there is none");
+        assert_eq!((code(&late), code(&unknown)), codes, "{late} {unknown}");
+    });
+}
+
+#[test]
+fn a_killed_server_comes_back_to_the_task_at_the_peer_and_finishes_it() {
+    let mut world = World::start();
+    let mut open = Vec::new();
+    for peer in &world.peers {
+        for place in PLACES {
+            for tongue in Tongue::ALL {
+                let gate = fresh_id();
+                let caller = tongue.speaker(&world.server.agent(&peer.agent(place)));
+                let id = caller.begin(&format!("gate {gate}"));
+                until("the peer works", PATIENCE, || peer.did(&format!("began gate {gate}")).then_some(()));
+                caller.rest(&id, &["working"]);
+                open.push((peer, caller, id, gate));
+            }
+        }
+    }
+    world.server.kill9();
+    // Half of them end while nobody listens.
+    let (early, late): (Vec<_>, Vec<_>) = open.iter().enumerate().partition(|(index, _)| index % 2 == 0);
+    for (_, (peer, _, _, gate)) in &early {
+        peer.open_gate(gate);
+    }
+    world.server.restart();
+    for (_, (_, caller, id, _)) in &late {
+        assert_eq!(caller.get(id).state, "working");
+    }
+    for (_, (peer, _, _, gate)) in &late {
+        peer.open_gate(gate);
+    }
+    for (peer, caller, id, gate) in &open {
+        let done = caller.rest(id, &["completed", "failed", "rejected", "canceled"]);
+        let what = format!("{:?} to {}: {}", caller.tongue, caller.client.base(), caller.words(id));
+        assert_eq!((done.state.as_str(), done.texts.concat().as_str()), ("completed", "finished"), "{what}");
+        assert_eq!(peer.times(&format!("began gate {gate}")), 1, "the work is done once: {what}");
+    }
+}
+
+#[test]
+fn a_peer_that_dies_fails_its_tasks_with_a_reason() {
+    for generation in GENERATIONS {
+        let mut peer = Peer::start(generation);
+        let server = Server::options().config(&format!("agents:\n{}", peer.config(", patience_ms: 400"))).start();
+        let mut open = Vec::new();
+        for place in PLACES {
+            for tongue in Tongue::ALL {
+                let work = format!("slow {}", fresh_id());
+                let caller = tongue.speaker(&server.agent(&peer.agent(place)));
+                let id = caller.begin(&work);
+                until("the peer works", PATIENCE, || peer.did(&format!("began {work}")).then_some(()));
+                caller.rest(&id, &["working"]);
+                let watch = caller.watch(&id);
+                open.push((caller, id, watch));
+            }
+        }
+        peer.kill();
+        for (caller, id, mut watch) in open {
+            assert_eq!(watch.rest().last().and_then(Heard::state), Some("failed"));
+            let words = caller.words(&id);
+            assert!(words.starts_with("the remote agent cannot be reached: "), "{:?}: {words}", caller.tongue);
+        }
+    }
+}
+
+#[test]
+fn a_server_starts_without_its_peer_and_says_so_when_it_is_asked() {
+    let nowhere = free_address();
+    let config = format!("agents:\n  old: {{ kind: a2a, url: 'http://{nowhere}/a2a', patience_ms: 200 }}\n");
+    let server = Server::options().config(&config).start();
+    for tongue in Tongue::ALL {
+        let caller = tongue.speaker(&server.agent("old"));
+        let failed = caller.tell("anyone there?");
+        let words = caller.words(&failed.id);
+        assert_eq!(failed.state, "failed", "{tongue:?}: {words}");
+        assert!(words.starts_with("the remote agent cannot be reached: "), "{tongue:?}: {words}");
+    }
+}
+
+#[test]
+fn a_peer_that_comes_later_is_found_then() {
+    let addr = free_address();
+    let server =
+        Server::options().config(&format!("agents:\n  late: {{ kind: a2a, url: 'http://{addr}/rpc' }}\n")).start();
+    let caller = Tongue::V1.speaker(&server.agent("late"));
+    let id = caller.begin("hello");
+    let _peer = Peer::start_at("1.0", addr);
+    let done = caller.rest(&id, &["completed", "failed"]);
+    assert_eq!((done.state.as_str(), done.texts.concat().as_str()), ("completed", "hello"), "{}", caller.words(&id));
+}

@@ -1,0 +1,376 @@
+//! `/workers/{agent}`: where workers fetch the turns of agents that leave them to workers, and bring back what they say.
+//!
+//! The one front that speaks no dialect: whoever comes here is no caller but part of an agent, lets itself in with the
+//! agent's own secret and speaks the events that programs and endpoints speak. The page for people is
+//! `docs/agents/worker.md`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dialects::framing::{query, scan, sse};
+use futures_util::StreamExt as _;
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, request};
+use hyper::body::Incoming;
+use model::ports::agent::Agent;
+use model::ports::worker::{Contact, Desk, Leased, Notice, Refusal, Word};
+use model::{Fault, Kind, TurnId};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::{Counted, Told};
+use crate::Server;
+use crate::body::{Body, Response};
+use crate::service;
+use crate::settings::{self, Settings};
+
+static X_LEASE: HeaderName = HeaderName::from_static("x-lease");
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// How long a worker waits for a turn if it does not say, and at most.
+const WAIT_MS: u64 = 20_000;
+const LONGEST_WAIT_MS: u64 = 60_000;
+/// How many turns a stream may have given out and not seen ended.
+const MOST_SLOTS: usize = 1_000;
+/// How often those who wait look up, so that a server that shuts down does not wait for them.
+const LOOK: Duration = Duration::from_millis(500);
+const LONGEST_NAME: usize = 256;
+
+/// Why a request is refused: a status, words, and when to come again.
+struct Refused(StatusCode, String, Option<u32>);
+
+impl Refused {
+    fn new(status: StatusCode, says: impl Into<String>) -> Refused {
+        Refused(status, says.into(), None)
+    }
+    fn unreadable(says: impl Into<String>) -> Refused {
+        Refused::new(StatusCode::UNPROCESSABLE_ENTITY, says)
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        match refusal {
+            Refusal::Unknown => Refused::new(
+                StatusCode::NOT_FOUND,
+                "nothing is known of this turn: it ended long ago, or the server was started anew; lease another",
+            ),
+            Refusal::Over => Refused::new(StatusCode::GONE, "the turn is over; lease another"),
+            Refusal::NotYours => {
+                Refused::new(StatusCode::CONFLICT, "the turn is not yours: the lease has ended; lease another")
+            }
+            Refusal::Unreadable(says) => Refused::unreadable(says),
+        }
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Refused {
+        let status = match fault.kind {
+            Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            // Found out before a desk is asked, all else is about the request's form.
+            Kind::Parse
+            | Kind::InvalidRequest
+            | Kind::MethodNotFound
+            | Kind::VerbNotAllowed
+            | Kind::InvalidParams
+            | Kind::MediaType
+            | Kind::TaskNotFound
+            | Kind::TaskNotCancelable
+            | Kind::TaskSettled
+            | Kind::PushNotSupported
+            | Kind::Unsupported
+            | Kind::ContentType
+            | Kind::InvalidAgentResponse
+            | Kind::ExtendedCardNotConfigured
+            | Kind::ExtensionRequired
+            | Kind::VersionNotSupported
+            | Kind::Unauthenticated
+            | Kind::Forbidden
+            | Kind::KeyReused
+            | Kind::Unavailable
+            | Kind::Internal => StatusCode::BAD_REQUEST,
+        };
+        Refused(status, fault.message, fault.retry_after_s)
+    }
+}
+
+/// What a server would be refused for: workers are let in by their secret, and only where callers need none and nobody
+/// else can reach the port may they do without.
+pub(crate) fn check(agents: &[Arc<dyn Agent>], settings: &Settings) -> Result<(), settings::Error> {
+    let guarded = settings.auth_required || !settings.listen.ip().is_loopback();
+    let open = agents.iter().find(|agent| agent.desk().is_some_and(|desk| desk.is_open()));
+    match open {
+        Some(agent) if guarded => Err(settings::Error(format!(
+            "agent {:?}: anybody could fetch its turns; set secret: env:NAME and give its workers that secret",
+            agent.profile().name
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Agents that take the place of others of their name take over what their workers are at.
+pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>]) {
+    for agent in agents {
+        let before = engine.agents().into_iter().find(|before| before.profile().name == agent.profile().name);
+        if let Some(before) = before
+            && !Arc::ptr_eq(&before, agent)
+            && let (Some(desk), Some(before)) = (agent.desk(), before.desk())
+        {
+            desk.adopt(&*before);
+        }
+    }
+}
+
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    agent: &str,
+    below: &str,
+    head: &request::Parts,
+    body: Incoming,
+    told: &mut Told,
+) -> Response {
+    told.operation = "worker";
+    match route(server, agent, below, head, body, told).await {
+        Ok(response) => response,
+        Err(Refused(status, says, retry_after)) => {
+            let mut response = document(status, json!({ "error": says }).to_string());
+            told.fault = Some(says);
+            let headers = response.headers_mut();
+            if status == StatusCode::UNAUTHORIZED {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            if status == StatusCode::METHOD_NOT_ALLOWED {
+                let allowed = if below == "/stream" { "GET" } else { "POST" };
+                headers.insert(ALLOW, HeaderValue::from_static(allowed));
+            }
+            if let Some(seconds) = retry_after {
+                headers.insert(RETRY_AFTER, seconds.into());
+            }
+            response
+        }
+    }
+}
+
+async fn route(
+    server: &Arc<Server>,
+    agent: &str,
+    below: &str,
+    head: &request::Parts,
+    body: Incoming,
+    told: &mut Told,
+) -> Result<Response, Refused> {
+    let nothing = || Refused::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", head.uri.path()));
+    let desk = server.engine.desk(agent).ok_or_else(|| {
+        Refused::new(StatusCode::NOT_FOUND, format!("{agent:?} is no agent that leaves its turns to workers"))
+    })?;
+    told.agent = Some(agent.into());
+    let mut segments = below.trim_start_matches('/').split('/');
+    let asked = (segments.next(), segments.next(), segments.next(), segments.next());
+    let verb = match asked {
+        (Some("stream"), None, ..) => Method::GET,
+        (Some("lease"), None, ..) => Method::POST,
+        (Some("turns"), Some(_), Some("heartbeat" | "events" | "deliver" | "fail"), None) => Method::POST,
+        _ => return Err(nothing()),
+    };
+    if head.method != verb {
+        return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, format!("send {verb}")));
+    }
+    if !desk.admits(bearer(&head.headers)) {
+        if let Some(throttle) = &server.throttle {
+            throttle.failed(told.address)?;
+        }
+        let says = "send Authorization: Bearer with the secret of this agent's workers";
+        return Err(Refused::new(StatusCode::UNAUTHORIZED, says));
+    }
+    told.caller = Some("worker".into());
+    if verb == Method::GET {
+        told.operation = "worker_stream";
+        return stream(server, &*desk, head.uri.query());
+    }
+    if let Some(refused) = service::check_media_type(&head.headers) {
+        return Ok(refused);
+    }
+    let body = service::read_body(server, &head.headers, body).await?;
+    let said = Said::read(&body, server.engine.limits().json_depth)?;
+    if let (Some("turns"), Some(turn), Some(what), _) = asked {
+        let turn: TurnId = turn.parse().map_err(|_| Refused::from(Refusal::Unknown))?;
+        let lease = said.text("lease")?.or_else(|| header(&head.headers, &X_LEASE));
+        let lease = lease.ok_or_else(|| Refused::unreadable("say which lease: as \"lease\" or in X-Lease"))?;
+        let delivery = said.text("id")?.or_else(|| header(&head.headers, &IDEMPOTENCY_KEY));
+        if delivery.as_ref().is_some_and(|id| id.len() > LONGEST_NAME) {
+            return Err(Refused::unreadable(format!("id: choose one of at most {LONGEST_NAME} bytes")));
+        }
+        let word;
+        (told.operation, word) = match what {
+            "heartbeat" => ("worker_heartbeat", Word::Alive),
+            "events" => ("worker_events", Word::Events(said.events()?)),
+            "deliver" => ("worker_deliver", Word::Deliver(said.event())),
+            _fail => {
+                let (says, retryable) = (said.text("error")?, said.read_member("retryable")?.unwrap_or(false));
+                ("worker_fail", Word::Fail { says, retryable })
+            }
+        };
+        let contact = desk.take(turn, lease, delivery, word).await?;
+        return Ok(document(StatusCode::OK, contact_json(contact)));
+    }
+    told.operation = "worker_lease";
+    let worker = name(said.text("worker")?.as_deref())?;
+    let wait = said.read_member("wait_ms")?.unwrap_or(WAIT_MS).min(LONGEST_WAIT_MS);
+    lease(server, &*desk, &worker, Duration::from_millis(wait)).await
+}
+
+/// A turn, or 204 if none comes.
+async fn lease(server: &Server, desk: &dyn Desk, worker: &str, wait: Duration) -> Result<Response, Refused> {
+    let until = Instant::now() + wait;
+    loop {
+        if server.engine.is_draining() {
+            let says = "the server is shutting down; try again in a second";
+            return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, says.into(), Some(1)));
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if let Some(leased) = desk.lease(worker, left.min(LOOK)).await {
+            return Ok(document(StatusCode::OK, leased_json(&leased)));
+        }
+        if left <= LOOK {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(response);
+        }
+    }
+}
+
+/// Turns as server-sent events, each leased as it is sent.
+fn stream(server: &Arc<Server>, desk: &dyn Desk, query: Option<&str>) -> Result<Response, Refused> {
+    let value = |name| query.map(|query| query::value(query, name)).transpose().map(Option::flatten);
+    let worker = name(value("worker")?.as_deref())?;
+    let slots = match value("slots")? {
+        None => 1,
+        Some(text) => {
+            let slots = text.parse().ok().filter(|slots| (1..=MOST_SLOTS).contains(slots));
+            slots.ok_or_else(|| Refused::unreadable(format!("slots: choose a number from 1 to {MOST_SLOTS}")))?
+        }
+    };
+    let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
+    let open = Counted::new(server.metrics.streams.clone());
+    let state = (server.clone(), desk.notices(&worker, slots), open);
+    let pieces = futures_util::stream::unfold(state, move |(server, mut notices, open)| async move {
+        let until = Instant::now() + heartbeat;
+        let piece = loop {
+            if server.engine.is_draining() {
+                return None;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            match tokio::time::timeout(left.min(LOOK), notices.next()).await {
+                Ok(notice) => break frame(&notice?),
+                Err(_) if left <= LOOK => break Bytes::from_static(sse::HEARTBEAT),
+                Err(_) => {}
+            }
+        };
+        Some((Ok(piece), (server, notices, open)))
+    });
+    let mut response = Response::new(Body::stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn frame(notice: &Notice) -> Bytes {
+    let (event, data) = match notice {
+        Notice::Turn(leased) => ("turn", leased_json(leased)),
+        Notice::Cancelled(turn) => ("cancel", json!({ "turn": turn.to_string() }).to_string()),
+    };
+    let mut piece = Vec::with_capacity(data.len() + 32);
+    sse::write_frame(&mut piece, None::<&str>, Some(event), &[data.as_bytes()]);
+    piece.into()
+}
+
+/// The turn as it is told, with the lease before all else.
+fn leased_json(leased: &Leased) -> String {
+    let rest = leased.told.trim_start().strip_prefix('{').unwrap_or("}");
+    format!(r#"{{"lease":"{}","lease_ms":{},{rest}"#, leased.lease, leased.lease_ms)
+}
+
+fn contact_json(contact: Contact) -> String {
+    let Contact { cancelled, over, lease_ms } = contact;
+    json!({ "cancelled": cancelled, "over": over, "lease_ms": lease_ms }).to_string()
+}
+
+fn document(status: StatusCode, text: String) -> Response {
+    let mut response = super::rpc::json(text.into());
+    *response.status_mut() = status;
+    response
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, secret) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+}
+
+fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let text = headers.get(name)?.to_str().ok()?.trim();
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+/// What a worker calls itself, for the log.
+fn name(said: Option<&str>) -> Result<String, Refused> {
+    let name = said.unwrap_or("worker");
+    if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+        return Err(Refused::unreadable(format!("worker: choose a printable name of at most {LONGEST_NAME} bytes")));
+    }
+    Ok(name.to_owned())
+}
+
+/// A worker's request: nothing, an object, or a list of events.
+struct Said<'a> {
+    text: &'a str,
+    members: HashMap<Cow<'a, str>, &'a RawValue>,
+}
+
+impl<'a> Said<'a> {
+    fn read(body: &'a [u8], depth: usize) -> Result<Said<'a>, Refused> {
+        let text = if body.trim_ascii().is_empty() { "" } else { scan::scan(body, depth)? };
+        let text = text.trim();
+        let members = match text.as_bytes().first() {
+            None | Some(b'[') => HashMap::new(),
+            Some(b'{') => serde_json::from_str(text).map_err(|error| Refused::unreadable(error.to_string()))?,
+            Some(_) => return Err(Refused::unreadable("send an object")),
+        };
+        Ok(Said { text, members })
+    }
+
+    fn read_member<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Refused> {
+        let Some(raw) = self.members.get(name) else { return Ok(None) };
+        serde_json::from_str(raw.get()).map_err(|error| Refused::unreadable(format!("{name}: {error}")))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, Refused> {
+        self.read_member::<Option<String>>(name).map(Option::flatten)
+    }
+
+    /// The events: a list, the list under `events`, or the object itself as one.
+    fn events(&self) -> Result<Vec<String>, Refused> {
+        let list = match self.members.get("events") {
+            Some(list) => list.get(),
+            None if self.text.starts_with('[') => self.text,
+            None => return Ok(self.event().into_iter().collect()),
+        };
+        let events: Vec<&RawValue> =
+            serde_json::from_str(list).map_err(|error| Refused::unreadable(format!("events: {error}")))?;
+        Ok(events.into_iter().map(|event| event.get().to_owned()).collect())
+    }
+
+    /// The object as an event, if there is more in it than whose it is. Events pass over what they do not know.
+    fn event(&self) -> Option<String> {
+        let says_more = self.members.keys().any(|name| !matches!(&**name, "lease" | "id"));
+        says_more.then(|| self.text.to_owned())
+    }
+}

@@ -1,0 +1,63 @@
+//! The server as it is now, and how another takes its place.
+//!
+//! There is one pointer to it: a request follows it once, when it comes, and has one version of everything until it is
+//! answered. Whatever goes on for longer than a request, such as a connection or the house-keeping, looks again.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use model::ports::agent::Agent;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::front::worker;
+use crate::{Server, Settings, settings, throttle};
+
+pub struct Serving {
+    now: ArcSwap<Server>,
+    /// One change at a time.
+    changing: Mutex<()>,
+}
+
+impl Serving {
+    pub fn new(first: Arc<Server>) -> Arc<Serving> {
+        Arc::new(Serving { now: ArcSwap::new(first), changing: Mutex::default() })
+    }
+
+    pub fn now(&self) -> Arc<Server> {
+        self.now.load_full()
+    }
+
+    /// Other settings and other agents, all at once: a request has either the old ones or the new. What cannot be used is
+    /// refused, and nothing has changed. `settings` names the agents; what of it cannot change while the server runs
+    /// (address, TLS, connections, cache, delivery keys) stays as it is.
+    pub fn change(&self, settings: Settings, agents: Vec<Arc<dyn Agent>>) -> Result<Arc<Server>, settings::Error> {
+        let _one = self.changing.lock();
+        let before = self.now();
+        let next = Arc::new(before.next(settings)?);
+        worker::check(&agents, &next.settings)?;
+        worker::adopt(&before.engine, &agents);
+        // While both are there, a request of either finds its agents; new ones win over old ones of their name.
+        let both = before.engine.agents().into_iter().chain(agents.iter().cloned());
+        before.engine.set_agents(both.collect());
+        self.now.store(next.clone());
+        before.engine.set_agents(agents);
+        if let Some(throttle) = &before.throttle {
+            throttle.write();
+        }
+        Ok(next)
+    }
+
+    /// What has to be done now and then, until `shutdown`: keys of issuers fetched ahead, limits tidied up and the day's
+    /// counts written down, a new certificate read, at once when `reload` says so.
+    pub async fn keep_house(self: Arc<Self>, shutdown: CancellationToken, reload: Arc<Notify>) {
+        let first = self.now();
+        let tls = async {
+            if let Some(tls) = first.tls.clone() {
+                tls.watch(shutdown.clone(), &reload).await;
+            }
+        };
+        tokio::join!(first.callers.warm_up(), throttle::keep(|| self.now(), shutdown.clone()), tls);
+    }
+}
