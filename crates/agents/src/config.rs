@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::agent::{Agent, Restart};
+use model::ports::agent::{Agent, Profile, Restart};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -63,6 +63,25 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     }
     /// The agent, with the profile it has if the config says nothing about it.
     fn build<'a>(&'a self, name: &'a str, common: &'a Common) -> Future<'a, Result<Arc<dyn Agent>, Error>>;
+}
+
+/// What a configured agent is until its kind or its config says otherwise: it reads and writes anything, streams, and has no
+/// skills of its own.
+pub(crate) fn profile(name: &str, description: impl Into<String>, restart: Restart) -> Profile {
+    let any = || vec!["*/*".to_owned()];
+    Profile {
+        name: name.into(),
+        title: name.into(),
+        description: description.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        skills: Vec::new(),
+        input_modes: any(),
+        output_modes: any(),
+        streaming: true,
+        extensions: Vec::new(),
+        restart,
+        idempotent: false,
+    }
 }
 
 /// What every kind of agent may say about itself, and how much it may take.

@@ -11,7 +11,7 @@ use model::{Call, Fault, Kind, PushConfig};
 
 use crate::card::Binding;
 use crate::framing::json::Writer;
-use crate::seen::{ErrorSeen, PageSeen, Seen, TaskSeen};
+use crate::seen::{self, ErrorSeen, PageSeen, Seen, TaskSeen};
 use crate::wire::Operation;
 use crate::{a2a_v0_1, a2a_v0_3, a2a_v1};
 
@@ -44,12 +44,6 @@ pub trait Peer: fmt::Debug + Send + Sync {
     /// What kind of fault a code of this generation is.
     fn kind_of(&self, code: i64) -> Option<Kind>;
 
-    /// The result in the body of an answer; the HTTP status is looked at where the body says nothing.
-    fn result<'t>(&self, status: u16, body: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen>;
-
-    /// The value in one frame of a stream. `event` is the frame's name.
-    fn frame<'t>(&self, event: Option<&str>, data: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen>;
-
     /// What a send is answered with.
     fn sent(&self, result: &str) -> Result<Seen, Fault>;
 
@@ -66,12 +60,31 @@ pub trait Peer: fmt::Debug + Send + Sync {
 
     /// A push config, in whichever of the shapes that servers answer with.
     fn push_config(&self, result: &str) -> Result<PushConfig, Fault> {
-        crate::seen::push_config(result)
+        seen::push_config(result)
     }
 
     /// All push configs of a task, and the token of the next page.
     fn push_configs(&self, result: &str) -> Result<(Vec<PushConfig>, Option<String>), Fault> {
-        crate::seen::push_configs(result)
+        seen::push_configs(result)
+    }
+}
+
+/// How answers are framed is the binding's, whatever the generation.
+impl dyn Peer {
+    /// The result in the body of an answer; the HTTP status is looked at where the body says nothing.
+    pub fn result<'t>(&self, status: u16, body: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
+        match self.facts().binding {
+            Binding::JsonRpc => seen::rpc_result(self, Some(status), body, operation),
+            Binding::HttpJson => seen::rest_result(self, status, body, operation),
+        }
+    }
+
+    /// The value in one frame of a stream. `event` is the frame's name.
+    pub fn frame<'t>(&self, event: Option<&str>, data: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
+        match self.facts().binding {
+            Binding::JsonRpc => seen::rpc_result(self, None, data, operation),
+            Binding::HttpJson => seen::rest_frame(self, event, data, operation),
+        }
     }
 }
 

@@ -226,3 +226,33 @@ fn lists_hold_what_one_may_see_and_nothing_else() {
         }
     }
 }
+
+#[test]
+fn a_stream_that_is_resumed_reads_and_needs_the_right_to() {
+    let config = r#"
+policy:
+  - allow: { methods: [send, stream] }
+  - allow: { scopes: [reader] }
+auth:
+  required: true
+  keys:
+    - { name: ada, tenant: north, key: "env:E2E_KEY_ADA", scopes: [reader] }
+    - { name: bob, tenant: north, key: "env:E2E_KEY_BOB", scopes: [writer] }
+"#;
+    let server = Server::options()
+        .config(config)
+        .env("E2E_KEY_ADA", "ada-0123456789abcdef")
+        .env("E2E_KEY_BOB", "bob-0123456789abcdef")
+        .start();
+    let client = |name: &str| server.agent("echo").with("X-Api-Key", &format!("{name}-0123456789abcdef"));
+    let task = client("ada").send(e2e::message("mine"))["id"].as_str().unwrap().to_owned();
+    for (name, may) in [("ada", true), ("bob", false)] {
+        let resumed = client(name).with("Last-Event-ID", &format!("{task}.1"));
+        let answer = resumed.stream("SendStreamingMessage", e2e::send(e2e::message("anything")));
+        assert_eq!(answer.is_ok(), may, "{name}");
+        if let Err(error) = answer {
+            assert_eq!(error["code"], -32043, "{error}");
+        }
+    }
+    assert!(client("bob").stream("SendStreamingMessage", e2e::send(e2e::message("new"))).is_ok());
+}

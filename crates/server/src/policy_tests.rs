@@ -177,6 +177,9 @@ fn a_skill_is_found_wherever_it_is_said_and_all_of_them_must_be_allowed() {
     assert!(!may(&rules, &ann, "echo", &get()), "a call without a skill fits only rules without one");
     let rules = [allow(), Rule { skills: list(&["shell"]), ..deny() }];
     assert!(!may(&rules, &ann, "echo", &sending(Some(r#"{"skill":"shell"}"#), &[])));
+    for hidden in [r#"{"skill":["shell"]}"#, r#"{"skill":{"id":"shell"}}"#, r#"{"skill":7}"#] {
+        assert!(!may(&rules, &ann, "echo", &sending(Some(hidden), &[])), "no rule can know what {hidden} is");
+    }
     assert!(may(&rules, &ann, "echo", &sending(None, &[])));
 }
 

@@ -17,7 +17,7 @@ use futures_util::stream::BoxStream;
 use model::ports::agent::{self, Admission, Emission, EndState, Profile, Restart, Turn};
 use model::{Fault, Inbound, Task};
 
-use crate::config::Kind;
+use crate::config::{self, Kind};
 use crate::speech::{Voice, speak};
 use crate::telling;
 pub use options::{Mode, Options};
@@ -40,19 +40,12 @@ impl Agent {
             (Mode::Text, None) => (&["text/plain", "application/json"], "text/plain"),
             (Mode::Text, Some(media_type)) => (&["text/plain", "application/json"], media_type.as_str()),
         };
+        // A program has effects that nobody here knows of.
+        let plain = config::profile(name, "Runs a program for each message.", Restart::Fail);
         let profile = Profile {
-            name: name.into(),
-            title: name.into(),
-            description: "Runs a program for each message.".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            skills: Vec::new(),
             input_modes: input_modes.iter().map(|&mode| mode.into()).collect(),
             output_modes: vec![output_modes.into()],
-            streaming: true,
-            extensions: Vec::new(),
-            // A program has effects that nobody here knows of.
-            restart: Restart::Fail,
-            idempotent: false,
+            ..plain
         };
         Agent { profile, options: Arc::new(options), words: words.into(), output_bytes }
     }

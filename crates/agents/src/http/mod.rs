@@ -19,7 +19,7 @@ use model::{Fault, Inbound, Task};
 use reqwest::Client;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 
-use crate::config::Kind;
+use crate::config::{self, Kind};
 use crate::events::Hearing;
 use crate::outbound::{self, Again, Retries, Trouble};
 use crate::speech::{Voice, speak};
@@ -48,20 +48,8 @@ struct Endpoint {
 
 impl Agent {
     fn new(name: &str, endpoint: Endpoint) -> Agent {
-        let profile = Profile {
-            name: name.into(),
-            title: name.into(),
-            description: "Answers by an HTTP endpoint.".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            skills: Vec::new(),
-            input_modes: vec!["*/*".into()],
-            output_modes: vec!["*/*".into()],
-            streaming: true,
-            extensions: Vec::new(),
-            // The endpoint knows a repeat by the turn's id.
-            restart: Restart::Retry,
-            idempotent: false,
-        };
+        // The endpoint knows a repeat by the turn's id.
+        let profile = config::profile(name, "Answers by an HTTP endpoint.", Restart::Retry);
         Agent { profile, endpoint: Arc::new(endpoint) }
     }
 }

@@ -22,7 +22,7 @@ use model::ports::agent::{self, Admission, Emission, EndState, Piece, Profile, R
 use model::{Content, Fault, Inbound, Json, Task};
 use reqwest::Response;
 
-use crate::config::Kind;
+use crate::config::{self, Kind};
 use crate::outbound::{Again, Retries, Trouble};
 use crate::speech::{Voice, speak};
 use crate::sse::Sse;
@@ -51,20 +51,9 @@ struct Graph {
 impl Agent {
     fn new(name: &str, server: Server, options: Options) -> Agent {
         let modes = || vec!["text/plain".into(), "application/json".into()];
-        let profile = Profile {
-            name: name.into(),
-            title: name.into(),
-            description: "Answers by a graph.".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            skills: Vec::new(),
-            input_modes: modes(),
-            output_modes: modes(),
-            streaming: true,
-            extensions: Vec::new(),
-            // A run goes on without us, and is found again by what was bound or by the turn's id in its metadata.
-            restart: Restart::Resume,
-            idempotent: false,
-        };
+        // A run goes on without us, and is found again by what was bound or by the turn's id in its metadata.
+        let plain = config::profile(name, "Answers by a graph.", Restart::Resume);
+        let profile = Profile { input_modes: modes(), output_modes: modes(), ..plain };
         Agent { profile, graph: Arc::new(Graph { server, options }) }
     }
 }

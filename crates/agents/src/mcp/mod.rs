@@ -24,7 +24,7 @@ use futures_util::stream::BoxStream;
 use model::ports::agent::{self, Admission, Emission, Profile, Restart, Skill, Turn};
 use model::{Fault, Inbound, Task};
 
-use crate::config::Kind;
+use crate::config::{self, Kind};
 use crate::speech::speak;
 pub use options::Options;
 use shared::Shared;
@@ -48,19 +48,12 @@ impl Agent {
                 examples: Vec::new(),
             }
         };
+        // A tool has effects that nobody here knows of.
+        let plain = config::profile(name, "Calls tools.", Restart::Fail);
         let profile = Profile {
-            name: name.into(),
-            title: name.into(),
-            description: "Calls tools.".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
             skills: shared.tools().iter().map(skill).collect(),
             input_modes: vec!["application/json".into(), "text/plain".into()],
-            output_modes: vec!["*/*".into()],
-            streaming: true,
-            extensions: Vec::new(),
-            // A tool has effects that nobody here knows of.
-            restart: Restart::Fail,
-            idempotent: false,
+            ..plain
         };
         Agent { profile, shared }
     }

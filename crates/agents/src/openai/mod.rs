@@ -18,7 +18,7 @@ use model::{Fault, Inbound, Part, Task};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Client, StatusCode};
 
-use crate::config::Kind;
+use crate::config::{self, Kind};
 use crate::growing::Growing;
 use crate::outbound::{self, Again, Retries, Trouble};
 use crate::speech::{Voice, speak};
@@ -47,19 +47,12 @@ impl Agent {
             options::Files::Note => &["text/plain", "application/json", "image/*"],
             options::Files::Send => &["*/*"],
         };
+        // To ask a model twice costs tokens and does nothing.
+        let plain = config::profile(name, format!("Answers with the model {}.", remote.options.model), Restart::Retry);
         let profile = Profile {
-            name: name.into(),
-            title: name.into(),
-            description: format!("Answers with the model {}.", remote.options.model),
-            version: env!("CARGO_PKG_VERSION").into(),
-            skills: Vec::new(),
             input_modes: input_modes.iter().map(|&mode| mode.into()).collect(),
             output_modes: vec!["text/plain".into()],
-            streaming: true,
-            extensions: Vec::new(),
-            // To ask a model twice costs tokens and does nothing.
-            restart: Restart::Retry,
-            idempotent: false,
+            ..plain
         };
         Agent { profile, remote: Arc::new(remote) }
     }

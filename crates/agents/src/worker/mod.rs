@@ -26,7 +26,7 @@ use model::{Fault, Inbound, Task, TurnId};
 use subtle::ConstantTimeEq as _;
 
 use crate::Secret;
-use crate::config::Kind;
+use crate::config::{self, Kind};
 use crate::speech::speak;
 pub use options::Options;
 use pool::Pool;
@@ -42,20 +42,8 @@ struct Agent {
 
 impl Agent {
     fn new(name: &str, options: &Options, attempts: u32) -> Agent {
-        let profile = Profile {
-            name: name.into(),
-            title: name.into(),
-            description: "Leaves each message to a worker.".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            skills: Vec::new(),
-            input_modes: vec!["*/*".into()],
-            output_modes: vec!["*/*".into()],
-            streaming: true,
-            extensions: Vec::new(),
-            // Leases end, so that every worker must expect a turn that somebody had before it.
-            restart: Restart::Retry,
-            idempotent: false,
-        };
+        // Leases end, so that every worker must expect a turn that somebody had before it.
+        let profile = config::profile(name, "Leaves each message to a worker.", Restart::Retry);
         let pool = Mutex::new(Arc::new(Pool::new(options.lease_ms())));
         let counter = Arc::new(Counter { pool, secret: options.secret.clone() });
         Agent { profile, counter, history: options.history, attempts }

@@ -177,6 +177,19 @@ async fn a_repeated_delivery_is_answered_as_the_first_was_and_heard_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_workers_may_number_their_deliveries_alike() {
+    let shop = shop(json!({})).await;
+    let said = shop.lay_out(1, "x");
+    let first = shop.lease().await;
+    let piece = events(&[r#"{"artifact":{"id":"p","text":"half"}}"#]);
+    shop.desk.take(first.turn, first.lease.clone(), Some("1".into()), piece).await.unwrap();
+    tokio::time::advance(LEASE).await;
+    let second = shop.lease().await;
+    assert_eq!(shop.deliver(&second, "1", r#"{"completed":"done"}"#).await, Ok(DONE));
+    assert_eq!(said.await.unwrap().last().map(String::as_str), Some("Completed done"), "the second was heard");
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_are_taken_together_or_not_at_all_and_a_bad_one_costs_nothing() {
     let shop = shop(json!({})).await;
     let said = shop.lay_out(1, "x");

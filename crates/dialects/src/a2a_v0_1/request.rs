@@ -8,8 +8,7 @@ use crate::card::Binding;
 use crate::compat::{Form, push, request};
 use crate::framing::json::Writer;
 use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts};
-use crate::seen::{self, ErrorSeen, Seen, TaskSeen};
-use crate::wire::Operation;
+use crate::seen::{Seen, TaskSeen};
 
 #[derive(Debug)]
 pub(crate) struct V0_1(PeerFacts);
@@ -74,12 +73,6 @@ impl Peer for V0_1 {
 
     fn kind_of(&self, code: i64) -> Option<Kind> {
         read::kind_of(code)
-    }
-    fn result<'t>(&self, status: u16, body: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
-        seen::rpc_result(self, Some(status), body, operation)
-    }
-    fn frame<'t>(&self, _event: Option<&str>, data: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
-        seen::rpc_result(self, None, data, operation)
     }
     fn sent(&self, result: &str) -> Result<Seen, Fault> {
         read::task(result).map(Seen::Task)

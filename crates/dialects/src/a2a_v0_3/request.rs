@@ -7,7 +7,7 @@ use crate::card::Binding;
 use crate::compat::{Form, push, request};
 use crate::framing::json::Writer;
 use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts, bytes_of, escaped, query};
-use crate::seen::{self, ErrorSeen, Seen, TaskSeen};
+use crate::seen::{Seen, TaskSeen};
 use crate::wire::Operation;
 
 /// One of the two bindings.
@@ -45,18 +45,6 @@ impl Peer for V0_3 {
     }
     fn kind_of(&self, code: i64) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| i64::from(errors::line(*kind, Operation::Unknown).rpc) == code)
-    }
-    fn result<'t>(&self, status: u16, body: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
-        match self.0.binding {
-            Binding::JsonRpc => seen::rpc_result(self, Some(status), body, operation),
-            Binding::HttpJson => seen::rest_result(self, status, body, operation),
-        }
-    }
-    fn frame<'t>(&self, event: Option<&str>, data: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
-        match self.0.binding {
-            Binding::JsonRpc => seen::rpc_result(self, None, data, operation),
-            Binding::HttpJson => seen::rest_frame(self, event, data, operation),
-        }
     }
     fn sent(&self, result: &str) -> Result<Seen, Fault> {
         self.event(result)

@@ -9,8 +9,8 @@ use super::{errors, read};
 use crate::card::Binding;
 use crate::framing::json::Writer;
 use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts, bytes_of, escaped, query};
-use crate::seen::{self, ErrorSeen, PageSeen, Seen, TaskSeen};
-use crate::wire::{Operation, Shown};
+use crate::seen::{PageSeen, Seen, TaskSeen};
+use crate::wire::Shown;
 
 /// One of the two bindings.
 #[derive(Debug)]
@@ -46,18 +46,6 @@ impl Peer for V1 {
     }
     fn kind_of(&self, code: i64) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| i64::from(errors::rpc_code(*kind)) == code)
-    }
-    fn result<'t>(&self, status: u16, body: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
-        match self.0.binding {
-            Binding::JsonRpc => seen::rpc_result(self, Some(status), body, operation),
-            Binding::HttpJson => seen::rest_result(self, status, body, operation),
-        }
-    }
-    fn frame<'t>(&self, event: Option<&str>, data: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
-        match self.0.binding {
-            Binding::JsonRpc => seen::rpc_result(self, None, data, operation),
-            Binding::HttpJson => seen::rest_frame(self, event, data, operation),
-        }
     }
     fn sent(&self, result: &str) -> Result<Seen, Fault> {
         read::stream_event(result)

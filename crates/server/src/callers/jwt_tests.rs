@@ -509,6 +509,19 @@ async fn an_issuer_that_is_down_or_talks_nonsense_changes_nothing_for_a_day() {
 }
 
 #[tokio::test]
+async fn keys_that_are_good_for_a_day_have_their_day_of_grace_too() {
+    let web = Web::start().await;
+    web.set("/jwks", Answer::Json(json!({ "keys": [old().public] }), "cache-control: max-age=86400\r\n"));
+    let desk = Desk::new(web.issuer());
+    desk.show(&old().sign(&claims())).await.unwrap();
+    web.down();
+    desk.later(86_400 + 3_600);
+    desk.show(&old().sign(&claims())).await.expect("out of use for an hour only");
+    desk.later(86_400);
+    assert_eq!(desk.show(&old().sign(&claims())).await.unwrap_err().kind, Kind::Unavailable);
+}
+
+#[tokio::test]
 async fn without_a_first_set_the_answer_is_try_again() {
     let (web, desk) = ready(&[]).await;
     web.down();

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use dialects::framing::json::{Encoded, Segment, Writer};
 use dialects::wire::{Decoded, Facts, Head, Operation, Page, TaskView, Wire};
 use engine::{Answer, Listing, PushAnswer, Subscription};
-use http::{HeaderMap, HeaderName, HeaderValue, request};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use model::call::Idempotency;
 use model::{Call, Caller, ContextId, EventId, Fault, Kind, Place, Task, TaskId, Wait};
 use prometheus_client::metrics::gauge::Gauge;
@@ -409,6 +409,35 @@ impl<G: Borrow<Gauge>> Drop for Counted<G> {
 
 fn sign(response: &mut Response, wire: &'static dyn Wire) {
     response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(wire.name()));
+}
+
+/// The status of what HTTP itself has a word for, where the rest is told otherwise.
+fn status_of(kind: Kind) -> Option<StatusCode> {
+    match kind {
+        Kind::Unauthenticated => Some(StatusCode::UNAUTHORIZED),
+        Kind::Forbidden => Some(StatusCode::FORBIDDEN),
+        Kind::TooLarge => Some(StatusCode::PAYLOAD_TOO_LARGE),
+        Kind::RateLimited => Some(StatusCode::TOO_MANY_REQUESTS),
+        Kind::Unavailable => Some(StatusCode::SERVICE_UNAVAILABLE),
+        Kind::Parse
+        | Kind::InvalidRequest
+        | Kind::MethodNotFound
+        | Kind::VerbNotAllowed
+        | Kind::InvalidParams
+        | Kind::MediaType
+        | Kind::TaskNotFound
+        | Kind::TaskNotCancelable
+        | Kind::TaskSettled
+        | Kind::PushNotSupported
+        | Kind::Unsupported
+        | Kind::ContentType
+        | Kind::InvalidAgentResponse
+        | Kind::ExtendedCardNotConfigured
+        | Kind::ExtensionRequired
+        | Kind::VersionNotSupported
+        | Kind::KeyReused
+        | Kind::Internal => None,
+    }
 }
 
 /// The operation of a call, for error tables.

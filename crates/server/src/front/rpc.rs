@@ -13,7 +13,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use model::{Call, Fault, Kind};
 
-use super::{A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, stream, who};
+use super::{A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, status_of, stream, who};
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::{Server, callers};
@@ -183,33 +183,11 @@ fn refuse(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, operation: Operat
     let mut out = Vec::with_capacity(512);
     wire.rpc_error(&mut out, id, fault, operation);
     let mut response = json(Bytes::from(out).into());
-    match fault.kind {
-        Kind::Unauthenticated => {
-            *response.status_mut() = StatusCode::UNAUTHORIZED;
-            response.headers_mut().insert(WWW_AUTHENTICATE, callers::challenge(fault));
-        }
-        Kind::TooLarge => *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE,
-        Kind::Unavailable => *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE,
-        Kind::RateLimited => *response.status_mut() = StatusCode::TOO_MANY_REQUESTS,
-        Kind::Forbidden => *response.status_mut() = StatusCode::FORBIDDEN,
-        Kind::Parse
-        | Kind::InvalidRequest
-        | Kind::MethodNotFound
-        | Kind::VerbNotAllowed
-        | Kind::InvalidParams
-        | Kind::MediaType
-        | Kind::TaskNotFound
-        | Kind::TaskNotCancelable
-        | Kind::TaskSettled
-        | Kind::PushNotSupported
-        | Kind::Unsupported
-        | Kind::ContentType
-        | Kind::InvalidAgentResponse
-        | Kind::ExtendedCardNotConfigured
-        | Kind::ExtensionRequired
-        | Kind::VersionNotSupported
-        | Kind::KeyReused
-        | Kind::Internal => {}
+    if let Some(status) = status_of(fault.kind) {
+        *response.status_mut() = status;
+    }
+    if fault.kind == Kind::Unauthenticated {
+        response.headers_mut().insert(WWW_AUTHENTICATE, callers::challenge(fault));
     }
     if let Some(seconds) = fault.retry_after_s {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());

@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::agent::Agent;
 use model::ports::worker::{Contact, Desk, Leased, Notice, Refusal, Word};
-use model::{Fault, Kind, TurnId};
+use model::{Fault, TurnId};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -71,32 +71,8 @@ impl From<Refusal> for Refused {
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Refused {
-        let status = match fault.kind {
-            Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Kind::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-            // Found out before a desk is asked, all else is about the request's form.
-            Kind::Parse
-            | Kind::InvalidRequest
-            | Kind::MethodNotFound
-            | Kind::VerbNotAllowed
-            | Kind::InvalidParams
-            | Kind::MediaType
-            | Kind::TaskNotFound
-            | Kind::TaskNotCancelable
-            | Kind::TaskSettled
-            | Kind::PushNotSupported
-            | Kind::Unsupported
-            | Kind::ContentType
-            | Kind::InvalidAgentResponse
-            | Kind::ExtendedCardNotConfigured
-            | Kind::ExtensionRequired
-            | Kind::VersionNotSupported
-            | Kind::Unauthenticated
-            | Kind::Forbidden
-            | Kind::KeyReused
-            | Kind::Unavailable
-            | Kind::Internal => StatusCode::BAD_REQUEST,
-        };
+        // Found out before a desk is asked, all else is about the request's form.
+        let status = super::status_of(fault.kind).unwrap_or(StatusCode::BAD_REQUEST);
         Refused(status, fault.message, fault.retry_after_s)
     }
 }
