@@ -1,0 +1,234 @@
+//! The whole market in memory: what a store has to do with a [`Step`], in the plainest form.
+//!
+//! It is the reference that stores are compared with, and what tests and examples trade in. Nothing in it is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::Time;
+
+use crate::autonomy::{Mark, TokenRefused, day};
+use crate::capability::{Capability, Status as CapabilityStatus};
+use crate::hold::Hold;
+use crate::ledger::{self, Account, AccountId, Entry, EntryId, Guard, Posting};
+use crate::refusal::Refusal;
+use crate::transaction::{Action, Deadline, Order, Rules, Step, TimerChange, Transaction};
+use crate::verify::{Difference, verify};
+use crate::{Actor, CapabilityId, TransactionId, UserId, Ut};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    accounts: BTreeMap<AccountId, Account>,
+    journal: Vec<Posting>,
+    entries: BTreeSet<EntryId>,
+    holds: BTreeMap<TransactionId, Hold>,
+    transactions: BTreeMap<TransactionId, Transaction>,
+    capabilities: BTreeMap<(Arc<str>, CapabilityId), Capability>,
+    timers: BTreeMap<(TransactionId, Deadline), Time>,
+    spent: BTreeMap<(Arc<str>, UserId, i64), Ut>,
+    used: BTreeSet<Mark>,
+}
+
+/// Why a commit did not happen. Nothing of it did.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    #[error("{account} has {available}, not the {needed} that are needed")]
+    Short { account: AccountId, needed: Ut, available: Ut },
+    #[error("transaction {0} has another version")]
+    Transaction(TransactionId),
+    #[error("capability {0} has another version")]
+    Capability(CapabilityId),
+    #[error("the confirm token has been used")]
+    Used,
+    #[error("the day's spending has changed")]
+    Spent,
+    #[error("entry {0} is in the journal already")]
+    Booked(EntryId),
+    #[error("the hold of {0} is not one that can be made or ended")]
+    Hold(TransactionId),
+    #[error(transparent)]
+    Posting(#[from] ledger::Refused),
+}
+
+impl From<Conflict> for Refusal {
+    fn from(conflict: Conflict) -> Refusal {
+        match conflict {
+            Conflict::Short { needed, available, .. } => Refusal::Insufficient { needed, available },
+            Conflict::Used => Refusal::Token(TokenRefused::Used),
+            Conflict::Transaction(_)
+            | Conflict::Capability(_)
+            | Conflict::Spent
+            | Conflict::Booked(_)
+            | Conflict::Hold(_) => Refusal::Changed,
+            Conflict::Posting(_) => Refusal::Ledger(ledger::Unfit::Overflow),
+        }
+    }
+}
+
+impl Book {
+    /// Does all of a step, or nothing.
+    pub fn commit(&mut self, step: &Step) -> Result<(), Conflict> {
+        step.guards.iter().try_for_each(|guard| self.check(guard))?;
+        if let Some(hold) = &step.hold {
+            let fits = match self.holds.get(&hold.transaction) {
+                None => hold.end.is_none(),
+                Some(known) => {
+                    known.end.is_none() && hold.end.is_some() && Hold { end: None, ..hold.clone() } == *known
+                }
+            };
+            if !fits {
+                return Err(Conflict::Hold(hold.transaction));
+            }
+        }
+        // Entries are the last thing that can be refused, and are so as a whole.
+        self.post_all(&step.entries)?;
+        let id = step.transaction.id;
+        self.holds.extend(step.hold.iter().map(|hold| (hold.transaction, hold.clone())));
+        for change in &step.timers {
+            match change {
+                TimerChange::Set(due) => self.timers.insert((id, due.deadline), due.at),
+                TimerChange::Clear(deadline) => self.timers.remove(&(id, *deadline)),
+            };
+        }
+        if let Some(spend) = &step.spend {
+            let sum = self.spent.entry((spend.tenant.clone(), spend.user.clone(), spend.day)).or_default();
+            // Its guard has seen that it stays below a limit.
+            *sum = sum.plus(spend.amount).unwrap_or(*sum);
+        }
+        self.used.extend(step.used);
+        self.transactions.insert(id, step.transaction.clone());
+        Ok(())
+    }
+
+    /// Books an entry that belongs to no transaction.
+    pub fn post(&mut self, entry: &Entry) -> Result<(), Conflict> {
+        entry.guards().iter().try_for_each(|guard| self.check(guard))?;
+        self.post_all(std::slice::from_ref(entry))
+    }
+
+    fn post_all(&mut self, entries: &[Entry]) -> Result<(), Conflict> {
+        let mut changed: BTreeMap<AccountId, Account> = BTreeMap::new();
+        let mut postings = Vec::new();
+        for (i, entry) in entries.iter().enumerate() {
+            if self.entries.contains(entry.id()) || entries[..i].iter().any(|other| other.id() == entry.id()) {
+                return Err(Conflict::Booked(entry.id().clone()));
+            }
+            let posted = entry.post(|id| changed.get(id).or_else(|| self.accounts.get(id)).cloned())?;
+            changed.extend(posted.accounts.into_iter().map(|account| (account.id.clone(), account)));
+            postings.extend(posted.postings);
+        }
+        self.accounts.extend(changed);
+        self.journal.extend(postings);
+        self.entries.extend(entries.iter().map(|entry| entry.id().clone()));
+        Ok(())
+    }
+
+    fn check(&self, guard: &Guard) -> Result<(), Conflict> {
+        match guard {
+            Guard::Available(account, needed) => {
+                let available = self.balance(account);
+                if available < *needed {
+                    return Err(Conflict::Short { account: account.clone(), needed: *needed, available });
+                }
+            }
+            Guard::Transaction(id, version) => {
+                if self.transactions.get(id).map_or(0, |known| known.version) != *version {
+                    return Err(Conflict::Transaction(*id));
+                }
+            }
+            Guard::Capability { tenant, id, version } => {
+                if self.capability(tenant, id).is_none_or(|known| known.version != *version) {
+                    return Err(Conflict::Capability(id.clone()));
+                }
+            }
+            Guard::Unused(mark) => {
+                if self.used.contains(mark) {
+                    return Err(Conflict::Used);
+                }
+            }
+            Guard::Spent { tenant, user, day, at_most } => {
+                if self.spent(tenant, user, *day) > *at_most {
+                    return Err(Conflict::Spent);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Buys, as of now: what the order has to know of the book is filled in.
+    pub fn order(
+        &mut self,
+        order: Order,
+        capability: &CapabilityId,
+        now: Time,
+        rules: &Rules,
+    ) -> Result<Step, Refusal> {
+        let missing = || Refusal::NotOnSale { capability: capability.clone(), status: CapabilityStatus::Offline };
+        let spent = self.spent(&order.tenant, &order.buyer, day(now));
+        let known = self.capability(&order.tenant, capability).ok_or_else(missing)?;
+        let step = Transaction::create(Order { spent, ..order }, known, now, rules)?;
+        self.commit(&step)?;
+        Ok(step)
+    }
+
+    /// Does something to a transaction.
+    pub fn act(
+        &mut self,
+        id: TransactionId,
+        actor: &Actor,
+        action: Action,
+        now: Time,
+        rules: &Rules,
+    ) -> Result<Step, Refusal> {
+        // To who is asking, one that is not there is one that is not theirs.
+        let step = self.transactions.get(&id).ok_or(Refusal::NotParty)?.step(actor, action, now, rules)?;
+        self.commit(&step)?;
+        Ok(step)
+    }
+
+    pub fn put_capability(&mut self, capability: Capability) {
+        self.capabilities.insert((capability.tenant.clone(), capability.id.clone()), capability);
+    }
+
+    /// Timers that are due, earliest first.
+    pub fn due(&self, now: Time) -> Vec<(TransactionId, Deadline)> {
+        let mut due: Vec<_> = self.timers.iter().filter(|(_, at)| **at <= now).collect();
+        due.sort_by_key(|(_, at)| **at);
+        due.into_iter().map(|(key, _)| *key).collect()
+    }
+
+    pub fn balance(&self, account: &AccountId) -> Ut {
+        self.accounts.get(account).map_or(Ut::ZERO, |known| known.balance)
+    }
+    pub fn spent(&self, tenant: &Arc<str>, user: &UserId, day: i64) -> Ut {
+        self.spent.get(&(tenant.clone(), user.clone(), day)).copied().unwrap_or(Ut::ZERO)
+    }
+    pub fn capability(&self, tenant: &Arc<str>, id: &CapabilityId) -> Option<&Capability> {
+        self.capabilities.get(&(tenant.clone(), id.clone()))
+    }
+    pub fn transaction(&self, id: TransactionId) -> Option<&Transaction> {
+        self.transactions.get(&id)
+    }
+    pub fn hold(&self, id: TransactionId) -> Option<&Hold> {
+        self.holds.get(&id)
+    }
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.values()
+    }
+    pub fn journal(&self) -> &[Posting] {
+        &self.journal
+    }
+    pub fn holds(&self) -> impl Iterator<Item = &Hold> {
+        self.holds.values()
+    }
+    pub fn transactions(&self) -> impl Iterator<Item = &Transaction> {
+        self.transactions.values()
+    }
+    pub fn timers(&self) -> impl Iterator<Item = (TransactionId, Deadline, Time)> {
+        self.timers.iter().map(|((id, deadline), at)| (*id, *deadline, *at))
+    }
+
+    pub fn verify(&self) -> Vec<Difference> {
+        verify(self.accounts(), &self.journal, self.holds(), self.transactions())
+    }
+}

@@ -1,0 +1,347 @@
+//! What is for sale: its terms and its price, who serves it, and its way from draft to market. What a seller may write
+//! is in [`Draft`].
+
+use std::sync::Arc;
+
+use model::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::{Actor, CapabilityId, UserId, Ut};
+
+mod draft;
+
+pub use draft::Draft;
+
+pub const MAX_REASON: usize = 500;
+/// A year; what is longer is no booking.
+pub const MAX_HOURS: i64 = 8_784;
+
+/// Declares an enum whose members have one name each, on wires and in stores.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant),+ }
+
+        impl $name {
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+            pub fn from_name(name: &str) -> Option<$name> {
+                $name::ALL.iter().copied().find(|known| known.name() == name)
+            }
+        }
+    };
+}
+pub(crate) use named;
+
+named!(CapabilityType {
+    Data = "data",
+    Compute = "compute",
+    Service = "service",
+    Tool = "tool",
+    AccountSharing = "account_sharing",
+    Knowledge = "knowledge",
+    Api = "api",
+    Workflow = "workflow",
+});
+named!(
+    /// What a price is for. A transaction's type is its capability's pricing model.
+    PricingModel {
+        PerUse = "per_use",
+        PerQuery = "per_query",
+        PerHour = "per_hour",
+        PerDay = "per_day",
+        Subscription = "subscription",
+    }
+);
+named!(DeliveryMode { Instant = "instant", Async = "async" });
+named!(Status {
+    Draft = "draft",
+    PendingReview = "pending_review",
+    /// On the market.
+    Active = "active",
+    /// Not what the market wants; may be changed and submitted again.
+    Rejected = "rejected",
+    Offline = "offline",
+});
+
+/// Who does the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Served {
+    /// An agent of this server: a purchase runs a turn.
+    Agent(Arc<str>),
+    /// The seller's endpoint, called with a signature.
+    Callback { url: Arc<str>, timeout_s: u32 },
+    /// A program of the seller's that comes and asks for work.
+    Worker,
+    /// Somebody, through REST.
+    Person,
+}
+
+impl Served {
+    /// The work is done without the seller's say: the platform accepts and delivers in the seller's name.
+    pub fn by_machine(&self) -> bool {
+        match self {
+            Served::Agent(_) | Served::Callback { .. } | Served::Worker => true,
+            Served::Person => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capability {
+    pub tenant: Arc<str>,
+    pub id: CapabilityId,
+    pub owner: UserId,
+    pub terms: Terms,
+    pub status: Status,
+    /// Why the review refused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+    /// The platform took it down: only the platform brings it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub barred: bool,
+    pub created_at: Time,
+    pub updated_at: Time,
+    /// Grows with every change; 1 is the first.
+    pub version: u64,
+}
+
+/// What a seller says about it, after the checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    pub title: Arc<str>,
+    pub description: Arc<str>,
+    pub category: Arc<str>,
+    pub capability_type: CapabilityType,
+    pub pricing_model: PricingModel,
+    pub price: Ut,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Arc<str>>,
+    pub delivery_mode: DeliveryMode,
+    /// A purchase that pays at least this needs no word of the seller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_accept_min: Option<Ut>,
+    /// Purchases a day (UTC).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daily_limit: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit_per_min: Option<u32>,
+    pub served: Served,
+    pub available: bool,
+}
+
+/// What is wrong with one field. `detail` reads on from the field's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {detail}")]
+pub struct FieldError {
+    pub field: &'static str,
+    pub detail: String,
+}
+
+impl FieldError {
+    pub fn new(field: &'static str, detail: impl Into<String>) -> FieldError {
+        FieldError { field, detail: detail.into() }
+    }
+}
+
+/// How a capability comes to market here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Somebody looks at each before it is on the market, and again when what it promises has changed.
+    pub review: bool,
+    /// Callbacks may be plain HTTP and on this machine or network: for trying things out.
+    pub private_callbacks: bool,
+}
+
+/// What is done to a capability.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    Edit(Box<Terms>),
+    Submit,
+    Approve,
+    Refuse { reason: Arc<str> },
+    Offline,
+    Online,
+    Remove,
+}
+
+named!(Verb {
+    Edit = "edit",
+    Submit = "submit",
+    Approve = "approve",
+    Refuse = "refuse",
+    Offline = "take offline",
+    Online = "bring online",
+    Remove = "remove",
+});
+
+impl Action {
+    pub fn verb(&self) -> Verb {
+        match self {
+            Action::Edit(_) => Verb::Edit,
+            Action::Submit => Verb::Submit,
+            Action::Approve => Verb::Approve,
+            Action::Refuse { .. } => Verb::Refuse,
+            Action::Offline => Verb::Offline,
+            Action::Online => Verb::Online,
+            Action::Remove => Verb::Remove,
+        }
+    }
+}
+
+/// Why it cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("only its owner may {} this capability", .0.name())]
+    NotOwner(Verb),
+    #[error("only the platform may {} this capability", .0.name())]
+    NotPlatform(Verb),
+    #[error("a capability that is {} cannot be changed this way: {}", .status.name(), .verb.name())]
+    WrongState { verb: Verb, status: Status },
+    #[error("{0}")]
+    Invalid(FieldError),
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum After {
+    Kept(Box<Capability>),
+    Removed,
+}
+
+impl Capability {
+    /// A new one, a draft of its owner's.
+    pub fn new(tenant: &Arc<str>, id: CapabilityId, owner: UserId, terms: Terms, now: Time) -> Capability {
+        Capability {
+            tenant: tenant.clone(),
+            id,
+            owner,
+            terms,
+            status: Status::Draft,
+            reason: None,
+            barred: false,
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        }
+    }
+
+    /// What may be done to it by whom. Purchases under way are not touched by it: they carry what they need.
+    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<After, Refused> {
+        let verb = action.verb();
+        let (owner, platform) = (actor.is(&self.tenant, &self.owner), *actor == Actor::Platform);
+        match verb {
+            Verb::Edit | Verb::Submit if !owner => return Err(Refused::NotOwner(verb)),
+            Verb::Offline | Verb::Online | Verb::Remove if !owner && !platform => return Err(Refused::NotOwner(verb)),
+            Verb::Approve | Verb::Refuse if !platform => return Err(Refused::NotPlatform(verb)),
+            Verb::Online if self.barred && !platform => return Err(Refused::NotPlatform(verb)),
+            Verb::Edit | Verb::Submit | Verb::Approve | Verb::Refuse | Verb::Offline | Verb::Online | Verb::Remove => {}
+        }
+        let mut next = self.clone();
+        next.status = match (&action, self.status) {
+            (Action::Remove, _) => return Ok(After::Removed),
+            (Action::Edit(terms), Status::Draft | Status::Rejected) => {
+                next.terms = (**terms).clone();
+                Status::Draft
+            }
+            (Action::Edit(terms), Status::Active | Status::Offline) => {
+                let again = rules.review && self.terms.promises_other_than(terms);
+                next.terms = (**terms).clone();
+                if again { Status::Draft } else { self.status }
+            }
+            (Action::Submit, Status::Draft | Status::Rejected) if rules.review || self.barred => Status::PendingReview,
+            (Action::Submit, Status::Draft | Status::Rejected) => Status::Active,
+            (Action::Approve, Status::PendingReview) => {
+                next.barred = false;
+                Status::Active
+            }
+            (Action::Refuse { reason }, Status::PendingReview) => {
+                if reason.chars().count() > MAX_REASON {
+                    let detail = format!("must have at most {MAX_REASON} characters");
+                    return Err(Refused::Invalid(FieldError::new("reason", detail)));
+                }
+                next.reason = Some(reason.clone());
+                Status::Rejected
+            }
+            (Action::Offline, Status::Active) => {
+                next.barred = platform;
+                Status::Offline
+            }
+            // The platform bars what its owner has already taken down, too.
+            (Action::Offline, Status::Offline) if platform => {
+                next.barred = true;
+                Status::Offline
+            }
+            (Action::Online, Status::Offline) => {
+                next.barred = false;
+                Status::Active
+            }
+            (
+                Action::Edit(_)
+                | Action::Submit
+                | Action::Approve
+                | Action::Refuse { .. }
+                | Action::Offline
+                | Action::Online,
+                status,
+            ) => return Err(Refused::WrongState { verb, status }),
+        };
+        if next.status != Status::Rejected {
+            next.reason = None;
+        }
+        next.version = self.version.saturating_add(1);
+        next.updated_at = Time(now.0.max(self.updated_at.0.saturating_add(1)));
+        Ok(After::Kept(Box::new(next)))
+    }
+
+    /// Whether anybody may buy it now.
+    pub fn is_on_sale(&self) -> bool {
+        self.status == Status::Active && self.terms.available
+    }
+}
+
+impl Terms {
+    /// What one purchase costs. Hours count only where the price is per hour.
+    pub fn price_for(&self, booked_hours: Option<i64>) -> Result<Ut, FieldError> {
+        match self.pricing_model {
+            PricingModel::PerUse | PricingModel::PerQuery | PricingModel::PerDay | PricingModel::Subscription => {
+                Ok(self.price)
+            }
+            PricingModel::PerHour => {
+                let wrong = |detail: String| FieldError::new("booked_hours", detail);
+                let hours = booked_hours.ok_or_else(|| wrong("is required for a price per hour".to_owned()))?;
+                if !(1..=MAX_HOURS).contains(&hours) {
+                    return Err(wrong(format!("must be between 1 and {MAX_HOURS}")));
+                }
+                let price = self.price.times(hours).filter(|price| *price <= Ut::MOST);
+                price.ok_or_else(|| wrong("make the price too large".to_owned()))
+            }
+        }
+    }
+
+    /// The seller has agreed beforehand.
+    pub fn accepts_by_itself(&self, price: Ut) -> bool {
+        self.served.by_machine() || self.auto_accept_min.is_some_and(|least| price >= least)
+    }
+
+    /// Whether a buyer, or a review, would find it to be something else. Price and limits may move freely.
+    fn promises_other_than(&self, new: &Terms) -> bool {
+        let price_and_limits = Terms {
+            price: self.price,
+            auto_accept_min: self.auto_accept_min,
+            daily_limit: self.daily_limit,
+            rate_limit_per_min: self.rate_limit_per_min,
+            available: self.available,
+            ..new.clone()
+        };
+        price_and_limits != *self
+    }
+}
+
+#[cfg(test)]
+#[path = "capability_tests.rs"]
+mod tests;

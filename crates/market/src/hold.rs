@@ -1,0 +1,112 @@
+//! A hold: a buyer's money set aside for one purchase, between freezing and its one end.
+//!
+//! What ends it is one entry, whether all of it is settled, a part is (what was used of a metered price) or all goes
+//! back. The entry's name is the same for each, so that a journal has room for one end only.
+
+use std::sync::Arc;
+
+use model::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::{AccountId, Entry, EntryId, Head, Line, LineKind, Unfit, moved};
+use crate::{TransactionId, UserId, Ut};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    pub tenant: Arc<str>,
+    /// What it is for; one hold each.
+    pub transaction: TransactionId,
+    /// Whose money it is.
+    pub owner: UserId,
+    pub amount: Ut,
+    pub made_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+}
+
+/// How a hold ended; the two parts are the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// What went to the seller and the platform.
+    pub settled: Ut,
+    /// What went back.
+    pub released: Ut,
+    pub at: Time,
+}
+
+/// Who gets what is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub seller: UserId,
+    /// The platform's part of what is settled.
+    pub commission: Ut,
+}
+
+impl Hold {
+    /// Sets the money aside. The entry's guards say what the owner must have.
+    pub fn freeze(
+        tenant: &Arc<str>,
+        owner: &UserId,
+        transaction: TransactionId,
+        amount: Ut,
+        at: Time,
+    ) -> Result<(Hold, Entry), Unfit> {
+        let hold = Hold { tenant: tenant.clone(), transaction, owner: owner.clone(), amount, made_at: at, end: None };
+        let entry = hold.frozen()?;
+        Ok((hold, entry))
+    }
+
+    /// The entry that made it.
+    pub fn frozen(&self) -> Result<Entry, Unfit> {
+        let (from, to) = (self.available(), AccountId::frozen(&self.tenant, &self.owner));
+        let lines = moved(LineKind::Freeze, from, to, self.amount)?;
+        Entry::new(self.head(EntryId::freeze(self.transaction), self.made_at), lines)
+    }
+
+    /// Pays `amount` out and gives the rest back, in one entry.
+    pub fn settle(&self, amount: Ut, share: &Share, at: Time) -> Result<(Hold, Entry), Unfit> {
+        if self.end.is_some() {
+            return Err(Unfit::Ended);
+        }
+        if amount.is_negative() || amount > self.amount {
+            return Err(Unfit::MoreThanHeld { asked: amount, held: self.amount });
+        }
+        let released = self.amount.minus(amount).ok_or(Unfit::Overflow)?;
+        let ended = Hold { end: Some(End { settled: amount, released, at }), ..self.clone() };
+        let entry = ended.ended(share)?.ok_or(Unfit::Ended)?;
+        Ok((ended, entry))
+    }
+
+    /// Gives all of it back.
+    pub fn release(&self, at: Time) -> Result<(Hold, Entry), Unfit> {
+        self.settle(Ut::ZERO, &Share { seller: self.owner.clone(), commission: Ut::ZERO }, at)
+    }
+
+    /// The entry that ended it, once it has ended. `share` counts only for what was settled.
+    pub fn ended(&self, share: &Share) -> Result<Option<Entry>, Unfit> {
+        let Some(end) = self.end else { return Ok(None) };
+        if share.commission.is_negative() || share.commission > end.settled {
+            return Err(Unfit::MoreThanHeld { asked: share.commission, held: end.settled });
+        }
+        let frozen = AccountId::frozen(&self.tenant, &self.owner);
+        let income = end.settled.minus(share.commission).ok_or(Unfit::Overflow)?;
+        let back = |amount: Ut| amount.negated().ok_or(Unfit::Overflow);
+        let mut lines = vec![
+            Line::new(frozen.clone(), LineKind::SettleOut, back(end.settled)?),
+            Line::new(AccountId::available(&self.tenant, &share.seller), LineKind::Income, income),
+            Line::new(AccountId::commission(&self.tenant), LineKind::Commission, share.commission),
+            Line::new(frozen, LineKind::Unfreeze, back(end.released)?),
+            Line::new(self.available(), LineKind::Unfreeze, end.released),
+        ];
+        lines.retain(|line| !line.amount.is_zero());
+        Entry::new(self.head(EntryId::end(self.transaction), end.at), lines).map(Some)
+    }
+
+    fn available(&self) -> AccountId {
+        AccountId::available(&self.tenant, &self.owner)
+    }
+
+    fn head(&self, id: EntryId, at: Time) -> Head {
+        Head { id, at, transaction: Some(self.transaction), note: None }
+    }
+}

@@ -1,0 +1,430 @@
+//! The journal: double entry. Every entry's lines sum to zero, and there is no way to make one that does not.
+//!
+//! A balance is the sum of an account's lines, so that the sum of all accounts of a tenant is always zero: what users
+//! and the platform have is what the outside account lacks. What a posting adds to a line (its place in the account and
+//! the balance after it) is the store's to say; [`Entry::post`] says it from the accounts as they are.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use model::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::{TransactionId, UserId, Ut};
+
+/// Lines in one entry, at most. The longest there is, a partial settlement, has five.
+pub const MAX_LINES: usize = 8;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AccountId {
+    pub tenant: Arc<str>,
+    pub purse: Purse,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purse {
+    /// What a user can spend.
+    Available(UserId),
+    /// What a user has set aside for purchases under way.
+    Frozen(UserId),
+    /// What the platform has earned.
+    Commission,
+    /// Where money comes from and goes to: the only account that may be below zero.
+    Outside,
+}
+
+impl AccountId {
+    pub fn available(tenant: &Arc<str>, user: &UserId) -> AccountId {
+        AccountId { tenant: tenant.clone(), purse: Purse::Available(user.clone()) }
+    }
+    pub fn frozen(tenant: &Arc<str>, user: &UserId) -> AccountId {
+        AccountId { tenant: tenant.clone(), purse: Purse::Frozen(user.clone()) }
+    }
+    pub fn commission(tenant: &Arc<str>) -> AccountId {
+        AccountId { tenant: tenant.clone(), purse: Purse::Commission }
+    }
+    pub fn outside(tenant: &Arc<str>) -> AccountId {
+        AccountId { tenant: tenant.clone(), purse: Purse::Outside }
+    }
+    pub fn may_be_negative(&self) -> bool {
+        match self.purse {
+            Purse::Outside => true,
+            Purse::Available(_) | Purse::Frozen(_) | Purse::Commission => false,
+        }
+    }
+    /// One text per account, for stores. Tenants and users hold no control characters.
+    pub fn key(&self) -> String {
+        let tenant = &self.tenant;
+        match &self.purse {
+            Purse::Available(user) => format!("a\u{1f}{tenant}\u{1f}{user}"),
+            Purse::Frozen(user) => format!("f\u{1f}{tenant}\u{1f}{user}"),
+            Purse::Commission => format!("c\u{1f}{tenant}"),
+            Purse::Outside => format!("o\u{1f}{tenant}"),
+        }
+    }
+}
+
+/// As operators read it: `default: available of u_1`.
+impl fmt::Display for AccountId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenant = &self.tenant;
+        match &self.purse {
+            Purse::Available(user) => write!(f, "{tenant}: available of {user}"),
+            Purse::Frozen(user) => write!(f, "{tenant}: frozen of {user}"),
+            Purse::Commission => write!(f, "{tenant}: commission"),
+            Purse::Outside => write!(f, "{tenant}: outside"),
+        }
+    }
+}
+
+/// What a line is, as a statement names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineKind {
+    /// From available to frozen.
+    Freeze,
+    /// Back again.
+    Unfreeze,
+    /// From frozen to the seller and the platform.
+    SettleOut,
+    /// What the seller gets of it.
+    Income,
+    /// What the platform gets of it.
+    Commission,
+    /// From outside to available.
+    Recharge,
+    /// Back outside.
+    Withdraw,
+}
+
+impl LineKind {
+    pub const ALL: [LineKind; 7] = [
+        LineKind::Freeze,
+        LineKind::Unfreeze,
+        LineKind::SettleOut,
+        LineKind::Income,
+        LineKind::Commission,
+        LineKind::Recharge,
+        LineKind::Withdraw,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            LineKind::Freeze => "freeze",
+            LineKind::Unfreeze => "unfreeze",
+            LineKind::SettleOut => "settle_out",
+            LineKind::Income => "income",
+            LineKind::Commission => "commission",
+            LineKind::Recharge => "recharge",
+            LineKind::Withdraw => "withdraw",
+        }
+    }
+    pub fn from_name(name: &str) -> Option<LineKind> {
+        LineKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// The name of an entry, unique in a journal. It follows from what the entry is about and is never drawn, so that the
+/// same thing cannot be booked twice: a hold is made under one name and ended, either way, under one other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EntryId(Arc<str>);
+
+impl EntryId {
+    pub fn freeze(transaction: TransactionId) -> EntryId {
+        EntryId(format!("{}/freeze", transaction.tx()).into())
+    }
+    /// Of the settlement or of the release: there is one or the other.
+    pub fn end(transaction: TransactionId) -> EntryId {
+        EntryId(format!("{}/end", transaction.tx()).into())
+    }
+    /// Of money that comes or goes; `reference` is whatever stands outside for it, such as an operator's note.
+    fn outside(kind: LineKind, tenant: &str, reference: &str) -> EntryId {
+        EntryId(format!("{}/{tenant}/{reference}", kind.name()).into())
+    }
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One line of an entry: so much more (or less) in that account.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line {
+    pub account: AccountId,
+    pub kind: LineKind,
+    pub amount: Ut,
+}
+
+impl Line {
+    pub fn new(account: AccountId, kind: LineKind, amount: Ut) -> Line {
+        Line { account, kind, amount }
+    }
+}
+
+/// What an entry is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub id: EntryId,
+    pub at: Time,
+    pub transaction: Option<TransactionId>,
+    /// Words for the statement.
+    pub note: Option<Arc<str>>,
+}
+
+/// Lines that belong together and sum to zero. It is not read back from anywhere: what is kept are [`Posting`]s.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    head: Head,
+    lines: Vec<Line>,
+}
+
+/// Why lines make no entry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("an entry has 2 to {MAX_LINES} lines, not {0}")]
+    Lines(usize),
+    #[error("the lines sum to {0}, not to zero")]
+    Unbalanced(Ut),
+    #[error("a line moves nothing")]
+    Nothing,
+    #[error("an entry stays within one tenant")]
+    Tenants,
+    #[error("two lines of one kind are on one account")]
+    Twice,
+    #[error("the amounts do not fit")]
+    Overflow,
+    #[error("the amount must be more than zero and no more than {}", Ut::MOST)]
+    Amount,
+    #[error("the hold has ended")]
+    Ended,
+    #[error("{asked} is more than the {held} that is held")]
+    MoreThanHeld { asked: Ut, held: Ut },
+}
+
+/// What must be so for a change to happen, checked by the store in the commit itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// The account holds at least that much.
+    Available(AccountId, Ut),
+    /// The transaction's row has this version; 0 means that there is none.
+    Transaction(TransactionId, u64),
+    /// The capability's row has this version: price and status are those that were looked at.
+    Capability { tenant: Arc<str>, id: crate::CapabilityId, version: u64 },
+    /// Nobody has used this confirmation.
+    Unused(crate::autonomy::Mark),
+    /// What the user's agents have spent by themselves that day is no more than that.
+    Spent { tenant: Arc<str>, user: UserId, day: i64, at_most: Ut },
+}
+
+impl Entry {
+    pub fn new(head: Head, lines: Vec<Line>) -> Result<Entry, Unfit> {
+        if lines.len() < 2 || lines.len() > MAX_LINES {
+            return Err(Unfit::Lines(lines.len()));
+        }
+        for (i, line) in lines.iter().enumerate() {
+            if line.amount.is_zero() {
+                return Err(Unfit::Nothing);
+            }
+            if line.account.tenant != lines[0].account.tenant {
+                return Err(Unfit::Tenants);
+            }
+            if lines[..i].iter().any(|other| other.account == line.account && other.kind == line.kind) {
+                return Err(Unfit::Twice);
+            }
+        }
+        match Ut::sum(lines.iter().map(|line| line.amount)) {
+            None => Err(Unfit::Overflow),
+            Some(sum) if !sum.is_zero() => Err(Unfit::Unbalanced(sum)),
+            Some(_) => Ok(Entry { head, lines }),
+        }
+    }
+
+    /// Money that comes in. `reference` names where from; the same reference books once.
+    pub fn recharge(
+        tenant: &Arc<str>,
+        user: &UserId,
+        amount: Ut,
+        reference: &str,
+        note: Option<Arc<str>>,
+        at: Time,
+    ) -> Result<Entry, Unfit> {
+        Entry::across(
+            LineKind::Recharge,
+            AccountId::outside(tenant),
+            AccountId::available(tenant, user),
+            amount,
+            reference,
+            note,
+            at,
+        )
+    }
+
+    /// Money that goes out.
+    pub fn withdraw(
+        tenant: &Arc<str>,
+        user: &UserId,
+        amount: Ut,
+        reference: &str,
+        note: Option<Arc<str>>,
+        at: Time,
+    ) -> Result<Entry, Unfit> {
+        Entry::across(
+            LineKind::Withdraw,
+            AccountId::available(tenant, user),
+            AccountId::outside(tenant),
+            amount,
+            reference,
+            note,
+            at,
+        )
+    }
+
+    fn across(
+        kind: LineKind,
+        from: AccountId,
+        to: AccountId,
+        amount: Ut,
+        reference: &str,
+        note: Option<Arc<str>>,
+        at: Time,
+    ) -> Result<Entry, Unfit> {
+        let id = EntryId::outside(kind, &from.tenant, reference);
+        Entry::new(Head { id, at, transaction: None, note }, moved(kind, from, to, amount)?)
+    }
+
+    pub fn id(&self) -> &EntryId {
+        &self.head.id
+    }
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// What the accounts must hold for it. Frozen money is not asked for: it is there for as long as its hold is.
+    pub fn guards(&self) -> Vec<Guard> {
+        let mut nets: BTreeMap<&AccountId, i128> = BTreeMap::new();
+        for line in &self.lines {
+            if matches!(line.account.purse, Purse::Available(_)) {
+                *nets.entry(&line.account).or_default() += i128::from(line.amount.hundredths());
+            }
+        }
+        let short = |(account, net): (&AccountId, i128)| {
+            let needed = i64::try_from(-net).ok().filter(|needed| *needed > 0)?;
+            Some(Guard::Available(account.clone(), Ut::from_hundredths(needed)))
+        };
+        nets.into_iter().filter_map(short).collect()
+    }
+
+    /// The rows it makes of the accounts as `read` tells them. A store calls this inside its transaction.
+    pub fn post(&self, mut read: impl FnMut(&AccountId) -> Option<Account>) -> Result<Posted, Refused> {
+        let mut accounts: Vec<Account> = Vec::with_capacity(self.lines.len());
+        let mut postings = Vec::with_capacity(self.lines.len());
+        for (line, place) in self.lines.iter().zip(0_u8..) {
+            let slot = match accounts.iter().position(|known| known.id == line.account) {
+                Some(slot) => slot,
+                None => {
+                    accounts.push(read(&line.account).unwrap_or_else(|| Account::new(line.account.clone())));
+                    accounts.len() - 1
+                }
+            };
+            let account = &mut accounts[slot];
+            account.balance = account.balance.plus(line.amount).ok_or_else(|| Refused::Overflow(account.id.clone()))?;
+            account.lines += 1;
+            postings.push(Posting {
+                entry: self.head.id.clone(),
+                line: place,
+                account: line.account.clone(),
+                no: account.lines,
+                kind: line.kind,
+                amount: line.amount,
+                balance_after: account.balance,
+                transaction: self.head.transaction,
+                note: self.head.note.clone(),
+                at: self.head.at,
+            });
+        }
+        match accounts.iter().find(|account| account.balance.is_negative() && !account.id.may_be_negative()) {
+            Some(short) => Err(Refused::Short(short.id.clone())),
+            None => Ok(Posted { postings, accounts }),
+        }
+    }
+}
+
+/// Two lines: so much from here to there.
+pub(crate) fn moved(kind: LineKind, from: AccountId, to: AccountId, amount: Ut) -> Result<Vec<Line>, Unfit> {
+    if !amount.is_positive() || amount > Ut::MOST {
+        return Err(Unfit::Amount);
+    }
+    let back = amount.negated().ok_or(Unfit::Overflow)?;
+    Ok(vec![Line::new(from, kind, back), Line::new(to, kind, amount)])
+}
+
+/// Why an entry cannot be posted to the accounts as they are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("{0} would be below zero")]
+    Short(AccountId),
+    #[error("{0} would be larger than the number holds")]
+    Overflow(AccountId),
+}
+
+/// Rows to write: new postings, and accounts as they are from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posted {
+    pub postings: Vec<Posting>,
+    pub accounts: Vec<Account>,
+}
+
+/// An account's row. Everything in it can be told again from its postings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    pub id: AccountId,
+    pub balance: Ut,
+    /// How many postings it has.
+    pub lines: u64,
+}
+
+impl Account {
+    pub fn new(id: AccountId) -> Account {
+        Account { id, balance: Ut::ZERO, lines: 0 }
+    }
+}
+
+/// A line as it is kept, and as an account's statement shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Posting {
+    pub entry: EntryId,
+    /// Its place in the entry, from 0.
+    pub line: u8,
+    pub account: AccountId,
+    /// Its place in the account, from 1 and without a hole.
+    pub no: u64,
+    pub kind: LineKind,
+    pub amount: Ut,
+    pub balance_after: Ut,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<TransactionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Arc<str>>,
+    pub at: Time,
+}
+
+impl Posting {
+    /// Unique in the journal.
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.entry, self.line)
+    }
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

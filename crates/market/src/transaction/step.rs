@@ -1,0 +1,378 @@
+//! The rules themselves: who may do what, when, and what follows.
+
+use std::sync::Arc;
+
+use model::{Json, Time};
+
+use super::{
+    Action, Deadline, DecisionSource, Deliverable, Due, MAX_DELIVERABLES, MAX_ID, MAX_NAME, MAX_REASON, Order, Role,
+    Rules, Status, Step, TimerChange, Transaction, Verb,
+};
+use crate::autonomy::{self, Confirmation, Confirmed, Decision, Question, Risk, Spend};
+use crate::capability::{Capability, FieldError, PricingModel};
+use crate::hold::Hold;
+use crate::ledger::{AccountId, Guard};
+use crate::refusal::{Per, Refusal};
+use crate::{Actor, Ut, Via};
+
+impl Transaction {
+    /// A new purchase. That the money is there is a guard of the step, whether it is set aside now or later.
+    pub fn create(order: Order, capability: &Capability, now: Time, rules: &Rules) -> Result<Step, Refusal> {
+        let terms = &capability.terms;
+        if order.tenant != capability.tenant || !capability.is_on_sale() {
+            return Err(Refusal::NotOnSale { capability: capability.id.clone(), status: capability.status });
+        }
+        if order.buyer == capability.owner {
+            return Err(Refusal::OwnCapability);
+        }
+        let price = terms.price_for(order.booked_hours)?;
+        if let Some(input) = &order.input {
+            at_most("input", input.text().len(), rules.max_payload_bytes, "bytes")?;
+        }
+        let context = order.context.as_ref().map(|context| context.as_str());
+        for (field, id) in [("context_id", context), ("demand_id", order.demand.as_deref())] {
+            at_most(field, id.unwrap_or_default().chars().count(), MAX_ID, "characters")?;
+        }
+        for (per, limit, sold, ms) in [
+            (Per::Minute, terms.rate_limit_per_min, order.sold_this_minute, 60_000),
+            (Per::Day, terms.daily_limit, order.sold_today, 86_400_000),
+        ] {
+            if let Some(limit) = limit.filter(|limit| sold >= *limit) {
+                let again_at = Time(now.0.div_euclid(ms).saturating_add(1).saturating_mul(ms));
+                return Err(Refusal::Quota { per, limit, again_at });
+            }
+        }
+
+        let question = Question {
+            tenant: order.tenant.clone(),
+            caller: order.buyer.clone(),
+            capability: capability.id.clone(),
+            fee: price,
+        };
+        let decided = Decided::by(&order, capability, question, now)?;
+        let transaction = Transaction {
+            tenant: order.tenant,
+            id: order.id,
+            capability: capability.id.clone(),
+            buyer: order.buyer,
+            seller: capability.owner.clone(),
+            pricing_model: terms.pricing_model,
+            served: terms.served.clone(),
+            auto_accept: terms.accepts_by_itself(price),
+            booked_hours: order.booked_hours.filter(|_| terms.pricing_model == PricingModel::PerHour),
+            price,
+            commission: rules.commission.of(price),
+            status: Status::PendingFreeze,
+            context: order.context,
+            demand: order.demand,
+            input: order.input,
+            result: None,
+            deliverables: Vec::new(),
+            autonomy: decided.confirmation,
+            decision_source: decided.source,
+            reason: None,
+            due: None,
+            created_at: now,
+            updated_at: now,
+            frozen_at: None,
+            settled_at: None,
+            version: 1,
+        };
+        let mut step = Step::to(transaction, 0);
+        step.guards.push(Guard::Capability {
+            tenant: capability.tenant.clone(),
+            id: capability.id.clone(),
+            version: capability.version,
+        });
+        if let Some((spend, at_most)) = decided.spend {
+            let (tenant, user, day) = (spend.tenant.clone(), spend.user.clone(), spend.day);
+            step.guards.push(Guard::Spent { tenant, user, day, at_most });
+            step.spend = Some(spend);
+        }
+        if let Some(confirmed) = decided.used {
+            step.use_up(&confirmed);
+        }
+        if rules.auto_freeze && !step.transaction.awaits_approval() {
+            step.freeze(now, rules)?;
+        } else if price.is_positive() {
+            let account = AccountId::available(&step.transaction.tenant, &step.transaction.buyer);
+            step.guards.push(Guard::Available(account, price));
+        }
+        Ok(step.done())
+    }
+
+    /// What follows when this actor does this now, or why nothing does. Every actor may try every action in every
+    /// state; who it is comes before where it stands.
+    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<Step, Refusal> {
+        let verb = action.verb();
+        let role = self.role(actor).ok_or(Refusal::NotParty)?;
+        if !self.may(role, verb) {
+            return Err(Refusal::WrongActor { verb, role });
+        }
+        if let Action::Due(deadline) = &action
+            && !self.due.is_some_and(|due| due.deadline == *deadline && due.at <= now)
+        {
+            return Err(Refusal::NotDue);
+        }
+        if !follows(verb, self.status) {
+            return Err(Refusal::WrongState { verb, status: self.status });
+        }
+        // Never the same twice: subscribers tell a change by it.
+        let at = Time(now.0.max(self.updated_at.0.saturating_add(1)));
+        let mut step = Step::to(
+            Transaction { updated_at: at, version: self.version.saturating_add(1), ..self.clone() },
+            self.version,
+        );
+        match action {
+            Action::Approve(confirmed) => {
+                self.approve(&mut step, actor, confirmed, now)?;
+                if rules.auto_freeze {
+                    step.freeze(at, rules)?;
+                }
+            }
+            Action::Freeze if self.awaits_approval() => return Err(Refusal::ConfirmationPending),
+            Action::Freeze => step.freeze(at, rules)?,
+            Action::Accept => step.enter(Status::Accepted, Some((Deadline::Deliver, rules.deliver_ms))),
+            Action::Reject { reason } => step.refund(Status::RejectedBySeller, checked(reason)?)?,
+            Action::Deliver { result, deliverables } => {
+                check_delivery(result.as_ref(), &deliverables, rules)?;
+                step.transaction.result = result;
+                step.transaction.deliverables = deliverables;
+                step.enter(Status::Delivered, Some((Deadline::Confirm, rules.confirm_ms)));
+            }
+            Action::Confirm => step.settle()?,
+            Action::Cancel => step.refund(Status::CancelledByBuyer, None)?,
+            // What failed may have much to say; the money goes back all the same.
+            Action::Fail { reason } => step.refund(Status::Failed, reason.map(cut))?,
+            Action::Due(Deadline::Accept) => {
+                step.refund(Status::Failed, Some("the seller did not accept in time".into()))?;
+            }
+            Action::Due(Deadline::Deliver) => {
+                step.refund(Status::Failed, Some("the seller did not deliver in time".into()))?;
+            }
+            Action::Due(Deadline::Confirm) => {
+                step.transaction.decision_source = DecisionSource::PlatformAuto;
+                step.settle()?;
+            }
+        }
+        Ok(step.done())
+    }
+
+    /// Whose part it is. The platform acts for a seller only where the seller has left it to a machine.
+    fn may(&self, role: Role, verb: Verb) -> bool {
+        match (verb, role) {
+            (Verb::Approve | Verb::Freeze | Verb::Confirm | Verb::Cancel, Role::Buyer) => true,
+            (Verb::Accept | Verb::Reject | Verb::Deliver, Role::Seller) => true,
+            (Verb::Accept, Role::Platform) => self.auto_accept,
+            (Verb::Reject | Verb::Deliver, Role::Platform) => self.served.by_machine(),
+            (Verb::Fail | Verb::Expire, Role::Platform) => true,
+            (Verb::Create, Role::Buyer | Role::Seller | Role::Platform)
+            | (Verb::Approve | Verb::Freeze | Verb::Confirm | Verb::Cancel, Role::Seller | Role::Platform)
+            | (Verb::Accept | Verb::Reject | Verb::Deliver, Role::Buyer)
+            | (Verb::Fail | Verb::Expire, Role::Buyer | Role::Seller) => false,
+        }
+    }
+
+    /// A person who has logged in needs no token; an agent brings the one its person was asked with.
+    fn approve(&self, step: &mut Step, actor: &Actor, confirmed: Option<Confirmed>, now: Time) -> Result<(), Refusal> {
+        let pending = self.autonomy.clone().filter(Confirmation::is_pending).ok_or(Refusal::NothingPending)?;
+        let via = match actor {
+            Actor::User { via, .. } => *via,
+            Actor::Platform => return Err(Refusal::WrongActor { verb: Verb::Approve, role: Role::Platform }),
+        };
+        match (via, confirmed) {
+            (_, Some(confirmed)) => {
+                let question = Question {
+                    tenant: self.tenant.clone(),
+                    caller: self.buyer.clone(),
+                    capability: self.capability.clone(),
+                    fee: self.price,
+                };
+                confirmed.fits(&question, now)?;
+                step.use_up(&confirmed);
+            }
+            (Via::Person, None) => {}
+            (Via::Agent, None) => return Err(Refusal::ConfirmationPending),
+        }
+        step.transaction.autonomy = Some(pending.confirmed(&self.buyer, step.transaction.updated_at));
+        step.transaction.decision_source = DecisionSource::UserConfirmed;
+        Ok(())
+    }
+}
+
+/// On whose word an order stands, and what it takes.
+struct Decided {
+    source: DecisionSource,
+    confirmation: Option<Confirmation>,
+    /// With what the day's sum may be before it.
+    spend: Option<(Spend, Ut)>,
+    used: Option<Confirmed>,
+}
+
+impl Decided {
+    fn by(order: &Order, capability: &Capability, question: Question, now: Time) -> Result<Decided, Refusal> {
+        let alone = |source| Decided { source, confirmation: None, spend: None, used: None };
+        let fee = question.fee;
+        let risk = Risk::of(capability.terms.capability_type, fee, &order.limits);
+        if let Some(confirmed) = &order.confirmed {
+            confirmed.fits(&question, now)?;
+            return Ok(Decided {
+                confirmation: Some(Confirmation::pending(risk, fee).confirmed(&order.buyer, now)),
+                used: Some(confirmed.clone()),
+                ..alone(DecisionSource::UserConfirmed)
+            });
+        }
+        match order.via {
+            Via::Person => return Ok(alone(DecisionSource::UserManual)),
+            Via::Agent => {}
+        }
+        Ok(match autonomy::decide(&order.limits, order.spent, fee, risk) {
+            Decision::Ask(_) => Decided {
+                confirmation: Some(Confirmation::pending(risk, fee)),
+                ..alone(DecisionSource::AgentAutonomous)
+            },
+            Decision::Alone => {
+                let spend = Spend {
+                    tenant: order.tenant.clone(),
+                    user: order.buyer.clone(),
+                    day: autonomy::day(now),
+                    amount: fee,
+                };
+                let before = order.limits.daily.minus(fee).unwrap_or(Ut::ZERO);
+                Decided {
+                    spend: Some((spend, before)).filter(|_| fee.is_positive()),
+                    ..alone(DecisionSource::AgentAutonomous)
+                }
+            }
+        })
+    }
+}
+
+/// Which action may come in which state.
+fn follows(verb: Verb, status: Status) -> bool {
+    match verb {
+        Verb::Create => false,
+        Verb::Approve | Verb::Freeze => status == Status::PendingFreeze,
+        Verb::Accept | Verb::Reject => status == Status::Frozen,
+        Verb::Deliver => status == Status::Accepted,
+        Verb::Confirm => status == Status::Delivered,
+        Verb::Cancel => matches!(status, Status::PendingFreeze | Status::Frozen),
+        Verb::Fail => matches!(status, Status::Frozen | Status::Accepted),
+        // Which deadline it is has been looked at.
+        Verb::Expire => status.holds_money(),
+    }
+}
+
+impl Step {
+    fn to(transaction: Transaction, version: u64) -> Step {
+        Step {
+            state: transaction.state(),
+            guards: vec![Guard::Transaction(transaction.id, version)],
+            transaction,
+            hold: None,
+            entries: Vec::new(),
+            timers: Vec::new(),
+            spend: None,
+            used: None,
+        }
+    }
+
+    fn done(mut self) -> Step {
+        self.state = self.transaction.state();
+        self
+    }
+
+    /// Into another state, with its deadline in place of the one before.
+    fn enter(&mut self, status: Status, deadline: Option<(Deadline, u64)>) {
+        let due = deadline.map(|(deadline, ms)| Due { deadline, at: self.transaction.updated_at.plus_ms(ms) });
+        if let Some(before) = self.transaction.due {
+            self.timers.push(TimerChange::Clear(before.deadline));
+        }
+        if let Some(due) = due {
+            self.timers.push(TimerChange::Set(due));
+        }
+        self.transaction.due = due;
+        self.transaction.status = status;
+    }
+
+    fn freeze(&mut self, at: Time, rules: &Rules) -> Result<(), Refusal> {
+        let on = &self.transaction;
+        if on.price.is_positive() {
+            let (hold, entry) = Hold::freeze(&on.tenant, &on.buyer, on.id, on.price, at)?;
+            self.guards.extend(entry.guards());
+            self.entries.push(entry);
+            self.hold = Some(hold);
+        }
+        self.transaction.frozen_at = Some(at);
+        self.enter(Status::Frozen, Some((Deadline::Accept, rules.accept_ms)));
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Refusal> {
+        let at = self.transaction.updated_at;
+        if let Some(hold) = self.transaction.hold() {
+            let (ended, entry) = hold.settle(hold.amount, &self.transaction.share(), at)?;
+            self.entries.push(entry);
+            self.hold = Some(ended);
+        }
+        self.transaction.settled_at = Some(at);
+        self.enter(Status::Settled, None);
+        Ok(())
+    }
+
+    /// To an end without a sale: whatever was set aside goes back.
+    fn refund(&mut self, status: Status, reason: Option<Arc<str>>) -> Result<(), Refusal> {
+        if let Some(hold) = self.transaction.hold() {
+            let (ended, entry) = hold.release(self.transaction.updated_at)?;
+            self.entries.push(entry);
+            self.hold = Some(ended);
+        }
+        self.transaction.reason = reason;
+        self.enter(status, None);
+        Ok(())
+    }
+
+    fn use_up(&mut self, confirmed: &Confirmed) {
+        self.guards.push(Guard::Unused(confirmed.mark()));
+        self.used = Some(confirmed.mark());
+    }
+}
+
+fn at_most(field: &'static str, size: usize, most: usize, unit: &str) -> Result<(), FieldError> {
+    if size > most {
+        return Err(FieldError::new(field, format!("must have at most {most} {unit}")));
+    }
+    Ok(())
+}
+
+fn checked(reason: Option<Arc<str>>) -> Result<Option<Arc<str>>, FieldError> {
+    at_most("reason", reason.as_deref().unwrap_or_default().chars().count(), MAX_REASON, "characters")?;
+    Ok(reason)
+}
+
+fn cut(reason: Arc<str>) -> Arc<str> {
+    match reason.char_indices().nth(MAX_REASON) {
+        Some((end, _)) => reason[..end].into(),
+        None => reason,
+    }
+}
+
+fn check_delivery(result: Option<&Json>, files: &[Deliverable], rules: &Rules) -> Result<(), FieldError> {
+    if let Some(result) = result {
+        if !result.is_object() {
+            return Err(FieldError::new("result_payload", "must be an object"));
+        }
+        at_most("result_payload", result.text().len(), rules.max_payload_bytes, "bytes")?;
+    }
+    if result.is_none() && files.is_empty() {
+        return Err(FieldError::new("result_payload", "is required where no file is delivered"));
+    }
+    at_most("deliverables", files.len(), MAX_DELIVERABLES, "files")?;
+    for text in files.iter().flat_map(|file| [&file.deliverable_id, &file.access_id, &file.file_name]) {
+        if text.is_empty() {
+            return Err(FieldError::new("deliverables", "must each have an id, an access id and a file name"));
+        }
+        at_most("deliverables", text.chars().count(), MAX_NAME, "characters in each name")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,319 @@
+//! Is it all there? Tells every balance again from the journal, every hold and entry again from the transactions, and
+//! names what differs. It believes no row: each has to agree with the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::hold::Hold;
+use crate::ledger::{Account, AccountId, Entry, EntryId, LineKind, Posting, Purse};
+use crate::transaction::{Deadline, Status, Transaction};
+use crate::{TransactionId, Ut};
+
+/// One thing that does not agree, in words for an operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Difference {
+    #[error("{0}: two rows")]
+    Twice(String),
+    #[error("{account}: the row says {stored} after {lines} lines, the journal {told} after {told_lines}")]
+    Balance { account: AccountId, stored: Ut, lines: u64, told: Sum, told_lines: u64 },
+    #[error("{account}: line {no} of the journal does not follow from the one before it")]
+    Chain { account: AccountId, no: u64 },
+    #[error("{account}: {balance} is below zero")]
+    Negative { account: AccountId, balance: Ut },
+    #[error("{account}: {balance} is frozen, but open holds are {held}")]
+    Frozen { account: AccountId, balance: Ut, held: Sum },
+    #[error("tenant {tenant}: all accounts sum to {sum}, not to zero")]
+    NotZero { tenant: Arc<str>, sum: Sum },
+    #[error("entry {entry}: its lines sum to {sum}, not to zero")]
+    Unbalanced { entry: EntryId, sum: Sum },
+    #[error("entry {entry}: its lines are not those of one entry")]
+    Torn { entry: EntryId },
+    #[error("entry {entry}: missing, transaction {transaction} must have it")]
+    EntryMissing { entry: EntryId, transaction: TransactionId },
+    #[error("entry {entry}: not what transaction {transaction} must have booked")]
+    EntryDiffers { entry: EntryId, transaction: TransactionId },
+    #[error("entry {entry}: nothing explains it")]
+    EntryStray { entry: EntryId },
+    #[error("hold of {transaction}: missing")]
+    HoldMissing { transaction: TransactionId },
+    #[error("hold of {transaction}: not what the transaction must have")]
+    HoldDiffers { transaction: TransactionId },
+    #[error("hold of {transaction}: no transaction explains it")]
+    HoldStray { transaction: TransactionId },
+    #[error("transaction {transaction}: {what}")]
+    Transaction { transaction: TransactionId, what: &'static str },
+}
+
+/// A sum of amounts that may be more than an amount holds: damaged rows can say anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum(i128);
+
+impl Sum {
+    fn add(&mut self, amount: Ut) {
+        self.0 += i128::from(amount.hundredths());
+    }
+    fn is(self, amount: Ut) -> bool {
+        self.0 == i128::from(amount.hundredths())
+    }
+}
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match i64::try_from(self.0) {
+            Ok(hundredths) => Ut::from_hundredths(hundredths).fmt(f),
+            Err(_) => write!(f, "{} hundredths", self.0),
+        }
+    }
+}
+
+/// Everything that does not agree; nothing when all is well. The rows may come in any order.
+pub fn verify<'a>(
+    accounts: impl IntoIterator<Item = &'a Account>,
+    journal: impl IntoIterator<Item = &'a Posting>,
+    holds: impl IntoIterator<Item = &'a Hold>,
+    transactions: impl IntoIterator<Item = &'a Transaction>,
+) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let accounts = unique(accounts, |account| &account.id, |id| format!("account {id}"), &mut found);
+    let holds = unique(holds, |hold| &hold.transaction, |id| format!("hold of {id}"), &mut found);
+    let transactions = unique(transactions, |tx| &tx.id, |id| format!("transaction {id}"), &mut found);
+    let mut by_account: BTreeMap<&AccountId, Vec<&Posting>> = BTreeMap::new();
+    let mut by_entry: BTreeMap<&EntryId, Vec<&Posting>> = BTreeMap::new();
+    for posting in journal {
+        by_account.entry(&posting.account).or_default().push(posting);
+        by_entry.entry(&posting.entry).or_default().push(posting);
+    }
+
+    balances(&accounts, by_account, &mut found);
+    frozen(&accounts, &holds, &mut found);
+    sums(&accounts, &mut found);
+    for (entry, lines) in &mut by_entry {
+        lines.sort_by_key(|posting| posting.line);
+        balanced(entry, lines, &mut found);
+    }
+    let mut explained: BTreeSet<EntryId> = BTreeSet::new();
+    for transaction in transactions.values() {
+        if let Some(what) = contradiction(transaction) {
+            found.push(Difference::Transaction { transaction: transaction.id, what });
+        }
+        booked(transaction, &by_entry, &mut explained, &mut found);
+        held(transaction, holds.get(&transaction.id).copied(), &mut found);
+    }
+    found.extend(
+        by_entry
+            .iter()
+            .filter(|(entry, lines)| !explained.contains(**entry) && !is_across(entry, lines))
+            .map(|(entry, _)| Difference::EntryStray { entry: (*entry).clone() }),
+    );
+    found.extend(
+        holds
+            .keys()
+            .filter(|id| !transactions.contains_key(**id))
+            .map(|id| Difference::HoldStray { transaction: **id }),
+    );
+    found
+}
+
+fn unique<'a, T, K: Ord>(
+    rows: impl IntoIterator<Item = &'a T>,
+    key: fn(&T) -> &K,
+    name: fn(&K) -> String,
+    found: &mut Vec<Difference>,
+) -> BTreeMap<&'a K, &'a T> {
+    let mut map = BTreeMap::new();
+    for row in rows {
+        if map.insert(key(row), row).is_some() {
+            found.push(Difference::Twice(name(key(row))));
+        }
+    }
+    map
+}
+
+/// Each account is the sum of its lines, and its lines follow from one another.
+fn balances<'a>(
+    accounts: &BTreeMap<&'a AccountId, &'a Account>,
+    mut by_account: BTreeMap<&'a AccountId, Vec<&'a Posting>>,
+    found: &mut Vec<Difference>,
+) {
+    for account in accounts.keys() {
+        by_account.entry(account).or_default();
+    }
+    for (id, mut lines) in by_account {
+        lines.sort_by_key(|posting| posting.no);
+        let mut told = Sum::default();
+        let mut broken = None;
+        for (posting, no) in lines.iter().zip(1_u64..) {
+            told.add(posting.amount);
+            if broken.is_none() && (posting.no != no || !told.is(posting.balance_after)) {
+                broken = Some(Difference::Chain { account: id.clone(), no: posting.no });
+            }
+        }
+        found.extend(broken);
+        let (stored, count) = accounts.get(id).map_or((Ut::ZERO, 0), |row| (row.balance, row.lines));
+        let told_lines = lines.len() as u64;
+        if !told.is(stored) || count != told_lines {
+            found.push(Difference::Balance { account: id.clone(), stored, lines: count, told, told_lines });
+        }
+        if stored.is_negative() && !id.may_be_negative() {
+            found.push(Difference::Negative { account: id.clone(), balance: stored });
+        }
+    }
+}
+
+/// What is frozen is what open holds say.
+fn frozen(
+    accounts: &BTreeMap<&AccountId, &Account>,
+    holds: &BTreeMap<&TransactionId, &Hold>,
+    found: &mut Vec<Difference>,
+) {
+    let mut frozen: BTreeMap<AccountId, Sum> = BTreeMap::new();
+    for hold in holds.values().filter(|hold| hold.end.is_none()) {
+        frozen.entry(AccountId::frozen(&hold.tenant, &hold.owner)).or_default().add(hold.amount);
+    }
+    for id in accounts.keys().filter(|id| matches!(id.purse, Purse::Frozen(_))) {
+        frozen.entry((*id).clone()).or_default();
+    }
+    for (account, held) in frozen {
+        let balance = accounts.get(&account).map_or(Ut::ZERO, |row| row.balance);
+        if !held.is(balance) {
+            found.push(Difference::Frozen { account, balance, held });
+        }
+    }
+}
+
+fn sums(accounts: &BTreeMap<&AccountId, &Account>, found: &mut Vec<Difference>) {
+    let mut tenants: BTreeMap<&Arc<str>, Sum> = BTreeMap::new();
+    for account in accounts.values() {
+        tenants.entry(&account.id.tenant).or_default().add(account.balance);
+    }
+    let unequal = tenants.into_iter().filter(|(_, sum)| !sum.is(Ut::ZERO));
+    found.extend(unequal.map(|(tenant, sum)| Difference::NotZero { tenant: tenant.clone(), sum }));
+}
+
+/// The lines of an entry, in order: none missing, all about the same thing, zero in sum.
+fn balanced(entry: &EntryId, lines: &[&Posting], found: &mut Vec<Difference>) {
+    let mut sum = Sum::default();
+    for posting in lines {
+        sum.add(posting.amount);
+    }
+    if !sum.is(Ut::ZERO) {
+        found.push(Difference::Unbalanced { entry: entry.clone(), sum });
+    }
+    let one = lines.iter().zip(0_u8..).all(|(posting, place)| {
+        let first = lines[0];
+        posting.line == place
+            && posting.at == first.at
+            && posting.note == first.note
+            && posting.transaction == first.transaction
+            && posting.account.tenant == first.account.tenant
+    });
+    if !one {
+        found.push(Difference::Torn { entry: entry.clone() });
+    }
+}
+
+/// The journal has exactly what the transaction must have booked.
+fn booked(
+    transaction: &Transaction,
+    by_entry: &BTreeMap<&EntryId, Vec<&Posting>>,
+    explained: &mut BTreeSet<EntryId>,
+    found: &mut Vec<Difference>,
+) {
+    let id = transaction.id;
+    let Ok(entries) = transaction.entries() else {
+        found.push(Difference::Transaction { transaction: id, what: "its amounts make no entry" });
+        return;
+    };
+    for expected in entries {
+        let entry = expected.id().clone();
+        match by_entry.get(&entry) {
+            None => found.push(Difference::EntryMissing { entry: entry.clone(), transaction: id }),
+            Some(lines) if !is_same(&expected, lines) => {
+                found.push(Difference::EntryDiffers { entry: entry.clone(), transaction: id });
+            }
+            Some(_) => {}
+        }
+        explained.insert(entry);
+    }
+}
+
+fn is_same(expected: &Entry, lines: &[&Posting]) -> bool {
+    let head = expected.head();
+    expected.lines().len() == lines.len()
+        && expected.lines().iter().zip(lines).all(|(line, posting)| {
+            (&line.account, line.kind, line.amount) == (&posting.account, posting.kind, posting.amount)
+                && (head.at, head.transaction, &head.note) == (posting.at, posting.transaction, &posting.note)
+        })
+}
+
+/// Money that came in or went out: the one thing no transaction explains.
+fn is_across(entry: &EntryId, lines: &[&Posting]) -> bool {
+    let [from, to] = lines else { return false };
+    let outside = match (from.kind, &from.account.purse, &to.account.purse) {
+        (LineKind::Recharge, Purse::Outside, Purse::Available(_)) => true,
+        (LineKind::Withdraw, Purse::Available(_), Purse::Outside) => true,
+        (
+            LineKind::Freeze
+            | LineKind::Unfreeze
+            | LineKind::SettleOut
+            | LineKind::Income
+            | LineKind::Commission
+            | LineKind::Recharge
+            | LineKind::Withdraw,
+            Purse::Available(_) | Purse::Frozen(_) | Purse::Commission | Purse::Outside,
+            Purse::Available(_) | Purse::Frozen(_) | Purse::Commission | Purse::Outside,
+        ) => false,
+    };
+    let named = entry.as_str().starts_with(&format!("{}/{}/", from.kind.name(), from.account.tenant));
+    outside && named && to.kind == from.kind && to.amount.is_positive() && from.transaction.is_none()
+}
+
+fn held(transaction: &Transaction, stored: Option<&Hold>, found: &mut Vec<Difference>) {
+    let id = transaction.id;
+    match (transaction.hold(), stored) {
+        (None, None) => {}
+        (Some(_), None) => found.push(Difference::HoldMissing { transaction: id }),
+        (None, Some(_)) => found.push(Difference::HoldStray { transaction: id }),
+        (Some(expected), Some(stored)) if expected != *stored => {
+            found.push(Difference::HoldDiffers { transaction: id });
+        }
+        (Some(_), Some(_)) => {}
+    }
+}
+
+/// What no sequence of steps can have made.
+fn contradiction(transaction: &Transaction) -> Option<&'static str> {
+    let Transaction { status, price, commission, .. } = transaction;
+    if price.is_negative() || commission.is_negative() || commission > price {
+        return Some("its price or commission cannot be");
+    }
+    if transaction.buyer == transaction.seller {
+        return Some("its buyer is its seller");
+    }
+    if transaction.settled_at.is_some() != (*status == Status::Settled) {
+        return Some("it is settled without a time, or has one without being settled");
+    }
+    let frozen = match status {
+        Status::PendingFreeze => Some(false),
+        Status::CancelledByBuyer => None,
+        Status::Frozen | Status::Accepted | Status::Delivered | Status::Settled => Some(true),
+        Status::RejectedBySeller | Status::Failed => Some(true),
+    };
+    if frozen.is_some_and(|frozen| frozen != transaction.frozen_at.is_some()) {
+        return Some("it was never frozen, or is frozen without being so");
+    }
+    let deadline = match status {
+        Status::Frozen => Some(Deadline::Accept),
+        Status::Accepted => Some(Deadline::Deliver),
+        Status::Delivered => Some(Deadline::Confirm),
+        Status::PendingFreeze
+        | Status::Settled
+        | Status::CancelledByBuyer
+        | Status::RejectedBySeller
+        | Status::Failed => None,
+    };
+    if transaction.due.map(|due| due.deadline) != deadline {
+        return Some("its deadline is not that of its status");
+    }
+    (transaction.awaits_approval() && status.holds_money()).then_some("it went on without its buyer's confirmation")
+}
