@@ -266,7 +266,10 @@ struct Written {
 }
 
 /// Adds the nearest known name to a complaint about an unknown one: ``unknown field `lisen`, expected one of listen, …``.
+/// What the reader's makers advise for a name that stands twice is for programmers; people are told what they can do.
 fn with_nearest(complaint: &str) -> String {
+    let ours = "; take one of the two out, or give it another name";
+    let complaint = &complaint.replace(", set DuplicateKeyPolicy in Options if acceptable", ours);
     let first = complaint.lines().next().unwrap_or_default();
     let near = || -> Option<&str> {
         let (_, rest) = first.split_once("unknown ")?;
@@ -373,7 +376,7 @@ mod tests {
             ),
             ("agents:\n  a: { kind: comand, command: cat }\n", &["unknown kind `comand`", "did you mean `command`?"]),
             ("agents:\n  a: { run: cat }\n", &[r#"agent "a": an agent needs a kind"#]),
-            ("agents:\n  a: { kind: echo }\n  a: { kind: echo }\n", &["line 3", "duplicate"]),
+            ("agents:\n  a: { kind: echo }\n  a: { kind: echo }\n", &["line 3", "duplicate", "give it another name"]),
             (
                 "agents:\n  a: { kind: command, command: cat, secrets: { K: 'env:NO_SUCH_SECRET' } }\n",
                 &["line 2", "set the environment variable NO_SUCH_SECRET"],

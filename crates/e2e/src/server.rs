@@ -283,6 +283,12 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.success(), "kill -{name} {pid}");
 }
 
+/// Whether that process runs; one that nobody has buried yet does not.
+pub fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
 /// An address nobody listens on now. Ports below the range that outgoing connections use, so that no client of a test
 /// takes the port while a killed server is away.
 pub fn free_address() -> SocketAddr {

@@ -88,10 +88,25 @@ fn demo() -> (Server, Value) {
     (server, ids)
 }
 
-/// The same assistants, and one without messages, in the other profile.
+/// The same assistants, and one without messages, in a profile.
+fn in_profile(profile: &str) -> Server {
+    let config = format!(
+        "langgraph: {{ profile: {profile} }}\nagents:\n  assistant: {{ kind: assistant }}\n  interrupt: {{ kind: assistant, mode: interrupt }}\n  parallel: {{ kind: assistant, mode: parallel }}\n  structured: {{ kind: assistant, mode: structured }}\n  scripted: {{ kind: scripted }}\n"
+    );
+    Server::options().config(&config).start()
+}
+
 fn current() -> Server {
-    let config = "langgraph: { profile: current }\nagents:\n  assistant: { kind: assistant }\n  interrupt: { kind: assistant, mode: interrupt }\n  structured: { kind: assistant, mode: structured }\n  scripted: { kind: scripted }\n";
-    Server::options().config(config).start()
+    in_profile("current")
+}
+
+/// What holds in both profiles, tried in both; `is_current` where they differ.
+fn in_both(test: impl for<'s> Fn(&dyn Fn(&str) -> Assistant<'s>, bool)) {
+    for profile in ["documented", "current"] {
+        eprintln!("in the {profile} profile");
+        let server = in_profile(profile);
+        test(&|agent| Assistant { server: &server, id: id_of(&server, agent) }, profile == "current");
+    }
 }
 
 fn id_of(server: &Server, agent: &str) -> String {
@@ -378,4 +393,125 @@ fn the_current_profile_speaks_in_the_envelope_cancels_and_takes_newer_names() {
     assert!(refused["message"].as_str().unwrap().contains("messages"), "{refused}");
     let data = structured.send(message(json!([{ "kind": "data", "data": { "a": 1 } }]))).unwrap();
     assert_eq!(data["status"]["state"], "completed", "{data}");
+}
+
+#[test]
+fn in_both_profiles_accept_says_what_will_be_sent() {
+    in_both(|assistant, _| {
+        let chat = assistant("assistant");
+        let body = |method: &str| {
+            json!({ "jsonrpc": "2.0", "id": "1", "method": method, "params": { "message": text("hi") } }).to_string()
+        };
+        assert_eq!(chat.post("", &body("message/send")).status(), 400);
+        assert_eq!(chat.post("*/*", &body("message/send")).status(), 200);
+        assert_eq!(chat.post(JSON, &body("message/stream")).status(), 400);
+    });
+}
+
+#[test]
+fn in_both_profiles_a_context_is_a_thread_that_remembers() {
+    in_both(|assistant, _| {
+        let chat = assistant("assistant");
+        let first = chat.send(text("first")).unwrap();
+        let other = chat.send(text("other")).unwrap();
+        assert_ne!(first["contextId"], other["contextId"], "without a context there is a new thread");
+        let second = chat.send(with(text("second"), json!({ "contextId": first["contextId"] }))).unwrap();
+        let history = second["history"].to_string();
+        assert!(history.contains("first") && history.contains("second") && !history.contains("other"), "{history}");
+    });
+}
+
+#[test]
+fn in_both_profiles_parts_are_input_or_are_refused() {
+    in_both(|assistant, is_current| {
+        let chat = assistant("assistant");
+        let both =
+            message(json!([{ "kind": "text", "text": "hi" }, { "kind": "data", "data": { "locale": "en-US" } }]));
+        let said = chat.send(both).unwrap()["artifacts"].to_string();
+        assert!(said.contains("hi") && said.contains("en-US"), "data is laid over the input: {said}");
+        let refused = assistant("structured").send(text("hi")).unwrap_err();
+        assert_eq!(refused["code"], -32602, "it takes no messages: {refused}");
+        let file = chat.send(message(json!([{ "kind": "file", "file": { "uri": "https://example.com/x" } }])));
+        match file {
+            Ok(task) => {
+                assert!(is_current && task["status"]["state"] == "completed", "later versions take files: {task}");
+            }
+            Err(refused) => assert_eq!((is_current, &refused["code"]), (false, &json!(-32005))),
+        }
+    });
+}
+
+#[test]
+fn in_both_profiles_an_interrupt_is_answered_by_text() {
+    in_both(|assistant, _| {
+        let asking = assistant("interrupt");
+        let asked = asking.send(text("Plan a trip")).unwrap();
+        assert_eq!(asked["status"]["state"], "input-required");
+        assert_eq!(asked["artifacts"][0]["name"], "Interrupt", "{asked}");
+        let names = json!({ "contextId": asked["contextId"], "taskId": asked["id"] });
+        let done = asking.send(with(text("In May."), names)).unwrap();
+        assert_eq!((&done["id"], &done["status"]["state"]), (&asked["id"], &json!("completed")), "{done}");
+        assert!(done["artifacts"].to_string().contains("In May."), "{done}");
+    });
+}
+
+#[test]
+fn in_both_profiles_parallel_interrupts_are_answered_by_one_part() {
+    in_both(|assistant, _| {
+        let two = assistant("parallel");
+        let asked = two.send(text("Plan a trip")).unwrap();
+        let questions = asked["artifacts"][0]["parts"].as_array().unwrap();
+        let values: Vec<Value> = questions.iter().map(|q| json!({ "id": q["data"]["id"], "value": "A" })).collect();
+        assert_eq!(values.len(), 2, "{asked}");
+        let names = json!({ "contextId": asked["contextId"], "taskId": asked["id"] });
+        let resume = |value: Value| json!({ "kind": "data", "data": { "resume": value } });
+        let twice = two.send(with(message(json!([resume(json!(1)), resume(json!(2))])), names.clone())).unwrap_err();
+        assert_eq!(twice, error(-32602, "Only one resume value is allowed in data parts"));
+        let done = two.send(with(message(json!([resume(json!(values))])), names)).unwrap();
+        assert_eq!((&done["id"], &done["status"]["state"]), (&asked["id"], &json!("completed")), "{done}");
+        // A thread that waits for nothing cannot be resumed.
+        let chat = assistant("assistant");
+        let idle = chat.send(text("hi")).unwrap();
+        let names = json!({ "contextId": idle["contextId"], "taskId": idle["id"] });
+        let refused = chat.send(with(message(json!([resume(json!(1))])), names)).unwrap_err();
+        assert_eq!(refused, error(-32602, "Task is not awaiting input"));
+    });
+}
+
+#[test]
+fn in_both_profiles_a_get_has_its_own_rules() {
+    in_both(|assistant, is_current| {
+        let chat = assistant("assistant");
+        let sent = chat.send(text("hi")).unwrap();
+        let without = chat.call("tasks/get", json!({ "id": sent["id"] }));
+        match without {
+            Ok(task) => assert!(is_current && task["id"] == sent["id"], "the thread is in the id: {task}"),
+            Err(refused) => {
+                let missing = "Invalid request: Missing required parameter: contextId";
+                assert_eq!((is_current, refused), (false, error(-32602, missing)));
+            }
+        }
+        let long = json!({ "id": sent["id"], "contextId": sent["contextId"], "historyLength": 11 });
+        assert_eq!(chat.call("tasks/get", long).unwrap_err(), error(-32602, "historyLength cannot exceed 10"));
+        let waits = assistant("interrupt").send(text("Plan")).unwrap();
+        let names = json!({ "id": waits["id"], "contextId": waits["contextId"] });
+        match assistant("interrupt").call("tasks/cancel", names) {
+            Ok(task) => assert!(is_current && task["status"]["state"] == "canceled", "{task}"),
+            Err(refused) => assert_eq!((is_current, &refused["code"]), (false, &json!(-32004))),
+        }
+    });
+}
+
+#[test]
+fn in_both_profiles_a_stream_begins_with_the_task_and_ends_with_final() {
+    in_both(|assistant, _| {
+        let frames = assistant("assistant").stream(text("Stream this"));
+        let results: Vec<&Value> = frames.iter().map(|frame| &frame["result"]).collect();
+        assert_eq!((&results[0]["kind"], &results[0]["status"]["state"]), (&json!("task"), &json!("submitted")));
+        assert_eq!((&results[1]["status"]["state"], &results[1]["final"]), (&json!("working"), &json!(false)));
+        let last = results.last().unwrap();
+        assert_eq!((&last["status"]["state"], &last["final"]), (&json!("completed"), &json!(true)));
+        let ends = results.iter().filter(|result| result["final"] == true).count();
+        assert_eq!(ends, 1, "{results:?}");
+    });
 }

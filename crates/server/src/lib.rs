@@ -51,6 +51,8 @@ pub struct Server {
     pub(crate) cache: Arc<cache::Cache>,
     pub(crate) metrics: Arc<metrics::Metrics>,
     pub(crate) log: log::Sink,
+    /// Where workers finish what they have of agents that are gone.
+    pub(crate) leaving: front::worker::Leaving,
 }
 
 impl Server {
@@ -69,6 +71,7 @@ impl Server {
             engine,
             settings,
             log,
+            leaving: front::worker::Leaving::default(),
         }))
     }
 
@@ -93,6 +96,7 @@ impl Server {
             engine: self.engine.clone(),
             settings,
             log: self.log.clone(),
+            leaving: self.leaving.clone(),
         })
     }
 

@@ -37,7 +37,7 @@ impl Serving {
         let before = self.now();
         let next = Arc::new(before.next(settings)?);
         worker::check(&agents, &next.settings)?;
-        worker::adopt(&before.engine, &agents);
+        worker::adopt(&before.engine, &agents, &before.leaving);
         // While both are there, a request of either finds its agents; new ones win over old ones of their name.
         let both = before.engine.agents().into_iter().chain(agents.iter().cloned());
         before.engine.set_agents(both.collect());

@@ -15,7 +15,7 @@ use model::ports::agent::{Cancelled, Turn};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Options;
 
@@ -211,6 +211,14 @@ impl Group {
         if let Some(id) = self.id {
             // A group that is gone needs none.
             let _ = kill_process_group(id, signal);
+        }
+    }
+
+    /// Waits so long until the program has ended by itself, asks it to, waits once more, and ends it and all it started.
+    pub(crate) async fn end(mut self, patience: Duration) {
+        if timeout(patience, self.leader.wait()).await.is_err() {
+            self.signal(Signal::TERM);
+            let _ = timeout(patience, self.leader.wait()).await;
         }
     }
 }

@@ -3,11 +3,12 @@
 //! A message names a tool (`choose`), the tool is called in a `session` that belongs to the call alone, and what it
 //! returns is an artifact (`returned`). A tool that asks its caller something ends the turn with a question (`question`);
 //! the call stays open meanwhile (`open`), and the next message of the task is the answer. Sessions are the `rmcp` crate's,
-//! over pipes to a `process` of ours or over HTTP. The page for people is `docs/agents/mcp.md`.
+//! over pipes to a `process` of ours or over HTTP, with an ear of ours in between (`ordered`). The page for people is `docs/agents/mcp.md`.
 
 mod choose;
 mod open;
 mod options;
+mod ordered;
 mod process;
 mod question;
 mod returned;

@@ -15,8 +15,9 @@ use crate::command::options::{LineOrList, is_found, line_or_list};
 use crate::config::{Backend, Common, Error, in_range};
 use crate::{Secret, outbound};
 
-/// How long the start of Rialto waits for the tools that its card shows. Tests wait also on a machine that is busy.
-const FIRST_LOOK: Duration = Duration::from_secs(if cfg!(test) { 30 } else { 2 });
+/// How long the start of Rialto waits for the tools that its card shows, if the config says nothing. Tests wait also on a
+/// machine that is busy.
+const FIRST_LOOK_MS: u64 = if cfg!(test) { 30_000 } else { 2_000 };
 
 /// The tools of an MCP server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -52,6 +53,8 @@ pub struct Options {
     pub(super) tools: Option<Vec<String>>,
     /// How long the server may take until it can be spoken to, in milliseconds. Default 30000.
     pub(super) connect_ms: Option<u64>,
+    /// How long the start of Rialto waits for the tools that the card shows, in milliseconds. Default 2000.
+    pub(super) first_look_ms: Option<u64>,
     /// How long a tool that asks its caller something is kept waiting for the answer, in milliseconds. Default 600000.
     pub(super) answer_ms: Option<u64>,
     /// How many such tools are kept waiting at a time; above it the oldest is given up. Default 16.
@@ -65,6 +68,9 @@ fn some_line_or_list<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<Strin
 impl Options {
     pub(super) fn connect_time(&self) -> Duration {
         Duration::from_millis(self.connect_ms.unwrap_or(30_000))
+    }
+    fn first_look(&self) -> Duration {
+        Duration::from_millis(self.first_look_ms.unwrap_or(FIRST_LOOK_MS))
     }
     pub(super) fn answer_time(&self) -> Duration {
         Duration::from_millis(self.answer_ms.unwrap_or(600_000))
@@ -121,6 +127,7 @@ impl Backend for Options {
             return Err(Error::new(format!("env: {bad:?} cannot be the name of a variable")));
         }
         in_range("connect_ms", self.connect_ms, 1, 3_600_000)?;
+        in_range("first_look_ms", self.first_look_ms, 1, 3_600_000)?;
         in_range("answer_ms", self.answer_ms, 1, 7 * 24 * 3_600_000)?;
         in_range("open_questions", self.open_questions.map(u64::from), 0, 100_000)?;
         outbound::headers(&self.headers, &self.secret_headers, self.bearer.as_ref()).map(drop)
@@ -130,10 +137,13 @@ impl Backend for Options {
         Box::pin(async move {
             let shared = Arc::new(Shared::new(self.clone())?);
             // A server that is down is found out about with the first call; Rialto starts all the same.
-            match tokio::time::timeout(FIRST_LOOK, shared.session()).await {
+            match tokio::time::timeout(self.first_look(), shared.session()).await {
                 Ok(Ok(session)) => shared.put_back(session),
                 Ok(Err(trouble)) => tracing::warn!(agent = name, "its card shows no tools: {trouble}"),
-                Err(_) => tracing::warn!(agent = name, "its card shows no tools: the MCP server takes its time"),
+                Err(_) => tracing::warn!(
+                    agent = name,
+                    "its card shows no tools: the MCP server takes its time; allow more with first_look_ms"
+                ),
             }
             Ok(Arc::new(Agent::new(name, shared)) as Arc<dyn agent::Agent>)
         })

@@ -3,6 +3,7 @@
 use std::io;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt as _;
@@ -13,7 +14,7 @@ use crate::command::process::{Group, INHERITED, Tail};
 
 /// The program; dropping it ends it, and all that it started.
 pub(super) struct Process {
-    _group: Group,
+    group: Group,
     complaints: Arc<Mutex<Tail>>,
 }
 
@@ -39,7 +40,12 @@ impl Process {
         let secrets = options.secrets.values().map(|secret| secret.reveal().to_owned()).collect();
         let complaints = Arc::new(Mutex::new(Tail::new(secrets)));
         tokio::spawn(listen(stderr, complaints.clone()));
-        Ok((Process { _group: group, complaints }, stdout, stdin))
+        Ok((Process { group, complaints }, stdout, stdin))
+    }
+
+    /// Ends it. Its stdin is closed, which tells it to end: what its tools do about a cancel they may still do.
+    pub(super) async fn end(self, patience: Duration) {
+        self.group.end(patience).await;
     }
 
     /// The last it wrote to stderr, where servers put their log.

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, FormElicitationCapability, Implementation, PingRequest, ProgressNotificationParam, Tool,
+    ElicitationCapability, FormElicitationCapability, Implementation, PingRequest, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, RunningService};
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{IntoTransport as _, StreamableHttpClientTransport};
 use rmcp::{ClientHandler, ErrorData, RoleClient, ServiceExt as _};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Options;
+use super::ordered::Ordered;
 use super::process::Process;
 
 /// Happenings that wait to be heard. Progress above it is passed over.
@@ -56,20 +57,22 @@ impl Session {
         changed: Arc<AtomicBool>,
     ) -> Result<Session, Trouble> {
         let (heard, happenings) = mpsc::channel(WAITING);
-        let handler = Handler { heard, changed };
+        let handler = Handler { heard: heard.clone(), changed };
         let (serving, process) = match (&options.command, &options.url) {
             (Some(words), _) => {
                 let (process, stdout, stdin) = Process::start(options, words).map_err(|error| {
                     tracing::warn!(program = ?words.first(), %error, "an MCP server could not be started");
                     Trouble(format!("the MCP server could not be started: {error}"))
                 })?;
-                let serving = tokio::time::timeout(options.connect_time(), Box::pin(handler.serve((stdout, stdin))));
+                let transport = Ordered { within: (stdout, stdin).into_transport(), heard };
+                let serving = tokio::time::timeout(options.connect_time(), Box::pin(handler.serve(transport)));
                 (serving.await, Some(process))
             }
             (None, url) => {
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_deref().unwrap_or_default());
                 config.allow_stateless = true;
-                let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
+                let within = StreamableHttpClientTransport::with_client(client.clone(), config);
+                let transport = Ordered { within, heard };
                 (tokio::time::timeout(options.connect_time(), Box::pin(handler.serve(transport))).await, None)
             }
         };
@@ -117,7 +120,9 @@ impl Session {
             if let Some(mut service) = Arc::into_inner(service) {
                 let _ = service.close_with_timeout(CLOSE_TIME).await;
             }
-            drop(process);
+            if let Some(process) = process {
+                process.end(CLOSE_TIME).await;
+            }
         });
     }
 }
@@ -146,15 +151,6 @@ impl ClientHandler for Handler {
         // Nobody who listens, or nobody who answers any more: then there is no answer.
         let _ = self.heard.send(Happening::Asked(Box::new(asked), answer)).await;
         Ok(answered.await.unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Cancel)))
-    }
-
-    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let counted = match progress.total {
-            Some(total) => format!("{}/{total}", progress.progress),
-            None => progress.progress.to_string(),
-        };
-        let says = progress.message.filter(|message| !message.is_empty()).unwrap_or(counted);
-        let _ = self.heard.try_send(Happening::Progress(says));
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

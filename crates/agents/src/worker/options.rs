@@ -13,6 +13,9 @@ use crate::config::{Backend, Common, Error, in_range};
 
 /// How often a turn is given out if the config says nothing.
 const ATTEMPTS: u32 = 3;
+/// A shorter secret could be guessed. Guesses are not locked out, since the workers of one house share an address: one of
+/// them with an old secret would lock out all the others.
+const SHORTEST_SECRET: usize = 16;
 
 /// An agent whose turns are fetched by workers.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -36,6 +39,11 @@ impl Options {
 
 impl Backend for Options {
     fn check(&self) -> Result<(), Error> {
+        if self.secret.as_ref().is_some_and(|secret| secret.reveal().len() < SHORTEST_SECRET) {
+            let says =
+                "secret: it is too easy to guess; share one of 16 bytes or more, as `openssl rand -hex 16` makes it";
+            return Err(Error::new(says));
+        }
         in_range("lease_ms", self.lease_ms, 100, 24 * 3_600_000)
     }
 

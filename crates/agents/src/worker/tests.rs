@@ -313,15 +313,18 @@ async fn what_a_turn_may_say_is_bounded() {
 #[tokio::test]
 async fn only_the_secret_lets_in_and_options_are_checked() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&file, "s3cret\n").unwrap();
+    std::fs::write(&file, "s3cret-of-workers\n").unwrap();
     let shop = shop(json!({"secret": format!("file:{}", file.path().display())})).await;
     assert!(!shop.desk.is_open());
-    let shown = [None, Some(""), Some("s3cre"), Some("s3cret "), Some("s3cret")];
+    let shown = [None, Some(""), Some("s3cret-of-worker"), Some("s3cret-of-workers "), Some("s3cret-of-workers")];
     assert_eq!(shown.map(|secret| shop.desk.admits(secret)), [false, false, false, false, true]);
     let open = self::shop(json!({})).await;
     assert!(open.desk.is_open() && open.desk.admits(None));
     assert!(refused(json!({"kind": "worker", "lease_ms": 5})).contains("from 100 to"));
     assert!(refused(json!({"kind": "worker", "secret": "hunter2"})).contains("write env:NAME"));
+    std::fs::write(&file, "fifteen bytes..\n").unwrap();
+    let short = json!({"kind": "worker", "secret": format!("file:{}", file.path().display())});
+    assert!(refused(short).contains("share one of 16 bytes or more"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -80,7 +80,7 @@ impl From<Fault> for Refused {
 /// What a server would be refused for: workers are let in by their secret, and only where callers need none and nobody
 /// else can reach the port may they do without.
 pub(crate) fn check(agents: &[Arc<dyn Agent>], settings: &Settings) -> Result<(), settings::Error> {
-    let guarded = settings.auth_required || !settings.listen.ip().is_loopback();
+    let guarded = is_guarded(settings);
     let open = agents.iter().find(|agent| agent.desk().is_some_and(|desk| desk.is_open()));
     match open {
         Some(agent) if guarded => Err(settings::Error(format!(
@@ -91,17 +91,67 @@ pub(crate) fn check(agents: &[Arc<dyn Agent>], settings: &Settings) -> Result<()
     }
 }
 
-/// Agents that take the place of others of their name take over what their workers are at.
-pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>]) {
+/// Whether workers have to show who they are.
+fn is_guarded(settings: &Settings) -> bool {
+    settings.auth_required || !settings.listen.ip().is_loopback()
+}
+
+/// Desks of agents that are not served any more, for as long as there are turns at them: a turn runs to its end whoever is
+/// served, and so its worker must be heard.
+#[derive(Clone, Default)]
+pub(crate) struct Leaving(Arc<Mutex<Vec<Left>>>);
+
+type Left = (Arc<str>, Weak<dyn Desk>);
+
+impl Leaving {
+    fn desk(&self, agent: &str) -> Option<Arc<dyn Desk>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A turn that runs has hold of its agent, and that of its desk.
+        all.retain(|(_, desk)| desk.strong_count() > 0);
+        all.iter().find(|(name, _)| **name == *agent).and_then(|(_, desk)| desk.upgrade())
+    }
+
+    fn add(&self, agent: &Arc<str>, desk: &Arc<dyn Desk>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(name, desk)| name != agent && desk.strong_count() > 0);
+        all.push((agent.clone(), Arc::downgrade(desk)));
+    }
+
+    fn remove(&self, agent: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(name, _)| **name != *agent);
+    }
+}
+
+/// Agents that take the place of others of their name take over what their workers are at; what workers of agents without
+/// such a successor are at, they may finish.
+pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>], leaving: &Leaving) {
+    let before = engine.agents();
     for agent in agents {
-        let before = engine.agents().into_iter().find(|before| before.profile().name == agent.profile().name);
-        if let Some(before) = before
-            && !Arc::ptr_eq(&before, agent)
-            && let (Some(desk), Some(before)) = (agent.desk(), before.desk())
-        {
-            desk.adopt(&*before);
+        let (name, Some(desk)) = (&agent.profile().name, agent.desk()) else { continue };
+        let known = before.iter().find(|before| before.profile().name == *name);
+        if known.is_some_and(|known| Arc::ptr_eq(known, agent)) {
+            continue;
+        }
+        if let Some(old) = known.and_then(|known| known.desk()).or_else(|| leaving.desk(name)) {
+            desk.adopt(&*old);
+        }
+        leaving.remove(name);
+    }
+    for old in &before {
+        let name = &old.profile().name;
+        let has_successor = agents.iter().any(|agent| agent.profile().name == *name && agent.desk().is_some());
+        if let (false, Some(desk)) = (has_successor, old.desk()) {
+            leaving.add(name, &desk);
         }
     }
+}
+
+/// Where that agent's workers are heard.
+fn desk(server: &Server, agent: &str) -> Option<Arc<dyn Desk>> {
+    let guarded = is_guarded(&server.settings);
+    // What was open while the old config was in force need not be so in this one.
+    let leaving = || server.leaving.desk(agent).filter(|desk| !(guarded && desk.is_open()));
+    server.engine.desk(agent).or_else(leaving)
 }
 
 pub(crate) async fn answer(
@@ -143,7 +193,7 @@ async fn route(
     told: &mut Told,
 ) -> Result<Response, Refused> {
     let nothing = || Refused::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", head.uri.path()));
-    let desk = server.engine.desk(agent).ok_or_else(|| {
+    let desk = desk(server, agent).ok_or_else(|| {
         Refused::new(StatusCode::NOT_FOUND, format!("{agent:?} is no agent that leaves its turns to workers"))
     })?;
     told.agent = Some(agent.into());

@@ -33,7 +33,7 @@ async fn guarded(settings: Settings) -> Running {
 
 fn secret_file() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&file, "s3cret\n").unwrap();
+    std::fs::write(&file, "s3cret-of-workers\n").unwrap();
     file
 }
 
@@ -164,15 +164,16 @@ async fn workers_show_their_own_secret_and_callers_theirs() {
             None => request.send(),
         }
     };
-    for wrong in [None, Some("key-of-ann"), Some("s3cre")] {
+    for wrong in [None, Some("key-of-ann"), Some("s3cret-of-worker")] {
         let answer = lease(wrong).await.unwrap();
         assert_eq!(
             (answer.status().as_u16(), &answer.headers()["www-authenticate"]),
             (401, &"Bearer".parse().unwrap())
         );
     }
-    assert_eq!(lease(Some("s3cret")).await.unwrap().status(), 204);
-    let as_caller = running.rpc("upper", "SendMessage", &saying("x")).bearer_auth("s3cret").send().await.unwrap();
+    assert_eq!(lease(Some("s3cret-of-workers")).await.unwrap().status(), 204);
+    let as_caller =
+        running.rpc("upper", "SendMessage", &saying("x")).bearer_auth("s3cret-of-workers").send().await.unwrap();
     assert_eq!(as_caller.status(), 401);
 }
 
@@ -228,7 +229,7 @@ async fn the_worker_in_the_docs_works() {
     let worker = Command::new("python3")
         .args(["-c", program])
         .env("DESK", running.url("/workers/upper"))
-        .env("WORKER_SECRET", "s3cret")
+        .env("WORKER_SECRET", "s3cret-of-workers")
         .stdin(Stdio::null())
         .spawn()
         .unwrap();

@@ -128,6 +128,16 @@ async fn progress_is_told_and_a_cancel_reaches_the_server_and_all_it_started() {
     until("its child is gone", || !is_alive(&child)).await;
 }
 
+/// However fast it comes, and though the result is on its heels.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_is_told_in_its_order_and_before_the_result() {
+    let (agent, _folder) = with(&["count"], json!({})).await;
+    let counted: Vec<String> = (0..40).map(|done| format!("working {done}")).collect();
+    let said = said(&agent, call("count")).await;
+    assert_eq!(said[1..41], counted);
+    assert_eq!(said[41..], ["result= counted", "Completed"]);
+}
+
 /// Whether that process runs; one that nobody has buried yet does not.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();

@@ -8,6 +8,7 @@ TOOLS = {
     "add": {"inputSchema": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
                             "required": ["a", "b"]}},
     "slow": {"inputSchema": {"type": "object", "properties": {}}},
+    "count": {"inputSchema": {"type": "object", "properties": {}}},
     "order": {"inputSchema": {"type": "object", "properties": {}}},
     "book": {"inputSchema": {"type": "object", "properties": {}}},
     "broken": {"inputSchema": {"type": "object", "properties": {}}},
@@ -61,6 +62,10 @@ def handle(message):
             yield {"id": id, "result": text(json.dumps(total), structuredContent=total)}
         elif name == "slow":
             yield {"method": "notifications/progress", "params": {"progressToken": token, "progress": 1, "total": 3}}
+        elif name == "count":
+            for done in range(40):
+                yield {"method": "notifications/progress", "params": {"progressToken": token, "progress": done}}
+            yield {"id": id, "result": text("counted")}
         elif name == "order":
             yield ask(id, "how many?", {"count": {"type": "integer"}})
         elif name == "book":
