@@ -8,8 +8,11 @@ import shutil
 import signal
 import statistics
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+from .postgres import Postgres
 from .report import Row, at_least, at_most, judge
 from .server import Server, free_port
 from .world import SCRIPTED
@@ -355,6 +358,182 @@ def hooks(world):
     yield sends.row("hooks", "the same, p99", "p99_us", micros)
 
 
+def proxy(world):
+    """An agent of another server, through Rialto and through a bare proxy. The peer is the official Python SDK's server; and
+    Rialto itself: with `echo`, which costs nothing, so that both sides are as busy as they can be, and with an agent that
+    takes 20 ms."""
+    micros = lambda spent: f"{spent:,.0f} µs"
+    rates, slow, sdk, waits = Pairs(), Pairs(), Pairs(), {mode: Pairs() for mode in ("relaxed", "full")}
+    paced = {"c": CONNECTIONS, "seconds": world.seconds, "text": "chunks:2 every:20"}
+
+    def front(data, peer, durability):
+        urls = {"far": peer.url(), "slow": peer.url(SCRIPTED), "python": python.url("/rpc")}
+        agents = {name: {"kind": "a2a", "url": url, "concurrency": 1000} for name, url in urls.items()}
+        return world.serve(data, durability=durability, agents=agents, default="far")
+
+    with world.python_peer() as python, world.tool("proxy", python.url("/rpc")) as bare_python, \
+            world.serve("proxy-peer", durability="relaxed") as peer, world.tool("proxy", peer.url()) as bare, \
+            world.tool("proxy", peer.url(SCRIPTED)) as bare_slow, \
+            front("proxy-relaxed", peer, "relaxed") as relaxed, front("proxy-full", peer, "full") as full:
+        sides = {"relaxed": relaxed, "full": full}
+        for server in (bare, relaxed, full):
+            world.load(server, "send", n=2000)
+        for _ in range(world.rounds):
+            base = world.wrk(bare, "send")
+            side = world.wrk(relaxed, "send")
+            world.keep("proxy", "relaxed", bare=base, rialto=side)
+            rates.add(base, side)
+            base = world.load(bare_slow, "send", **paced)
+            side = world.load(relaxed, "send", "/a2a/slow", **paced)
+            world.keep("proxy", "relaxed, 20 ms", bare=base, rialto=side)
+            slow.add(base, side)
+            base = world.load(bare_python, "send", c=CONNECTIONS, seconds=world.seconds)
+            side = world.load(relaxed, "send", "/a2a/python", c=CONNECTIONS, seconds=world.seconds)
+            world.keep("proxy", "relaxed, Python SDK", bare=base, rialto=side)
+            sdk.add(base, side)
+            for mode, server in sides.items():
+                world.sync_ms()
+                base = world.load(bare, "send", c=1, n=500)
+                side = world.load(server, "send", c=1, n=500)
+                world.keep("proxy", f"one at a time, {mode}", bare=base, rialto=side)
+                waits[mode].add(base, side)
+    for data in ("proxy-peer", "proxy-relaxed", "proxy-full"):
+        world.forget(data)
+    row = sdk.row("proxy", "SendMessage to an `a2a` agent of the Python SDK, relaxed; against a bare proxy")
+    yield at_least(row, 0.8)
+    yield rates.row("proxy", "the same, of a peer that costs nothing")
+    yield rates.cpu("proxy", "CPU a request there")
+    yield at_least(slow.row("proxy", "the same, of a peer that takes 20 ms"), 0.8)
+    yield waits["relaxed"].row("proxy", "relaxed, one at a time, p50", "p50_us", micros)
+    row = waits["full"].row("proxy", "durable, one at a time, p50", "p50_us", micros)
+    # the turn is in the log before the peer hears of it, and so is what the peer said before it is passed on
+    allowed = median(waits["full"].base, "p50_us") / 1e3 + 2 * world.sync_p50() + 1
+    row.target = f"≤ {allowed:.1f} ms: two fdatasyncs and 1 ms more"
+    row.verdict = judge(median(waits["full"].side, "p50_us") / 1e3 <= allowed)
+    yield row
+
+
+def tokens(world):
+    """Streams of a model that says 50 tokens a second, through Rialto and from the model itself."""
+    streams, each = 200, 250
+    pairs, walls, cpu = Pairs(), [], []
+    with world.tool("model") as upstream:
+        agent = {"kind": "openai", "base_url": upstream.url("/v1"), "model": "bench", "concurrency": 1000}
+        with world.serve("tokens", agents={"model": agent}, default="model") as server:
+            flags = {"c": streams, "tokens": each}
+            world.load(server, "tokens", c=streams, tokens=25)
+            for _ in range(world.rounds):
+                world.sync_ms()
+                base = world.load(upstream, "chat", "/v1/chat/completions", **flags)
+                before = server.written("rialto-writer")
+                side = world.load(server, "tokens", **flags)
+                walls.append((server.written("rialto-writer") - before) / side["tokens"])
+                cpu.append(side["cpu_us"] * side["ok"] / side["tokens"])
+                world.keep("tokens", "streams", model=base, rialto=side, wal=walls[-1], cpu=cpu[-1])
+                pairs.add(base, side)
+    world.forget("tokens")
+    what = f"{streams} streams of 50 tokens/s"
+    millis = lambda us: f"{us / 1e3:.2f} ms"
+    row = pairs.row("tokens", f"{what}: sent to seen, p50; against the model itself", "p50_us", millis)
+    added = [(side["p50_us"] - base["p50_us"]) / 1e3 for base, side in zip(pairs.base, pairs.side)]
+    allowed = 10 + world.sync_p50()
+    row.value += f", added {statistics.median(added):.2f} ({min(added):.2f}–{max(added):.2f})"
+    row.target = f"≤ {allowed:.1f} ms added"
+    row.verdict = judge(statistics.median(added) <= allowed)
+    yield row
+    yield pairs.row("tokens", "the same, p99", "p99_us", millis)
+    wal = statistics.median(walls)
+    value = f"{wal:,.0f} bytes ({min(walls):,.0f}–{max(walls):,.0f})"
+    verdict = judge(wal <= 1024)
+    yield Row("tokens", "written to the write-ahead log, a token", "", value, target="≤ 1,024", verdict=verdict)
+    yield Row("tokens", "CPU a token", "", f"{statistics.median(cpu):.1f} µs ({min(cpu):.1f}–{max(cpu):.1f})")
+
+
+def together(world, servers):
+    """wrk against several servers at once, its 64 connections shared among them: requests/s in all."""
+    each = CONNECTIONS // len(servers)
+    with ThreadPoolExecutor(len(servers)) as pool:
+        runs = list(pool.map(lambda server: world.wrk(server, "send", connections=each), servers))
+    return {"rps": sum(run["rps"] for run in runs)}
+
+
+def postgres(world):
+    """Durable SendMessage on PostgreSQL against SQLite; two replicas on the same cores against one."""
+    rates, shares = Pairs(), Pairs()
+    with Postgres(world.path("postgres")) as database:
+        store = database.database("send")
+        with world.serve("pg-sqlite") as sqlite, world.serve("pg-one", store=store) as one, \
+                world.serve("pg-two", store=store) as two:
+            for server in (sqlite, one, two):
+                world.load(server, "send", n=2000)
+            for _ in range(world.rounds):
+                world.sync_ms()
+                base, side = world.wrk(sqlite, "send"), world.wrk(one, "send")
+                world.keep("postgres", "send", sqlite=base, postgres=side)
+                rates.add(base, side)
+                # as many clients on both sides: they share the cores too
+                base, side = together(world, [one, one]), together(world, [one, two])
+                world.keep("postgres", "replicas", one=base, two=side)
+                shares.add(base, side)
+    for data in ("pg-sqlite", "pg-one", "pg-two"):
+        world.forget(data)
+    yield at_least(rates.row("postgres", "durable SendMessage on PostgreSQL; against SQLite"), 0.4)
+    yield rates.cpu("postgres", "CPU a request, without PostgreSQL's own")
+    yield at_least(shares.row("postgres", "two replicas on these cores; against one"), 0.85)
+
+
+class Watcher(threading.Thread):
+    """Subscribes to a task, and notes when each event came."""
+
+    def __init__(self, server, task):
+        super().__init__(daemon=True)
+        self.seen, self.ready = {}, threading.Event()
+        self.server, self.task = server, task
+
+    def run(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": self.task}})
+        headers = {"Content-Type": "application/json", "A2A-Version": "1.0", "Accept": "text/event-stream"}
+        connection.request("POST", SCRIPTED, body, headers)
+        response = connection.getresponse()
+        self.ready.set()
+        while line := response.readline():
+            if line.startswith(b"id:"):
+                self.seen[line.split(b":", 1)[1].strip()] = time.perf_counter()
+        connection.close()
+
+
+def follow(world):
+    """How much later a subscriber of one replica sees what happens on another, in milliseconds."""
+    delays = []
+    with Postgres(world.path("postgres")) as database:
+        store = database.database("follow")
+        with world.serve("follow-here", store=store) as here, world.serve("follow-there", store=store) as there:
+            for _ in range(world.rounds):
+                message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "chunks:60 every:20"}]}
+                params = {"message": message, "configuration": {"returnImmediately": True}}
+                task = there.call("SendMessage", params, SCRIPTED)["task"]["id"]
+                watchers = [Watcher(here, task), Watcher(there, task)]
+                for watcher in watchers:
+                    watcher.start()
+                for watcher in watchers:
+                    watcher.join(60)
+                both = watchers[0].seen.keys() & watchers[1].seen.keys()
+                if len(both) < 30:
+                    raise RuntimeError(f"only {len(both)} events were seen by both")
+                some = [(watchers[0].seen[event] - watchers[1].seen[event]) * 1e3 for event in both]
+                world.keep("follow", "delay", ms=some)
+                delays.append(statistics.median(some))
+            trip = database.round_trip_ms()
+    for data in ("follow-here", "follow-there"):
+        world.forget(data)
+    delay, allowed = statistics.median(delays), 3 * trip + 2
+    value = f"{delay:.2f} ms ({min(delays):.2f}–{max(delays):.2f})"
+    target = f"≤ {allowed:.2f} ms: three round trips of {trip:.2f} ms, and 2 ms"
+    yield Row("follow", "an event on one replica, seen on another: later by", "", value, target=target,
+              verdict=judge(delay <= allowed))
+
+
 def workers(world):
     """One and two worker threads, for the choice of the default."""
     pairs = {"durable SendMessage": Pairs(), "GetTask, hot": Pairs()}
@@ -379,5 +558,6 @@ def workers(world):
 
 CASES = {
     "send": send, "get": get, "stream": stream, "chunk": chunk, "list": lists, "idle": idle, "start": start,
-    "memory": memory, "big": big, "hooks": hooks, "workers": workers,
+    "memory": memory, "big": big, "hooks": hooks, "proxy": proxy,
+    "tokens": tokens, "postgres": postgres, "follow": follow, "workers": workers,
 }

@@ -66,6 +66,16 @@ class Server:
     def cpu_between(before, after):
         return sum(spent - before.get(thread, 0) for thread, spent in after.items())
 
+    def written(self, thread):
+        """Bytes that the thread of this name has handed to write calls, whichever file they were for."""
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            with open(f"/proc/{self.pid}/task/{task}/comm") as comm:
+                if comm.read().strip() != thread:
+                    continue
+            with open(f"/proc/{self.pid}/task/{task}/io") as io:
+                return int(next(line.split()[1] for line in io if line.startswith("wchar:")))
+        raise RuntimeError(f"{self.name} has no thread {thread}")
+
     def rss_kib(self):
         with open(f"/proc/{self.pid}/status") as status:
             for line in status:

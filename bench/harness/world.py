@@ -34,6 +34,24 @@ class World:
         port = free_port()
         return Server("limit", [os.path.join(self.tools, "limit"), str(port)], port, self.path("limit.log"))
 
+    def tool(self, name, *arguments):
+        """A server of the tools here: its port comes first."""
+        port = free_port()
+        command = [os.path.join(self.tools, name), str(port), *arguments]
+        return Server(name, command, port, self.path(f"{name}.log"))
+
+    def python_peer(self):
+        """A server of the official Python SDK, as the end-to-end tests have it."""
+        peers = os.path.join(os.path.dirname(HOME), "crates", "e2e", "clients", "peers")
+        python = os.path.join(peers, "1.0", ".venv", "bin", "python")
+        if not os.path.exists(python):
+            raise RuntimeError("the Python SDK is missing: run scripts/setup-e2e")
+        port, folder = free_port(), self.path("python-peer")
+        os.makedirs(folder, exist_ok=True)
+        command = ["env", f"PYTHONPATH={os.path.join(peers, '1.0')}", "PYTHONDONTWRITEBYTECODE=1", python,
+                   os.path.join(peers, "peer.py"), str(port), folder]
+        return Server("the Python SDK", command, port, self.path("python-peer.log"))
+
     def serve(self, data, **config):
         """Rialto on a data folder of this run; `config` as in its config file."""
         port = free_port()
@@ -41,7 +59,8 @@ class World:
         if config:
             file = self.path(f"{data}.yaml")
             with open(file, "w") as out:
-                out.writelines(f"{key}: {value}\n" for key, value in config.items())
+                # JSON is YAML too
+                out.writelines(f"{key}: {json.dumps(value)}\n" for key, value in config.items())
             command += ["--config", file]
         return Server(f"rialto on {data}", command, port, self.path(f"{data}.log"))
 
@@ -72,10 +91,10 @@ class World:
 
     # measuring
 
-    def wrk(self, server, script, path="/", seconds=None, ids=None):
-        """One run of wrk at 64 connections: requests/s and the server's CPU per request."""
+    def wrk(self, server, script, path="/", seconds=None, ids=None, connections=64):
+        """One run of wrk, at 64 connections unless told otherwise: requests/s and the server's CPU per request."""
         seconds = seconds or self.seconds
-        command = ["wrk", "-t1", "-c64", f"-d{seconds}s", "--timeout", "20s", "--latency"]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "--latency"]
         command += ["-s", os.path.join(HOME, "wrk", f"{script}.lua"), server.url(path)]
         before = server.cpu_ns()
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "IDS": ids or ""})

@@ -1,19 +1,24 @@
 //! The load client: A2A 1.0 over JSON-RPC, a fixed number of connections, every answer checked. Prints one line of JSON.
 //!
 //! ```text
-//! load send|get|list|stream|idle|sub --url URL [--c 64] [--n COUNT] [--seconds S] [--text TEXT]
+//! load send|get|list|stream|idle|sub|tokens|chat --url URL [--c 64] [--n COUNT] [--seconds S] [--text TEXT]
 //!      [--rate R]            at most so many requests a second, evenly spaced
 //!      [--push URL]          send: with a webhook there
 //!      [--ids FILE]          send: write the tasks' ids there; get: read them from there (each once with --n 0)
 //!      [--context ID | --per-context K]   send: all in one context, or K tasks in each
 //!      [--params JSON] [--total T]        list: the params, and the totalSize that must come back
 //!      [--events E]          stream: how many events each must have
+//!      [--tokens T]          tokens, chat: how many tokens each stream has
 //! ```
 //!
 //! `idle` opens COUNT streams with a task each, `sub` COUNT subscriptions of one task; both print a line when all are
 //! open, hold them until standard input ends, and print how many were still alive then.
+//!
+//! `tokens` reads streams of an agent behind which is `model`, `chat` the same of the model itself; both say how long after
+//! its sending a token came.
 
 mod http;
+mod tokens;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -301,11 +306,17 @@ async fn main() {
             }
             return;
         }
+        "tokens" | "chat" => {
+            let form = if mode == "chat" { tokens::Form::Chat } else { tokens::Form::Agent };
+            let (streams, count) = (number("--c").unwrap_or(200), number("--tokens").unwrap_or(250));
+            println!("{}", tokens::run(target, form, streams, count).await);
+            return;
+        }
         "send" => Mode::Send,
         "get" => Mode::Get,
         "list" => Mode::List,
         "stream" => Mode::Stream,
-        other => panic!("no mode {other:?}: send, get, list, stream, idle or sub"),
+        other => panic!("no mode {other:?}: send, get, list, stream, idle, sub, tokens or chat"),
     };
     let ids: Vec<String> = match (mode, flag("--ids")) {
         (Mode::Get, Some(path)) => {

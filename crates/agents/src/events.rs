@@ -199,6 +199,7 @@ impl Hearing {
             append,
             // An artifact that says nothing of chunks is whole.
             last: said.last.unwrap_or(said.append.is_none()),
+            seamless: false,
         }))
     }
 }

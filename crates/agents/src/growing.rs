@@ -1,7 +1,8 @@
 //! An artifact that grows while its agent speaks.
 //!
 //! What comes is held for a moment: if nothing follows it and the turn ends, it goes out as the artifact's last chunk, and a
-//! short answer is one chunk and not two. Nobody waits longer than that moment for anything.
+//! short answer is one chunk and not two. Nobody waits longer than that moment for anything; once somebody reads along it is
+//! so short that a model's words come as it says them.
 
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use model::Part;
 use model::ports::agent::{Emission, Piece, Turn};
 use tokio::time::{Instant, sleep_until};
 
-/// Tests say what is one chunk, also on a machine that is busy with other things.
-const MOMENT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 20 });
+/// How long the first words are held, and how long those that follow. Tests say what is one chunk, also on a machine that is
+/// busy with other things.
+const FIRST: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 20 });
+const NEXT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 1 });
 
 pub(crate) struct Growing {
     key: String,
@@ -34,7 +37,7 @@ impl Growing {
     /// Holds further parts, and hands out what was held until now.
     pub(crate) fn push(&mut self, parts: Vec<Part>) -> Option<Emission> {
         let before = self.release(false);
-        self.held = Some((parts, Instant::now() + MOMENT));
+        self.held = Some((parts, Instant::now() + if self.begun { NEXT } else { FIRST }));
         before
     }
 

@@ -7,12 +7,16 @@ use server::Server;
 
 use crate::demo;
 use crate::plan::Plan;
+use crate::store::Place;
 
 const SEND: &str = r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}"#;
 
 pub(crate) fn print(plan: &Plan, base: &str, server: &Server, told: &Map<String, Value>) {
-    let data = plan.data.display();
-    let mut text = format!("Rialto {} serves A2A on {base} (data in {data})\n\n", env!("CARGO_PKG_VERSION"));
+    let data = match plan.config.store.as_ref().and_then(Place::shown) {
+        Some(store) => format!("tasks in {store}, data in {}", plan.data.display()),
+        None => format!("data in {}", plan.data.display()),
+    };
+    let mut text = format!("Rialto {} serves A2A on {base} ({data})\n\n", env!("CARGO_PKG_VERSION"));
     for agent in server.agents() {
         let mark = if agent == server.default_agent() { "  (also at the root)" } else { "" };
         text.push_str(&format!("  {base}/a2a/{agent}{mark}\n"));

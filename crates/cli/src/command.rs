@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Backup(Backup),
     /// Put a backup in place of the data folder's contents, while no server runs
     Restore(Restore),
+    /// Carry everything in a data folder to an empty PostgreSQL database, while no server runs
+    Migrate(Migrate),
     /// Make, list and revoke keys that callers are known by
     #[command(subcommand)]
     Keys(Keys),
@@ -48,6 +50,9 @@ pub(crate) struct Whereabouts {
     /// The data folder [default: ./rialto-data]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// Where tasks are kept: sqlite, postgres://user@host/database, or env:NAME or file:PATH where that is [default: sqlite]
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<crate::store::Place>,
 }
 
 #[derive(Args, Clone, Default)]
@@ -84,6 +89,9 @@ pub(crate) struct Serve {
     /// Whether an answer waits for the disk [default: full]
     #[arg(long, value_name = "HOW")]
     pub(crate) durability: Option<crate::config::Durability>,
+    /// How long a replica may be silent before others take up its turns, with a PostgreSQL store [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = crate::operate::duration)]
+    pub(crate) lease: Option<std::time::Duration>,
 }
 
 #[derive(Subcommand)]
@@ -198,6 +206,24 @@ pub(crate) struct Restore {
     /// Replace the data that is there; it is kept beside, as rialto.db.before-restore
     #[arg(long)]
     pub(crate) replace: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Migrate {
+    /// The data folder to read: sqlite:DIR [default: the config's, or ./rialto-data]
+    #[arg(long, value_name = "sqlite:DIR")]
+    pub(crate) from: Option<String>,
+    /// The database to fill: postgres://user@host/database, or env:NAME or file:PATH where that is [default: the config's store]
+    #[arg(long, value_name = "STORE")]
+    pub(crate) to: Option<crate::store::Place>,
+    /// The config file (YAML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Only compare what is there with the data folder
+    #[arg(long)]
+    pub(crate) verify_only: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 #[derive(Args)]

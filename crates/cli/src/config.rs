@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::command::{self, Whereabouts};
 use crate::guard::{JwtIssuer, Mount, PolicyRule, Rates, Tls, Visibility};
+use crate::store::Place;
 
 /// The config of `rialto serve`. Everything has a default; a flag wins over the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -23,6 +24,10 @@ pub(crate) struct Config {
     pub(crate) listen: Option<SocketAddr>,
     /// The data folder. Default `./rialto-data`.
     pub(crate) data: Option<PathBuf>,
+    /// Where tasks are kept: `sqlite` (in the data folder, the default), or a PostgreSQL database that replicas share, as
+    /// `postgres://user@host/database`, or `env:NAME` or `file:PATH` where that is.
+    #[schemars(with = "Option<crate::store::Written>")]
+    pub(crate) store: Option<Place>,
     /// Where callers reach the server, for cards; without it, what the request's `Forwarded` or `Host` says.
     pub(crate) public_url: Option<String>,
     /// The agent at the root. Default: the first of `agents`.
@@ -314,11 +319,25 @@ pub(crate) fn secret(reference: &str) -> anyhow::Result<String> {
     Ok(secret)
 }
 
-/// The data folder, as the flag or the config has it.
-pub(crate) fn data_folder(whereabouts: &Whereabouts) -> anyhow::Result<PathBuf> {
-    match &whereabouts.data {
-        Some(data) => Ok(data.clone()),
-        None => Ok(Config::load(whereabouts.config.as_deref())?.data.unwrap_or_else(|| "rialto-data".into())),
+/// Where an operator finds things: the data folder and the store, as the flags or the config have them.
+pub(crate) struct Found {
+    pub(crate) folder: PathBuf,
+    pub(crate) store: Place,
+}
+
+impl Found {
+    pub(crate) fn at(whereabouts: &Whereabouts) -> anyhow::Result<Found> {
+        let (data, store) = match (&whereabouts.data, &whereabouts.store) {
+            // Then a config that is not right is in nobody's way.
+            (Some(data), Some(store)) => (Some(data.clone()), Some(store.clone())),
+            (data, store) => {
+                let config = Config::load(whereabouts.config.as_deref())?;
+                (data.clone().or(config.data), store.clone().or(config.store))
+            }
+        };
+        let store = store.unwrap_or_default();
+        store.check()?;
+        Ok(Found { folder: data.unwrap_or_else(|| "rialto-data".into()), store })
     }
 }
 
@@ -329,8 +348,12 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
             let serve = command::Serve { whereabouts: whereabouts.clone(), ..command::Serve::default() };
             let plan = crate::plan::Plan::make(&serve)?;
             plan.settings()?;
+            plan.store()?;
             // Another machine that is down is no mistake of the config.
             for warning in crate::roster::unreachable(&plan.config.written) {
+                writeln!(std::io::stderr(), "warning: {warning}")?;
+            }
+            if let Some(warning) = plan.config.store.as_ref().and_then(crate::store::Place::warning) {
                 writeln!(std::io::stderr(), "warning: {warning}")?;
             }
             let what =

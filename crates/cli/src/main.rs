@@ -5,6 +5,7 @@ mod command;
 mod config;
 mod demo;
 mod guard;
+mod migrate;
 mod operate;
 mod plan;
 mod push;
@@ -12,6 +13,7 @@ mod push_config;
 mod reload;
 mod roster;
 mod serve;
+mod store;
 
 use clap::Parser;
 
@@ -29,6 +31,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Push(command) => push::run(&command),
         command::Command::Backup(command) => operate::backup(&command),
         command::Command::Restore(command) => operate::restore(&command),
+        command::Command::Migrate(command) => migrate::run(&command),
         command::Command::Doctor(command) => operate::doctor(&command),
         command::Command::Reload(command) => operate::reload(&command),
     };

@@ -4,7 +4,6 @@
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use engine::Engine;
@@ -14,17 +13,19 @@ use server::admin::{self, Request, Response, state_name};
 use stores::sqlite;
 
 use crate::command::{Backup, Doctor, Form, Keys, Output, Reload, Restore, Task, TaskList, TaskOne, Whereabouts};
-use crate::config::{Config, data_folder};
+use crate::config::{Config, Found};
+use crate::store::{Choice, Place};
 
 const DATABASE: &str = "rialto.db";
 
 /// Has it done, by the server or by ourselves.
-pub(crate) fn ask(folder: &Path, request: &Request) -> anyhow::Result<Value> {
+pub(crate) fn ask(found: &Found, request: &Request) -> anyhow::Result<Value> {
+    let folder = &found.folder;
     let reached = std::fs::File::open(folder).and_then(|held| UnixStream::connect(admin::socket_in(&held)));
     match reached {
         Ok(stream) => ask_server(stream, request),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            ask_data(folder, request.clone())
+            ask_data(found, request.clone())
         }
         Err(error) => Err(error).context("cannot reach the server through its data folder"),
     }
@@ -42,16 +43,32 @@ fn ask_server(mut stream: UnixStream, request: &Request) -> anyhow::Result<Value
     }
 }
 
-fn ask_data(folder: &Path, request: Request) -> anyhow::Result<Value> {
-    // A key may be made before the first start; anything else needs data to be about.
-    if !folder.join(DATABASE).exists() && !matches!(request, Request::KeysCreate { .. }) {
-        bail!("there is no data in {}; name the folder with --data or --config", folder.display());
-    }
+/// Opens the data itself. A database may be served by others at the same time: they learn of it as of each other's work.
+fn ask_data(found: &Found, request: Request) -> anyhow::Result<Value> {
+    let Found { folder, store } = found;
+    let choice = match store {
+        Place::Sqlite => {
+            // A key may be made before the first start; anything else needs data to be about.
+            if !folder.join(DATABASE).exists() && !matches!(request, Request::KeysCreate { .. }) {
+                bail!(
+                    "there is no data in {}; name the folder with --data, a database with --store, or both with --config",
+                    folder.display()
+                );
+            }
+            Choice::Sqlite(sqlite::Options::new(folder))
+        }
+        Place::Postgres(place) => {
+            if matches!(request, Request::KeysCreate { .. } | Request::KeysRevoke { .. }) {
+                // Where the audit log is kept.
+                std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            }
+            Choice::Postgres { options: place.options()?, shown: place.shown() }
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = sqlite::Store::open(sqlite::Options::new(folder))
-            .with_context(|| format!("cannot open {}", folder.display()))?;
-        let engine = Engine::offline(Arc::new(store), model::Limits::default());
+        let opened = choice.visit(folder).await?;
+        let engine = Engine::offline(opened.store.clone(), model::Limits::default());
         let desk = admin::Desk { engine: &engine, folder, running: None };
         let done = admin::perform(&desk, request).await;
         engine.drain().await;
@@ -64,27 +81,27 @@ pub(crate) fn task(command: &Task) -> anyhow::Result<()> {
         Task::List(list) => list_tasks(list),
         Task::Show(one) => show_task(one),
         Task::Cancel(one) => {
-            let done = ask(&data_folder(&one.whereabouts)?, &Request::TaskCancel { id: one.id.clone() })?;
+            let done = ask(&Found::at(&one.whereabouts)?, &Request::TaskCancel { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is {}", text(&v["id"]), text(&v["state"])))
         }
         Task::Purge(one) => {
-            let done = ask(&data_folder(&one.whereabouts)?, &Request::TaskPurge { id: one.id.clone() })?;
+            let done = ask(&Found::at(&one.whereabouts)?, &Request::TaskPurge { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is gone", text(&v["purged"])))
         }
     }
 }
 
 fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
-    let folder = data_folder(&list.whereabouts)?;
+    let found = Found::at(&list.whereabouts)?;
     let state = list.state.as_deref().map(parse_state).transpose()?.map(State::code);
     let agents: Vec<String> = match &list.agent {
         Some(agent) => vec![agent.clone()],
-        None => agents_of(&folder, &list.whereabouts)?,
+        None => agents_of(&found, &list.whereabouts)?,
     };
     let (mut tasks, mut total) = (Vec::new(), 0);
     for agent in agents {
         let request = Request::TaskList { agent, tenant: list.tenant.clone(), state, limit: list.limit };
-        let page = ask(&folder, &request)?;
+        let page = ask(&found, &request)?;
         total += page["total"].as_u64().unwrap_or_default();
         tasks.extend(page["tasks"].as_array().cloned().unwrap_or_default());
     }
@@ -108,8 +125,8 @@ fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
 }
 
 /// The agents that a running server has or had; without one, those of the config, or else the demo's.
-fn agents_of(folder: &Path, whereabouts: &Whereabouts) -> anyhow::Result<Vec<String>> {
-    let running = ask(folder, &Request::Agents)?;
+fn agents_of(found: &Found, whereabouts: &Whereabouts) -> anyhow::Result<Vec<String>> {
+    let running = ask(found, &Request::Agents)?;
     let named = running["agents"].as_array().into_iter().flatten().map(|name| text(name).to_owned());
     let named: Vec<String> = named.collect();
     if !named.is_empty() {
@@ -129,7 +146,7 @@ fn parse_state(name: &str) -> anyhow::Result<State> {
 }
 
 fn show_task(one: &TaskOne) -> anyhow::Result<()> {
-    let shown = ask(&data_folder(&one.whereabouts)?, &Request::TaskShow { id: one.id.clone() })?;
+    let shown = ask(&Found::at(&one.whereabouts)?, &Request::TaskShow { id: one.id.clone() })?;
     print(&one.output, &shown, |task| {
         let mut lines = Vec::new();
         for key in ["id", "state", "status_at", "message", "agent", "tenant", "owner", "context", "created_at"] {
@@ -159,14 +176,14 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
                 scopes: create.scopes.clone(),
                 expires_in_ms: create.expires.map(|time| time.as_millis() as u64),
             };
-            let made = ask(&data_folder(&create.whereabouts)?, &request)?;
+            let made = ask(&Found::at(&create.whereabouts)?, &request)?;
             print(&create.output, &made, |key| {
                 let secret = text(&key["secret"]);
                 format!("{secret}\nthis is shown once; revoke it with: rialto keys revoke {}", text(&key["id"]))
             })
         }
         Keys::List(list) => {
-            let listed = ask(&data_folder(&list.whereabouts)?, &Request::KeysList)?;
+            let listed = ask(&Found::at(&list.whereabouts)?, &Request::KeysList)?;
             print(&list.output, &listed, |listed| {
                 let mut lines = vec![format!(
                     "{:10}  {:16}  {:12}  {:8}  {:24}  SCOPES",
@@ -186,7 +203,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
             })
         }
         Keys::Revoke(one) => {
-            let gone = ask(&data_folder(&one.whereabouts)?, &Request::KeysRevoke { id: one.id.clone() })?;
+            let gone = ask(&Found::at(&one.whereabouts)?, &Request::KeysRevoke { id: one.id.clone() })?;
             print(&one.output, &gone, |key| format!("{} ({}) is revoked", text(&key["id"]), text(&key["name"])))
         }
     }
@@ -208,7 +225,7 @@ pub(crate) fn duration(said: &str) -> Result<std::time::Duration, String> {
 
 /// Has a running server read its config again.
 pub(crate) fn reload(command: &Reload) -> anyhow::Result<()> {
-    let done = ask(&data_folder(&command.whereabouts)?, &Request::Reload)?;
+    let done = ask(&Found::at(&command.whereabouts)?, &Request::Reload)?;
     let names = |list: &Value| list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ");
     print(&command.output, &done, |done| {
         if done["outcome"] == "refused" {
@@ -238,14 +255,21 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
     if to.exists() {
         bail!("{} exists; choose a new file", to.display());
     }
-    ask(&data_folder(&command.whereabouts)?, &Request::Backup { to: to.clone() })?;
+    let found = Found::at(&command.whereabouts)?;
+    if found.store.is_postgres() {
+        bail!("a database is copied with its own tools, also while it is served: pg_dump -Fc -f FILE DATABASE");
+    }
+    ask(&found, &Request::Backup { to: to.clone() })?;
     writeln!(std::io::stdout(), "written to {}; put it back with: rialto restore {}", to.display(), to.display())?;
     Ok(())
 }
 
 /// Puts a backup in place. It is opened beside the data first: a file that is not a backup changes nothing.
 pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
-    let folder = data_folder(&command.whereabouts)?;
+    let Found { folder, store } = Found::at(&command.whereabouts)?;
+    if store.is_postgres() {
+        bail!("a database is put back with its own tools, while no replica runs: pg_restore -d DATABASE FILE");
+    }
     let file = &command.file;
     if !file.is_file() {
         bail!("there is no file {}", file.display());
@@ -270,20 +294,20 @@ pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
     }
     std::fs::remove_dir_all(&trial)?;
     checked?;
-    let health = ask_data(&folder, Request::Doctor)?;
+    let health = ask_data(&Found { folder: folder.clone(), store: Place::Sqlite }, Request::Doctor)?;
     writeln!(std::io::stdout(), "restored to {}: {} tasks", folder.display(), health["tasks"])?;
     Ok(())
 }
 
 fn close(folder: &Path) -> anyhow::Result<()> {
-    ask_data(folder, Request::Doctor).map(drop)
+    ask_data(&Found { folder: folder.to_owned(), store: Place::Sqlite }, Request::Doctor).map(drop)
 }
 
 pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
-    let folder = data_folder(&command.whereabouts)?;
-    let mut found = ask(&folder, &Request::Doctor)?;
-    found["data"] = json!(folder);
-    if let Ok(disk) = rustix::fs::statvfs(&folder) {
+    let at = Found::at(&command.whereabouts)?;
+    let mut found = ask(&at, &Request::Doctor)?;
+    found["data"] = json!(at.folder);
+    if let Ok(disk) = rustix::fs::statvfs(&at.folder) {
         found["disk_free_bytes"] = json!(disk.f_bavail * disk.f_frsize);
     }
     found["advice"] = json!(advice(&found));

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use server::Settings;
 use server::settings::{CardForm, Key, Langgraph, Timeouts};
-use stores::sqlite;
+use stores::{postgres, sqlite};
 
 use crate::command::{Auth, Serve};
 use crate::config::{Card, Config, Durability, secret};
 use crate::guard;
 use crate::roster::Roster;
+use crate::store::{Choice, Place};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -40,6 +41,10 @@ impl Plan {
         }
         config.log.format = options.log.or(config.log.format);
         config.durability = options.durability.or(config.durability);
+        config.store = options.whereabouts.store.clone().or(config.store);
+        if let Some(lease) = options.lease {
+            config.store.get_or_insert_default().set_lease(lease)?;
+        }
         let scripted = match (options.scripted_mode, &config.scripted.mode) {
             (Some(mode), _) => Some(mode),
             (None, Some(text)) => Some(text.parse().map_err(|error| anyhow::anyhow!("scripted.mode: {error}"))?),
@@ -213,22 +218,40 @@ impl Plan {
             }
         }
         config.push.check()?;
+        if let Some(store) = &config.store {
+            store.check()?;
+        }
         let level = config.log.level.as_deref().unwrap_or("info");
         tracing_subscriber::EnvFilter::try_new(level)
             .with_context(|| format!("log.level: {level:?} is not a filter; write info, or warn,engine=debug"))?;
         Ok(())
     }
 
-    pub(crate) fn store(&self) -> sqlite::Options {
-        let mut options = sqlite::Options::new(&self.data);
-        options.durability = match self.config.durability {
-            Some(Durability::Relaxed) => sqlite::Durability::Relaxed,
-            Some(Durability::Full) | None => sqlite::Durability::Full,
+    /// Where tasks are kept, with the secrets that takes.
+    pub(crate) fn store(&self) -> anyhow::Result<Choice> {
+        let relaxed = match self.config.durability {
+            Some(Durability::Relaxed) => true,
+            Some(Durability::Full) | None => false,
         };
-        if let Some(mib) = self.config.limits.wal_mib {
-            options.wal_limit_bytes = mib << 20;
+        match self.config.store.as_ref().unwrap_or(&Place::Sqlite) {
+            Place::Sqlite => {
+                let mut options = sqlite::Options::new(&self.data);
+                if relaxed {
+                    options.durability = sqlite::Durability::Relaxed;
+                }
+                if let Some(mib) = self.config.limits.wal_mib {
+                    options.wal_limit_bytes = mib << 20;
+                }
+                Ok(Choice::Sqlite(options))
+            }
+            Place::Postgres(place) => {
+                let mut options = place.options()?;
+                if relaxed {
+                    options.durability = postgres::Durability::Relaxed;
+                }
+                Ok(Choice::Postgres { options, shown: place.shown() })
+            }
         }
-        options
     }
 
     /// One core is left to the store's writer: more threads only hand requests from core to core.

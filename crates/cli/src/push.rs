@@ -8,7 +8,7 @@ use serde_json::Value;
 use server::admin::Request;
 
 use crate::command::{Output, Whereabouts};
-use crate::config::data_folder;
+use crate::config::Found;
 use crate::operate::{ask, print, text};
 
 #[derive(Subcommand)]
@@ -49,6 +49,9 @@ pub(crate) struct Redeliver {
     // Not with the config file beside it, as elsewhere: `--config` is a webhook's here.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Where tasks are kept, as for `serve` [default: sqlite]
+    #[arg(long, value_name = "STORE")]
+    store: Option<crate::store::Place>,
     #[command(flatten)]
     output: Output,
 }
@@ -75,14 +78,14 @@ pub(crate) fn run(command: &Push) -> anyhow::Result<()> {
         Push::List(list) => {
             let state = list.state.map(|state| PushState::from(state).code());
             let request = Request::PushList { task: list.task.clone(), state, limit: list.limit };
-            let listed = ask(&data_folder(&list.whereabouts)?, &request)?;
+            let listed = ask(&Found::at(&list.whereabouts)?, &request)?;
             print(&list.output, &listed, table)
         }
         Push::Redeliver(again) => {
-            let whereabouts = Whereabouts { config: None, data: again.data.clone() };
+            let whereabouts = Whereabouts { config: None, data: again.data.clone(), store: again.store.clone() };
             let request =
                 Request::PushRedeliver { task: again.task.clone(), id: again.config.clone(), from: again.from };
-            let done = ask(&data_folder(&whereabouts)?, &request)?;
+            let done = ask(&Found::at(&whereabouts)?, &request)?;
             print(&again.output, &done, |done| {
                 format!("{} push configs of {} are delivered to again", done["redelivered"], text(&done["task"]))
             })

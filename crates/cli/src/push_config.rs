@@ -7,14 +7,19 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use model::limits::PushLimits;
-use model::ports::store::Store;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use server::courier::{Allow, Guard, HttpCourier, JWT_KEY, Options, SEAL_KEY, Seal, Signer};
 
 use crate::config::secret;
+use crate::store::{Opened, same_everywhere};
 
 const HOUR_MS: u64 = 3_600_000;
+/// Under which a database remembers the key that its push configs are sealed with.
+const SEAL_NOTE: &str = "seal key";
+
+/// Under which it keeps the key itself, where nobody has named a file for it.
+const KEY_NOTE: &str = "seal key itself";
 
 /// Webhooks that are told of a task's progress.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -31,8 +36,11 @@ pub(crate) struct Push {
     /// Put a JWT of the server's own on every delivery, and its public key at `/.well-known/jwks.json`. Default false.
     pub(crate) jwt: bool,
     /// The file with the 32 bytes that push configs are sealed with. Default `seal.key` in the data folder, made at the
-    /// first start.
+    /// first start. Replicas that share a store need the same one.
     pub(crate) key_file: Option<PathBuf>,
+    /// The file with the key of those tokens (PEM). Default `push-jwt.pem` in the data folder, made at the first start.
+    /// Replicas that share a store need the same one.
+    pub(crate) jwt_key_file: Option<PathBuf>,
     /// For one attempt, in milliseconds. Default 15000.
     pub(crate) timeout_ms: Option<u64>,
     /// Configs of one task. Default 20.
@@ -104,19 +112,38 @@ impl Push {
         }
     }
 
+    /// What a database is to remember of the key in use, if there is one: whoever comes with another could open none of the
+    /// push configs.
+    pub(crate) fn note(&self, data: &Path) -> anyhow::Result<Option<(String, String)>> {
+        let path = self.key_file.clone().unwrap_or_else(|| data.join(SEAL_KEY));
+        if self.key_file.is_none() && !path.exists() {
+            return Ok(None);
+        }
+        Ok(Some((SEAL_NOTE.to_owned(), Seal::in_file(&path)?.fingerprint().to_owned())))
+    }
+
     /// The courier, and the public keys of its tokens; nothing where there are no webhooks.
     pub(crate) async fn courier(&self, found: Found<'_>) -> anyhow::Result<Option<Made>> {
         if !self.enabled.unwrap_or(true) {
             return Ok(None);
         }
-        let Found { store, data, address, public_url, behind_proxy } = found;
-        let seal = match &self.key_file {
-            Some(path) => Seal::in_file(path).context("push.key_file")?,
-            None => Seal::in_folder(&data.join(SEAL_KEY))?,
+        let Found { opened, data, address, public_url, behind_proxy } = found;
+        let seal = match (&self.key_file, &opened.shared) {
+            (Some(path), _) => Seal::in_file(path).context("push.key_file")?,
+            (None, None) => Seal::in_folder(&data.join(SEAL_KEY))?,
+            (None, Some(shared)) => agreed(shared, &data.join(SEAL_KEY)).await?,
         };
+        if let Some(shared) = &opened.shared {
+            let advice = "copy its seal.key and name it with push.key_file on every replica";
+            same_everywhere(shared, SEAL_NOTE, seal.fingerprint(), advice).await?;
+        }
         let issuer = public_url.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned());
-        let signer =
-            self.jwt.then(|| Signer::in_folder(&data.join(JWT_KEY), issuer)).transpose().context("push.jwt")?;
+        let token_key = self.jwt_key_file.clone().unwrap_or_else(|| data.join(JWT_KEY));
+        let signer = self.jwt.then(|| Signer::in_folder(&token_key, issuer)).transpose().context("push.jwt")?;
+        if let (Some(shared), Some(signer)) = (&opened.shared, &signer) {
+            let advice = "copy its push-jwt.pem and name it with push.jwt_key_file on every replica";
+            same_everywhere(shared, "token key", signer.jwks(), advice).await?;
+        }
         let usual = Options::default();
         let options = Options {
             // Who reaches us through a proxy is not on this machine, wherever we listen.
@@ -126,15 +153,32 @@ impl Push {
             ..usual
         };
         let jwks = signer.as_ref().map(|signer| signer.jwks().to_owned());
-        let courier = HttpCourier::new(store, seal, signer, options)?;
+        let courier = HttpCourier::new(opened.store.clone(), seal, signer, options)?;
         courier.prove().await?;
         Ok(Some(Made { courier: Arc::new(courier), jwks }))
     }
 }
 
+/// Where no key file is named, the first replica's key is everybody's: it is kept in the database, beside what it seals. That
+/// keeps secrets out of lists and logs, but not from who has the database; a named key file does.
+async fn agreed(shared: &stores::postgres::Store, own: &Path) -> anyhow::Result<Seal> {
+    Seal::in_folder(own)?;
+    let key = std::fs::read(own).with_context(|| format!("cannot read {}", own.display()))?;
+    let written: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let theirs = shared.remember(KEY_NOTE, &written).await;
+    let theirs = theirs.map_err(|trouble| anyhow::anyhow!("cannot ask the database for its seal: {trouble}"))?;
+    let bytes = (0..theirs.len()).step_by(2).map(|at| u8::from_str_radix(theirs.get(at..at + 2)?, 16).ok());
+    let key = bytes.collect::<Option<Vec<u8>>>().and_then(|key| key.try_into().ok());
+    let key = key.context("the seal that the database remembers is no key; name one with push.key_file")?;
+    tracing::warn!(
+        "push configs are sealed with a key that is kept in the database itself; to keep it apart, put one key into a file on every replica and name it with push.key_file"
+    );
+    Ok(Seal::new(&key)?)
+}
+
 /// What a courier is made from, besides its config.
 pub(crate) struct Found<'a> {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) opened: &'a Opened,
     pub(crate) data: &'a Path,
     /// Where the server listens.
     pub(crate) address: SocketAddr,

@@ -32,6 +32,7 @@ type Read = fn(&Plan) -> String;
 const FIXED: &[(&str, Read)] = &[
     ("listen", |plan| plan.listen.to_string()),
     ("data", |plan| plan.data.display().to_string()),
+    ("store", |plan| format!("{:?}", plan.config.store)),
     ("workers", |plan| format!("{:?}", plan.config.workers)),
     ("durability", |plan| format!("{:?}", plan.config.durability)),
     ("cache_mib", |plan| format!("{:?}", plan.config.cache_mib)),
@@ -237,8 +238,9 @@ mod tests {
         let fixed = Fixed::of(&first, address);
         let mut same = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000, daily_calls: 3 }\n");
         assert!(fixed.hold(&mut same).unwrap().is_empty(), "limits of callers take effect");
-        let mut other = plan("listen: 127.0.0.1:9\ndata: there\nworkers: 3\npublic_url: https://x\n");
-        assert_eq!(fixed.hold(&mut other).unwrap(), ["listen", "data", "workers", "limits.body_bytes"]);
+        let mut other =
+            plan("listen: 127.0.0.1:9\ndata: there\nstore: postgres://u@h/d\nworkers: 3\npublic_url: https://x\n");
+        assert_eq!(fixed.hold(&mut other).unwrap(), ["listen", "data", "store", "workers", "limits.body_bytes"]);
         assert_eq!((other.listen, other.data), (address, PathBuf::from("here")));
         assert_eq!(other.config.public_url.as_deref(), Some("https://x"));
     }

@@ -6,11 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use engine::Engine;
 use model::ports::courier::Courier;
-use model::ports::store::Store;
 use serde_json::Map;
 use server::accept::{self, Accept};
 use server::{Server, Settings, admin, log::Sink};
-use stores::sqlite;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
@@ -104,14 +102,14 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
     let hangup = if reloads { Some(signal(SignalKind::hangup())?) } else { None };
     let settings = plan.settings()?;
     let (built, _) = plan.roster.build(&Built::default()).await?;
-    let store = sqlite::Store::open(plan.store()).with_context(|| format!("cannot open {}", plan.data.display()))?;
-    let store: Arc<dyn Store> = Arc::new(store);
+    let opened = plan.store()?.open(&plan.data).await?;
+    let store = opened.store.clone();
     let listener = accept::bind(plan.listen, settings.backlog).with_context(|| {
         format!("cannot listen on {}; is another server there? choose one with --listen", plan.listen)
     })?;
     let address = listener.local_addr()?;
     let found = Found {
-        store: store.clone(),
+        opened: &opened,
         data: &plan.data,
         address,
         public_url: plan.config.public_url.as_deref(),
@@ -166,6 +164,8 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
     let _ = tokio::time::timeout(Duration::from_millis(500), accept.connections.wait()).await;
     let _ = tokio::time::timeout(Duration::from_millis(100), house).await;
     let _ = std::fs::remove_file(plan.data.join(admin::SOCKET));
+    // The folder is another server's only now.
+    drop(opened);
     Ok(())
 }
 

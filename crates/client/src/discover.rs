@@ -21,6 +21,7 @@ const CARD_BYTES: usize = 4 << 20;
 pub struct Target {
     pub card: Option<CardSeen>,
     pub(crate) url: Url,
+    shown_url: String,
     pub(crate) tenant: Option<String>,
     peers: Vec<&'static dyn Peer>,
     at: AtomicUsize,
@@ -31,7 +32,8 @@ pub struct Target {
 impl Target {
     fn new(url: Url, choice: Choice, card: Option<CardSeen>) -> Target {
         let settled = AtomicBool::new(choice.peers.len() <= 1);
-        Target { card, url, tenant: choice.tenant, peers: choice.peers, at: AtomicUsize::new(0), settled }
+        let shown_url = shown(url.as_str());
+        Target { card, url, shown_url, tenant: choice.tenant, peers: choice.peers, at: AtomicUsize::new(0), settled }
     }
 
     /// The form that is spoken, as far as is known.
@@ -40,8 +42,8 @@ impl Target {
     }
 
     /// The URL of the interface, for people.
-    pub fn shown_url(&self) -> String {
-        shown(self.url.as_str())
+    pub fn shown_url(&self) -> &str {
+        &self.shown_url
     }
 
     /// Whether streams are worth trying: the card says so, or there is none.

@@ -99,7 +99,7 @@ pub(crate) struct Request {
 /// Sends, and waits for the head of the answer.
 pub(crate) async fn send(http: &reqwest::Client, request: Request, first_byte: Duration) -> Result<Response, Error> {
     let Request { verb, url, accept, headers, body } = request;
-    let place = crate::options::shown(url.as_str());
+    let (asked, place) = (url.clone(), |url: &Url| crate::options::shown(url.as_str()));
     let method = Method::from_bytes(verb.as_bytes()).unwrap_or(Method::POST);
     let mut builder = http.request(method, url).header(ACCEPT, accept);
     for (name, value) in headers {
@@ -112,9 +112,9 @@ pub(crate) async fn send(http: &reqwest::Client, request: Request, first_byte: D
     }
     match tokio::time::timeout(first_byte, builder.send()).await {
         Ok(Ok(response)) => Ok(response),
-        Ok(Err(error)) => Err(on_the_way(error, &place)),
+        Ok(Err(error)) => Err(on_the_way(error, &place(&asked))),
         Err(_) => {
-            let message = format!("{place} did not answer within {} s", first_byte.as_secs_f64());
+            let message = format!("{} did not answer within {} s", place(&asked), first_byte.as_secs_f64());
             Err(Error::new(Trouble::Broken, Kind::Unavailable, message))
         }
     }

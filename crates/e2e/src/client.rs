@@ -21,11 +21,17 @@ pub struct Client {
     addr: SocketAddr,
     base: String,
     headers: Vec<(String, String)>,
+    patience: Duration,
 }
 
 impl Client {
     pub fn new(addr: SocketAddr, base: &str) -> Self {
-        Self { addr, base: base.to_owned(), headers: vec![("A2A-Version".to_owned(), "1.0".to_owned())] }
+        Self {
+            addr,
+            base: base.to_owned(),
+            headers: vec![("A2A-Version".to_owned(), "1.0".to_owned())],
+            patience: PATIENCE,
+        }
     }
 
     /// The same client with one header set, in place of another of that name.
@@ -41,6 +47,12 @@ impl Client {
         let mut client = self.clone();
         client.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         client
+    }
+
+    /// The same client, which waits only so long for an answer before it calls the connection broken.
+    #[must_use]
+    pub fn within(&self, patience: Duration) -> Self {
+        Self { patience, ..self.clone() }
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -64,7 +76,7 @@ impl Client {
     }
 
     pub fn try_exchange(&self, request: &Request) -> io::Result<Response> {
-        Connection::open(self.addr)?.exchange(request)
+        self.connect()?.exchange(request)
     }
 
     /// Sends any request; what came within `patience`, a stream or not. `None` when nothing came, or when the server
@@ -130,8 +142,14 @@ impl Client {
         self.try_open(&request).expect("the server answers")
     }
 
+    fn connect(&self) -> io::Result<Connection> {
+        let connection = Connection::open(self.addr)?;
+        connection.set_patience(self.patience)?;
+        Ok(connection)
+    }
+
     fn try_open(&self, request: &Request) -> io::Result<Result<Events, Response>> {
-        let mut connection = Connection::open(self.addr)?;
+        let mut connection = self.connect()?;
         connection.send(request)?;
         let head = connection.head()?;
         if head.media_type() == "text/event-stream" {

@@ -5,6 +5,7 @@
 //! scenario needs bytes that no polite client sends.
 //!
 //! - [`server`] starts, kills and restarts the binary on one data folder and one port.
+//! - [`store`] chooses the store that scenarios run on.
 //! - [`http`] is HTTP/1.1 on a plain socket, [`sse`] reads event streams and checks the order of their ids.
 //! - [`client`] speaks A2A 1.0 with those two, in both bindings.
 //! - [`tongue`] makes the same few calls in every generation and binding.
@@ -26,6 +27,7 @@ pub mod seed;
 pub mod server;
 pub mod setup;
 pub mod sse;
+pub mod store;
 pub mod tongue;
 
 pub use client::{Client, assert_rest_fault, assert_rpc_fault, fresh_id, message, parts, script, send, to_task};

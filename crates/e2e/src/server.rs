@@ -11,12 +11,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use cluster::Database;
 use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::http::{Connection, Request, Response};
 use crate::poll::{PATIENCE, until};
-use crate::setup;
+use crate::{setup, store};
 
 /// How a server is to be started.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +26,38 @@ pub struct Options {
     env: Vec<(String, String)>,
     config: Option<String>,
     wrapper: Vec<OsString>,
+    place: Place,
+    lease: Option<Duration>,
+}
+
+/// Where a server keeps its tasks.
+#[derive(Debug, Clone, Default)]
+enum Place {
+    /// As `RIALTO_TEST_STORE` says; decided when the server is started.
+    #[default]
+    AsChosen,
+    Sqlite,
+    /// A database of its own.
+    Fresh(Database),
+    /// One that others may use, too, at this address.
+    Given(String),
+}
+
+impl Place {
+    fn decided(&self) -> Place {
+        match self {
+            Place::AsChosen => store::fresh().map_or(Place::Sqlite, Place::Fresh),
+            Place::Sqlite | Place::Fresh(_) | Place::Given(_) => self.clone(),
+        }
+    }
+
+    fn url(&self) -> Option<String> {
+        match self {
+            Place::AsChosen | Place::Sqlite => None,
+            Place::Fresh(database) => Some(database.url()),
+            Place::Given(url) => Some(url.clone()),
+        }
+    }
 }
 
 impl Options {
@@ -54,11 +87,38 @@ impl Options {
         self
     }
 
+    /// Stays on SQLite whatever store is chosen.
+    ///
+    /// # Panics
+    /// When the scenario is not in the list of those that may, [`store::SQLITE_ONLY`].
+    #[must_use]
+    pub fn sqlite_only(mut self, scenario: &str) -> Self {
+        let known = store::SQLITE_ONLY.iter().any(|(name, _)| *name == scenario);
+        assert!(known, "{scenario:?} has no reason in store::SQLITE_ONLY");
+        self.place = Place::Sqlite;
+        self
+    }
+
+    /// Uses the database at this address.
+    #[must_use]
+    pub fn database(mut self, url: &str) -> Self {
+        self.place = Place::Given(url.to_owned());
+        self
+    }
+
+    /// Another lease than is usual in tests.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
     /// Starts the server and waits until it is ready.
     ///
     /// # Panics
     /// When it does not become ready.
-    pub fn start(self) -> Server {
+    pub fn start(mut self) -> Server {
+        self.place = self.place.decided();
         let folder = tempfile::Builder::new().prefix("rialto-e2e-").tempdir().expect("a temporary folder");
         if let Some(config) = &self.config {
             fs::write(folder.path().join("rialto.yaml"), config).expect("the config is written");
@@ -119,6 +179,25 @@ impl Server {
 
     pub fn data(&self) -> PathBuf {
         self.path.join("data")
+    }
+
+    /// The server's database, if it has one of its own.
+    pub fn database(&self) -> Option<&Database> {
+        match &self.options.place {
+            Place::Fresh(database) => Some(database),
+            Place::AsChosen | Place::Sqlite | Place::Given(_) => None,
+        }
+    }
+
+    /// An operator's command on this server's data, whether it runs or not.
+    pub fn operate(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(setup::binary());
+        command.args(words).arg("--data").arg(self.data());
+        if let Some(url) = self.options.place.url() {
+            let (flags, (name, value)) = store::flags(&url);
+            command.args(flags).env(name, value);
+        }
+        command
     }
 
     /// A client of one agent, at `/a2a/{agent}`.
@@ -208,6 +287,11 @@ impl Server {
             .args(&options.args)
             .envs(options.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
+        if let Some(url) = options.place.decided().url() {
+            let (flags, (name, value)) = store::flags(&url);
+            let lease = options.lease.unwrap_or(store::LEASE).as_secs();
+            command.args(flags).args(["--lease", &format!("{lease}s")]).env(name, value);
+        }
         if options.config.is_some() {
             command.arg("--config").arg(folder.join("rialto.yaml"));
         }

@@ -10,6 +10,9 @@ use crate::pending;
 use crate::sight::Sight;
 use crate::{Engine, Shared};
 
+/// How often an operator's command looks whether a cancel has reached its agent.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 impl Engine {
     /// Asks the agent to stop and answers when the task has settled, at the latest a second after the grace is over.
     pub async fn cancel(&self, place: &Place, call: Cancel) -> Result<Arc<Task>, Fault> {
@@ -32,11 +35,36 @@ impl Engine {
             return Ok(asked);
         }
         let patience = Duration::from_millis(self.shared.limits.cancel_grace_ms + 1_000);
+        if self.shared.offline {
+            return self.await_holder(&live, patience).await;
+        }
         let settled = live.wait_until(|task| task.core.is_settled());
         match tokio::time::timeout(patience, settled).await {
             Ok(task) => task,
             Err(_) => live.snapshot(),
         }
+    }
+
+    /// From beside a shared store, where nobody here follows the log: looks whether the holder, wherever it is, has stopped
+    /// its agent. One that has not when the grace is over is not there.
+    async fn await_holder(&self, live: &Live, patience: Duration) -> Result<Arc<Task>, Fault> {
+        let deadline = tokio::time::Instant::now() + patience;
+        loop {
+            live.refresh(&self.shared).await?;
+            let task = live.snapshot()?;
+            if task.core.is_settled() {
+                return Ok(task);
+            }
+            if tokio::time::Instant::now() >= deadline {
+                break;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let settled = live.append(&self.shared, |task| {
+            let bodies = if task.core.is_settled() { Vec::new() } else { vec![pending::status(State::Canceled, None)] };
+            Ok(Draft::outside(bodies))
+        });
+        settled.await.map_err(Fault::from)
     }
 }
 
@@ -51,7 +79,7 @@ async fn request(shared: &Shared, live: &Live, metadata: Option<model::Json>) ->
             bodies.push(Body::CancelRequested { metadata: metadata.clone() });
         }
         // Nobody is at work: there is no one to ask.
-        if task.core.turn.is_none() || shared.offline {
+        if task.core.turn.is_none() || (shared.offline && !shared.store.is_shared()) {
             bodies.push(pending::status(State::Canceled, None));
         }
         Ok(Draft::outside(bodies))

@@ -1,19 +1,30 @@
 //! The one place that reads the clock and draws ids.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use model::ports::store::Store;
 use model::{TaskId, Time, TurnId};
 use uuid::Uuid;
 
-/// Time that never goes back within this process, so that a list by status time is a list by order of events.
-#[derive(Default)]
+/// The store's time, which several processes agree on. It never goes back within this one, so that a list by status time is
+/// a list by order of events.
 pub(crate) struct Clock {
     last: AtomicI64,
+    store: Arc<dyn Store>,
 }
 
 impl Clock {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Clock {
+        Clock { last: AtomicI64::default(), store }
+    }
+
+    fn read(&self) -> i64 {
+        jiff::Timestamp::now().as_millisecond().saturating_add(self.store.ahead_ms())
+    }
+
     pub(crate) fn now(&self) -> Time {
-        let now = jiff::Timestamp::now().as_millisecond();
+        let now = self.read();
         Time(self.last.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
@@ -23,7 +34,7 @@ impl Clock {
         let (asleep, awake) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
         let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         let ahead = ms(asleep.saturating_duration_since(awake)) - ms(awake.saturating_duration_since(asleep));
-        Time(jiff::Timestamp::now().as_millisecond() + ahead)
+        Time(self.read() + ahead)
     }
 }
 

@@ -9,7 +9,7 @@
 //! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
 //! * `sight`: who sees which task
 //! * `push`, `outbox`: webhooks, as cursors on logs
-//! * `recovery`, `timers`: what a restart or a clock brings
+//! * `recovery`, `timers`, `replicas`: what a restart, a clock or another process brings
 //!
 //! The engine knows no wire, no concrete store and no concrete agent.
 
@@ -28,6 +28,7 @@ mod pending;
 mod push;
 mod reading;
 mod recovery;
+mod replicas;
 mod sight;
 mod subscription;
 mod timers;
@@ -45,7 +46,7 @@ use model::ports::store::{Health, Store, Trouble};
 use model::ports::worker::Desk;
 use model::{Fault, Kind, Limits, TaskId};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
 pub use live::Committed;
@@ -74,6 +75,7 @@ struct Shared {
     courier: Option<Arc<dyn Courier>>,
     outbox: outbox::Outbox,
     clock: clock::Clock,
+    changes: broadcast::Sender<Change>,
     lives: Arc<live::Registry>,
     running: AtomicUsize,
     /// Told whenever a turn ends, for whoever drains.
@@ -126,6 +128,18 @@ pub struct Figures {
     pub breakers_open: u64,
 }
 
+/// What other processes did to a shared store that is not the engine's to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The task was removed.
+    Removed(TaskId),
+    /// Access keys were made or changed, or may have been.
+    Access,
+}
+
+/// How many changes wait for a slow listener, who then must take everything for changed.
+const CHANGES: usize = 1_024;
+
 /// What an agent shows of itself.
 pub struct Shown(Arc<dyn Agent>);
 
@@ -158,11 +172,14 @@ impl Engine {
     ) -> Result<Engine, Fault> {
         let engine = Engine::new(store, agents, limits, courier, false);
         let aliases = engine.health().await?.aliases > 0;
-        engine.shared.aliases.store(aliases, Ordering::Relaxed);
+        engine.shared.aliases.fetch_or(aliases, Ordering::Relaxed);
         outbox::start(&engine.shared, &errands).await?;
         recovery::recover(&engine.shared).await?;
         tokio::spawn(timers::run(engine.shared.clone()));
         tokio::spawn(timers::sweep(engine.shared.clone()));
+        if engine.shared.store.is_shared() {
+            tokio::spawn(replicas::run(engine.shared.clone()));
+        }
         Ok(engine)
     }
 
@@ -178,19 +195,23 @@ impl Engine {
         courier: Option<Arc<dyn Courier>>,
         offline: bool,
     ) -> Engine {
+        let clock = clock::Clock::new(store.clone());
+        // Where others write too, somebody else may make the first at any time.
+        let aliases = AtomicBool::new(store.is_shared());
         let shared = Shared {
             store,
             agents: ArcSwap::from_pointee(by_name(agents)),
             limits,
             courier,
             outbox: outbox::Outbox::default(),
-            clock: clock::Clock::default(),
+            clock,
+            changes: broadcast::Sender::new(CHANGES),
             lives: Arc::default(),
             running: AtomicUsize::new(0),
             turn_ended: Notify::new(),
             alarm: timers::Alarm::default(),
             draining: AtomicBool::new(false),
-            aliases: AtomicBool::new(false),
+            aliases,
             offline,
             stopped: CancellationToken::new(),
             stats: Stats::default(),
@@ -230,6 +251,11 @@ impl Engine {
     pub async fn blob(&self, tenant: &Arc<str>, hash: [u8; 32]) -> Result<bytes::Bytes, Fault> {
         let found = self.shared.store.blob(tenant.clone(), hash).await.map_err(troubled)?;
         found.ok_or_else(|| Fault::internal("a blob that a log refers to is missing"))
+    }
+
+    /// What other processes change from now on.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.shared.changes.subscribe()
     }
 
     /// Every key that operators made, also those no longer good.
@@ -353,6 +379,9 @@ fn troubled(trouble: Trouble) -> Fault {
             Fault::new(Kind::Unavailable, "the server's data folder is read-only; new work is refused")
         }
         Trouble::Busy => Fault::new(Kind::Unavailable, "the server has too much work waiting; try again shortly"),
+        Trouble::Unreachable(_) => {
+            Fault::new(Kind::Unavailable, "the server cannot reach its database; try again shortly")
+        }
         Trouble::Closed => Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly"),
         Trouble::Broken(_) => Fault::new(Kind::Internal, "Internal error"),
     };

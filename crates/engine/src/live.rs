@@ -5,7 +5,7 @@
 //! somebody holds it; a settled task that nobody watches takes no memory.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
@@ -52,6 +52,10 @@ pub(crate) struct Live {
     seq: OnceLock<watch::Sender<Seq>>,
     /// Held over a commit: one in flight per task.
     writing: tokio::sync::Mutex<()>,
+    /// How long the log is said to be by those who write to it elsewhere.
+    said: AtomicU64,
+    /// Somebody is reading what they wrote.
+    following: AtomicBool,
     turn: Mutex<Option<TurnHandle>>,
     /// The task was purged: there is nothing to be busy with.
     gone: AtomicBool,
@@ -73,11 +77,13 @@ struct Inner {
 pub(crate) struct TurnHandle {
     pub(crate) cancel: CancellationToken,
     pub(crate) timed_out: Arc<Notify>,
+    /// Another process has taken the turn, or ended it.
+    pub(crate) lost: CancellationToken,
 }
 
 impl TurnHandle {
     pub(crate) fn new() -> TurnHandle {
-        TurnHandle { cancel: CancellationToken::new(), timed_out: Arc::default() }
+        TurnHandle { cancel: CancellationToken::new(), timed_out: Arc::default(), lost: CancellationToken::new() }
     }
 
     pub(crate) fn cancelled(&self) -> Cancelled {
@@ -124,9 +130,10 @@ impl Draft {
     pub(crate) fn outside(bodies: Vec<Body>) -> Draft {
         Draft { bodies, ..Draft::default() }
     }
-    /// From the turn's holder.
-    pub(crate) fn held(bodies: Vec<Body>, epoch: Epoch) -> Draft {
-        Draft { bodies, epoch: Some(epoch), ..Draft::default() }
+    /// From the turn's holder, or from whoever begins one.
+    pub(crate) fn held(bodies: Vec<Body>, task: &Task, store: &dyn Store) -> Draft {
+        let begun = bodies.iter().filter(|body| matches!(body, Body::TurnStarted { .. })).count() as u32;
+        Draft { bodies, epoch: Some(store.hold(task.core.starts + begun)), ..Draft::default() }
     }
 }
 
@@ -152,6 +159,8 @@ impl Live {
             inner: OnceCell::new(),
             seq: OnceLock::new(),
             writing: tokio::sync::Mutex::default(),
+            said: AtomicU64::new(0),
+            following: AtomicBool::new(false),
             turn: Mutex::default(),
             gone: AtomicBool::new(false),
             registry: Arc::downgrade(registry),
@@ -305,10 +314,20 @@ impl Live {
                     self.catch_up(shared).await?;
                     continue;
                 }
-                Outcome::Conflict(Conflict::Epoch(..)) => return Err(Failed::Lost),
+                // Somebody has had a turn since. A holder finds in the log that it is no longer its own.
+                Outcome::Conflict(Conflict::Epoch(..)) => {
+                    if self.catch_up(shared).await? == expected {
+                        return Err(Failed::Lost);
+                    }
+                    continue;
+                }
                 Outcome::Conflict(Conflict::Key(key)) => return Err(Failed::Key(key)),
-                Outcome::Conflict(Conflict::Alias(_)) => {
-                    return Err(Failed::Fault(Fault::internal("an append met an alias it did not ask for")));
+                Outcome::Conflict(
+                    met @ (Conflict::Alias(_) | Conflict::Record(..) | Conflict::Funds(..) | Conflict::Entry(_)),
+                ) => {
+                    return Err(Failed::Fault(Fault::internal(format!(
+                        "an append met what it did not ask for: {met:?}"
+                    ))));
                 }
                 Outcome::Refused(trouble) => return Err(Failed::Trouble(trouble)),
                 Outcome::Unknown(trouble) => {
@@ -318,6 +337,7 @@ impl Live {
                 }
             }
             shared.alarm.set(&timers);
+            shared.count(&events);
             let task = self.absorb(shared, events).map_err(Failed::Fault)?;
             if let Some((progress, push)) = push {
                 push.begin(shared, progress);
@@ -343,7 +363,6 @@ impl Live {
 
     /// Folds committed events and tells everybody.
     fn absorb(&self, shared: &Shared, events: Vec<Event>) -> Result<Arc<Task>, Fault> {
-        shared.count(&events);
         let Some(mut inner) = self.inner() else { return Err(Fault::internal("a live task without a fold")) };
         for event in events {
             Arc::make_mut(&mut inner.task).apply(&event).map_err(Fault::internal)?;
@@ -359,17 +378,80 @@ impl Live {
         Ok(task)
     }
 
-    /// Reads what others appended.
-    async fn catch_up(&self, shared: &Shared) -> Result<(), Failed> {
+    /// Reads what others appended, and answers how long the log is. Only for the one writer.
+    async fn catch_up(&self, shared: &Shared) -> Result<Seq, Failed> {
         loop {
-            let after = self.snapshot().map_err(Failed::Fault)?.seq();
-            let events = shared.store.events(self.id, after, shared.limits.tail_bytes).await;
+            let before = self.snapshot().map_err(Failed::Fault)?.core;
+            let events = shared.store.events(self.id, before.seq, shared.limits.tail_bytes).await;
             let events = events.map_err(Failed::Trouble)?;
             if events.is_empty() {
-                return Ok(());
+                return Ok(before.seq);
             }
-            self.absorb(shared, events).map_err(Failed::Fault)?;
+            let after = self.absorb(shared, events).map_err(Failed::Fault)?.core;
+            // The turn that runs here is ours as long as nobody else has started or ended it.
+            if (before.turn.is_some() && before.starts != after.starts) || after.turn.is_none() {
+                if let Some(turn) = self.turn() {
+                    turn.lost.cancel();
+                }
+            } else if after.cancel_requested {
+                self.stop_turn();
+            }
         }
+    }
+
+    /// In a shared store: the fold with everything that was committed before this call, wherever.
+    pub(crate) async fn refresh(&self, shared: &Shared) -> Result<(), Fault> {
+        if !shared.store.is_shared() || self.task().is_none_or(|task| task.core.is_settled()) {
+            return Ok(());
+        }
+        let _one_writer = self.writing.lock().await;
+        self.catch_up(shared).await.map(drop).map_err(Fault::from)
+    }
+
+    /// Somebody elsewhere says that the log has grown to this length: reads on until it is known here.
+    pub(crate) fn follow(self: &Arc<Self>, shared: &Arc<Shared>, to: Seq) {
+        self.said.fetch_max(to.0, Ordering::AcqRel);
+        if !self.is_behind() || self.following.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (live, shared) = (self.clone(), shared.clone());
+        tokio::spawn(async move {
+            loop {
+                let said = live.said.load(Ordering::Acquire);
+                let outcome = live.read_on(&shared).await;
+                // What was said is only a hint: nothing is waited for that is not there.
+                let _ = live.said.compare_exchange(said, 0, Ordering::AcqRel, Ordering::Acquire);
+                live.following.store(false, Ordering::Release);
+                if let Err(fault) = outcome {
+                    tracing::error!(task = %live.id, cause = ?fault.cause, "a task cannot be followed: {fault}");
+                    return;
+                }
+                // A hint that came between the read and now found somebody following.
+                if !live.is_behind() || live.following.swap(true, Ordering::AcqRel) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Catches up, however long the store takes.
+    async fn read_on(&self, shared: &Shared) -> Result<(), Fault> {
+        let mut patience = Patience::new();
+        loop {
+            let caught_up = {
+                let _one_writer = self.writing.lock().await;
+                self.catch_up(shared).await
+            };
+            match caught_up {
+                Ok(_) => return Ok(()),
+                Err(Failed::Trouble(trouble)) => patience.pause(shared, self.id, trouble).await.map_err(troubled)?,
+                Err(failed) => return Err(failed.into()),
+            }
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        self.task().is_some_and(|task| !task.core.is_settled() && task.seq().0 < self.said.load(Ordering::Acquire))
     }
 }
 
@@ -451,6 +533,13 @@ impl Registry {
         }
     }
 
+    /// Those whose logs may yet grow.
+    pub(crate) fn open(&self) -> Vec<Arc<Live>> {
+        let live =
+            self.shards.iter().flat_map(|shard| shard.lock().values().filter_map(Weak::upgrade).collect::<Vec<_>>());
+        live.filter(|live| live.task().is_some_and(|task| !task.core.is_settled())).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
@@ -508,7 +597,12 @@ async fn load(
 }
 
 impl Shared {
+    /// The task made live, as it is now.
     pub(crate) async fn live(&self, id: TaskId) -> Result<Option<Arc<Live>>, Fault> {
+        if let Some(live) = self.lives.find(id) {
+            live.refresh(self).await?;
+            return Ok(Some(live));
+        }
         self.lives.get(id, &*self.store, &self.limits, None).await
     }
 

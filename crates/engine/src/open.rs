@@ -246,7 +246,7 @@ pub(crate) async fn open(
         // Whoever chose an id wants a task under it.
         undecided: admission.undecided && alias.is_none(),
     };
-    let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.epoch()) };
+    let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.hold(1)) };
     let start = Start { opened, fresh_context, message, turn: clock::turn_id(), stamp, key, alias, push };
     if admission.idempotent {
         run_ahead(shared, agent, start).await
@@ -339,7 +339,8 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
         let at_message = start.turn;
         let begun = commit_opening(&shared, start, bodies).await?;
         if let Begun::Going { live, .. } = &begun {
-            let run = Run { shared: shared.clone(), live: live.clone(), agent, turn: at_message, handle, running };
+            let (shared, live) = (shared.clone(), live.clone());
+            let run = Run { shared, live, agent, turn: at_message, attempt: 1, handle, running };
             run.spawn(Some(stream));
         }
         Ok(begun)
@@ -392,7 +393,7 @@ async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start)
     let begun = commit_opening(shared, start, bodies).await?;
     if let Begun::Going { live, .. } = &begun {
         let handle = TurnHandle::new();
-        Run { shared: shared.clone(), live: live.clone(), agent, turn, handle, running }.spawn(None);
+        Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, handle, running }.spawn(None);
     }
     Ok(begun)
 }
@@ -492,7 +493,8 @@ pub(crate) async fn follow_up(
             bodies.push(pending::status(State::Working, None));
             bodies.push(Body::TurnStarted { turn, attempt: 1 });
         }
-        Ok(Draft { bodies, key, epoch: begins.then(|| shared.store.epoch()), push: push.clone() })
+        let draft = if begins { Draft::held(bodies, task, &*shared.store) } else { Draft::outside(bodies) };
+        Ok(Draft { key, push: push.clone(), ..draft })
     });
     let at = match appended.await {
         Ok(at) => at,
@@ -506,7 +508,7 @@ pub(crate) async fn follow_up(
     };
     if begins && let Some(running) = running.take() {
         let handle = TurnHandle::new();
-        Run { shared: shared.clone(), live: live.clone(), agent, turn, handle, running }.spawn(None);
+        Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, handle, running }.spawn(None);
     }
     Ok(Begun::Going { live, at })
 }

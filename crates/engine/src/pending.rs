@@ -1,10 +1,13 @@
 //! What an agent has said that is not yet in the log.
+//!
+//! While a commit is in flight the next batch grows here. Text that an agent adds to an artifact piece by piece is joined as
+//! it comes, if the agent lets it: the slower the disk, the larger and fewer the chunks, and none waits for another one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::ports::agent::{Emission, End, EndState, Piece, Words};
-use model::{Artifact, Body, Chunk, Message, Role, Shape, State, StatusChange, Task, TurnId};
+use model::{Artifact, Body, Chunk, Content, Message, Part, Role, Shape, State, StatusChange, Task, TurnId};
 
 use crate::clock;
 
@@ -16,7 +19,12 @@ pub(crate) struct Pending {
     /// Artifact id → its place; what of it is known.
     artifacts: HashMap<Arc<str>, u32>,
     ended: bool,
+    /// The last word is a chunk of text that may be added to.
+    seam: bool,
 }
+
+/// Text is joined up to this.
+const JOINED: usize = 4 << 10;
 
 #[derive(Clone)]
 enum Said {
@@ -39,7 +47,7 @@ pub(crate) enum Then {
 impl Pending {
     pub(crate) fn new(task: &Task) -> Pending {
         let artifacts = task.artifacts.iter().enumerate().map(|(i, a)| (a.id.clone(), i as u32)).collect();
-        Pending { said: Vec::new(), bytes: 0, total_bytes: 0, artifacts, ended: false }
+        Pending { said: Vec::new(), bytes: 0, total_bytes: 0, artifacts, ended: false, seam: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -63,6 +71,20 @@ impl Pending {
         if self.ended {
             return;
         }
+        let seamless = match &emission {
+            Emission::Artifact(piece) => {
+                if self.join(piece) {
+                    return;
+                }
+                piece.seamless && !piece.last && piece.plain_text().is_some()
+            }
+            Emission::Working(_)
+            | Emission::Reply(_)
+            | Emission::Bound(_)
+            | Emission::Metadata(_)
+            | Emission::End(_) => false,
+        };
+        self.seam = seamless;
         let said = match emission {
             Emission::Working(words) => Said::Body(status(State::Working, words.map(message))),
             Emission::Artifact(piece) => Said::Body(Body::Artifact(self.chunk(piece))),
@@ -91,8 +113,32 @@ impl Pending {
         self.push(Emission::End(End { state, words }));
     }
 
+    /// Adds the text of a piece to the chunk that was said last, if that is all there is to it.
+    fn join(&mut self, piece: &Piece) -> bool {
+        let Some(Said::Body(Body::Artifact(chunk))) = self.said.last_mut().filter(|_| self.seam && piece.seamless)
+        else {
+            return false;
+        };
+        if !piece.adds_text_to(&chunk.artifact.id) {
+            return false;
+        }
+        let Some(Artifact { parts, .. }) = Arc::get_mut(&mut chunk.artifact) else { return false };
+        let ([Part { content: Content::Text(text), .. }], Some(more)) = (&mut parts[..], piece.plain_text()) else {
+            return false;
+        };
+        if text.len() + more.len() > JOINED {
+            return false;
+        }
+        text.push_str(more);
+        chunk.last = piece.last;
+        self.seam = !piece.last;
+        self.bytes += more.len();
+        self.total_bytes += more.len();
+        true
+    }
+
     fn chunk(&mut self, piece: Piece) -> Chunk {
-        let Piece { key, name, description, parts, metadata, extensions, append, last } = piece;
+        let Piece { key, name, description, parts, metadata, extensions, append, last, seamless: _ } = piece;
         let id: Arc<str> = if key.is_empty() { "artifact".into() } else { key.into() };
         let next = self.artifacts.len() as u32;
         let known = self.artifacts.get(&id).copied();
@@ -108,6 +154,7 @@ impl Pending {
     /// Hands over what was said so far.
     pub(crate) fn take(&mut self) -> Spoken {
         self.bytes = 0;
+        self.seam = false;
         Spoken { said: std::mem::take(&mut self.said), next_turn: None }
     }
 }

@@ -251,7 +251,7 @@ async fn remove(shared: &Arc<Shared>, task: TaskId, id: Arc<str>) -> Result<(), 
 }
 
 /// Commits a change of a task's configs. An unknown outcome is looked up: nobody else changes them meanwhile.
-async fn commit_known(
+pub(crate) async fn commit_known(
     shared: &Shared,
     task: TaskId,
     commit: Commit,

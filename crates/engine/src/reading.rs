@@ -61,6 +61,7 @@ impl Engine {
     /// The task as it is now, whoever asks. For operators, and for those who check for themselves.
     pub async fn task(&self, id: TaskId) -> Result<Option<Arc<Task>>, Fault> {
         if let Some(live) = self.shared.lives.find(id) {
+            live.refresh(&self.shared).await?;
             return Ok(live.task());
         }
         Ok(self.fold(id, true, None).await?.map(|(task, _)| Arc::new(task)))

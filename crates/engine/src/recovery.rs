@@ -1,4 +1,4 @@
-//! After a start: every turn that a crash cut off follows its agent's rule.
+//! After a start, or when another process is gone: every turn that was cut off follows its agent's rule.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use model::ports::agent::{Restart, Words};
-use model::{Body, Fault, Kind, State, Task, TaskId};
+use model::{Body, Epoch, Fault, Kind, State, Task, TaskId};
 
 use crate::live::{Draft, Live, TurnHandle};
 use crate::pending;
@@ -20,65 +20,77 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), Fault> {
     let mut after = None;
     loop {
-        let page = shared.store.unfinished(after, PAGE).await.map_err(troubled)?;
+        let page = shared.store.orphans(after, PAGE).await.map_err(troubled)?;
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
         // Together, so that they share their commits.
         let faults = futures_util::stream::iter(page)
-            .map(|(id, _)| take_up(shared, id))
+            .map(|orphan| take_up(shared, orphan))
             .buffer_unordered(PAGE)
             .filter_map(|result| async { result.err() });
-        let faults: Vec<(TaskId, Fault)> = faults.collect().await;
+        let faults: Vec<(Orphan, Fault)> = faults.collect().await;
         let mut later = Vec::new();
-        for (task, fault) in faults {
-            tracing::error!(%task, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
+        for (orphan, fault) in faults {
+            tracing::error!(task = %orphan.0, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
             if fault.kind == Kind::Unavailable {
-                later.push(task);
+                later.push(orphan);
             }
         }
-        if !later.is_empty() {
+        // Where there are others, one that has room may take them; and we look again.
+        if !later.is_empty() && !shared.store.is_shared() {
             tokio::spawn(try_again(shared.clone(), later));
         }
     }
 }
 
 /// A full disk or a crowd does not keep a turn from its rule for ever.
-async fn try_again(shared: Arc<Shared>, mut tasks: Vec<TaskId>) {
-    while !tasks.is_empty() {
+async fn try_again(shared: Arc<Shared>, mut orphans: Vec<Orphan>) {
+    while !orphans.is_empty() {
         tokio::select! {
             () = tokio::time::sleep(AGAIN) => {}
             () = shared.stopped.cancelled() => return,
         }
         let mut later = Vec::new();
-        for task in tasks {
-            match take_up(&shared, task).await {
+        for orphan in orphans {
+            match take_up(&shared, orphan).await {
                 Ok(()) => {}
-                Err((task, fault)) if fault.kind == Kind::Unavailable => later.push(task),
-                Err((task, fault)) => {
+                Err((orphan, fault)) if fault.kind == Kind::Unavailable => later.push(orphan),
+                Err(((task, _), fault)) => {
                     tracing::error!(%task, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
                 }
             }
         }
-        tasks = later;
+        orphans = later;
     }
 }
 
-async fn take_up(shared: &Arc<Shared>, id: TaskId) -> Result<(), (TaskId, Fault)> {
+/// A task whose turn nobody holds, and the hold that was lost.
+type Orphan = (TaskId, Epoch);
+
+async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Result<(), (Orphan, Fault)> {
     let work = async {
-        let Some(live) = shared.live(id).await? else { return Ok(()) };
+        let Some(live) = shared.live(orphan.0).await? else { return Ok(()) };
         let task = live.snapshot()?;
-        if task.core.turn.is_none() {
+        if !is_orphan(shared, &task, orphan) {
             return Ok(());
         }
-        resume(shared, live, task).await?;
-        shared.stats.recovered.fetch_add(1, Ordering::Relaxed);
+        if resume(shared, live, task, orphan).await? {
+            shared.stats.recovered.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(())
     };
-    work.await.map_err(|fault| (id, fault))
+    work.await.map_err(|fault| (orphan, fault))
 }
 
-async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Result<(), Fault> {
-    let Some(turn) = task.core.turn else { return Ok(()) };
+/// The turn that was lost is still the one in the log: nobody has taken it up or ended it since.
+fn is_orphan(shared: &Shared, task: &Task, (_, lost): Orphan) -> bool {
+    let as_lost = !shared.store.is_shared() || shared.store.hold(task.core.starts) == lost;
+    task.core.turn.is_some() && as_lost
+}
+
+/// Takes the turn up by its agent's rule. Answers whether it was ours to take.
+async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: Orphan) -> Result<bool, Fault> {
+    let Some(turn) = task.core.turn else { return Ok(false) };
     let agent = shared.agents.load().get(&task.agent).cloned();
     let messages = live.current_messages();
     let rule = match (&agent, messages.last()) {
@@ -92,12 +104,13 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Resul
     };
     // Reattaching repeats nothing, so it may be done for as long as the work takes.
     let attempts_left = rule == Restart::Resume || turn.attempt < shared.limits.attempts;
-    let epoch = shared.store.epoch();
     let goes_on = !task.core.cancel_requested && rule != Restart::Fail && attempts_left;
     // Before anything is said, so that a turn that finds no room now is the same turn later.
     let running = if goes_on { Some(shared.take_turn()?) } else { None };
+    let mut taken = false;
     let begun = live.append(shared, |task| {
-        let Some(turn) = task.core.turn else { return Ok(Draft::default()) };
+        taken = is_orphan(shared, task, orphan);
+        let Some(turn) = task.core.turn.filter(|_| taken) else { return Ok(Draft::default()) };
         let bodies = if task.core.cancel_requested {
             vec![pending::status(State::Canceled, None)]
         } else if goes_on {
@@ -112,14 +125,15 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>) -> Resul
         } else {
             vec![pending::status(State::Failed, Some(pending::message(Words::text(why(rule, &agent, turn.attempt)))))]
         };
-        Ok(Draft::held(bodies, epoch))
+        Ok(Draft::held(bodies, task, &*shared.store))
     });
     let task = begun.await.map_err(Fault::from)?;
-    if let (Some(running), Some(agent), Some(turn)) = (running, agent, task.core.turn) {
+    if let (true, Some(running), Some(agent), Some(turn)) = (taken, running, agent, task.core.turn) {
         let handle = TurnHandle::new();
-        Run { shared: shared.clone(), live, agent, turn: turn.id, handle, running }.spawn(None);
+        let (shared, turn, attempt) = (shared.clone(), turn.id, turn.attempt);
+        Run { shared, live, agent, turn, attempt, handle, running }.spawn(None);
     }
-    Ok(())
+    Ok(taken)
 }
 
 fn why<A>(rule: Restart, agent: &Option<A>, attempt: u32) -> String {

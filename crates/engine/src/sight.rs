@@ -47,6 +47,10 @@ impl Shared {
     /// The beginning of a task, if it is in a list that is read here.
     pub(crate) async fn glimpse(&self, place: &Place, id: TaskId, sight: Sight) -> Result<Option<Glimpse>, Fault> {
         let live = self.lives.find(id);
+        // One that is hidden is not read twice.
+        if let Some(live) = live.as_ref().filter(|live| live.task().is_some_and(|task| reads(place, &task.views))) {
+            live.refresh(self).await?;
+        }
         if let Some(live) = live.filter(|live| live.task().is_some_and(|task| sight.admits(&task, place))) {
             return Ok(Some(Glimpse::Live(live)));
         }
@@ -71,7 +75,15 @@ impl Shared {
         let live = match self.glimpse(place, id, sight).await? {
             None => None,
             Some(Glimpse::Live(live)) => Some(live),
-            Some(Glimpse::Log(piece)) => self.lives.get(id, &*self.store, &self.limits, Some(piece)).await?,
+            Some(Glimpse::Log(piece)) => {
+                let seen = piece.last().map(|event| event.seq);
+                let live = self.lives.get(id, &*self.store, &self.limits, Some(piece)).await?;
+                // Somebody may have made it live before we read of it.
+                if let Some(live) = live.as_ref().filter(|live| live.task().map(|task| task.seq()) < seen) {
+                    live.refresh(self).await?;
+                }
+                live
+            }
         };
         let Some(live) = live else { return Ok(None) };
         let task = live.snapshot()?;

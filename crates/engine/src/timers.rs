@@ -70,6 +70,7 @@ async fn fire_due(shared: &Arc<Shared>) -> Result<Option<Time>, Fault> {
         for timer in due {
             match timer.kind {
                 TimerKind::TurnTimeout => end_turn(shared, timer).await?,
+                TimerKind::Deadline => deadline(shared, timer).await?,
             }
         }
     }
@@ -98,6 +99,15 @@ async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     };
     match shared.store.commit(Commit { timers: vec![change], ..Commit::default() }).await {
         // A timer is only moved and cleared here; should that not be so yet, it fires again.
+        Outcome::Done | Outcome::Conflict(_) => Ok(()),
+        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
+    }
+}
+
+/// A product's deadline. There is none that would know of it: it is looked at again later.
+async fn deadline(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
+    let later = TimerChange::Set(Timer { due: shared.clock.now().plus_ms(AGAIN_MS), ..timer });
+    match shared.store.commit(Commit { timers: vec![later], ..Commit::default() }).await {
         Outcome::Done | Outcome::Conflict(_) => Ok(()),
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
     }

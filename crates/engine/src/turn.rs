@@ -28,6 +28,8 @@ pub(crate) struct Run {
     pub(crate) live: Arc<Live>,
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) turn: TurnId,
+    /// The how manieth attempt of it.
+    pub(crate) attempt: u32,
     pub(crate) handle: TurnHandle,
     pub(crate) running: RunningTurn,
 }
@@ -51,7 +53,7 @@ impl Run {
             };
             match self.pump(stream).await {
                 Ok(Then::NextTurn(turn)) => {
-                    self.turn = turn;
+                    (self.turn, self.attempt) = (turn, 1);
                     self.handle = TurnHandle::new();
                     self.live.set_turn(Some(self.handle.clone()));
                 }
@@ -106,6 +108,7 @@ impl Run {
                         then @ (Then::Over | Then::NextTurn(_)) => return Ok(then),
                     }
                 }
+                () = self.handle.lost.cancelled() => return Err(Failed::Lost),
                 () = self.handle.cancel.cancelled(), if !cancelling && !pending.ended() => {
                     cancelling = true;
                     grace.as_mut().reset(tokio::time::Instant::now() + Duration::from_millis(limits.cancel_grace_ms));
@@ -138,18 +141,28 @@ impl Run {
         }
     }
 
+    /// Whether the log still says that this is the turn, and this attempt of it. A settled task is nobody's.
+    fn is_ours(&self, task: &Task) -> bool {
+        let open = task.core.turn.map(|turn| (turn.id, turn.attempt));
+        task.core.is_settled() || open == Some((self.turn, self.attempt))
+    }
+
     /// Commits, waiting out a full disk: a running turn loses nothing, it pauses.
     async fn commit(&self, mut spoken: Spoken) -> Result<Then, Failed> {
         let mut patience = Patience::new();
         loop {
-            let mut then = Then::GoOn;
-            let epoch = self.shared.store.epoch();
+            let (mut then, mut lost) = (Then::GoOn, false);
             let outcome = self.live.append(&self.shared, |task| {
+                lost = !self.is_ours(task);
+                if lost {
+                    return Ok(Draft::default());
+                }
                 let (bodies, next) = resolve(&mut spoken, task);
                 then = next;
-                Ok(Draft::held(bodies, epoch))
+                Ok(Draft::held(bodies, task, &*self.shared.store))
             });
             match outcome.await {
+                Ok(_) if lost => return Err(Failed::Lost),
                 Ok(_) => return Ok(then),
                 Err(Failed::Trouble(trouble)) => {
                     patience.pause(&self.shared, self.live.id, trouble).await.map_err(Failed::Trouble)?;

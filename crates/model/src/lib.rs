@@ -16,6 +16,7 @@ pub mod json;
 pub mod limits;
 pub mod ports;
 pub mod push;
+pub mod record;
 pub mod stored;
 pub mod task;
 
@@ -28,4 +29,5 @@ pub use ids::{ContextId, Epoch, EventId, Seq, TaskId, Time, TurnId, View};
 pub use json::Json;
 pub use limits::Limits;
 pub use push::{PushChange, PushProgress, PushRow, PushSpec, PushState};
+pub use record::{Balance, Entry, Expect, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery};
 pub use task::{Core, OpenTurn, Refused, Shape, State, Status, Task};

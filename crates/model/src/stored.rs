@@ -29,6 +29,20 @@ pub fn encode(events: &[Event]) -> Vec<u8> {
     payload
 }
 
+/// Payloads that follow each other, as one of all their events; nothing if they are not of one version.
+pub fn joined<'p>(payloads: impl Iterator<Item = &'p [u8]>) -> Option<Vec<u8>> {
+    let mut all = vec![V1, b'['];
+    for payload in payloads {
+        let [V1, b'[', pairs @ .., b']'] = payload else { return None };
+        if all.len() > 2 {
+            all.push(b',');
+        }
+        all.extend_from_slice(pairs);
+    }
+    all.push(b']');
+    Some(all)
+}
+
 /// Reads a batch whose first event has the sequence number `first`.
 pub fn decode(first: Seq, payload: &[u8]) -> Result<Vec<Event>, Error> {
     match payload {

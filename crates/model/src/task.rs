@@ -110,6 +110,8 @@ pub struct Core {
     pub turn: Option<OpenTurn>,
     /// How many turns were started, attempts not counted.
     pub turns: u32,
+    /// How often a turn was started, every attempt counted. It tells the holders of a task's turns apart.
+    pub starts: u32,
     /// Messages that no turn has taken up yet.
     pub waiting: u32,
     pub cancel_requested: bool,
@@ -141,6 +143,7 @@ impl Core {
             status_seq: Seq(1),
             turn: None,
             turns: 0,
+            starts: 0,
             waiting: 0,
             cancel_requested: false,
         }
@@ -173,6 +176,7 @@ impl Core {
                     Some(_) | None => self.turns += 1,
                 }
                 let again = self.turn.is_some_and(|open| open.id == *turn);
+                self.starts += 1;
                 self.turn = Some(OpenTurn { id: *turn, attempt: *attempt, started_at: at });
                 // The same turn is the same messages, so that an agent can recognise it; what was said since waits on.
                 if !again {

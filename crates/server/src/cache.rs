@@ -54,6 +54,13 @@ impl Cache {
         }
     }
 
+    /// Anything may have been removed.
+    pub(crate) fn clear(&self) {
+        if let Some(entries) = &self.entries {
+            entries.clear();
+        }
+    }
+
     pub(crate) fn forget(&self, task: TaskId) {
         if let Some(entries) = &self.entries {
             for wire in dialects::WIRES {

@@ -4,15 +4,21 @@
 //! answered. Whatever goes on for longer than a request, such as a connection or the house-keeping, looks again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use engine::Change;
 use model::ports::agent::Agent;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::front::worker;
-use crate::{Server, Settings, settings, throttle};
+use crate::{Server, Settings, admin, settings, throttle};
+
+/// Keys that could not be read are read again after this.
+const KEYS_AGAIN: Duration = Duration::from_secs(1);
 
 pub struct Serving {
     now: ArcSwap<Server>,
@@ -58,6 +64,41 @@ impl Serving {
                 tls.watch(shutdown.clone(), &reload).await;
             }
         };
-        tokio::join!(first.callers.warm_up(), throttle::keep(|| self.now(), shutdown.clone()), tls);
+        let limits = throttle::keep(|| self.now(), shutdown.clone());
+        tokio::join!(first.callers.warm_up(), limits, tls, self.follow(&shutdown));
+    }
+
+    /// Where other processes have the same store: keys they make or revoke, and tasks they remove.
+    async fn follow(&self, shutdown: &CancellationToken) {
+        let mut changes = self.now().engine.changes();
+        let mut unread = false;
+        loop {
+            let change = tokio::select! {
+                change = changes.recv() => change,
+                () = tokio::time::sleep(KEYS_AGAIN), if unread => Ok(Change::Access),
+                () = shutdown.cancelled() => return,
+            };
+            let server = self.now();
+            match change {
+                Ok(Change::Removed(task)) => server.cache.forget(task),
+                Ok(Change::Access) => unread = !take_keys(&server).await,
+                Err(RecvError::Lagged(_)) => {
+                    server.cache.clear();
+                    unread = !take_keys(&server).await;
+                }
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
+/// Every key as the store has it now. Answers whether it could be read.
+async fn take_keys(server: &Server) -> bool {
+    match admin::load_keys(&server.engine, &server.callers).await {
+        Ok(()) => true,
+        Err(fault) => {
+            tracing::warn!(cause = ?fault.cause, "keys changed elsewhere are not known yet: {fault}");
+            false
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! What the SQLite store does per second, on this machine, in a folder given as the first argument (default: a
-//! temporary one): `cargo run --release -p rialto-stores --example throughput`.
+//! What a durable store does per second, on this machine: SQLite in a folder given as the first argument (default: a
+//! temporary one), PostgreSQL at a url given there, or `postgres` for a private one of this run, with fsync:
+//! `cargo run --release -p rialto-stores --example throughput`.
 //!
 //! Settings: `RIALTO_CLIENTS` (64), `RIALTO_TASKS` (100000), `RIALTO_DURABILITY` (full or relaxed).
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -8,11 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use model::ports::store::{
-    Append, Commit, ListQuery, Opening, Outcome, Row, Store as _, Timer, TimerChange, TimerKind,
-};
+use model::ports::store::{Append, Commit, ListQuery, Opening, Outcome, Row, Store, Timer, TimerChange, TimerKind};
 use model::{Body, ContextId, Event, Opened, Seq, State, StatusChange, TaskId, Time, TurnId, View, stored};
-use stores::sqlite::{Durability, Options, Store};
+use stores::sqlite::Durability;
+use stores::{postgres, sqlite};
 use uuid::Uuid;
 
 fn setting(name: &str, default: usize) -> usize {
@@ -134,14 +134,28 @@ fn report(what: &str, n: usize, (seconds, times): (f64, Vec<Duration>)) {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
+    let place = std::env::args().nth(1);
+    let private = (place.as_deref() == Some("postgres"))
+        .then(|| cluster::Cluster::start(cluster::Options::default().fsync(true).set("max_wal_size", "4GB")));
+    let url = match &private {
+        Some(cluster) => Some(cluster.database().url()),
+        None => place.clone().filter(|place| place.starts_with("postgres")),
+    };
+    let relaxed = std::env::var("RIALTO_DURABILITY").is_ok_and(|d| d == "relaxed");
+    let durability = if relaxed { Durability::Relaxed } else { Durability::Full };
     let temporary = tempfile::tempdir().unwrap();
-    let folder = std::env::args().nth(1).map_or_else(|| temporary.path().to_owned(), Into::into);
-    let mut options = Options::new(folder);
-    if std::env::var("RIALTO_DURABILITY").is_ok_and(|d| d == "relaxed") {
-        options.durability = Durability::Relaxed;
-    }
     let start = Instant::now();
-    let store = Arc::new(Store::open(options).unwrap());
+    let store: Arc<dyn Store> = match url {
+        Some(url) => {
+            let options = postgres::Options { durability, ..postgres::Options::new(url) };
+            Arc::new(postgres::Store::open(options).await.unwrap())
+        }
+        None => {
+            let folder = place.map_or_else(|| temporary.path().to_owned(), Into::into);
+            let options = sqlite::Options { durability, ..sqlite::Options::new(folder) };
+            Arc::new(sqlite::Store::open(options).unwrap())
+        }
+    };
     let known = store.health().await.unwrap();
     println!("opened in {:?} with {} tasks and {} MiB of wal", start.elapsed(), known.tasks, known.wal_bytes >> 20);
     let clients = setting("RIALTO_CLIENTS", 64);

@@ -1,11 +1,14 @@
 //! Where tasks are kept.
 //!
-//! [`sqlite::Store`] is the product's default: one file, group commit, crash-proof. [`memory::Store`] keeps the same
-//! promises for as long as the process lives, for tests. Both implement `model::ports::store::Store`, and a store is
-//! right when it passes [`conformance`]: the suite is the contract, the implementations only differ in where the bytes
-//! go.
+//! [`sqlite::Store`] is the product's default: one file, group commit, crash-proof. [`postgres::Store`] is the same for
+//! several processes at once. [`memory::Store`] keeps the same promises for as long as the process lives, for tests. All
+//! implement `model::ports::store::Store`, and a store is right when it passes [`conformance`]: the suite is the
+//! contract, the implementations only differ in where the bytes go. [`migrate`] carries everything from
+//! the first to the second.
 
 pub mod conformance;
 pub mod memory;
+pub mod migrate;
+pub mod postgres;
 mod shape;
 pub mod sqlite;

@@ -15,8 +15,12 @@ use model::ports::store::{
     Append, Commit, Conflict, Cursor, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row,
     Store as Port, Timer, TimerChange, TimerKind, Trouble,
 };
-use model::{AccessKey, Epoch, Event, PushChange, PushRow, PushState, Seq, State, TaskId, Time, stored};
+use model::{
+    AccessKey, Balance, Entry, Epoch, Event, Line, Listed, Posting, PushChange, PushRow, PushState, Record,
+    RecordChange, RecordPage, RecordQuery, Seq, State, TaskId, Time, stored,
+};
 use parking_lot::Mutex;
+use uuid::Uuid;
 
 use crate::shape;
 
@@ -25,6 +29,9 @@ use crate::shape;
 pub struct Store {
     inner: Mutex<Inner>,
 }
+
+/// By kind and key, with the lists they are in.
+type Records = BTreeMap<(Arc<str>, Arc<str>), (Record, Vec<Listed>)>;
 
 #[derive(Default)]
 struct Inner {
@@ -38,6 +45,9 @@ struct Inner {
     last_push: u64,
     timers: BTreeMap<(TaskId, u8), Time>,
     blobs: HashMap<(Arc<str>, [u8; 32]), Bytes>,
+    records: Records,
+    balances: BTreeMap<Arc<str>, i64>,
+    journal: Vec<Entry>,
     closed: bool,
 }
 
@@ -100,6 +110,43 @@ impl Inner {
                 return Some(Conflict::Seq(append.task, seq));
             }
             ahead.insert(append.task, (append.last(), append.epoch.unwrap_or(epoch)));
+        }
+        self.record_conflict(commit).or_else(|| self.entry_conflict(commit))
+    }
+
+    fn record_conflict(&self, commit: &Commit) -> Option<Conflict> {
+        let mut ahead: HashMap<(&Arc<str>, &Arc<str>), u64> = HashMap::new();
+        for change in &commit.records {
+            let (kind, key, expect) = change.about();
+            let kept = self.records.get(&(kind.clone(), key.clone())).map_or(0, |(record, _)| record.version);
+            let version = ahead.get(&(kind, key)).copied().unwrap_or(kept);
+            if !expect.admits(version) {
+                return Some(Conflict::Record(kind.clone(), key.clone(), version));
+            }
+            let after = match change {
+                RecordChange::Put { .. } => version + 1,
+                RecordChange::Remove { .. } => 0,
+            };
+            ahead.insert((kind, key), after);
+        }
+        None
+    }
+
+    fn entry_conflict(&self, commit: &Commit) -> Option<Conflict> {
+        let mut ahead: HashMap<&Arc<str>, i64> = HashMap::new();
+        let mut ids: BTreeSet<Uuid> = self.journal.iter().map(|entry| entry.id).collect();
+        for entry in &commit.entries {
+            if !ids.insert(entry.id) {
+                return Some(Conflict::Entry(entry.id));
+            }
+            for Posting { account, amount, floor } in &entry.postings {
+                let kept = self.balances.get(account).copied().unwrap_or_default();
+                let before = ahead.get(account).copied().unwrap_or(kept);
+                match before.checked_add(*amount) {
+                    Some(after) if floor.is_none_or(|floor| after >= floor) => ahead.insert(account, after),
+                    Some(_) | None => return Some(Conflict::Funds(account.clone(), before)),
+                };
+            }
         }
         None
     }
@@ -169,6 +216,23 @@ impl Inner {
                 }
             }
         }
+        for change in commit.records {
+            match change {
+                RecordChange::Put { kind, key, body, lists, .. } => {
+                    let at = (kind.clone(), key.clone());
+                    let version = self.records.get(&at).map_or(0, |(record, _)| record.version) + 1;
+                    self.records.insert(at, (Record { kind, key, version, body }, lists));
+                }
+                RecordChange::Remove { kind, key, .. } => drop(self.records.remove(&(kind, key))),
+            }
+        }
+        for mut entry in commit.entries {
+            for posting in &mut entry.postings {
+                *self.balances.entry(posting.account.clone()).or_default() += posting.amount;
+                posting.floor = None;
+            }
+            self.journal.push(entry);
+        }
         for blob in commit.blobs {
             if let Some(kept) = self.tasks.get_mut(&blob.task) {
                 kept.blobs.insert((blob.tenant.clone(), blob.hash));
@@ -232,6 +296,35 @@ impl Inner {
         ListPage { tasks: found, more, total }
     }
 
+    fn records(&self, query: &RecordQuery) -> RecordPage {
+        let in_list =
+            |lists: &[Listed]| lists.iter().find(|listed| listed.list == query.list).map(|listed| listed.rank);
+        let of_kind = self.records.values().filter(|(record, _)| record.kind == query.kind);
+        let found = of_kind.filter_map(|(record, lists)| Some((record.clone(), in_list(lists)?)));
+        let mut found: Vec<(Record, i64)> = found.collect();
+        let total = query.count.then_some(found.len() as u64);
+        found.sort_by(|(a, x), (b, y)| (y, &b.key).cmp(&(x, &a.key)));
+        if let Some((rank, key)) = &query.after {
+            found.retain(|(record, at)| (at, &record.key) < (rank, key));
+        }
+        let mut records: Vec<_> = found.into_iter().skip(query.skip as usize).collect();
+        let more = records.len() > query.limit as usize;
+        records.truncate(query.limit as usize);
+        RecordPage { records, more, total }
+    }
+
+    /// Every line of an account, oldest first.
+    fn lines(&self, account: &str) -> Vec<Line> {
+        let mut balance = 0;
+        let numbered = self.journal.iter().zip(1..);
+        let lines = numbered.filter_map(|(entry, no)| {
+            let amount = entry.postings.iter().find(|posting| *posting.account == *account)?.amount;
+            balance += amount;
+            Some(Line { no, id: entry.id, at: entry.at, body: entry.body.clone(), amount, balance })
+        });
+        lines.collect()
+    }
+
     fn timers(&self) -> Vec<Timer> {
         let mut timers: Vec<(u64, Timer)> = Vec::new();
         for (&(task, code), &due) in &self.timers {
@@ -261,6 +354,8 @@ impl Inner {
             aliases: self.aliases.len() as u64,
             push_active: self.push_in(PushState::Active).count() as u64,
             push_dead: self.push_in(PushState::Dead).count() as u64,
+            records: self.records.len() as u64,
+            entries: self.journal.len() as u64,
             epoch: 1,
             states: State::ALL.into_iter().map(|s| (s, of(s))).filter(|(_, n)| *n > 0).collect(),
             ..Health::default()
@@ -351,6 +446,54 @@ impl Port for Store {
 
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.blobs.get(&(tenant, hash)).cloned())) })
+    }
+
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+        Box::pin(
+            async move { self.read(|inner| Ok(inner.records.get(&(kind, key)).map(|(record, _)| record.clone()))) },
+        )
+    }
+
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.records(&query))) })
+    }
+
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+        Box::pin(async move {
+            let on = |inner: &Inner, account| inner.balances.get(account).copied().unwrap_or_default();
+            self.read(|inner| Ok(accounts.iter().map(|account| on(inner, account)).collect()))
+        })
+    }
+
+    fn statement(
+        &self,
+        account: Arc<str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+        Box::pin(async move {
+            let lines = self.read(|inner| Ok(inner.lines(&account)))?;
+            let earlier = lines.into_iter().rev().filter(|line| before.is_none_or(|before| line.no < before));
+            Ok(earlier.take(limit).collect())
+        })
+    }
+
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let later = inner.balances.iter().filter(|(name, _)| after.as_ref().is_none_or(|after| *name > after));
+                Ok(later.take(limit).map(|(name, balance)| (name.clone(), *balance)).collect())
+            })
+        })
+    }
+
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let numbered = (1..).zip(inner.journal.iter().cloned());
+                Ok(numbered.skip_while(|(no, _)| *no <= after).take(limit).collect())
+            })
+        })
     }
 
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use model::ports::store::{Commit, Trouble};
-use model::{PushChange, TaskId, Time};
+use model::{Entry, PushChange, RecordChange, TaskId, Time};
 
 /// Why no store would take this commit. Such a commit is a mistake of the engine's, not a conflict.
 pub(crate) fn malformed(commit: &Commit) -> Option<Trouble> {
@@ -19,6 +19,16 @@ pub(crate) fn malformed(commit: &Commit) -> Option<Trouble> {
         if append.open.is_some() && append.row.is_none() {
             return mistake("the append that opens a task brings its row");
         }
+    }
+    for change in &commit.records {
+        if let RecordChange::Put { lists, .. } = change
+            && lists.iter().enumerate().any(|(i, one)| lists[..i].iter().any(|other| other.list == one.list))
+        {
+            return mistake("a record is in a list once");
+        }
+    }
+    if let Some(mistaken) = commit.entries.iter().find_map(Entry::mistake) {
+        return mistake(mistaken);
     }
     if !commit.blobs.is_empty() || !commit.aliases.is_empty() {
         let tasks: HashSet<TaskId> = commit.appends.iter().map(|a| a.task).collect();
@@ -37,7 +47,17 @@ pub(crate) fn weight(commit: &Commit) -> usize {
     let appends: usize = commit.appends.iter().map(|a| a.payload.len() + 64).sum();
     let blobs: usize = commit.blobs.iter().map(|b| b.bytes.len() + 64).sum();
     let specs: usize = commit.push.iter().map(spec_bytes).sum();
-    appends + blobs + specs + 64 * (commit.keys.len() + commit.timers.len() + commit.push.len())
+    let records: usize = commit.records.iter().map(record_bytes).sum();
+    let entries: usize = commit.entries.iter().map(|entry| entry.body.len() + 64 * entry.postings.len()).sum();
+    let rows = commit.keys.len() + commit.timers.len() + commit.push.len() + commit.records.len();
+    appends + blobs + specs + records + entries + 64 * rows
+}
+
+fn record_bytes(change: &RecordChange) -> usize {
+    match change {
+        RecordChange::Put { body, lists, .. } => body.len() + 64 * lists.len(),
+        RecordChange::Remove { .. } => 0,
+    }
 }
 
 fn spec_bytes(change: &PushChange) -> usize {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::ports::Future;
 use model::ports::store::Store;
 use stores::conformance::Factory;
-use stores::{memory, sqlite};
+use stores::{memory, postgres, sqlite};
 
 struct Memory;
 
@@ -18,6 +18,14 @@ impl Factory for Memory {
 
     fn reopen(&self, _store: Arc<dyn Store>) -> Future<'_, Option<Arc<dyn Store>>> {
         Box::pin(async { None })
+    }
+
+    fn second(&self) -> Future<'_, Option<Arc<dyn Store>>> {
+        Box::pin(async { None })
+    }
+
+    fn keeps_files(&self) -> bool {
+        false
     }
 }
 
@@ -48,6 +56,54 @@ impl Factory for Sqlite {
             Some(self.open_now())
         })
     }
+
+    /// A folder is one process's.
+    fn second(&self) -> Future<'_, Option<Arc<dyn Store>>> {
+        Box::pin(async { None })
+    }
+
+    fn keeps_files(&self) -> bool {
+        true
+    }
+}
+
+/// A store in a database of its own.
+struct Postgres {
+    database: cluster::Database,
+    options: fn(postgres::Options) -> postgres::Options,
+}
+
+impl Postgres {
+    fn new(options: fn(postgres::Options) -> postgres::Options) -> Postgres {
+        Postgres { database: cluster::Cluster::shared().database(), options }
+    }
+
+    async fn open_now(&self) -> Arc<dyn Store> {
+        let options = (self.options)(postgres::Options::new(self.database.url()));
+        Arc::new(postgres::Store::open(options).await.unwrap())
+    }
+}
+
+impl Factory for Postgres {
+    fn open(&self) -> Future<'_, Arc<dyn Store>> {
+        Box::pin(async { self.open_now().await })
+    }
+
+    fn reopen(&self, store: Arc<dyn Store>) -> Future<'_, Option<Arc<dyn Store>>> {
+        Box::pin(async move {
+            store.close().await;
+            Some(self.open_now().await)
+        })
+    }
+
+    fn second(&self) -> Future<'_, Option<Arc<dyn Store>>> {
+        Box::pin(async { Some(self.open_now().await) })
+    }
+
+    /// They are PostgreSQL's.
+    fn keeps_files(&self) -> bool {
+        false
+    }
 }
 
 mod memory_store {
@@ -66,6 +122,20 @@ mod sqlite_store_in_narrow_rooms {
         reader_cache_kib: 16,
         writer_cache_kib: 16,
         durability: stores::sqlite::Durability::Relaxed,
+        ..options
+    }));
+}
+
+mod postgres_store {
+    stores::conformance_tests!(super::Postgres::new(|options| options));
+}
+
+/// As behind a transaction pooler, where nothing is prepared, and with everything so small that waiting happens all the time.
+mod postgres_store_in_narrow_rooms {
+    stores::conformance_tests!(super::Postgres::new(|options| stores::postgres::Options {
+        direct_url: Some(options.url.clone()),
+        readers: 1,
+        durability: stores::postgres::Durability::Relaxed,
         ..options
     }));
 }

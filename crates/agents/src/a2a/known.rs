@@ -62,7 +62,7 @@ impl Known {
 
 fn piece(artifact: Artifact, append: bool, last: bool) -> Piece {
     let Artifact { id, name, description, parts, metadata, extensions } = artifact;
-    Piece { key: id.to_string(), name, description, parts, metadata, extensions, append, last }
+    Piece { key: id.to_string(), name, description, parts, metadata, extensions, append, last, seamless: false }
 }
 
 fn next_hash(before: u64, part: &Part) -> u64 {

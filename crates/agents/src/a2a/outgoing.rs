@@ -5,21 +5,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::call::Idempotency;
 use model::ports::agent::Turn;
-use model::{Inbound, Json, Message, Role, Send, Wait};
+use model::{ContextId, Inbound, Json, Message, Role, Send, Wait};
 use tokio::time::Instant;
 
 use super::Shared;
-use super::bound::{self, Bound};
+use super::bound::Bound;
 use crate::delegation::Delegation;
 
 /// What is sent. It is the same, to the byte, however often the turn is run: an idempotency key is good for one request.
-pub(super) fn message(shared: &Shared, turn: &Turn, before: Option<&Bound>) -> (Send, Option<Instant>) {
+pub(super) fn message(
+    shared: &Shared,
+    turn: &Turn,
+    ours: &ContextId,
+    before: Option<&Bound>,
+) -> (Send, Option<Instant>) {
     let newest = turn.messages.last();
     let goes_on = before.filter(|bound| !bound.settled);
     let followed = before.filter(|bound| bound.settled);
-    let ours = bound::context_of(&turn.so_far);
-    let theirs = before.and_then(|bound| bound.context.clone()).or_else(|| shared.contexts.lock().get(&ours));
-    let context = theirs.or_else(|| Some(ours).filter(|_| shared.options.own_contexts));
+    let theirs = before.and_then(|bound| bound.context.clone()).or_else(|| shared.contexts.lock().get(ours));
+    let context = theirs.or_else(|| Some(ours.clone()).filter(|_| shared.options.own_contexts));
     let (delegation, deadline) = delegation(shared, turn);
     let metadata = merged(turn.messages.iter().filter_map(|inbound| inbound.message.metadata.as_ref()));
     let message = Message {

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use client::seen::Seen;
 use client::{Error, Events, Heard, Trouble};
-use futures_util::stream::{self, BoxStream, StreamExt as _};
-use futures_util::{FutureExt as _, future};
+use futures_util::FutureExt as _;
+use futures_util::stream::BoxStream;
 use model::ports::agent::{Emission, End, EndState, Turn, Words};
-use model::{EventId, Kind, Send, Wait};
-use tokio::sync::mpsc;
+use model::{ContextId, EventId, Kind, Send, Wait};
 use tokio::time::Instant;
 
 use super::bound::{self, Bound};
 use super::show::{self, Show};
 use super::{Shared, outgoing};
+use crate::speech::{Voice, speak};
 
 /// Between two tries, and between two looks at a task that is not streamed: twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -28,17 +28,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What the turn says. The work is done as it is polled: whoever drops the stream stops it.
 pub(super) fn run(shared: Arc<Shared>, turn: Turn) -> BoxStream<'static, Emission> {
-    let (tell, mut told) = mpsc::channel(1);
-    let work = Relay::new(shared, turn, tell).run().boxed().into_stream().filter_map(|()| future::ready(None));
-    stream::select(stream::poll_fn(move |cx| told.poll_recv(cx)), work).boxed()
+    speak(move |voice| Relay::new(shared, turn, voice).run())
 }
 
 struct Relay {
     shared: Arc<Shared>,
     turn: Turn,
-    tell: mpsc::Sender<Emission>,
+    voice: Voice,
     show: Show,
     send: Send,
+    /// Our name for the conversation over there.
+    ours: ContextId,
     /// The other side's task, once it is known.
     bound: Option<Bound>,
     /// The turn was sent at least once.
@@ -76,13 +76,15 @@ enum Line {
 }
 
 impl Relay {
-    fn new(shared: Arc<Shared>, turn: Turn, tell: mpsc::Sender<Emission>) -> Relay {
+    fn new(shared: Arc<Shared>, turn: Turn, voice: Voice) -> Relay {
         let (bound, before) = (Bound::of_turn(&turn), Bound::before(&turn));
-        let (send, deadline) = outgoing::message(&shared, &turn, before.as_ref());
+        let ours = bound::context_of(&turn.so_far);
+        let (send, deadline) = outgoing::message(&shared, &turn, &ours, before.as_ref());
         let answered = before.filter(|bound| !bound.settled).and_then(|bound| bound.asked);
         Relay {
             show: Show::of(&turn.so_far, answered),
             send,
+            ours,
             sent: bound.is_some() || turn.attempt > 1,
             bound,
             no_streams: false,
@@ -96,7 +98,7 @@ impl Relay {
             deadline,
             shared,
             turn,
-            tell,
+            voice,
         }
     }
 
@@ -135,8 +137,7 @@ impl Relay {
     }
 
     async fn say(&self, emission: Emission) {
-        // Nobody listens only when the stream is gone, and this with it.
-        let _ = self.tell.send(emission).await;
+        self.voice.say(emission).await;
     }
 
     /// Follows the work to its end, through every break.
@@ -384,13 +385,13 @@ impl Relay {
     }
 
     /// Writes down which task it is, before anything of it is passed on.
-    async fn bind(&mut self, task: &str, context: Option<model::ContextId>) {
+    async fn bind(&mut self, task: &str, context: Option<ContextId>) {
         self.remember(context.clone());
         if self.bound.as_ref().is_some_and(|bound| bound.task == task && bound.turn == self.turn.id) {
             return;
         }
         let target = self.shared.client.discover().await;
-        let url = target.map(|target| target.shown_url()).unwrap_or_default();
+        let url = target.map(|target| target.shown_url().to_owned()).unwrap_or_default();
         let (turn, task) = (self.turn.id, task.to_owned());
         let bound = Bound { turn, url, task, context, asked: None, settled: false };
         self.say(Emission::Bound(bound.write())).await;
@@ -398,12 +399,9 @@ impl Relay {
     }
 
     /// A conversation to which the other side gave another name.
-    fn remember(&self, theirs: Option<model::ContextId>) {
-        if let Some(theirs) = theirs {
-            let ours = bound::context_of(&self.turn.so_far);
-            if theirs != ours {
-                self.shared.contexts.lock().put(ours, theirs);
-            }
+    fn remember(&self, theirs: Option<ContextId>) {
+        if let Some(theirs) = theirs.filter(|theirs| *theirs != self.ours) {
+            self.shared.contexts.lock().put(self.ours.clone(), theirs);
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{self, FutureExt as _};
 use futures_util::stream::{BoxStream, StreamExt as _};
-use model::ports::agent::{Admission, Agent, Emission, EndState, Piece, Profile, Restart, Skill, Turn, Words};
+use model::ports::agent::{Admission, Agent, Emission, EndState, Profile, Restart, Skill, Turn, Words};
 use model::ports::worker::Desk;
 use model::{Content, Fault, Inbound, Kind, Part, Shape, Task};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -218,6 +218,9 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice)
         let Some(mut emission) = emission else { return };
         if bounds.merge {
             merge(&mut emission, &mut said);
+            if let Emission::Artifact(piece) = &mut emission {
+                piece.seamless = true;
+            }
         }
         bytes += weight(&emission);
         if bytes > bounds.output_bytes {
@@ -231,32 +234,21 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice)
 /// Joins the chunks of text that are ready, for as long as only their text differs.
 fn merge(first: &mut Emission, said: &mut futures_util::stream::Peekable<BoxStream<'static, Emission>>) {
     let Emission::Artifact(piece) = first else { return };
-    let Some(key) = mergeable(piece).map(|_| piece.key.clone()) else { return };
+    let Some(key) = piece.plain_text().map(|_| piece.key.clone()) else { return };
     let mut said = std::pin::Pin::new(said);
     while !piece.last
         && piece.parts.iter().map(Part::weight).sum::<usize>() < MERGED
         && let Some(Some(Emission::Artifact(next))) = said.as_mut().peek().now_or_never()
-        && next.append
-        && next.key == key
-        && next.name.is_none()
-        && next.description.is_none()
-        && mergeable(next).is_some()
+        && next.adds_text_to(&key)
         && let Some(Some(Emission::Artifact(next))) = said.next().now_or_never()
     {
         if let (Some(Content::Text(text)), Some(more)) =
-            (piece.parts.first_mut().map(|part| &mut part.content), mergeable(&next))
+            (piece.parts.first_mut().map(|part| &mut part.content), next.plain_text())
         {
             text.push_str(more);
         }
         piece.last = next.last;
     }
-}
-
-/// The text of a piece that is nothing but text.
-fn mergeable(piece: &Piece) -> Option<&str> {
-    let [part] = &piece.parts[..] else { return None };
-    let plain = part.filename.is_none() && part.media_type.is_none() && part.metadata.is_none();
-    if plain && piece.metadata.is_none() && piece.extensions.is_empty() { part.as_text() } else { None }
 }
 
 fn weight(emission: &Emission) -> usize {

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use model::ports::agent::End;
+use model::ports::agent::{End, Piece};
 use tokio::sync::Notify;
 
 use super::*;

@@ -47,6 +47,7 @@ pub(super) fn artifact(raw: &RawValue) -> Result<Piece, Wrong> {
         extensions: members.optional("extensions", texts)?.unwrap_or_default(),
         append: false,
         last: false,
+        seamless: false,
     };
     members.none_left(ARTIFACT)?;
     Ok(piece)

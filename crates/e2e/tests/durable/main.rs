@@ -29,11 +29,12 @@ fn every_reply_comes_after_a_sync_that_began_after_its_request() {
     let log = folder.path().join("trace");
     let shim = std::env::var("RIALTO_TRACE").is_ok_and(|kind| kind == "shim") || !strace_works(folder.path());
     eprintln!("traced by {}", if shim { "the shim" } else { "strace" });
+    let options = Server::options().sqlite_only("a sync before every reply");
     let mut server = if shim {
         let library = build_shim(folder.path());
-        Server::options().env("LD_PRELOAD", library.to_str().unwrap()).env("E2E_TRACE", log.to_str().unwrap()).start()
+        options.env("LD_PRELOAD", library.to_str().unwrap()).env("E2E_TRACE", log.to_str().unwrap()).start()
     } else {
-        Server::options().under(&strace(&log)).start()
+        options.under(&strace(&log)).start()
     };
 
     let echo = server.agent("echo");

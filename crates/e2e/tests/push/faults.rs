@@ -74,7 +74,7 @@ fn a_receiver_that_is_gone_is_left_alone_until_an_operator_asks_again() {
     let task = open_with(&client, &chunks(), &receiver.url("/hook"));
     client.settled(&task);
     let dead = until("the config is given up", e2e::poll::PATIENCE, || {
-        let listed = push(&server.data(), &["list", "--state", "dead"]);
+        let listed = push(&server, &["list", "--state", "dead"]);
         listed["deliveries"].as_array().filter(|list| !list.is_empty()).map(|list| list[0].clone())
     });
     assert_eq!(dead["task"], task);
@@ -83,17 +83,17 @@ fn a_receiver_that_is_gone_is_left_alone_until_an_operator_asks_again() {
     assert_eq!(taken.load(Ordering::SeqCst), 3, "no attempt after 410");
 
     receiver.answers(|_| Reply::Status(200));
-    let again = push(&server.data(), &["redeliver", &task]);
+    let again = push(&server, &["redeliver", &task]);
     assert_eq!(again["redelivered"], 1, "{again}");
     receiver.until("the rest arrived", is_over);
     assert_eq!(numbers(&receiver, "/hook"), told(&client, &task));
     until("it is done", e2e::poll::PATIENCE, || {
-        let listed = push(&server.data(), &["list", "--task", &task]);
+        let listed = push(&server, &["list", "--task", &task]);
         (listed["deliveries"][0]["state"] == "done").then_some(())
     });
     // From the beginning, if asked so.
     let before = receiver.deliveries().len();
-    push(&server.data(), &["redeliver", &task, "--from", "1"]);
+    push(&server, &["redeliver", &task, "--from", "1"]);
     let all = receiver.until("everything arrived again", |all| all.len() >= before + told(&client, &task).len());
     assert_eq!(all[before].event().1, 1);
 }
@@ -131,7 +131,7 @@ fn an_endpoint_that_keeps_failing_is_not_hammered() {
     let task = open_with(&client, &json!([{ "complete": "x" }]), &receiver.url("/hook"));
     client.settled(&task);
     receiver.answers(|_| Reply::Status(200));
-    push(&server.data(), &["redeliver", &task]);
+    push(&server, &["redeliver", &task]);
     receiver.until("an operator closes it", is_over);
 }
 

@@ -99,7 +99,7 @@ fn every_generation_is_told_in_its_own_words() {
                 assert_eq!(seen.last().unwrap().texts, ["la la la "], "{tongue:?}");
             }
         }
-        let listed = push(&server.data(), &["list", "--state", "done"]);
+        let listed = push(&server, &["list", "--state", "done"]);
         assert!(!listed.to_string().contains("cred"), "secrets stay secret: {listed}");
     }
 }

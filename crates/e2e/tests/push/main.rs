@@ -7,9 +7,6 @@ mod generations;
 mod secrets;
 mod survival;
 
-use std::path::Path;
-use std::process::Command;
-
 use e2e::{Client, Delivery, Receiver, Server, fresh_id, script};
 use serde_json::{Value, json};
 
@@ -66,10 +63,8 @@ pub(crate) fn numbers(receiver: &Receiver, path: &str) -> Vec<u64> {
     receiver.ordered().remove(path).unwrap_or_default().iter().map(|delivery| delivery.event().1).collect()
 }
 
-pub(crate) fn push(data: &Path, args: &[&str]) -> Value {
-    let done =
-        Command::new(e2e::setup::binary()).arg("push").args(args).arg("--data").arg(data).args(["-o", "json"]).output();
-    let done = done.expect("rialto runs");
+pub(crate) fn push(server: &Server, args: &[&str]) -> Value {
+    let done = server.operate(&[&["push"], args, &["-o", "json"]].concat()).output().expect("rialto runs");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     serde_json::from_slice(&done.stdout).expect("json")
 }

@@ -1,7 +1,6 @@
 //! Planted secrets are nowhere: not in logs, errors, cards, metrics, operators' answers, nor in any file of the data.
 
 use std::path::Path;
-use std::process::Command;
 
 use e2e::{Receiver, Reply, Server, until};
 use serde_json::json;
@@ -79,7 +78,7 @@ push: { retry_ms: 20, timeout_ms: 500, signing_secret: "env:E2E_SIGN" }
     let bad_token = json!({ "taskId": failing_id, "url": hook, "token": format!("{}\r\nX: y", PLANTED[0]) });
     answers.push(client.rpc("CreateTaskPushNotificationConfig", bad_token).unwrap_err().to_string());
     until("failures are on record", e2e::poll::PATIENCE, || {
-        let listed = push(&server.data(), &["list", "--task", &failing_id]);
+        let listed = push(&server, &["list", "--task", &failing_id]);
         (listed["deliveries"][0]["attempts"].as_u64() > Some(1)).then_some(())
     });
     let read = client.rpc("GetTaskPushNotificationConfig", json!({ "taskId": failing_id, "id": "bad" })).unwrap();
@@ -93,7 +92,7 @@ push: { retry_ms: 20, timeout_ms: 500, signing_secret: "env:E2E_SIGN" }
         answers.push(server.get(path).text());
     }
     let run = |args: &[&str]| {
-        let done = Command::new(e2e::setup::binary()).args(args).arg("--data").arg(server.data()).output().unwrap();
+        let done = server.operate(args).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
     };
     answers.push(run(&["push", "list"]));
@@ -105,6 +104,9 @@ push: { retry_ms: 20, timeout_ms: 500, signing_secret: "env:E2E_SIGN" }
     }
     assert_clean("the log", server.log().as_bytes());
     every_file(&server.data(), &mut |path, bytes| assert_clean(&path.display().to_string(), bytes));
+    if let Some(database) = server.database() {
+        assert_clean("the database", database.dump().as_bytes());
+    }
     let (status, _) = server.terminate();
     assert!(status.success());
     every_file(&server.data(), &mut |path, bytes| assert_clean(&path.display().to_string(), bytes));

@@ -21,7 +21,7 @@ const MOUNT_AND_RUN: &str = r#"
 
 fn on_a_small_disk() -> Server {
     let wrapper = ["unshare", "-Urm", "sh", "-c", MOUNT_AND_RUN, "sh"].map(OsString::from);
-    Server::options().under(&wrapper).start()
+    Server::options().sqlite_only("a full disk").under(&wrapper).start()
 }
 
 fn make_room(server: &Server) {

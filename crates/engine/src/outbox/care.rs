@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use model::{Fault, Kind, PushProgress, PushRow, PushState, Seq, TaskId, Time};
+use model::ports::store::Commit;
+use model::{Fault, Kind, PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
 
 use super::Outbox;
 use crate::{Engine, Shared, push, troubled};
@@ -132,6 +133,11 @@ impl Shared {
                 delivered_at: known.delivered_at,
                 ..PushProgress::from(from.unwrap_or(known.next), now)
             };
+            if self.store.is_shared() {
+                // Whoever is asked to deliver it again delivers it from now on.
+                let put = PushChange::Put(PushRow { progress: progress.clone(), ..row.clone() });
+                push::commit_known(self, task, Commit { push: vec![put], ..Commit::default() }, |_| false).await?;
+            }
             self.outbox.set_back(self, row, spec, progress);
         }
         self.outbox.save(self).await.map_err(troubled)?;

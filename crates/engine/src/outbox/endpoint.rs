@@ -18,6 +18,8 @@ pub(super) struct Endpoint {
     /// Whether it waits for its turn among the endpoints.
     pub(super) in_ring: bool,
     pub(super) breaker: Breaker,
+    /// How often somebody said that it is back. What was under way before that says nothing about it.
+    pub(super) vouched: u32,
 }
 
 impl Endpoint {

@@ -58,6 +58,8 @@ pub(super) struct Job {
     pub(super) id: Arc<str>,
     pub(super) spec: Arc<PushSpec>,
     pub(super) endpoint: Arc<str>,
+    /// How often somebody had said by then that the endpoint is back.
+    vouched: u32,
 }
 
 /// How a job ended.
@@ -114,6 +116,22 @@ impl Index {
 
     pub(super) fn get_mut(&mut self, no: No) -> Option<&mut Route> {
         self.routes.get_mut(&no)
+    }
+
+    /// The number the latest config was given.
+    pub(super) fn last(&self) -> No {
+        self.last
+    }
+
+    /// Every task with configs here.
+    pub(super) fn tasks(&self) -> Vec<TaskId> {
+        self.of_task.keys().copied().collect()
+    }
+
+    /// Every config up to number `last`: its number, task, id and edition.
+    pub(super) fn up_to(&self, last: No) -> Vec<(No, TaskId, Arc<str>, u64)> {
+        let routes = self.routes.iter().filter(|(no, _)| **no <= last);
+        routes.map(|(no, route)| (*no, route.task, route.id.clone(), route.edition)).collect()
     }
 
     pub(super) fn find(&self, task: TaskId, id: &str) -> Option<No> {
@@ -234,12 +252,13 @@ impl Index {
             let Some(no) = endpoint.ready.front().copied() else { continue };
             let Some(route) = self.routes.get(&no) else { continue };
             let (task, id, spec) = (route.task, route.id.clone(), route.spec.clone());
+            let vouched = endpoint.vouched;
             endpoint.running += 1;
             endpoint.breaker.begins(no);
             self.running += 1;
             self.set(no, Phase::Working { again: false });
             self.join_ring(&name);
-            return Some(Job { no, task, id, spec, endpoint: name });
+            return Some(Job { no, task, id, spec, endpoint: name, vouched });
         }
         None
     }
@@ -284,9 +303,11 @@ impl Index {
         }
     }
 
-    pub(super) fn endpoint_failed(&mut self, name: &Arc<str>, no: No, now: Time, limits: &PushLimits) -> Tripped {
-        let Some(endpoint) = self.endpoints.get_mut(name) else { return Tripped::No };
-        let tripped = endpoint.breaker.failed(no, now, limits);
+    pub(super) fn endpoint_failed(&mut self, job: &Job, now: Time, limits: &PushLimits) -> Tripped {
+        let name = &job.endpoint;
+        let known = self.endpoints.get_mut(name).filter(|endpoint| endpoint.vouched == job.vouched);
+        let Some(endpoint) = known else { return Tripped::No };
+        let tripped = endpoint.breaker.failed(job.no, now, limits);
         if let Tripped::Until(until) = tripped {
             self.wakes.insert((until, Wake::Endpoint(name.clone())));
         }
@@ -311,6 +332,9 @@ impl Index {
         }
         self.set(no, phase);
         self.endpoint_answered(&name);
+        if let Some(endpoint) = self.endpoints.get_mut(&name) {
+            endpoint.vouched = endpoint.vouched.wrapping_add(1);
+        }
     }
 
     /// Remembers what is to be kept of a route.

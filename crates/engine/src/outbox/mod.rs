@@ -6,6 +6,9 @@
 //!   one load; the scheduler finds what is due and starts jobs for it, as many as there are slots.
 //! * Waiting costs nothing but a key in an ordered set. What is in memory is the active configs and no events.
 //!
+//! * Of the processes that share a store one delivers a config: whoever put it, or took it over from one that is gone. Should
+//!   two think so for a while, they repeat each other; neither goes ahead of what was delivered.
+//!
 //! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `news` what a letter says,
 //! `clerk` how progress gets into the store, `care` what operators do.
 
@@ -16,6 +19,7 @@ mod endpoint;
 mod index;
 mod news;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -160,6 +164,20 @@ impl Outbox {
         self.uncount(task, last);
     }
 
+    /// The config is somebody else's to deliver.
+    fn let_go(&self, no: No, task: TaskId) {
+        let mut index = self.index.lock();
+        let Some(key) = index.get(no).map(|route| (route.task, route.id.clone())) else { return };
+        let last = index.remove(no);
+        index.unsaved.remove(&key);
+        self.uncount(task, last);
+    }
+
+    /// Every task with configs here.
+    pub(crate) fn tasks(&self) -> Vec<TaskId> {
+        self.index.lock().tasks()
+    }
+
     /// The task is gone, and all its configs.
     pub(crate) fn forget_task(&self, task: TaskId) {
         if self.counter(task).load(Ordering::Acquire) == 0 {
@@ -233,7 +251,7 @@ impl Outbox {
             }
             Receipt::Failed { why, .. } => {
                 shared.stats.push_failed.fetch_add(1, Ordering::Relaxed);
-                if let Tripped::Until(_) = index.endpoint_failed(&job.endpoint, job.no, now, limits) {
+                if let Tripped::Until(_) = index.endpoint_failed(job, now, limits) {
                     tracing::warn!(endpoint = %job.endpoint, "a webhook keeps failing and is left alone: {why}");
                 }
             }
@@ -342,21 +360,67 @@ fn delay(attempts: u32, retry_after_ms: Option<u64>, limits: &PushLimits) -> u64
 /// Takes up what is active in the store, then delivers until the engine stops.
 pub(crate) async fn start(shared: &Arc<Shared>, errands: &Handle) -> Result<(), Fault> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
-    let mut after = None;
-    loop {
-        let page = shared.store.pushes(PushState::Active, after, PAGE).await.map_err(troubled)?;
-        let Some(last) = page.last() else { break };
-        after = Some((last.task, last.id.clone()));
-        for row in page {
-            take_up(shared, &*courier, row);
-        }
-    }
+    adopt(shared).await?;
     errands.spawn(clerk::run(shared.clone()));
     errands.spawn(schedule(shared.clone(), courier));
     Ok(())
 }
 
+/// Takes up every config that is for this process to deliver, and lets go of those that no longer are.
+pub(crate) async fn adopt(shared: &Shared) -> Result<(), Fault> {
+    let Some(courier) = shared.courier.clone() else { return Ok(()) };
+    let known = shared.outbox.index.lock().last();
+    let mut ours = HashSet::new();
+    let mut after = None;
+    loop {
+        let page = shared.store.adopt(after, PAGE).await.map_err(troubled)?;
+        let Some(last) = page.last() else { break };
+        after = Some((last.task, last.id.clone()));
+        for row in page {
+            ours.insert((row.task, row.id.clone(), row.edition));
+            take_up(shared, &*courier, row);
+        }
+    }
+    // What was put since we began to look is ours, whether we saw it or not.
+    let routes = shared.outbox.index.lock().up_to(known);
+    for (no, task, id, edition) in routes {
+        if !ours.contains(&(task, id, edition)) {
+            shared.outbox.let_go(no, task);
+        }
+    }
+    Ok(())
+}
+
+/// Configs of the task were put or removed elsewhere.
+pub(crate) async fn look_again(shared: &Shared, task: TaskId) -> Result<(), Fault> {
+    let Some(courier) = shared.courier.clone() else { return Ok(()) };
+    let known = shared.outbox.index.lock().routes_of(task);
+    if known.is_empty() {
+        return Ok(());
+    }
+    // In order of (task, id): those of this task come first, and no id is empty.
+    let page = shared.store.adopt(Some((task, "".into())), PAGE).await.map_err(troubled)?;
+    let ours: HashSet<_> =
+        page.iter().filter(|row| row.task == task).map(|row| (row.id.clone(), row.edition)).collect();
+    for row in page {
+        take_up(shared, &*courier, row);
+    }
+    for no in known {
+        let route = shared.outbox.index.lock().get(no).map(|route| (route.id.clone(), route.edition));
+        if route.is_some_and(|route| !ours.contains(&route)) {
+            shared.outbox.let_go(no, task);
+        }
+    }
+    Ok(())
+}
+
 fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
+    // What is known here is never behind what was kept.
+    let index = shared.outbox.index.lock();
+    if index.find(row.task, &row.id).and_then(|no| index.get(no)).is_some_and(|route| route.edition == row.edition) {
+        return;
+    }
+    drop(index);
     let PushRow { task, id, edition, spec, mut progress, .. } = row;
     match courier.open(task, &spec) {
         Ok(spec) => shared.outbox.take(shared, (task, id, edition), Arc::new(spec), progress),

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt as _;
-use model::{Limits, State};
+use model::ports::agent::{Emission, EndState, Piece};
+use model::{Body, Json, Limits, Part, State};
 
 use crate::common::{
-    Manners, Mood, acting, artifacts, at, begin, last_words, on_both_stores, quick, say, task_of, task_when,
-    text_piece, until,
+    Manners, Mood, acting, artifacts, at, begin, ended, last_words, log, on_both_stores, quick, say, task_of,
+    task_when, text_piece, until,
 };
 
 #[tokio::test]
@@ -75,6 +76,65 @@ async fn a_fast_agent_shares_commits() {
         let task = task_of(engine.send(&at("fast"), say("go")).await);
         assert_eq!(task.artifacts[0].parts.len(), 5_000);
         assert!(house.shelf().commits() < 50, "{}", house.shelf().commits());
+    })
+    .await;
+}
+
+/// A chunk of text whose seams nobody needs.
+fn seamless(key: &str, text: &str, append: bool, last: bool) -> Emission {
+    let parts = vec![Part::text(text)];
+    Emission::Artifact(Piece { key: key.into(), parts, append, last, seamless: true, ..Piece::default() })
+}
+
+#[tokio::test]
+async fn text_whose_seams_nobody_needs_is_joined_while_it_waits_to_be_written() {
+    on_both_stores(async |mut house| {
+        let long = "x".repeat(3_000);
+        let named = Piece { name: Some("n".into()), seamless: true, append: true, ..Piece::default() };
+        let named = Piece { key: "b".into(), parts: vec![Part::text("named")], ..named };
+        let said = vec![
+            seamless("a", "1", false, false),
+            seamless("a", "2", true, false),
+            seamless("a", "3", true, false),
+            // Whatever is something else stands between.
+            Emission::Metadata(Json::from_value(&serde_json::json!({"n": 1}))),
+            seamless("a", "4", true, false),
+            seamless("a", "5", true, true),
+            seamless("b", "6", false, false),
+            seamless("b", "7", false, false),
+            Emission::Artifact(named),
+            seamless("b", &long, true, false),
+            seamless("b", &long, true, false),
+            text_piece("b", "8", true),
+            text_piece("b", "9", true),
+            ended(EndState::Completed, ""),
+        ];
+        let agent = acting("talker", Manners::default(), move |_| futures_util::stream::iter(said.clone()).boxed());
+        let engine = house.start([agent as _]).await;
+        let task = task_of(engine.send(&at("talker"), say("go")).await);
+        let chunk = |body: &Body| match body {
+            Body::Artifact(chunk) => {
+                let text: String = chunk.artifact.parts.iter().filter_map(Part::as_text).collect();
+                let text = if text.len() > 9 { format!("{} bytes", text.len()) } else { text };
+                Some((chunk.artifact.id.to_string(), text, chunk.append, chunk.last))
+            }
+            Body::Metadata(_) => Some(("metadata".into(), String::new(), false, false)),
+            _ => None,
+        };
+        let chunks: Vec<_> = log(&engine, task.id).await.iter().filter_map(|event| chunk(&event.body)).collect();
+        let expected = [
+            ("a", "123", false, false),
+            ("metadata", "", false, false),
+            ("a", "45", true, true),
+            ("b", "6", false, false),
+            ("b", "7", false, false),
+            ("b", "3005 bytes", true, false),
+            ("b", "3000 bytes", true, false),
+            ("b", "8", true, false),
+            ("b", "9", true, false),
+        ];
+        let expected = expected.map(|(id, text, append, last)| (id.to_owned(), text.to_owned(), append, last));
+        assert_eq!(chunks, expected);
     })
     .await;
 }

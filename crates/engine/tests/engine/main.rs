@@ -24,6 +24,7 @@ mod outbox_retries;
 mod push_configs;
 mod push_inline;
 mod recovery;
+mod replicas;
 mod replies;
 mod resume;
 mod send;

@@ -200,4 +200,21 @@ pub struct Piece {
     pub extensions: Vec<String>,
     pub append: bool,
     pub last: bool,
+    /// Its text may be joined with what follows it while it waits to be written: nobody needs the seam.
+    pub seamless: bool,
+}
+
+impl Piece {
+    /// The text of a piece that is nothing but text.
+    pub fn plain_text(&self) -> Option<&str> {
+        let [part] = &self.parts[..] else { return None };
+        let plain = part.filename.is_none() && part.media_type.is_none() && part.metadata.is_none();
+        if plain && self.metadata.is_none() && self.extensions.is_empty() { part.as_text() } else { None }
+    }
+
+    /// Whether it only adds plain text to the artifact of that key.
+    pub fn adds_text_to(&self, key: &str) -> bool {
+        let unnamed = self.name.is_none() && self.description.is_none();
+        self.append && unnamed && self.key == key && self.plain_text().is_some()
+    }
 }

@@ -7,19 +7,32 @@
 //! * Turn events carry the holder's epoch and meet `Conflict::Epoch` once a higher one has been seen for that task: the
 //!   holder stops. Outside events (a message, a cancel request) carry none and may come from any process.
 //! * Guards are looked at first, in order, then appends in order; of one append the epoch before the length, so that a
-//!   holder that has lost its turn learns just that. What a commit's own earlier appends make of a task counts.
+//!   holder that has lost its turn learns just that; then records, then entries. What a commit's own earlier changes make of
+//!   a task, a record or an account counts.
 //! * A commit is atomic over all it holds. Many commits form one group and one fsync; a refused one never harms the
 //!   others of its group.
 //! * When `commit` answers `Done`, a power cut does not take it back (unless the operator chose relaxed durability).
 //! * `Unknown` means just that: the writer reads the log back before it does anything else. A row is recognised by its
 //!   payload, which holds ids nobody else draws.
+//!
+//! A store may be shared by several processes (`is_shared`). Then others write to the same logs, and three things tell
+//! them apart: each has a lease that it renews by itself while it can reach the store, every turn has a holder (whoever
+//! appended last with an epoch), and every push config a deliverer (whoever put or adopted it last). What a process that
+//! has left or lost its lease held is anybody's: `orphans`, `adopt`. Nothing depends on who thinks whom dead: a turn that
+//! two believe to hold is decided by the epoch, and two deliverers only repeat themselves. All times are the store's.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use uuid::Uuid;
 
 use super::Future;
-use crate::{AccessKey, ContextId, Epoch, Event, PushChange, PushRow, PushState, Seq, State, TaskId, Time, View};
+use crate::{
+    AccessKey, Balance, ContextId, Entry, Epoch, Event, Line, PushChange, PushRow, PushState, Record, RecordChange,
+    RecordPage, RecordQuery, Seq, State, TaskId, Time, View,
+};
 
 pub trait Store: Send + Sync + 'static {
     /// Commits, in a group with others. The future may be dropped; the commit happens all the same.
@@ -61,10 +74,54 @@ pub trait Store: Send + Sync + 'static {
     /// The bytes of a blob of this tenant.
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>>;
 
+    /// A record, if it is there.
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>>;
+
+    /// A page of a list of records: highest rank first, then highest key.
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>>;
+
+    /// What is on these accounts, in the order asked; zero on one nobody has posted to.
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>>;
+
+    /// The lines of an account before place `before`, newest first.
+    fn statement(&self, account: Arc<str>, before: Option<u64>, limit: usize)
+    -> Future<'_, Result<Vec<Line>, Trouble>>;
+
+    /// Accounts and what is on them, in order of their names, after `after`.
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>>;
+
+    /// The journal from its beginning, after place `after`. Floors are not kept.
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>>;
+
     /// Tasks with an open turn, and the epoch that holds it. Ascending, after `after`.
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>>;
 
-    /// Timers due at or before `now`, earliest first.
+    /// Of those, the ones whose holder is gone: whoever asks may take them over. In a store of one process all of them, and
+    /// it asks before it holds any.
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.unfinished(after, limit)
+    }
+
+    /// Active push configs that this process delivers, in order of (task, id), after `after`: those it put or adopted, and
+    /// those whose deliverer is gone, which from now on are its own. Progress of a config that another process has put or
+    /// adopted since changes nothing.
+    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.pushes(PushState::Active, after, limit)
+    }
+
+    /// The lengths of these logs, in the order asked; zero for what is not there.
+    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
+        Box::pin(async move {
+            let mut lengths = Vec::with_capacity(tasks.len());
+            for task in tasks {
+                lengths.push(self.head(task).await?.map_or(Seq::ZERO, |head| head.seq));
+            }
+            Ok(lengths)
+        })
+    }
+
+    /// Timers due at or before `now`, earliest first. In a shared store without those that another living process will
+    /// fire: the holder of the task's turn comes first, and only when it is late it is anybody's.
     fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>>;
 
     /// When the next timer is due.
@@ -80,6 +137,28 @@ pub trait Store: Send + Sync + 'static {
     /// This process's epoch: higher than that of any process that held the store before.
     fn epoch(&self) -> Epoch;
 
+    /// The epoch of a hold that begins with the `starts`-th start of a turn in its task's log. A store of one process has
+    /// one for all; in a shared one a hold is told apart by the log alone, whichever process has it.
+    fn hold(&self, starts: u32) -> Epoch {
+        let _ = starts;
+        self.epoch()
+    }
+
+    /// Whether other processes may write to it at the same time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// What other processes did, as it happens; may be taken once. Never ends.
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        futures_util::stream::pending().boxed()
+    }
+
+    /// How far the store's clock is ahead of this machine's, in milliseconds.
+    fn ahead_ms(&self) -> i64 {
+        0
+    }
+
     /// A consistent copy of everything into a new file.
     fn backup(&self, to: std::path::PathBuf) -> Future<'_, Result<(), Trouble>>;
 
@@ -88,6 +167,26 @@ pub trait Store: Send + Sync + 'static {
 
     /// Finishes what is queued, writes everything out and lets go of the files.
     fn close(&self) -> Future<'_, ()>;
+}
+
+/// What another process did to a shared store. Only a hint: it may come late, twice or not at all, and whoever acts on it
+/// reads the store first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// A log has grown to this length.
+    Grown(TaskId, Seq),
+    /// Push configs of the task were put or removed.
+    Push(TaskId),
+    /// The task was removed.
+    Removed(TaskId),
+    /// Access keys were made or changed.
+    Access,
+    /// Hints were lost: whatever is followed is read again.
+    Missed,
+    /// A process has left or died: there may be orphans.
+    Gone,
+    /// This process could not renew its lease in time: others may have taken what it held.
+    CutOff,
 }
 
 /// One atomic change.
@@ -103,6 +202,10 @@ pub struct Commit {
     pub blobs: Vec<BlobWrite>,
     /// Push configs and their progress; gone with their task.
     pub push: Vec<PushChange>,
+    /// Records of products, in this order.
+    pub records: Vec<RecordChange>,
+    /// Money and stock, in this order.
+    pub entries: Vec<Entry>,
 }
 
 #[derive(Clone, Debug)]
@@ -199,16 +302,19 @@ pub struct Timer {
 pub enum TimerKind {
     /// The turn has run for too long.
     TurnTimeout,
+    /// Somebody had to do something by then, as the task's product knows.
+    Deadline,
 }
 
 impl TimerKind {
     pub fn code(self) -> u8 {
         match self {
             TimerKind::TurnTimeout => 1,
+            TimerKind::Deadline => 2,
         }
     }
     pub fn from_code(code: u8) -> Option<TimerKind> {
-        [TimerKind::TurnTimeout].into_iter().find(|k| k.code() == code)
+        [TimerKind::TurnTimeout, TimerKind::Deadline].into_iter().find(|k| k.code() == code)
     }
 }
 
@@ -239,6 +345,12 @@ pub enum Conflict {
     Key(KeyUse),
     /// The alias names another task, or none.
     Alias(Option<TaskId>),
+    /// The record is not as expected; here is its version now, zero if it is not there.
+    Record(Arc<str>, Arc<str>, u64),
+    /// There is too little on the account; here is what is on it.
+    Funds(Arc<str>, i64),
+    /// An entry of this id is in the journal.
+    Entry(Uuid),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -249,6 +361,9 @@ pub enum Trouble {
     ReadOnly,
     #[error("too much work is waiting for the store")]
     Busy,
+    /// It will mend: a restart, a failover, a cut connection.
+    #[error("the database cannot be reached: {0}")]
+    Unreachable(String),
     #[error("the store is closed")]
     Closed,
     #[error("the store failed: {0}")]
@@ -310,6 +425,9 @@ pub struct Health {
     /// Push configs that are active, and those given up.
     pub push_active: u64,
     pub push_dead: u64,
+    pub records: u64,
+    /// Entries in the journal.
+    pub entries: u64,
     pub file_bytes: u64,
     pub wal_bytes: u64,
     pub schema: u32,

@@ -31,9 +31,7 @@ pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Va
     if callers::is_reserved(&wish.name) {
         return Err(Fault::new(Kind::InvalidParams, callers::reserved(&wish.name)));
     }
-    let mut random = [0; 40];
-    getrandom::fill(&mut random).map_err(|e| Fault::internal(e.to_string()))?;
-    let text = URL_SAFE_NO_PAD.encode(random);
+    let text = drawn(|random| getrandom::fill(random).map_err(|e| Fault::internal(e.to_string())))?;
     // The id names the key in public; the secret begins with it, so that its owner can tell which key it is.
     let (id, rest) = text.split_at(10);
     let prefix = format!("rk_{id}");
@@ -87,6 +85,18 @@ async fn keep(engine: &Engine, key: &AccessKey) -> Result<(), Fault> {
     }
 }
 
+/// Random text that an id and a secret are made of. An id that began with a dash would be an option on every command line.
+fn drawn(mut fill: impl FnMut(&mut [u8; 40]) -> Result<(), Fault>) -> Result<String, Fault> {
+    let mut random = [0; 40];
+    loop {
+        fill(&mut random)?;
+        let text = URL_SAFE_NO_PAD.encode(random);
+        if !text.starts_with('-') {
+            return Ok(text);
+        }
+    }
+}
+
 fn show(key: &AccessKey, now: Time) -> Value {
     let state = match (key.revoked_at, key.is_valid(now)) {
         (Some(_), _) => "revoked",
@@ -119,4 +129,21 @@ pub(super) fn audit(folder: &Path, change: &str, key: &AccessKey) {
     let now = Time(jiff::Timestamp::now().as_millisecond());
     let line = json!({ "at": now.to_string(), "change": change, "key": &*key.id, "name": &*key.name, "tenant": &*key.tenant, "scopes": key.scopes });
     audit::append(folder, &line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_never_looks_like_an_option() {
+        let mut draws = [[0xfb; 40], [0xf8; 40], [7; 40]].into_iter();
+        let text = drawn(|random| {
+            *random = draws.next().unwrap();
+            Ok(())
+        });
+        assert!(URL_SAFE_NO_PAD.encode([0xfb; 40]).starts_with('-'));
+        assert_eq!(text.unwrap(), URL_SAFE_NO_PAD.encode([7; 40]));
+        assert!(draws.next().is_none());
+    }
 }

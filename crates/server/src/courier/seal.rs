@@ -6,6 +6,9 @@
 use std::path::Path;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use model::{Fault, PushSpec, TaskId};
 
@@ -16,6 +19,7 @@ const KEY: usize = 32;
 
 pub struct Seal {
     key: RandomizedNonceKey,
+    fingerprint: String,
     new: bool,
 }
 
@@ -27,9 +31,16 @@ impl std::fmt::Debug for Seal {
 
 impl Seal {
     pub fn new(key: &[u8; KEY]) -> Result<Seal, KeyFault> {
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), b"the seal of push configs");
+        let fingerprint = URL_SAFE_NO_PAD.encode(&tag.as_ref()[..16]);
         let made = RandomizedNonceKey::new(&AES_256_GCM, key);
         let key = made.map_err(|_| KeyFault::new("the seal's key was refused; name another with push.key_file"))?;
-        Ok(Seal { key, new: false })
+        Ok(Seal { key, fingerprint, new: false })
+    }
+
+    /// Tells this key from others, and nothing about it.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// Whether the key was made just now.
@@ -148,7 +159,10 @@ mod tests {
         let sealed = seal.seal(one(), &spec()).unwrap();
         let fault = seal.open(task("0190f3c4-1111-7222-8333-444455557777"), &sealed).unwrap_err();
         assert!(fault.cause.unwrap().to_string().contains("another key"));
-        assert!(Seal::new(&[8; 32]).unwrap().open(one(), &sealed).is_err());
+        let other = Seal::new(&[8; 32]).unwrap();
+        assert!(other.open(one(), &sealed).is_err());
+        assert_ne!(other.fingerprint(), seal.fingerprint());
+        assert_eq!(Seal::new(&[7; 32]).unwrap().fingerprint(), seal.fingerprint());
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! A log gives back what was appended, from any place on, with no hole.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use bytes::Bytes;
 use futures_util::future::join_all;
 use model::ports::store::Outcome;
-use model::{Body, Event, Seq, stored};
+use model::{Body, Event, Seq, State, stored};
 
 use super::Factory;
 use super::kit::{Say, at, commit, done, events, has, id, more, open, opening, payload, put};
@@ -122,4 +125,79 @@ pub(super) async fn interleaved_streams_stay_apart(factory: &dyn Factory) {
     for task in tasks {
         has(&store, task, 20).await;
     }
+}
+
+/// Turns that begin, speak and rest, and readers that look meanwhile: what was answered before a look is in it, whole, and
+/// nothing is in it twice.
+pub(super) async fn readers_beside_a_running_turn_see_no_hole(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let tasks: Vec<_> = (0..4).map(|_| id()).collect();
+    let answered: Arc<Vec<AtomicU64>> = Arc::new(tasks.iter().map(|_| AtomicU64::new(0)).collect());
+    let done = Arc::new(AtomicBool::new(false));
+    let readers = (0..2).map(|_| {
+        let (store, tasks, answered, done) = (store.clone(), tasks.clone(), answered.clone(), done.clone());
+        tokio::spawn(async move {
+            let mut looks = 0;
+            while !done.load(Ordering::SeqCst) || looks < 10 {
+                for (task, answered) in tasks.iter().zip(answered.iter()) {
+                    let least = answered.load(Ordering::SeqCst);
+                    let after = least.saturating_sub(7);
+                    let found = store.events(*task, Seq(after), usize::MAX).await.unwrap();
+                    let last = found.last().map_or(after, |event| event.seq.0);
+                    assert!(last >= least, "{last} of {least}");
+                    assert_eq!(found, events(*task, after + 1, last));
+                    let head = store.head(*task).await.unwrap().map_or(0, |head| head.seq.0);
+                    assert!(head >= last, "{head} after {last}");
+                }
+                let logs = store.logs(tasks.clone()).await.unwrap();
+                for (task, log) in tasks.iter().zip(logs) {
+                    assert_eq!(log, events(*task, 1, log.len() as u64));
+                }
+                looks += 1;
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    let writers = tasks.iter().zip(answered.iter()).map(|(task, answered)| {
+        let store = &store;
+        async move {
+            put(store, opening(*task, 1)).await;
+            answered.store(1, Ordering::SeqCst);
+            for seq in 1..400 {
+                let mut step = more(*task, seq, 1);
+                if seq % 23 == 0 {
+                    step = step.is(State::Working, at(seq as i64));
+                }
+                put(store, step).await;
+                answered.store(seq + 1, Ordering::SeqCst);
+            }
+        }
+    });
+    join_all(writers).await;
+    done.store(true, Ordering::SeqCst);
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    for task in tasks {
+        has(&store, task, 400).await;
+    }
+}
+
+pub(super) async fn lengths_come_in_the_order_asked(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let mut tasks = Vec::new();
+    for n in 1..=5 {
+        let task = id();
+        put(&store, opening(task, n)).await;
+        tasks.push((task, Seq(u64::from(n))));
+    }
+    put(&store, more(tasks[0].0, 1, 7)).await;
+    tasks[0].1 = Seq(8);
+    tasks.reverse();
+    tasks.insert(2, (id(), Seq::ZERO));
+    tasks.push(tasks[0]);
+    let lengths = store.lengths(tasks.iter().map(|(task, _)| *task).collect()).await.unwrap();
+    assert_eq!(lengths, tasks.iter().map(|(_, length)| *length).collect::<Vec<_>>());
+    assert_eq!(store.lengths(Vec::new()).await.unwrap(), []);
 }

@@ -20,11 +20,14 @@ mod commits;
 mod epochs;
 mod keys;
 mod kit;
+mod ledger;
 mod lists;
 mod logs;
 mod push;
 mod random;
+mod records;
 mod removal;
+mod shared;
 mod survival;
 mod timers;
 
@@ -33,7 +36,7 @@ use std::sync::Arc;
 use model::ports::Future;
 use model::ports::store::Store;
 
-pub use self::random::Random;
+pub use self::random::{Random, fill};
 
 /// How the suite gets its stores.
 pub trait Factory: Send + Sync {
@@ -42,6 +45,12 @@ pub trait Factory: Send + Sync {
 
     /// Closes the store and opens it again with what it kept, as another process would; `None` if it keeps nothing.
     fn reopen(&self, store: Arc<dyn Store>) -> Future<'_, Option<Arc<dyn Store>>>;
+
+    /// The store opened last once more, as another process would while the first goes on; `None` if only one may have it.
+    fn second(&self) -> Future<'_, Option<Arc<dyn Store>>>;
+
+    /// Whether the store keeps files of its own, and so can write a copy of them.
+    fn keeps_files(&self) -> bool;
 }
 
 /// One promise.
@@ -115,6 +124,8 @@ suite! { $
         a_log_of_many_small_appends_has_no_hole
         a_large_payload_comes_back_whole
         interleaved_streams_stay_apart
+        readers_beside_a_running_turn_see_no_hole
+        lengths_come_in_the_order_asked
     }
     keys {
         a_free_key_lets_the_commit_pass_and_is_then_in_use
@@ -167,6 +178,33 @@ suite! { $
         health_counts_active_and_dead_configs
         after_reopening_configs_are_there
     }
+    records {
+        a_record_is_found_by_its_key
+        a_record_changes_only_as_expected
+        changes_of_records_in_one_commit_see_each_other
+        of_many_who_change_one_record_one_wins
+        a_record_changes_with_its_task_or_not_at_all
+        a_list_of_records_is_highest_rank_first
+        a_walk_of_records_sees_everything_once
+        a_record_is_in_the_lists_it_was_last_put_in
+        keys_of_records_are_any_text
+        a_large_record_comes_back_whole
+        after_reopening_records_are_there
+    }
+    ledger {
+        an_entry_moves_an_amount
+        an_account_does_not_go_below_its_floor
+        entries_of_one_commit_see_each_other
+        an_entry_is_taken_once
+        an_unbalanced_entry_is_refused
+        an_account_has_an_end
+        money_moves_with_its_task_or_not_at_all
+        of_many_who_take_the_last_some_get_it
+        a_statement_is_newest_first_with_balances
+        the_journal_is_all_there_is
+        random_entries_at_once_keep_every_sum
+        after_reopening_the_money_is_there
+    }
     blobs {
         a_blob_is_kept_per_tenant_and_hash
         a_blob_lives_as_long_as_its_last_task
@@ -212,5 +250,20 @@ suite! { $
     random {
         random_operations_give_what_the_memory_store_gives
         counts_are_exact_after_random_operations
+        two_processes_in_turn_give_what_the_memory_store_gives
+    }
+    shared {
+        of_two_processes_that_open_one_task_one_wins
+        of_two_processes_that_append_at_one_place_one_wins
+        of_two_processes_with_one_key_one_wins
+        of_two_processes_that_take_one_alias_one_wins
+        a_hold_taken_by_one_process_refuses_the_other
+        a_process_reads_what_another_was_told_is_done
+        counts_are_exact_after_two_processes_wrote_at_once
+        what_one_process_does_is_hinted_to_the_other
+        what_a_process_held_when_it_left_is_anybodys
+        a_push_config_has_one_deliverer
+        a_timer_is_left_to_the_holder_until_it_is_late
+        whoever_opens_a_turn_holds_it
     }
 }

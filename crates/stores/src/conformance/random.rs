@@ -59,6 +59,8 @@ struct World {
     random: Random,
     tasks: Vec<TaskId>,
     clock: i64,
+    /// Two processes take turns. What depends on which of them asks is then left out.
+    shared: bool,
 }
 
 const CONTEXTS: [&str; 4] = ["c", "d", "e", "0198c0de-0000-7000-8000-00000000abcd"];
@@ -73,7 +75,8 @@ impl World {
         self.clock += match self.random.below(20) {
             0 => HOUR,
             1..10 => 1,
-            _ => 0,
+            // Which of two processes' tasks was born first is nobody's promise.
+            _ => i64::from(self.shared),
         };
         at(self.clock)
     }
@@ -148,12 +151,13 @@ impl World {
     /// Few editions, so that progress often finds its own and often does not.
     fn push(&mut self, task: TaskId) -> PushChange {
         let (id, edition) = ((*self.random.pick(&CONFIGS)).into(), self.random.below(2) as u64);
-        match self.random.below(6) {
+        let kinds = if self.shared { 3 } else { 6 };
+        match self.random.below(kinds) {
             0 | 1 => {
                 let spec = vec![7; self.random.below(2_000)].into();
                 PushChange::Put(PushRow { task, id, edition, spec, made_at: self.now(), progress: self.progress() })
             }
-            2..=4 => PushChange::Moved { task, id, edition, progress: self.progress() },
+            2..=4 if !self.shared => PushChange::Moved { task, id, edition, progress: self.progress() },
             _ => PushChange::Remove { task, id },
         }
     }
@@ -250,7 +254,11 @@ impl Pair {
             15 | 16 => assert_eq!(tested.head(task).await, model.head(task).await),
             17 | 18 => {
                 let (after, bytes) = (Seq(world.random.below(8) as u64), world.random.below(400));
-                assert_eq!(tested.events(task, after, bytes).await, model.events(task, after, bytes).await);
+                let all = model.events(task, after, usize::MAX).await.unwrap();
+                assert_eq!(tested.events(task, after, usize::MAX).await.as_ref(), Ok(&all));
+                // Where a page ends depends on the rows, which are the store's own affair.
+                let page = tested.events(task, after, bytes).await.unwrap();
+                assert!(all.starts_with(&page) && page.is_empty() == all.is_empty(), "{page:?} of {all:?}");
             }
             19 => {
                 let tasks = vec![task, world.task(), world.task()];
@@ -272,8 +280,10 @@ impl Pair {
             }
             26 => {
                 let (now, limit) = (world.about_now(), 1 + world.random.below(5));
-                assert_eq!(tested.due(now, limit).await, model.due(now, limit).await);
-                assert_eq!(tested.next_due().await, model.next_due().await);
+                if !world.shared {
+                    assert_eq!(tested.due(now, limit).await, model.due(now, limit).await);
+                    assert_eq!(tested.next_due().await, model.next_due().await);
+                }
             }
             27 if world.random.one_in(4) => {
                 let (before, keys_before) = (world.about_now(), world.about_now());
@@ -296,7 +306,10 @@ impl Pair {
             }
             _ => {
                 let (expected, found) = (model.health().await.unwrap(), tested.health().await.unwrap());
-                assert_eq!(common(found), common(expected));
+                // In how many rows the events of a task are is the store's own affair.
+                assert!(found.events_rows <= expected.events_rows, "{found:?}");
+                assert!((found.events_rows == 0) == (expected.events_rows == 0), "{found:?}");
+                assert_eq!(common(Health { events_rows: 0, ..found }), common(Health { events_rows: 0, ..expected }));
             }
         }
     }
@@ -317,7 +330,7 @@ impl Pair {
 }
 
 async fn begin(factory: &dyn Factory) -> (Pair, World, u64) {
-    let world = World { random: Random::from_environment(), tasks: Vec::new(), clock: 0 };
+    let world = World { random: Random::from_environment(), tasks: Vec::new(), clock: 0, shared: false };
     let pair = Pair { model: std::sync::Arc::new(memory::Store::new()), tested: factory.open().await };
     (pair, world, setting("RIALTO_STEPS").unwrap_or(1_500))
 }
@@ -340,5 +353,37 @@ pub(super) async fn counts_are_exact_after_random_operations(factory: &dyn Facto
                 assert_eq!(page(&pair.tested, &query).await.total, Some(found.len() as u64), "{query:?}");
             }
         }
+    }
+}
+
+/// Fills a store by random commits, removals and purges, for tests of what is done with a whole store. Answers every task it
+/// ever heard of.
+pub async fn fill(store: &Shelf, random: Random, steps: usize) -> Vec<TaskId> {
+    let mut world = World { random, tasks: Vec::new(), clock: 0, shared: false };
+    for _ in 0..steps {
+        let commit = world.commit(store).await;
+        store.commit(commit).await;
+        if world.random.one_in(15) {
+            let task = world.task();
+            store.remove(task).await.unwrap();
+        }
+        if world.random.one_in(40) {
+            let (before, keys_before) = (world.about_now(), world.about_now());
+            store.purge(before, keys_before, 3).await.unwrap();
+        }
+    }
+    world.tasks
+}
+
+/// Each step by one of the two.
+pub(super) async fn two_processes_in_turn_give_what_the_memory_store_gives(factory: &dyn Factory) {
+    let (mut pair, mut world, steps) = begin(factory).await;
+    let Some(mut other) = factory.second().await else { return };
+    world.shared = true;
+    for _ in 0..steps {
+        if world.random.one_in(2) {
+            std::mem::swap(&mut pair.tested, &mut other);
+        }
+        pair.step(&mut world, factory).await;
     }
 }

@@ -25,6 +25,8 @@ pub(super) const KEYS: u8 = 21;
 pub(super) const ALIASES: u8 = 22;
 pub(super) const PUSH_ACTIVE: u8 = 23;
 pub(super) const PUSH_DEAD: u8 = 24;
+pub(super) const RECORDS: u8 = 25;
+pub(super) const ENTRIES: u8 = 26;
 
 /// From this many tasks on, a context has a counter row of its own; below, its list is counted each time. Most contexts
 /// hold a task or two, and for them a counter would cost more than the counting.

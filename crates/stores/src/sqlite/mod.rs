@@ -8,28 +8,36 @@
 //! ```
 //!
 //! * One writer thread (`writer`), many commits per transaction; `pen` checks and writes one commit, `counters` sums
-//!   up what a group changed, `purge` takes tasks out again, `push` keeps the webhooks' rows. All SQL of the
+//!   up what a group changed, `purge` takes tasks out again, `push` keeps the webhooks' rows, `products` records and the journal. All SQL of the
 //!   writer is in `statements`.
 //! * Reads (`read`, `list`) run on a few connections (`pool`) wherever they were asked for.
-//! * The log has one row per commit and task; lists have a row per view; see `migrations/0001.sql`.
+//! * The log has one row per commit and task, the chunks of a turn being one row once it is over; until then they are in
+//!   the `tail`. Lists have a row per view; see `migrations/0001.sql`.
 //!
 //! Nothing here decodes an event on its way in: a payload is bytes until somebody reads it.
+//!
+//! `export` reads all of it, for whoever moves to another store.
 
 mod backup;
 mod checkpoint;
 mod columns;
 mod counters;
+pub(crate) mod export;
 mod folder;
 mod list;
 mod options;
 mod pen;
 mod pool;
+mod products;
 mod purge;
 mod push;
 mod queue;
 mod read;
 mod schema;
 mod statements;
+mod tail;
+#[cfg(test)]
+mod tail_tests;
 #[cfg(test)]
 mod tests;
 mod trouble;
@@ -45,8 +53,11 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store as Port, Timer, Trouble};
-use model::{AccessKey, Epoch, Event, PushRow, PushState, Seq, TaskId, Time};
-use parking_lot::Mutex;
+use model::{
+    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
+    Time,
+};
+use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
@@ -77,6 +88,8 @@ struct Shared {
     queue: Queue,
     pool: Pool,
     checkpoints: checkpoint::Bell,
+    /// Where the chunks of live turns are.
+    tail: RwLock<tail::Pieces>,
     /// What keeps the writer from writing, if anything does.
     trouble: Mutex<Option<Trouble>>,
 }
@@ -109,6 +122,7 @@ impl Store {
             queue: Queue::new(options.queue_commits, options.queue_bytes),
             pool: Pool::new(folder.clone(), database, options.readers, options.reader_cache_kib),
             checkpoints: checkpoint::Bell::default(),
+            tail: RwLock::default(),
             trouble: Mutex::default(),
             folder,
             options,
@@ -245,22 +259,24 @@ impl Port for Store {
     }
 
     fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
-        self.read(move |db| read::head(db, task))
+        self.read(move |db| read::head(db, &self.shared.tail, task))
     }
 
     fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
         if bytes <= SHORT_READ_BYTES {
-            self.read(move |db| read::log_after(db, task, after, bytes))
+            self.read(move |db| read::log_after(db, &self.shared.tail, task, after, bytes))
         } else {
-            self.read_aside(move |db| read::log_after(db, task, after, bytes))
+            let shared = self.shared.clone();
+            self.read_aside(move |db| read::log_after(db, &shared.tail, task, after, bytes))
         }
     }
 
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
         if tasks.len() <= SHORT_READ_LOGS {
-            self.read(move |db| read::logs(db, &tasks))
+            self.read(move |db| read::logs(db, &self.shared.tail, &tasks))
         } else {
-            self.read_aside(move |db| read::logs(db, &tasks))
+            let shared = self.shared.clone();
+            self.read_aside(move |db| read::logs(db, &shared.tail, &tasks))
         }
     }
 
@@ -305,6 +321,39 @@ impl Port for Store {
         self.read_aside(move |db| read::blob(db, &tenant, hash))
     }
 
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+        self.read(move |db| products::record(db, kind, key))
+    }
+
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+        if products::is_short(&query) {
+            self.read(move |db| products::records(db, &query))
+        } else {
+            self.read_aside(move |db| products::records(db, &query))
+        }
+    }
+
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+        self.read(move |db| products::balances(db, &accounts))
+    }
+
+    fn statement(
+        &self,
+        account: Arc<str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+        self.read_aside(move |db| products::statement(db, &account, before, limit))
+    }
+
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+        self.read_aside(move |db| products::accounts(db, after.as_ref(), limit))
+    }
+
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+        self.read_aside(move |db| products::journal(db, after, limit))
+    }
+
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
         self.read(move |db| read::unfinished(db, after, limit))
     }
@@ -336,7 +385,7 @@ impl Port for Store {
 
     fn health(&self) -> Future<'_, Result<Health, Trouble>> {
         let trouble = self.shared.trouble.lock().clone();
-        self.read(move |db| read::health(db, &self.shared.folder, self.shared.epoch, trouble))
+        self.read(move |db| read::health(db, &self.shared.tail, &self.shared.folder, self.shared.epoch, trouble))
     }
 
     fn close(&self) -> Future<'_, ()> {

@@ -63,6 +63,14 @@ pub enum OpenError {
          use that release again, or restore an older backup"
     )]
     Newer { found: u32, known: u32 },
+    #[error(
+        "the data in {} was last used by an older rialto (schema {found}, this one uses {known}); \
+         have this release bring it up to date first: rialto doctor --data {}",
+        folder.display(), folder.display()
+    )]
+    Older { found: u32, known: u32, folder: PathBuf },
+    #[error("there is no data in {} (no rialto.db); name the data folder", folder.display())]
+    Missing { folder: PathBuf },
     #[error("rialto.db in the data folder is some other program's file; use another folder (--data)")]
     Foreign,
     #[error("the file system of the data folder cannot keep a write-ahead log (journal mode {0}); use a local disk")]

@@ -2,7 +2,7 @@
 //!
 //! Checking first is what lets many commits share a transaction without savepoints: a refused one has not written
 //! anything. The pen remembers the tasks it has lately met, so that the chunks of a running turn cost one insert into
-//! the log and nothing else. What it remembers is always what the file says, this transaction's changes included; when a
+//! the tail and nothing else. What it remembers is always what the file says, this transaction's changes included; when a
 //! transaction fails, it forgets everything.
 
 use std::collections::HashMap;
@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use model::ports::store::{AliasWrite, Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
 use model::{Epoch, Seq, TaskId, Time};
+use parking_lot::RwLock;
 use rusqlite::{OptionalExtension, params};
 
-use super::columns::{Context, Id, log_key, pack_views, row_from, unpack_views};
+use super::columns::{Context, Id, pack_views, row_from, unpack_views};
 use super::counters::{self, Tally};
 use super::statements::Statements;
+use super::tail::{Pieces, Tail};
 use crate::shape;
 
 /// Tasks and names remembered. Forgetting costs a read each, so the bound is only there to have one.
@@ -23,6 +25,7 @@ const REMEMBERED: usize = 50_000;
 pub(super) struct Pen<'db> {
     pub(super) sql: Statements<'db>,
     pub(super) tally: Tally,
+    pub(super) tail: Tail,
     /// Whether this transaction has changed anything.
     pub(super) wrote: bool,
     tasks: HashMap<TaskId, Kept>,
@@ -42,8 +45,8 @@ pub(super) struct Kept {
 }
 
 impl<'db> Pen<'db> {
-    pub(super) fn new(sql: Statements<'db>, next_no: i64) -> Pen<'db> {
-        Pen { sql, tally: Tally::default(), wrote: false, tasks: HashMap::new(), names: HashMap::new(), next_no }
+    pub(super) fn new(sql: Statements<'db>, tail: Tail, next_no: i64) -> Pen<'db> {
+        Pen { sql, tally: Tally::default(), tail, wrote: false, tasks: HashMap::new(), names: HashMap::new(), next_no }
     }
 
     /// To be called before each transaction.
@@ -58,10 +61,11 @@ impl<'db> Pen<'db> {
     }
 
     /// The transaction failed: nothing of what is remembered can be trusted.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn forget(&mut self, readers: &RwLock<Pieces>) {
         self.tasks.clear();
         self.names.clear();
         self.tally.forget();
+        self.tail.forget(readers);
     }
 
     /// Checks a commit and writes it, or says what it met. An error fails the whole transaction.
@@ -94,6 +98,12 @@ impl<'db> Pen<'db> {
         }
         for blob in &commit.blobs {
             self.write_blob(blob)?;
+        }
+        for change in &commit.records {
+            self.change_record(change)?;
+        }
+        for entry in &commit.entries {
+            self.post(entry)?;
         }
         Ok(None)
     }
@@ -136,7 +146,7 @@ impl<'db> Pen<'db> {
                 ahead.insert(append.task, (append.last().0, append.epoch.map_or(epoch, |e| e.0)));
             }
         }
-        Ok(None)
+        self.check_products(commit)
     }
 
     /// A task as it is now, remembered or read.
@@ -152,9 +162,10 @@ impl<'db> Pen<'db> {
                     seq: columns.get::<_, Option<i64>>(9)?.unwrap_or_default() as u64,
                 })
             });
-            let Some(kept) = read.optional()? else {
+            let Some(mut kept) = read.optional()? else {
                 return Ok(None);
             };
+            kept.seq = kept.seq.max(self.tail.pieces().last(task));
             self.tasks.insert(task, kept);
         }
         Ok(self.tasks.get(&task))
@@ -204,7 +215,7 @@ impl<'db> Pen<'db> {
             row.running,
             row.settled,
         ])?;
-        self.write_log(no, append)?;
+        self.write_log(no, append.task, Some(append))?;
         self.tally.count(&row, 1);
         if row.listed {
             // A context known to be new holds this task only; nobody has to count that.
@@ -221,9 +232,14 @@ impl<'db> Pen<'db> {
         let Some(mut kept) = self.take(append.task)? else {
             return Err(rusqlite::Error::QueryReturnedNoRows);
         };
-        self.write_log(kept.no, append)?;
-        kept.seq = append.last().0;
         let epoch = append.epoch.map_or(kept.epoch, |e| e.0);
+        let as_before = append.row.is_none_or(|row| row == kept.row) && epoch == kept.epoch;
+        if as_before && kept.row.running && self.tail.takes(append) {
+            self.write_tail(kept.no, append)?;
+        } else {
+            self.write_log(kept.no, append.task, Some(append))?;
+        }
+        kept.seq = append.last().0;
         match append.row {
             Some(row) if row != kept.row => {
                 self.sql.task_change.execute(params![
@@ -250,13 +266,6 @@ impl<'db> Pen<'db> {
         if !kept.row.settled {
             self.tasks.insert(append.task, kept);
         }
-        Ok(())
-    }
-
-    fn write_log(&mut self, no: i64, append: &Append) -> rusqlite::Result<()> {
-        let key = log_key(no, append.expected.0 + 1);
-        self.sql.log_add.execute(params![key, append.last().0 as i64, &append.payload[..]])?;
-        self.tally.add(counters::LOG_ROWS, 1);
         Ok(())
     }
 

@@ -39,6 +39,7 @@ impl Pen<'_> {
         if kept.row.listed {
             self.unlist(&kept, true)?;
         }
+        self.tail.take(task);
         let rows = self.sql.log_delete.execute(params![kept.no])?;
         let timers = self.sql.timer_delete.execute(params![kept.no])?;
         let aliases = self.sql.alias_delete.execute(params![kept.no])?;

@@ -1,12 +1,13 @@
 //! What waits for the writer. Bounded: above the limit a commit is refused at once, and the caller says so.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use model::ports::store::{Commit, Outcome, Trouble};
+use model::ports::store::{Append, Commit, Outcome, Trouble};
 use model::{TaskId, Time};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
+use super::tail::CHUNK_BYTES;
 use crate::shape;
 
 pub(super) struct Queue {
@@ -20,9 +21,14 @@ pub(super) struct Queue {
 struct State {
     jobs: Vec<Job>,
     bytes: usize,
+    /// Something is queued that is more than a few further words of a turn.
+    urgent: bool,
+    /// The writer waits for more than chunks.
+    lingering: bool,
     closed: bool,
 }
 
+#[allow(clippy::large_enum_variant, reason = "nearly every job is a commit")]
 pub(super) enum Job {
     Commit(Waiting),
     Purge {
@@ -49,6 +55,16 @@ pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
+/// Whether a commit only lengthens the log of one task, by a little.
+fn is_chunk(commit: &Commit) -> bool {
+    let Commit { appends, guards, keys, aliases, access, timers, push, blobs, records, entries } = commit;
+    let small = |append: &Append| append.open.is_none() && append.row.is_none() && append.payload.len() <= CHUNK_BYTES;
+    let one = matches!(&appends[..], [append] if small(append));
+    let alone = guards.is_empty() && keys.is_empty() && aliases.is_empty() && access.is_empty();
+    let plain = timers.is_empty() && push.is_empty() && blobs.is_empty() && records.is_empty() && entries.is_empty();
+    one && alone && plain
+}
+
 /// What the writer found.
 pub(super) enum Taken {
     Jobs(Vec<Job>),
@@ -65,6 +81,7 @@ impl Queue {
 
     pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, Trouble> {
         let weight = shape::weight(&commit);
+        let urgent = !is_chunk(&commit);
         let (answer, answered) = oneshot::channel();
         let mut state = self.state.lock();
         if state.closed {
@@ -75,9 +92,13 @@ impl Queue {
             return Err(Trouble::Busy);
         }
         state.bytes += weight;
+        state.urgent |= urgent;
         state.jobs.push(Job::Commit(Waiting { commit, weight, answer }));
+        let enough = urgent || !state.lingering || state.jobs.len() >= self.max_commits / 2;
         drop(state);
-        self.filled.notify_one();
+        if enough {
+            self.filled.notify_one();
+        }
         Ok(answered)
     }
 
@@ -88,9 +109,22 @@ impl Queue {
             return Err(Trouble::Closed);
         }
         state.jobs.push(job);
+        state.urgent = true;
         drop(state);
         self.filled.notify_one();
         Ok(())
+    }
+
+    /// Waits for so long, as long as nothing but chunks of turns is queued.
+    pub(super) fn linger(&self, until: Instant) {
+        let mut state = self.state.lock();
+        state.lingering = true;
+        while !state.urgent && !state.closed && state.jobs.len() < self.max_commits / 2 {
+            if self.filled.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        state.lingering = false;
     }
 
     /// Takes all that waits, or waits for something.
@@ -110,6 +144,7 @@ impl Queue {
             }
         }
         state.bytes = 0;
+        state.urgent = false;
         let room = Vec::with_capacity(state.jobs.len().min(1024));
         Taken::Jobs(std::mem::replace(&mut state.jobs, room))
     }

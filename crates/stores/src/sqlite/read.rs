@@ -1,7 +1,6 @@
 //! Reads of single tasks, keys, blobs and timers. Lists are in `list.rs`, push configs in `push.rs`.
 //!
-//! A log is read through [`log_after`] alone, so that a second place for the chunks of live turns could come without
-//! anybody noticing.
+//! A log is read through [`log_after`] alone: where its last events are, in the log or in the tail, nobody else knows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::ports::store::{Head, Health, KeyUse, Timer, TimerKind, Trouble};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
+use parking_lot::RwLock;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::columns::{Context, Id, first_seq, row_from};
+use super::columns::{Context, Id, row_from};
 use super::pool::Error;
+use super::tail::{self, Piece, Pieces};
 use super::{counters, folder, pen, schema, statements};
 use crate::shape;
 
@@ -25,7 +26,8 @@ pub(super) fn snapshot<T>(db: &Connection, look: impl FnOnce() -> Result<T, Erro
     Ok(found)
 }
 
-pub(super) fn head(db: &Connection, task: TaskId) -> Result<Option<Head>, Error> {
+pub(super) fn head(db: &Connection, tail: &RwLock<Pieces>, task: TaskId) -> Result<Option<Head>, Error> {
+    let in_tail = tail.read().last(task);
     let mut statement = db.prepare_cached(
         "SELECT t.context, tenant.text, agent.text, t.epoch,
                 (SELECT last_seq FROM log WHERE key BETWEEN t.no << 26 AND (t.no << 26) + 67108863
@@ -42,7 +44,7 @@ pub(super) fn head(db: &Connection, task: TaskId) -> Result<Option<Head>, Error>
             tenant: columns.get_ref(1)?.as_str()?.into(),
             agent: columns.get_ref(2)?.as_str()?.into(),
             epoch: Epoch(columns.get::<_, i64>(3)? as u64),
-            seq: Seq(columns.get::<_, Option<i64>>(4)?.unwrap_or_default() as u64),
+            seq: Seq((columns.get::<_, Option<i64>>(4)?.unwrap_or_default() as u64).max(in_tail)),
             row: row_from(columns, 5)?,
         })
     });
@@ -50,46 +52,49 @@ pub(super) fn head(db: &Connection, task: TaskId) -> Result<Option<Head>, Error>
 }
 
 /// Events after `after`, whole rows until `bytes` is passed.
-///
-/// The first row that matters is the one that holds `after + 1`, and that may begin earlier: a cursor can stand in the
-/// middle of a batch.
-pub(super) fn log_after(db: &Connection, task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {
-    let mut statement = db.prepare_cached(
-        "SELECT l.key, l.payload FROM task AS t CROSS JOIN log AS l
-         WHERE t.id = ?1 AND l.key < (t.no + 1) << 26 AND l.key >= CASE ?2 WHEN 0 THEN t.no << 26 ELSE
-           (SELECT max(key) FROM log WHERE key BETWEEN t.no << 26 AND (t.no << 26) + ?2 + 1) END
-         ORDER BY l.key",
-    )?;
-    // A number no log reaches would run into the next task's keys.
-    let from = after.0.min(super::columns::MAX_SEQ - 1) as i64;
-    let mut rows = statement.query(params![Id(task), from])?;
+pub(super) fn log_after(
+    db: &Connection,
+    tail: &RwLock<Pieces>,
+    task: TaskId,
+    after: Seq,
+    bytes: usize,
+) -> Result<Vec<Event>, Error> {
+    let pieces = tail.read().of(task).to_vec();
+    // The log alone is one statement, and a statement is a snapshot by itself.
+    if pieces.is_empty() {
+        page(db, &[], task, after, bytes)
+    } else {
+        snapshot(db, || page(db, &pieces, task, after, bytes))
+    }
+}
+
+fn page(db: &Connection, pieces: &[Piece], task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {
     let mut events = Vec::new();
     let mut read = 0;
-    while let Some(row) = rows.next()? {
-        let payload = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let batch = stored::decode(Seq(first_seq(row.get(0)?)), payload)?;
-        if batch.last().is_none_or(|event| event.seq <= after) {
-            continue;
-        }
+    tail::rows_after(db, pieces, task, after, |first, payload| {
+        let batch = stored::decode(Seq(first), payload)?;
         read += payload.len();
-        if events.is_empty() && batch.first().is_some_and(|event| event.seq > after) {
+        if events.is_empty() && first > after.0 {
             events = batch;
         } else {
             events.extend(batch.into_iter().filter(|event| event.seq > after));
         }
-        if read >= bytes {
-            break;
-        }
-    }
+        Ok::<bool, Error>(read < bytes)
+    })?;
     Ok(events)
 }
 
-pub(super) fn logs(db: &Connection, tasks: &[TaskId]) -> Result<Vec<Vec<Event>>, Error> {
-    // One log is one statement, and a statement is a snapshot by itself.
+pub(super) fn logs(db: &Connection, tail: &RwLock<Pieces>, tasks: &[TaskId]) -> Result<Vec<Vec<Event>>, Error> {
     if let [task] = tasks {
-        return Ok(vec![log_after(db, *task, Seq::ZERO, usize::MAX)?]);
+        return Ok(vec![log_after(db, tail, *task, Seq::ZERO, usize::MAX)?]);
     }
-    snapshot(db, || tasks.iter().map(|task| log_after(db, *task, Seq::ZERO, usize::MAX)).collect())
+    // Before the snapshot is taken.
+    let pieces: Vec<Vec<Piece>> = {
+        let shown = tail.read();
+        tasks.iter().map(|task| shown.of(*task).to_vec()).collect()
+    };
+    let each = || tasks.iter().zip(&pieces).map(|(task, pieces)| page(db, pieces, *task, Seq::ZERO, usize::MAX));
+    snapshot(db, || each().collect())
 }
 
 pub(super) fn key(db: &Connection, key: [u8; 32], not_before: Time) -> Result<Option<KeyUse>, Error> {
@@ -153,7 +158,14 @@ pub(super) fn next_due(db: &Connection) -> Result<Option<Time>, Error> {
     Ok(statement.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(Time))
 }
 
-pub(super) fn health(db: &Connection, folder: &Path, epoch: Epoch, trouble: Option<Trouble>) -> Result<Health, Error> {
+pub(super) fn health(
+    db: &Connection,
+    tail: &RwLock<Pieces>,
+    folder: &Path,
+    epoch: Epoch,
+    trouble: Option<Trouble>,
+) -> Result<Health, Error> {
+    let in_tail = tail.read().rows();
     let mut health = Health {
         kind: "sqlite",
         file_bytes: size_of(&folder::database(folder)),
@@ -171,7 +183,7 @@ pub(super) fn health(db: &Connection, folder: &Path, epoch: Epoch, trouble: Opti
         match kind {
             counters::ALL => health.tasks = n,
             counters::RUNNING => health.running = n,
-            counters::LOG_ROWS => health.events_rows = n,
+            counters::LOG_ROWS => health.events_rows = n + in_tail,
             counters::BLOBS => health.blobs = n,
             counters::BLOB_BYTES => health.blob_bytes = n,
             counters::TIMERS => health.timers = n,
@@ -179,6 +191,8 @@ pub(super) fn health(db: &Connection, folder: &Path, epoch: Epoch, trouble: Opti
             counters::ALIASES => health.aliases = n,
             counters::PUSH_ACTIVE => health.push_active = n,
             counters::PUSH_DEAD => health.push_dead = n,
+            counters::RECORDS => health.records = n,
+            counters::ENTRIES => health.entries = n,
             code => {
                 if let Some(place) = State::ALL.iter().position(|state| state.code() == code) {
                     states[place] = n;

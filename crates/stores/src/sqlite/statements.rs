@@ -1,5 +1,6 @@
 //! The writer's statements, prepared once and held for the life of its thread. What the writer does to the file is all
-//! here, in one place; when it does it is in `pen.rs`, `push.rs` and `purge.rs`.
+//! here, in one place; when it does it is in `pen.rs`, `push.rs`,
+//! `products.rs` and `purge.rs`.
 
 use rusqlite::{Connection, PrepFlags, Statement};
 
@@ -47,6 +48,9 @@ statements! {
     task_old: "SELECT id FROM task WHERE settled = 1 AND status_at < ?1 ORDER BY status_at, no LIMIT ?2";
 
     log_add: "INSERT INTO log (key, last_seq, payload) VALUES (?1, ?2, ?3)";
+    tail_add: "INSERT INTO tail (key, task_no, first_seq, last_seq, payload) VALUES (?1, ?2, ?3, ?4, ?5)";
+    tail_get: "SELECT payload FROM tail WHERE key = ?1";
+    tail_cut: "DELETE FROM tail WHERE key < ?1";
     log_delete: "DELETE FROM log WHERE key BETWEEN ?1 << 26 AND (?1 << 26) + 67108863";
 
     listing_add: "INSERT INTO listing (view_no, state, status_at, task_no) VALUES (?1, ?2, ?3, ?4)";
@@ -106,6 +110,20 @@ statements! {
     blob_unused: "SELECT length(bytes) FROM blob
                   WHERE no = ?1 AND NOT EXISTS (SELECT 1 FROM blob_use WHERE blob_no = ?1)";
     blob_delete: "DELETE FROM blob WHERE no = ?1";
+
+    record_find: "SELECT no, version FROM record WHERE kind = ?1 AND key = ?2";
+    record_add: "INSERT INTO record (kind, key, version, body) VALUES (?1, ?2, 1, ?3)";
+    record_change: "UPDATE record SET version = ?2, body = ?3 WHERE no = ?1";
+    record_delete: "DELETE FROM record WHERE no = ?1";
+    record_list: "INSERT INTO record_list (kind, list, rank, key, record_no) VALUES (?1, ?2, ?3, ?4, ?5)";
+    record_unlist: "DELETE FROM record_list WHERE record_no = ?1";
+
+    account_find: "SELECT balance FROM account WHERE name = ?1";
+    account_put: "INSERT INTO account (name, balance) VALUES (?1, ?2)
+                  ON CONFLICT DO UPDATE SET balance = excluded.balance";
+    entry_find: "SELECT 1 FROM entry WHERE id = ?1";
+    entry_add: "INSERT INTO entry (id, at, body) VALUES (?1, ?2, ?3)";
+    posting_add: "INSERT INTO posting (account, entry_no, place, amount, balance) VALUES (?1, ?2, ?3, ?4, ?5)";
 
     wal_frames: "PRAGMA wal_checkpoint(NOOP)";
     wal_copy: "PRAGMA wal_checkpoint(PASSIVE)";

@@ -273,6 +273,39 @@ fn a_queue_above_its_bounds_is_busy() {
 }
 
 #[test]
+fn a_writer_that_waits_for_more_chunks_is_woken_by_anything_else() {
+    let chunk = || {
+        let small = Append { expected: Seq(1), open: None, row: None, ..opening(100) };
+        one(small)
+    };
+    let far = std::time::Instant::now() + std::time::Duration::from_secs(86_400);
+    type Woken = fn(&Queue);
+    let whatever: [Woken; 3] = [
+        |queue| drop(queue.push_commit(one(opening(100))).unwrap()),
+        |queue| drop(queue.push_commit(one(Append { open: None, row: None, ..opening(5_000) })).unwrap()),
+        |queue| queue.close(),
+    ];
+    for anything in whatever {
+        let queue = Arc::new(Queue::new(100, 1 << 20));
+        let waits = std::thread::spawn({
+            let queue = queue.clone();
+            move || queue.linger(far)
+        });
+        queue.push_commit(chunk()).unwrap();
+        queue.push_commit(chunk()).unwrap();
+        assert!(!waits.is_finished());
+        anything(&queue);
+        waits.join().unwrap();
+    }
+    // Half of what there is room for is enough.
+    let queue = Queue::new(4, 1 << 20);
+    for _ in 0..2 {
+        queue.push_commit(chunk()).unwrap();
+    }
+    queue.linger(far);
+}
+
+#[test]
 fn no_statement_of_the_writer_reads_a_whole_table() {
     let folder = tempfile::tempdir().unwrap();
     drop(Store::open(Options::new(folder.path())).unwrap());

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::ports::store::{Conflict, Outcome, Trouble};
 use rusqlite::{Connection, ErrorCode};
@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode};
 use super::pen::Pen;
 use super::queue::{Job, Taken, Waiting};
 use super::statements::Statements;
+use super::tail::Tail;
 use super::{Shared, checkpoint, trouble};
 
 /// A commit above this is a group of its own, so that small ones never wait for its bytes.
@@ -21,6 +22,8 @@ const LONE_BYTES: usize = 256 << 10;
 /// A group ends here; the rest of the queue is the next one.
 const GROUP_BYTES: usize = 4 << 20;
 const GROUP_COMMITS: usize = 1024;
+/// Between two groups of nothing but chunks. The writer of a busy server would otherwise write a page for each of them.
+const BREATH: Duration = Duration::from_millis(4);
 /// How often a troubled writer with nothing to do tries whether writing works again.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
@@ -38,7 +41,9 @@ pub(super) fn run(db: Connection, shared: &Arc<Shared>, ready: SyncSender<rusqli
     let _farewell = Farewell(shared);
     let prepared = Statements::prepare(&db).and_then(|sql| {
         let next_no = db.query_row("SELECT coalesce(max(no), 0) + 1 FROM task", [], |row| row.get(0))?;
-        Ok(Pen::new(sql, next_no))
+        let tail = Tail::scan(&db)?;
+        *shared.tail.write() = tail.pieces().clone();
+        Ok(Pen::new(sql, tail, next_no))
     });
     let pen = match prepared {
         Ok(pen) => pen,
@@ -51,10 +56,18 @@ pub(super) fn run(db: Connection, shared: &Arc<Shared>, ready: SyncSender<rusqli
     let _ = ready.send(Ok(()));
     let checkpoints = checkpoint::Rule::new(shared.options.wal_limit_bytes, shared.page_bytes);
     let mut writer = Writer { db: &db, pen, shared, checkpoints };
+    let mut breathed = Instant::now();
     loop {
+        // One who comes while nobody else does is not kept waiting.
+        if breathed.elapsed() < BREATH {
+            shared.queue.linger(breathed + BREATH);
+        }
         let patience = shared.trouble.lock().is_some().then_some(PROBE_EVERY);
         match shared.queue.take(patience) {
-            Taken::Jobs(jobs) => writer.work(jobs),
+            Taken::Jobs(jobs) => {
+                writer.work(jobs);
+                breathed = Instant::now();
+            }
             Taken::Nothing => writer.probe(),
             Taken::Closed => break,
         }
@@ -148,6 +161,7 @@ impl Writer<'_> {
         let result = (|| {
             self.pen.sql.begin.execute([])?;
             let done = work(&mut self.pen)?;
+            self.pen.tend_tail()?;
             let Pen { tally, sql, .. } = &mut self.pen;
             tally.write(sql)?;
             at_commit = true;
@@ -156,6 +170,7 @@ impl Writer<'_> {
         })();
         match result {
             Ok(done) => {
+                self.pen.tail.publish(&self.shared.tail);
                 if self.pen.wrote {
                     self.recovered();
                     self.checkpoints.after_commit(&mut self.pen.sql, &self.shared.checkpoints);
@@ -170,7 +185,7 @@ impl Writer<'_> {
     }
 
     fn roll_back(&mut self) {
-        self.pen.forget();
+        self.pen.forget(&self.shared.tail);
         // After some errors SQLite has rolled back by itself.
         if !self.db.is_autocommit()
             && let Err(error) = self.pen.sql.rollback.execute([])

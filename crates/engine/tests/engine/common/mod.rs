@@ -5,6 +5,7 @@ mod heard;
 mod house;
 mod post;
 mod shelf;
+mod square;
 
 use std::future::Future;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub(crate) use heard::{apply_public, collect, hear, last_words, next_heard, told
 pub(crate) use house::{House, on_both_stores, quick};
 pub(crate) use post::{Play, Post, Sent, failed};
 pub(crate) use shelf::{Mood, Shelf};
+pub(crate) use square::{Process, Square};
 
 /// A place of the anonymous caller at this agent.
 pub(crate) fn at(agent: &str) -> Place {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use model::ports::Future;
-use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
+use model::ports::store::{Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
 use model::{Epoch, Event, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -104,7 +105,7 @@ impl Shelf {
     /// What was asked since the last look, but for what clocks ask by themselves.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         let mut calls = std::mem::take(&mut *self.calls.lock());
-        calls.retain(|call| !["due", "next_due", "purge"].contains(call));
+        calls.retain(|call| !["due", "next_due", "purge", "lengths"].contains(call));
         calls
     }
 
@@ -222,8 +223,44 @@ impl Store for Shelf {
     fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
         self.read("blob", self.inner.blob(tenant, hash))
     }
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, Trouble>> {
+        self.read("record", self.inner.record(kind, key))
+    }
+    fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
+        self.read("records", self.inner.records(query))
+    }
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+        self.read("balances", self.inner.balances(accounts))
+    }
+    fn statement(
+        &self,
+        account: Arc<str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<model::Line>, Trouble>> {
+        self.read("statement", self.inner.statement(account, before, limit))
+    }
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<model::Balance>, Trouble>> {
+        self.read("accounts", self.inner.accounts(after, limit))
+    }
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, Trouble>> {
+        self.read("journal", self.inner.journal(after, limit))
+    }
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
         self.read("unfinished", self.inner.unfinished(after, limit))
+    }
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.read("orphans", self.inner.orphans(after, limit))
+    }
+    fn adopt(
+        &self,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
+        self.read("adopt", self.inner.adopt(after, limit))
+    }
+    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
+        self.read("lengths", self.inner.lengths(tasks))
     }
     fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
         self.read("due", self.inner.due(now, limit))
@@ -239,6 +276,18 @@ impl Store for Shelf {
     }
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+    fn hold(&self, starts: u32) -> Epoch {
+        if self.inner.is_shared() { self.inner.hold(starts) } else { self.epoch }
+    }
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        self.inner.hints()
+    }
+    fn ahead_ms(&self) -> i64 {
+        self.inner.ahead_ms()
     }
     fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
         self.read("backup", self.inner.backup(to))

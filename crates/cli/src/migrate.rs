@@ -1,0 +1,160 @@
+//! `rialto migrate`: from a data folder to a database, with what it finds in the config where the command line says nothing.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use stores::migrate::{self, Options, Step, Summary};
+
+use crate::command::{Form, Migrate};
+use crate::config::Config;
+use crate::store::Place;
+
+/// Progress is told so often at most.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(command: &Migrate) -> anyhow::Result<()> {
+    let config = Config::load(command.config.as_deref())?;
+    let from = source(command.from.as_deref(), config.data.as_deref())?;
+    let to = command.to.clone().or(config.store).unwrap_or_default();
+    to.check()?;
+    let Place::Postgres(to) = to else {
+        bail!(
+            "where to? name an empty database with --to postgres://user@host/database, --to env:NAME or in the config"
+        )
+    };
+    let mut options = Options::new(&from, to.options()?);
+    options.notes.extend(config.push.note(&from)?);
+    let has_key = !options.notes.is_empty();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut progress = Progress::default();
+    let done = runtime.block_on(async {
+        if command.verify_only {
+            migrate::verify(&options, |step| progress.tell(step)).await
+        } else {
+            migrate::run(&options, |step| progress.tell(step)).await
+        }
+    });
+    let (doing, by) = if command.verify_only { ("compare", "with") } else { ("migrate", "to") };
+    let summary = done.with_context(|| format!("cannot {doing} {} {by} {}", from.display(), to.shown()))?;
+    match command.output.output {
+        Form::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&in_json(&summary))?)?,
+        Form::Text => writeln!(std::io::stdout(), "{summary}")?,
+    }
+    if !summary.is_same() {
+        bail!(if command.verify_only {
+            "the database is not what the data folder is; that is as it should be once a replica has served from it"
+        } else {
+            "the database is not what the data folder is, and stays closed to replicas; empty it (drop schema rialto cascade) and migrate again"
+        });
+    }
+    if !command.verify_only {
+        let folder = from.display();
+        let mut advice = format!("done; {folder} is as it was. Serve with store: and the address of the database");
+        if has_key {
+            advice.push_str(&format!(
+                ", and give every replica the key of the push configs: {}",
+                key(&config.push, &from)
+            ));
+        }
+        writeln!(std::io::stderr(), "{advice}")?;
+    }
+    Ok(())
+}
+
+fn key(push: &crate::push_config::Push, from: &Path) -> String {
+    match &push.key_file {
+        Some(file) => format!("push.key_file {}", file.display()),
+        None => format!("copy {}/seal.key and name it with push.key_file", from.display()),
+    }
+}
+
+/// The data folder: `sqlite:DIR`, `sqlite` for the config's, or the folder alone.
+fn source(said: Option<&str>, config: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let usual = || config.unwrap_or(Path::new("rialto-data")).to_owned();
+    let Some(said) = said else { return Ok(usual()) };
+    if said.starts_with("postgres:") || said.starts_with("postgresql:") || said.starts_with("env:") {
+        bail!("--from: what can be read is a data folder, written sqlite:DIR; a database is copied with pg_dump");
+    }
+    Ok(match said.strip_prefix("sqlite").map(|rest| rest.strip_prefix(':').unwrap_or(rest)) {
+        Some("") => usual(),
+        Some(folder) if said.starts_with("sqlite:") => folder.strip_prefix("//").unwrap_or(folder).into(),
+        Some(_) | None => said.into(),
+    })
+}
+
+fn in_json(summary: &Summary) -> Value {
+    let lines: Vec<Value> = summary
+        .lines
+        .iter()
+        .map(|line| json!({ "what": line.what, "source": line.from, "target": line.to, "different": line.different }))
+        .collect();
+    json!({
+        "same": summary.is_same(),
+        "counts": lines,
+        "logs_hash": { "source": summary.logs_from, "target": summary.logs_to },
+        "ledger": Value::Null,
+        "differences": summary.differences,
+        "remarks": summary.remarks,
+    })
+}
+
+/// Lines on standard error: one when a kind is begun, and now and then.
+#[derive(Default)]
+struct Progress {
+    what: Option<(bool, &'static str)>,
+    told: Option<Instant>,
+}
+
+impl Progress {
+    fn tell(&mut self, step: Step) {
+        let (verb, what, rows) = match step {
+            Step::Resumed => {
+                say("an earlier migration was cut off; it goes on where it was");
+                return;
+            }
+            Step::Copied { what, rows } => ("copied", what, rows),
+            Step::Compared { what, rows } => ("compared", what, rows),
+        };
+        let now = Some((verb == "copied", what));
+        if self.what == now && self.told.is_some_and(|told| told.elapsed() < PAUSE) {
+            return;
+        }
+        (self.what, self.told) = (now, Some(Instant::now()));
+        say(&format!("{verb} {rows} {what}"));
+    }
+}
+
+/// Whoever does not listen is no reason to stop.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_is_a_data_folder_however_it_is_written() {
+        let config = Some(Path::new("/srv/data"));
+        for (said, folder) in [
+            (None, "/srv/data"),
+            (Some("sqlite"), "/srv/data"),
+            (Some("sqlite:"), "/srv/data"),
+            (Some("sqlite:here"), "here"),
+            (Some("sqlite:/there"), "/there"),
+            (Some("sqlite:///there"), "/there"),
+            (Some("here"), "here"),
+            (Some("sqlite-data"), "sqlite-data"),
+        ] {
+            assert_eq!(source(said, config).unwrap(), Path::new(folder), "{said:?}");
+        }
+        assert_eq!(source(None, None).unwrap(), Path::new("rialto-data"));
+        for said in ["postgres://u@h/d", "postgresql://u@h/d", "env:NAME"] {
+            let refused = source(Some(said), None).unwrap_err().to_string();
+            assert!(refused.contains("pg_dump"), "{refused}");
+        }
+    }
+}

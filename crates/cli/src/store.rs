@@ -1,0 +1,461 @@
+//! Where tasks are kept: `store` in the config and `--store`, and the opening of it.
+//!
+//! SQLite in the data folder is the default. A PostgreSQL database may be shared by any number of replicas, each with a
+//! data folder of its own for its socket and its keys. The keys must be the same everywhere: the database remembers which
+//! they were, and a replica that comes with others is refused before it serves anybody.
+
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use model::ports::store::Store;
+use schemars::JsonSchema;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use stores::{postgres, sqlite};
+
+use crate::config::secret;
+
+/// The store, as it is written: where secrets are, not what they are. Reading it refuses nothing that [`Place::check`] does:
+/// who complains while reading shows what was written, and that may be a password in the wrong place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    #[default]
+    Sqlite,
+    Postgres(Postgres),
+}
+
+/// A PostgreSQL database that replicas share.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Postgres {
+    /// `postgres://user@host/database`; or `env:NAME` or `file:PATH`, where the whole of it is, so that no password stands
+    /// in the config.
+    url: String,
+    /// Where the password is, if it is not in the above: `env:NAME` or `file:PATH`.
+    #[serde(default)]
+    password: Option<String>,
+    /// The same database without a connection pooler between, for wake-ups; written as `url` is. Needed when the pooler
+    /// hands out a connection for a transaction only. Default: `url`.
+    #[serde(default)]
+    direct_url: Option<String>,
+    /// How long a replica may be silent before others take up its turns, in milliseconds. Default 5000.
+    #[serde(default)]
+    lease_ms: Option<u64>,
+    /// Connections that read. Default 4.
+    #[serde(default)]
+    readers: Option<usize>,
+}
+
+/// Secrets stay out of logs, however this gets there.
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").field("url", &self.shown()).finish_non_exhaustive()
+    }
+}
+
+/// What may stand at `store`, for the schema: `sqlite` or an address, or the long form.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its schema is wanted")]
+pub(crate) enum Written {
+    Short(String),
+    Long(Postgres),
+}
+
+impl<'de> Deserialize<'de> for Place {
+    /// By hand, since what is wrong with the long form is told with its line and the nearest name.
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Place;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("sqlite, postgres://user@host/database, env:NAME, file:PATH, or a mapping with a url")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Place, E> {
+                Ok(Place::named(text))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Place, A::Error> {
+                Postgres::deserialize(MapAccessDeserializer::new(map)).map(Place::Postgres)
+            }
+        }
+        d.deserialize_any(Either)
+    }
+}
+
+impl std::str::FromStr for Place {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Place, Self::Err> {
+        Ok(Place::named(text))
+    }
+}
+
+impl Place {
+    fn named(text: &str) -> Place {
+        match text {
+            "sqlite" => Place::Sqlite,
+            url => Place::Postgres(Postgres { url: url.to_owned(), ..Postgres::default() }),
+        }
+    }
+
+    /// Whether it can be meant so.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        match self {
+            Place::Sqlite => Ok(()),
+            Place::Postgres(place) => place.check(),
+        }
+    }
+
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self, Place::Postgres(_))
+    }
+
+    /// What works, and had better be written otherwise.
+    pub(crate) fn warning(&self) -> Option<&'static str> {
+        match self {
+            Place::Sqlite => None,
+            Place::Postgres(place) => place.warning(),
+        }
+    }
+
+    /// A database for people, without a secret; nothing for the data folder, which they know.
+    pub(crate) fn shown(&self) -> Option<String> {
+        match self {
+            Place::Sqlite => None,
+            Place::Postgres(place) => Some(place.shown()),
+        }
+    }
+
+    /// With another lease than is written.
+    pub(crate) fn set_lease(&mut self, lease: Duration) -> anyhow::Result<()> {
+        match self {
+            Place::Sqlite => bail!("--lease is for a PostgreSQL store: name one with --store or in the config"),
+            Place::Postgres(place) => {
+                place.lease_ms = Some(u64::try_from(lease.as_millis()).unwrap_or(u64::MAX));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Postgres {
+    fn check(&self) -> anyhow::Result<()> {
+        for (name, value, least, most) in
+            [("lease_ms", self.lease_ms, 500, 600_000), ("readers", self.readers.map(|n| n as u64), 1, 1_000)]
+        {
+            if let Some(value) = value
+                && !(least..=most).contains(&value)
+            {
+                bail!("store.{name}: {value} is out of range; choose a number from {least} to {most}");
+            }
+        }
+        for written in std::iter::once(&self.url).chain(&self.direct_url) {
+            if !is_reference(written) {
+                Address::parse(written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What works, and had better be written otherwise.
+    fn warning(&self) -> Option<&'static str> {
+        self.tells_password().then_some(
+            "the database's password stands in the config or on the command line; write store: env:NAME or file:PATH and put the address there, or the password alone with store.password",
+        )
+    }
+
+    /// Whether a password can be read by whoever reads the config or the list of processes.
+    fn tells_password(&self) -> bool {
+        let tells = |written: &String| {
+            !is_reference(written) && Address::parse(written).is_ok_and(|address| address.has_password())
+        };
+        tells(&self.url) || self.direct_url.as_ref().is_some_and(tells)
+    }
+
+    /// With the secrets in it.
+    pub(crate) fn options(&self) -> anyhow::Result<postgres::Options> {
+        if let Some(warning) = self.warning() {
+            tracing::warn!("{warning}");
+        }
+        let mut options = postgres::Options::new(self.whole(&self.url)?);
+        options.direct_url = self.direct_url.as_deref().map(|direct| self.whole(direct)).transpose()?;
+        if let Some(ms) = self.lease_ms {
+            options.lease = Duration::from_millis(ms);
+        }
+        if let Some(readers) = self.readers {
+            options.readers = readers;
+        }
+        Ok(options)
+    }
+
+    fn whole(&self, written: &str) -> anyhow::Result<String> {
+        let text = if is_reference(written) { secret(written).context("store")? } else { written.to_owned() };
+        let address = Address::parse(&text)?;
+        match &self.password {
+            Some(reference) => address.with_password(&secret(reference).context("store.password")?),
+            None => Ok(text),
+        }
+    }
+
+    /// For people: who and where, never the secret.
+    pub(crate) fn shown(&self) -> String {
+        if is_reference(&self.url) {
+            return format!("the database of {}", self.url);
+        }
+        match Address::parse(&self.url) {
+            Ok(address) => address.shown(),
+            Err(_) => "a database".to_owned(),
+        }
+    }
+}
+
+fn is_reference(written: &str) -> bool {
+    written.starts_with("env:") || written.starts_with("file:")
+}
+
+/// An address in its parts: `scheme://login@place?settings`. Read by hand, since several hosts with ports may stand in it,
+/// parted by commas.
+struct Address<'a> {
+    scheme: &'a str,
+    /// The user, and perhaps a colon and a password.
+    login: Option<&'a str>,
+    /// Hosts and the database.
+    place: &'a str,
+    settings: Option<&'a str>,
+}
+
+impl<'a> Address<'a> {
+    /// What is wrong is told without the address: it may have a secret in it.
+    fn parse(text: &'a str) -> anyhow::Result<Address<'a>> {
+        let form = "write sqlite, postgres://user@host/database, or env:NAME or file:PATH where that is";
+        let Some((scheme, rest)) = text.split_once("://") else { bail!("store: this is no address; {form}") };
+        if !matches!(scheme, "postgres" | "postgresql") {
+            bail!("store: no store is called {scheme:?}; {form}");
+        }
+        let (rest, settings) = rest.split_once('?').map_or((rest, None), |(rest, settings)| (rest, Some(settings)));
+        let (login, place) = rest.rsplit_once('@').map_or((None, rest), |(login, place)| (Some(login), place));
+        if place.split_once('/').is_none_or(|(_, database)| database.is_empty()) {
+            bail!("store: the address names no database; {form}");
+        }
+        Ok(Address { scheme, login, place, settings })
+    }
+
+    fn has_password(&self) -> bool {
+        let named = |setting: &str| setting.split('=').next() == Some("password");
+        self.login.is_some_and(|login| login.contains(':'))
+            || self.settings.is_some_and(|all| all.split('&').any(named))
+    }
+
+    /// Without settings, and without a password.
+    fn shown(&self) -> String {
+        let user = self.login.map(|login| login.split(':').next().unwrap_or_default());
+        let user = user.map(|user| format!("{user}@")).unwrap_or_default();
+        format!("{}://{user}{}", self.scheme, self.place)
+    }
+
+    fn with_password(&self, password: &str) -> anyhow::Result<String> {
+        let Some(user) = self.login.map(|login| login.split(':').next().unwrap_or(login)) else {
+            bail!("store.password: whose password it is stands before the host; write postgres://user@host/database");
+        };
+        let mut whole = format!("{}://{user}:", self.scheme);
+        for byte in password.bytes() {
+            if byte.is_ascii_alphanumeric() {
+                whole.push(char::from(byte));
+            } else {
+                whole.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        whole.push('@');
+        whole.push_str(self.place);
+        if let Some(settings) = self.settings {
+            whole.push('?');
+            whole.push_str(settings);
+        }
+        Ok(whole)
+    }
+}
+
+/// A store that is open.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// The same, where replicas share it.
+    pub(crate) shared: Option<Arc<postgres::Store>>,
+    /// The data folder is ours while this lives. SQLite locks its own.
+    _folder: Option<File>,
+}
+
+/// What is to be opened, with its secrets.
+pub(crate) enum Choice {
+    Sqlite(sqlite::Options),
+    Postgres { options: postgres::Options, shown: String },
+}
+
+impl Choice {
+    /// Opens it for a server, which has the data folder for itself.
+    pub(crate) async fn open(self, data: &Path) -> anyhow::Result<Opened> {
+        match self {
+            Choice::Sqlite(_) => self.visit(data).await,
+            Choice::Postgres { .. } => {
+                let folder = lock(data)?;
+                Ok(Opened { _folder: Some(folder), ..self.visit(data).await? })
+            }
+        }
+    }
+
+    /// Opens it for an operator, who needs no folder beside a database.
+    pub(crate) async fn visit(self, data: &Path) -> anyhow::Result<Opened> {
+        match self {
+            Choice::Sqlite(options) => {
+                let store = sqlite::Store::open(options).with_context(|| format!("cannot open {}", data.display()))?;
+                Ok(Opened { store: Arc::new(store), shared: None, _folder: None })
+            }
+            Choice::Postgres { options, shown } => {
+                let store = postgres::Store::open(options).await.with_context(|| format!("cannot open {shown}"))?;
+                let store = Arc::new(store);
+                Ok(Opened { store: store.clone(), shared: Some(store), _folder: None })
+            }
+        }
+    }
+}
+
+/// Makes the data folder if need be and keeps other servers out of it, as SQLite's does.
+fn lock(folder: &Path) -> anyhow::Result<File> {
+    let what = || format!("cannot use the data folder {}", folder.display());
+    std::fs::create_dir_all(folder).with_context(what)?;
+    let path = folder.join("lock");
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).with_context(what)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!(
+            "the data folder {} is in use by another server; every replica needs its own: name it with --data",
+            folder.display()
+        ),
+        Err(TryLockError::Error(error)) => Err(error).with_context(what),
+    }
+}
+
+/// Has the database remember which key this replica came with, or refuses it when the others have another.
+pub(crate) async fn same_everywhere(
+    store: &postgres::Store,
+    what: &str,
+    fingerprint: &str,
+    advice: &str,
+) -> anyhow::Result<()> {
+    let theirs = store.remember(what, fingerprint).await;
+    let theirs =
+        theirs.map_err(|trouble| anyhow::anyhow!("cannot ask the database which {what} it knows: {trouble}"))?;
+    if theirs == fingerprint {
+        return Ok(());
+    }
+    bail!(
+        "the {what} of this server is not the one this database is used with: {advice}; if the old one is lost for good, stop every replica and run: delete from rialto.note where name = '{what}'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn place(yaml: &str) -> Place {
+        Config::parse(yaml).unwrap().store.unwrap_or_default()
+    }
+
+    fn wrong(yaml: &str) -> String {
+        let read = Config::parse(yaml).and_then(|config| config.store.unwrap_or_default().check());
+        format!("{:#}", read.unwrap_err())
+    }
+
+    fn options(yaml: &str) -> anyhow::Result<postgres::Options> {
+        match place(yaml) {
+            Place::Sqlite => bail!("sqlite"),
+            Place::Postgres(place) => place.options(),
+        }
+    }
+
+    #[test]
+    fn the_store_is_sqlite_unless_it_is_named() {
+        assert_eq!(place(""), Place::Sqlite);
+        assert_eq!(place("store: sqlite\n"), Place::Sqlite);
+        assert!(place("store: postgres://u@h/d\n").is_postgres());
+        assert!(place("store: postgres://u@one:5432,two:5433/d?target_session_attrs=read-write\n").is_postgres());
+        assert!(place("store: postgres:///d?host=/run/postgresql\n").is_postgres());
+        assert!(place("store: env:SOME_NAME\n").is_postgres(), "known only when it is read");
+    }
+
+    #[test]
+    fn the_long_form_says_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        std::fs::write(&file, "p@ss/word\n").unwrap();
+        let yaml = format!(
+            "store:\n  url: postgres://u@h:5/d?sslmode=require\n  direct_url: postgres://u@direct/d\n  lease_ms: 1500\n  readers: 7\n  password: file:{}\n",
+            file.display()
+        );
+        let options = options(&yaml).unwrap();
+        assert_eq!(options.url, "postgres://u:p%40ss%2Fword@h:5/d?sslmode=require");
+        assert_eq!(options.direct_url.as_deref(), Some("postgres://u:p%40ss%2Fword@direct/d"));
+        assert_eq!((options.lease, options.readers), (Duration::from_millis(1_500), 7));
+    }
+
+    #[test]
+    fn the_whole_address_may_be_a_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("address");
+        std::fs::write(&file, "postgres://u:hidden@h/d\n").unwrap();
+        let yaml = format!("store: file:{}\n", file.display());
+        assert_eq!(options(&yaml).unwrap().url, "postgres://u:hidden@h/d");
+        let Place::Postgres(place) = place(&yaml) else { panic!("a database") };
+        assert!(!place.shown().contains("hidden") && !format!("{place:?}").contains("hidden"));
+        std::fs::write(&file, "mysql://u:hidden@h/d\n").unwrap();
+        let said = format!("{:#}", options(&yaml).err().unwrap());
+        assert!(said.contains("no store is called \"mysql\"") && !said.contains("hidden"), "{said}");
+    }
+
+    /// It is used as it is written, with a warning, and shown nowhere.
+    #[test]
+    fn a_password_in_the_address_is_not_shown() {
+        for yaml in [
+            "store: postgres://u:hidden@h/d\n",
+            "store: postgres://u@h/d?password=hidden\n",
+            "store: { url: 'postgres://u:hidden@h/d' }\n",
+        ] {
+            let place = place(yaml);
+            place.check().unwrap();
+            assert!(place.warning().is_some_and(|said| said.contains("env:NAME")));
+            assert!(options(yaml).unwrap().url.contains("hidden"));
+            assert!(!format!("{place:?}").contains("hidden"), "{place:?}");
+            assert_eq!(place.shown().unwrap(), "postgres://u@h/d");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_is_right_and_without_the_secret() {
+        for (yaml, says) in [
+            ("store: mysql://h/d\n", "no store is called \"mysql\""),
+            ("store: somewhere\n", "write sqlite, postgres://user@host/database"),
+            ("store: postgres://h\n", "names no database"),
+            ("store: { url: 'postgres://h/d', lease: 3 }\n", "did you mean `lease_ms`?"),
+            ("store: { url: 'postgres://h/d', lease_ms: 3 }\n", "choose a number from 500 to 600000"),
+            ("store: { readers: 3 }\n", "missing field `url`"),
+        ] {
+            let said = wrong(yaml);
+            assert!(said.contains(says), "{yaml}: {said}");
+            assert!(!said.contains("hidden"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_folder_has_one_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let held = lock(&data).unwrap();
+        assert!(lock(&data).unwrap_err().to_string().contains("--data"));
+        drop(held);
+        lock(&data).unwrap();
+    }
+}

@@ -1,0 +1,42 @@
+//! On which store the scenarios run: SQLite in the data folder, or with `RIALTO_TEST_STORE=postgres` a fresh database for
+//! every server, of one PostgreSQL that the test process starts for itself.
+//!
+//! A server keeps its database over its restarts. The lease is short, so that what a killed server held is soon taken up.
+
+use cluster::{Cluster, Database};
+
+/// How long a server may be silent before its turns are taken up.
+pub const LEASE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// The variable that tells a server its database, so that no password stands on a command line.
+pub const VARIABLE: &str = "RIALTO_E2E_DATABASE";
+
+/// The scenarios that stay on SQLite whatever is chosen, and why. Every other one runs on both stores.
+pub const SQLITE_ONLY: &[(&str, &str)] = &[
+    ("a full disk", "the disk of PostgreSQL is not ours to fill: that it refuses writes is tested with the store"),
+    ("a sync before every reply", "the trace is of our own process, and with PostgreSQL another one syncs"),
+    ("a migration", "it begins on SQLite and ends on PostgreSQL, whatever is chosen"),
+    ("backup and restore", "a database is copied with pg_dump; the commands say so and do nothing"),
+];
+
+/// Whether scenarios are to run on PostgreSQL.
+///
+/// # Panics
+/// When `RIALTO_TEST_STORE` names no store.
+pub fn is_postgres() -> bool {
+    match std::env::var("RIALTO_TEST_STORE").as_deref() {
+        Err(_) | Ok("" | "sqlite") => false,
+        Ok("postgres") => true,
+        Ok(other) => panic!("RIALTO_TEST_STORE is sqlite or postgres, not {other:?}"),
+    }
+}
+
+/// A database for one server, where scenarios run on PostgreSQL.
+pub(crate) fn fresh() -> Option<Database> {
+    is_postgres().then(|| Cluster::shared().database())
+}
+
+/// The arguments and the variable by which a command of ours finds a database.
+pub(crate) fn flags(url: &str) -> ([&'static str; 2], (&'static str, String)) {
+    (["--store", "env:RIALTO_E2E_DATABASE"], (VARIABLE, url.to_owned()))
+}

@@ -1,0 +1,174 @@
+//! The chaos campaign: under load, replicas are killed, paused for longer than their lease, cut off from PostgreSQL and
+//! rolled over, and PostgreSQL itself is restarted; then a look at everything clients were told.
+//!
+//! `RIALTO_ROUNDS` sets how many times something goes wrong (3 by default), `RIALTO_SEED` repeats the choices of a run.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use e2e::poll::until;
+use e2e::seed::Random;
+use e2e::store::LEASE;
+use e2e::{Receiver, Reply};
+
+use crate::checks;
+use crate::house::House;
+use crate::load::{self, Desk, STORIES};
+use crate::wire::Line;
+
+const CONFIG: &str = "limits: { attempts: 50 }\nlog: { level: \"info\", requests: false }\n";
+const REPLICAS: usize = 3;
+
+/// What can go wrong.
+#[derive(Debug, Clone, Copy)]
+enum Blow {
+    /// A replica is killed and started again.
+    Kill,
+    /// A replica stands still for longer than its lease, and goes on without knowing.
+    Pause,
+    /// Nothing gets through between a replica and PostgreSQL for longer than its lease, and then all of it does.
+    Hold,
+    /// A replica's connections to PostgreSQL break, and new ones too, for longer than its lease.
+    Cut,
+    /// PostgreSQL is restarted.
+    Restart,
+    /// PostgreSQL crashes and recovers.
+    Crash,
+    /// One replica after the other is asked to end, and started again.
+    Roll,
+    /// A replica stands still while another is killed, and is back before it.
+    Both,
+}
+
+const BLOWS: [Blow; 8] =
+    [Blow::Kill, Blow::Pause, Blow::Hold, Blow::Cut, Blow::Restart, Blow::Crash, Blow::Roll, Blow::Both];
+
+/// Each kind of blow once, in a random order, then again.
+struct Deck(Vec<Blow>);
+
+impl Deck {
+    fn draw(&mut self, random: &mut Random) -> Blow {
+        if self.0.is_empty() {
+            self.0 = BLOWS.to_vec();
+        }
+        let at = usize::try_from(random.between(0, self.0.len() as u64)).unwrap();
+        self.0.swap_remove(at)
+    }
+}
+
+#[test]
+fn whatever_becomes_of_replicas_what_clients_were_told_holds() {
+    let rounds: u64 =
+        std::env::var("RIALTO_ROUNDS").map_or(3, |text| text.parse().expect("RIALTO_ROUNDS is a number of rounds"));
+    let mut random = Random::from_env("replicas under chaos");
+    let mut house = House::durable(REPLICAS, CONFIG);
+    let receiver = Receiver::start();
+    // Some webhooks fail at first: they come again, perhaps from another replica.
+    let mut dice = random.fork();
+    receiver.answers(move |_| if dice.chance(10) { Reply::Status(503) } else { Reply::Status(200) });
+    let (stop, broken) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (echo, scripted) = (house.anywhere("echo"), house.anywhere("scripted"));
+    let told = std::thread::scope(|scope| {
+        let workers: Vec<_> = STORIES
+            .iter()
+            .map(|story| {
+                let desk = Desk {
+                    echo: echo.clone(),
+                    scripted: scripted.clone(),
+                    receiver: &receiver,
+                    random: random.fork(),
+                    told: Vec::new(),
+                    broken: &broken,
+                };
+                let stop = &stop;
+                scope.spawn(move || load::work(desk, *story, stop))
+            })
+            .collect();
+        let campaign = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut deck = Deck(Vec::new());
+            for round in 1..=rounds {
+                // Some load between blows, so that each finds something to harm.
+                for _ in 0..random.between(1, 4) {
+                    let task = house.anywhere("echo").with("Idempotency-Key", &e2e::fresh_id());
+                    let params = serde_json::json!({ "message": e2e::message("still there?") });
+                    until("the replicas answer", Duration::from_secs(60), || {
+                        task.try_rpc("SendMessage", params.clone()).ok()?.ok()
+                    });
+                }
+                let blow = deck.draw(&mut random);
+                let victim = usize::try_from(random.between(0, REPLICAS as u64)).unwrap();
+                eprintln!("round {round}: {blow:?} of {victim}; {} tries so far broke", broken.load(Ordering::Relaxed));
+                strike(&mut house, blow, victim, &mut random);
+            }
+        }));
+        stop.store(true, Ordering::Relaxed);
+        let told: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        if let Err(panic) = campaign {
+            std::panic::resume_unwind(panic);
+        }
+        told.into_iter().flat_map(|told| told.expect("a story ends well")).collect::<Vec<_>>()
+    });
+    let again = told.iter().map(load::Told::taken_up).sum::<usize>();
+    eprintln!("{} stories told, {again} turns taken up; {} tries broke", told.len(), broken.load(Ordering::Relaxed));
+    assert!(told.len() >= STORIES.len(), "there was load");
+    receiver.answers(|_| Reply::Status(200));
+    checks::check_database(&house.database);
+    checks::check(&house, &receiver, &told);
+    // Looking changes nothing.
+    checks::check_database(&house.database);
+}
+
+/// Deals the blow, and makes good what was broken.
+fn strike(house: &mut House, blow: Blow, victim: usize, random: &mut Random) {
+    // How long a blow lasts is what it is about: longer than the lease, by more or less.
+    let longer = LEASE + Duration::from_millis(random.between(300, 2_500));
+    let last = || std::thread::sleep(longer);
+    match blow {
+        Blow::Kill => {
+            house.replicas[victim].kill9();
+            // Now and then it is back before anybody has noticed.
+            if random.chance(50) {
+                last();
+            }
+            house.replicas[victim].restart();
+        }
+        Blow::Pause => {
+            house.pause(victim);
+            last();
+            house.go_on(victim);
+        }
+        Blow::Hold => {
+            house.wires[victim].set(Line::Held);
+            last();
+            if random.chance(50) {
+                house.wires[victim].set(Line::Cut);
+            }
+            house.wires[victim].set(Line::Open);
+        }
+        Blow::Cut => {
+            house.wires[victim].set(Line::Cut);
+            last();
+            house.wires[victim].set(Line::Open);
+        }
+        Blow::Restart => house.cluster().restart(),
+        Blow::Crash => {
+            house.cluster().crash();
+            house.cluster().start_again();
+        }
+        Blow::Roll => {
+            for replica in &mut house.replicas {
+                let (status, _) = replica.terminate();
+                assert!(status.success(), "{status}");
+                replica.restart();
+            }
+        }
+        Blow::Both => {
+            let other = (victim + 1) % REPLICAS;
+            house.pause(victim);
+            house.replicas[other].kill9();
+            last();
+            house.go_on(victim);
+            house.replicas[other].restart();
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Several replicas of the binary on one PostgreSQL, behind a plain balancer and without sticky sessions.
+//!
+//! [`calm`] asks on one replica for what another does; [`chaos`] kills, pauses and cuts them off under load, and has
+//! [`checks`] look at everything clients were told and at the database.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+mod calm;
+mod chaos;
+mod checks;
+mod house;
+mod load;
+mod wire;

@@ -1,0 +1,256 @@
+//! Two small things on the way between processes: a wire that can be held or cut, and a balancer that hands each
+//! connection to the next replica that takes it.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What a wire does with what is put into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    Open,
+    /// Nothing comes through, and nobody is told: as when a switch is off.
+    Held,
+    /// Connections break, and new ones do too.
+    Cut,
+}
+
+struct Shared {
+    line: Mutex<Line>,
+    changed: Condvar,
+    sockets: Mutex<Vec<TcpStream>>,
+    closed: AtomicBool,
+}
+
+impl Shared {
+    /// Waits while the line is held; whether it may be used after that.
+    fn pass(&self) -> bool {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        while *line == Line::Held && !self.closed.load(Ordering::SeqCst) {
+            line = self.changed.wait(line).unwrap_or_else(PoisonError::into_inner);
+        }
+        *line == Line::Open
+    }
+}
+
+/// A way to one address that a test can hold or cut.
+pub(crate) struct Wire {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+impl Wire {
+    pub(crate) fn to(target: SocketAddr) -> Wire {
+        let shared = Arc::new(Shared {
+            line: Mutex::new(Line::Open),
+            changed: Condvar::new(),
+            sockets: Mutex::default(),
+            closed: AtomicBool::new(false),
+        });
+        let accepting = shared.clone();
+        let port = listen(move |socket| {
+            if accepting.closed.load(Ordering::SeqCst) {
+                return false;
+            }
+            let shared = accepting.clone();
+            // A thread of its own: a held line is no reason not to accept the next.
+            std::thread::spawn(move || {
+                if shared.pass()
+                    && let Ok(other) = TcpStream::connect_timeout(&target, Duration::from_secs(5))
+                {
+                    keep(&shared, [&socket, &other]);
+                    join(socket, other, move || shared.pass());
+                }
+            });
+            true
+        });
+        Wire { port, shared }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn set(&self, line: Line) {
+        *self.shared.line.lock().unwrap() = line;
+        self.shared.changed.notify_all();
+        if line == Line::Cut {
+            for socket in self.shared.sockets.lock().unwrap().drain(..) {
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        self.set(Line::Cut);
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+/// Remembers sockets that are to break when the line is cut, and forgets those that have.
+fn keep(shared: &Shared, both: [&TcpStream; 2]) {
+    let mut sockets = shared.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+    sockets.retain(|socket| socket.peer_addr().is_ok());
+    sockets.extend(both.into_iter().filter_map(|socket| socket.try_clone().ok()));
+}
+
+/// Hands each connection to the next replica in turn; one that does not take it is passed by.
+pub(crate) struct Balancer {
+    addr: SocketAddr,
+    closed: Arc<AtomicBool>,
+}
+
+impl Balancer {
+    pub(crate) fn over(replicas: Vec<SocketAddr>) -> Balancer {
+        let closed = Arc::new(AtomicBool::new(false));
+        let (ending, next) = (closed.clone(), Arc::new(AtomicUsize::new(0)));
+        let replicas = Arc::new(replicas);
+        let port = listen(move |socket| {
+            if ending.load(Ordering::SeqCst) {
+                return false;
+            }
+            let (replicas, next) = (replicas.clone(), next.clone());
+            std::thread::spawn(move || {
+                let turn = next.fetch_add(1, Ordering::SeqCst);
+                let order = (0..replicas.len()).map(|step| replicas[(turn + step) % replicas.len()]);
+                let mut taken = order.filter_map(|addr| TcpStream::connect_timeout(&addr, Duration::from_secs(1)).ok());
+                if let Some(replica) = taken.next() {
+                    join(socket, replica, || true);
+                }
+            });
+            true
+        });
+        Balancer { addr: SocketAddr::from(([127, 0, 0, 1], port)), closed }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.addr);
+    }
+}
+
+/// Listens on a free port until `take` says that it was enough.
+fn listen(mut take: impl FnMut(TcpStream) -> bool + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+    let port = listener.local_addr().expect("a listener has an address").port();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            if !take(socket) {
+                return;
+            }
+        }
+    });
+    port
+}
+
+/// Carries bytes both ways until one side ends, and then ends the other.
+fn join(one: TcpStream, other: TcpStream, pass: impl Fn() -> bool + Clone + Send + 'static) {
+    let (Ok(one_too), Ok(other_too)) = (one.try_clone(), other.try_clone()) else { return };
+    let _ = (one.set_nodelay(true), other.set_nodelay(true));
+    let back = pass.clone();
+    std::thread::spawn(move || drop(carry(other_too, one_too, &back)));
+    drop(carry(one, other, &pass));
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, pass: &impl Fn() -> bool) -> io::Result<()> {
+    let mut space = vec![0; 64 * 1024];
+    let outcome = loop {
+        match from.read(&mut space) {
+            Ok(0) => break Ok(()),
+            Ok(count) if pass() => {
+                if let Err(error) = to.write_all(&space[..count]) {
+                    break Err(error);
+                }
+            }
+            Ok(_) => break Err(io::ErrorKind::ConnectionAborted.into()),
+            Err(error) => break Err(error),
+        }
+    };
+    // An end is told both ways: neither HTTP nor PostgreSQL goes on with half a connection here.
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+    outcome
+}
+
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use e2e::poll::{PATIENCE, until};
+
+    use super::*;
+
+    /// Answers every line with a word and the line.
+    fn parrot(word: &'static str) -> SocketAddr {
+        let port = listen(move |socket| {
+            std::thread::spawn(move || {
+                let mut out = socket.try_clone().unwrap();
+                for line in BufReader::new(socket).lines().map_while(Result::ok) {
+                    let _ = writeln!(out, "{word} {line}");
+                }
+            });
+            true
+        });
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn say(socket: &TcpStream, line: &str) -> io::Result<String> {
+        let mut out = socket;
+        writeln!(out, "{line}")?;
+        let mut heard = String::new();
+        match BufReader::new(socket).read_line(&mut heard)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(heard.trim_end().to_owned()),
+        }
+    }
+
+    fn dial(port: u16) -> TcpStream {
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        socket
+    }
+
+    #[test]
+    fn a_wire_can_be_held_and_cut() {
+        let wire = Wire::to(parrot("polly"));
+        let socket = dial(wire.port());
+        until("the wire carries", PATIENCE, || say(&socket, "one").ok());
+        wire.set(Line::Held);
+        assert!(say(&socket, "two").is_err(), "nothing comes through");
+        let late = dial(wire.port());
+        assert!(say(&late, "three").is_err(), "for new ones neither");
+        wire.set(Line::Open);
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut heard = String::new();
+        BufReader::new(&socket).read_line(&mut heard).unwrap();
+        assert_eq!(heard, "polly two\n", "what was held comes through");
+        wire.set(Line::Cut);
+        assert!(say(&socket, "four").is_err());
+        assert!(say(&dial(wire.port()), "five").is_err());
+        wire.set(Line::Open);
+        until("the wire carries again", PATIENCE, || say(&dial(wire.port()), "six").ok());
+    }
+
+    #[test]
+    fn a_balancer_takes_turns_and_passes_by_who_is_not_there() {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let balancer = Balancer::over(vec![parrot("a"), nobody, parrot("b")]);
+        let answer = || {
+            let socket = dial(balancer.addr().port());
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            say(&socket, "x").unwrap()
+        };
+        let heard: std::collections::BTreeSet<String> = (0..6).map(|_| answer()).collect();
+        assert_eq!(heard.into_iter().collect::<Vec<_>>(), ["a x", "b x"]);
+    }
+}

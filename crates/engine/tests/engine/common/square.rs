@@ -1,0 +1,323 @@
+//! Several processes on one store: data in memory, and for each process its own way to it, with a name, a life and an ear.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use bytes::Bytes;
+use engine::Engine;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use model::ports::Future;
+use model::ports::agent::Agent;
+use model::ports::store::{Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
+use model::{AccessKey, Epoch, Event, Limits, PushChange, PushRow, PushState, Seq, TaskId, Time};
+use parking_lot::Mutex;
+use stores::memory;
+use tokio::sync::mpsc;
+
+use super::{Post, Shelf};
+
+/// The place where the processes meet.
+pub(crate) struct Square {
+    data: memory::Store,
+    members: Mutex<BTreeMap<u64, Ear>>,
+    holders: Mutex<HashMap<TaskId, u64>>,
+    deliverers: Mutex<HashMap<(TaskId, Arc<str>), u64>>,
+    /// Nobody hears of anything.
+    silent: AtomicBool,
+}
+
+struct Ear {
+    alive: bool,
+    hints: mpsc::UnboundedSender<Hint>,
+}
+
+/// One process's way to the data.
+pub(crate) struct Member {
+    square: Arc<Square>,
+    pub(crate) no: u64,
+    ear: Mutex<Option<mpsc::UnboundedReceiver<Hint>>>,
+    ahead_ms: AtomicI64,
+}
+
+/// A process.
+pub(crate) struct Process {
+    pub(crate) engine: Engine,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) member: Arc<Member>,
+}
+
+impl Square {
+    pub(crate) fn new() -> Arc<Square> {
+        Arc::new(Square {
+            data: memory::Store::new(),
+            members: Mutex::default(),
+            holders: Mutex::default(),
+            deliverers: Mutex::default(),
+            silent: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn join(self: &Arc<Square>) -> Arc<Member> {
+        let (hints, ear) = mpsc::unbounded_channel();
+        let mut members = self.members.lock();
+        let no = members.len() as u64 + 1;
+        members.insert(no, Ear { alive: true, hints });
+        Arc::new(Member { square: self.clone(), no, ear: Mutex::new(Some(ear)), ahead_ms: AtomicI64::new(0) })
+    }
+
+    /// Another process on the data, with this agent.
+    pub(crate) async fn start(self: &Arc<Square>, agent: Arc<dyn Agent>, limits: Limits) -> Process {
+        self.start_post(agent, limits, None).await
+    }
+
+    pub(crate) async fn start_post(
+        self: &Arc<Square>,
+        agent: Arc<dyn Agent>,
+        limits: Limits,
+        post: Option<&Arc<Post>>,
+    ) -> Process {
+        let member = self.join();
+        let shelf = Shelf::new(member.clone(), Epoch(member.no), true);
+        let courier = post.map(|post| post.clone() as _);
+        let engine = Engine::start(shelf.clone(), vec![agent], limits, courier).await.unwrap();
+        Process { engine, shelf, member }
+    }
+
+    pub(crate) fn be_silent(&self, silent: bool) {
+        self.silent.store(silent, Ordering::SeqCst);
+    }
+
+    /// The others think it dead, whether it is or not.
+    pub(crate) fn give_up(&self, no: u64) {
+        if let Some(member) = self.members.lock().get_mut(&no) {
+            member.alive = false;
+        }
+        self.tell(no, &[Hint::Gone]);
+    }
+
+    /// It is back among the living, and is told what happened.
+    pub(crate) fn come_back(&self, no: u64) {
+        let mut members = self.members.lock();
+        let member = members.get_mut(&no).unwrap();
+        member.alive = true;
+        let _ = member.hints.send(Hint::CutOff);
+    }
+
+    fn is_alive(&self, no: u64) -> bool {
+        self.members.lock().get(&no).is_some_and(|member| member.alive)
+    }
+
+    fn tell(&self, from: u64, hints: &[Hint]) {
+        if self.silent.load(Ordering::SeqCst) {
+            return;
+        }
+        for (_, member) in self.members.lock().iter().filter(|(no, _)| **no != from) {
+            for hint in hints {
+                let _ = member.hints.send(*hint);
+            }
+        }
+    }
+}
+
+impl Process {
+    /// `kill -9`, and everybody knows.
+    pub(crate) fn kill(&self) {
+        self.shelf.die();
+        self.member.square.give_up(self.member.no);
+    }
+}
+
+impl Member {
+    pub(crate) fn be_ahead(&self, ms: i64) {
+        self.ahead_ms.store(ms, Ordering::SeqCst);
+    }
+
+    fn holds(&self, task: TaskId) -> bool {
+        self.square.holders.lock().get(&task) == Some(&self.no)
+    }
+
+    fn is_orphan(&self, task: TaskId) -> bool {
+        let holder = self.square.holders.lock().get(&task).copied();
+        holder.is_none_or(|no| no != self.no && !self.square.is_alive(no))
+    }
+}
+
+impl Store for Member {
+    fn commit(&self, mut commit: Commit) -> Future<'static, Outcome> {
+        let mut deliverers = self.square.deliverers.lock();
+        commit.push.retain(|change| match change {
+            PushChange::Moved { task, id, .. } => deliverers.get(&(*task, id.clone())) == Some(&self.no),
+            PushChange::Put(_) | PushChange::Remove { .. } => true,
+        });
+        let grown = commit.appends.iter().map(|append| Hint::Grown(append.task, append.last()));
+        let mut hints: Vec<Hint> = grown.collect();
+        let held: Vec<TaskId> = commit.appends.iter().filter(|a| a.epoch.is_some()).map(|a| a.task).collect();
+        let put = commit.push.iter().filter_map(|change| match change {
+            PushChange::Put(row) => Some((row.task, row.id.clone(), true)),
+            PushChange::Remove { task, id } => Some((*task, id.clone(), false)),
+            PushChange::Moved { .. } => None,
+        });
+        let put: Vec<_> = put.collect();
+        hints.extend(put.iter().map(|(task, ..)| Hint::Push(*task)));
+        if !commit.access.is_empty() {
+            hints.push(Hint::Access);
+        }
+        // In memory a commit happens at once.
+        let mut done = self.square.data.commit(commit);
+        let outcome = futures_util::FutureExt::now_or_never(&mut done).unwrap();
+        if outcome == Outcome::Done {
+            self.square.holders.lock().extend(held.into_iter().map(|task| (task, self.no)));
+            for (task, id, there) in put {
+                if there {
+                    deliverers.insert((task, id), self.no);
+                } else {
+                    deliverers.remove(&(task, id));
+                }
+            }
+            self.square.tell(self.no, &hints);
+        }
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        Box::pin(async move {
+            let mut all = self.square.data.unfinished(after, usize::MAX).await?;
+            all.retain(|(task, _)| self.is_orphan(*task));
+            all.truncate(limit);
+            Ok(all)
+        })
+    }
+
+    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        Box::pin(async move {
+            let mut rows = self.square.data.pushes(PushState::Active, after, usize::MAX).await?;
+            let mut deliverers = self.square.deliverers.lock();
+            rows.retain(|row| {
+                let no = deliverers.get(&(row.task, row.id.clone())).copied();
+                no.is_none_or(|no| no == self.no || !self.square.is_alive(no))
+            });
+            rows.truncate(limit);
+            deliverers.extend(rows.iter().map(|row| ((row.task, row.id.clone()), self.no)));
+            Ok(rows)
+        })
+    }
+
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        Box::pin(async move {
+            let mut all = self.square.data.due(now, usize::MAX).await?;
+            all.retain(|timer| self.holds(timer.task) || self.is_orphan(timer.task));
+            all.truncate(limit);
+            Ok(all)
+        })
+    }
+
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+        Box::pin(async move {
+            let removed = self.square.data.remove(task).await?;
+            self.square.tell(self.no, &[Hint::Removed(task)]);
+            Ok(removed)
+        })
+    }
+
+    fn hold(&self, starts: u32) -> Epoch {
+        Epoch(u64::from(starts))
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        let ear = self.ear.lock().take().unwrap();
+        futures_util::stream::unfold(ear, |mut ear| async move { Some((ear.recv().await?, ear)) }).boxed()
+    }
+
+    fn ahead_ms(&self) -> i64 {
+        self.ahead_ms.load(Ordering::SeqCst)
+    }
+
+    fn close(&self) -> Future<'_, ()> {
+        self.square.give_up(self.no);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+        self.square.data.head(task)
+    }
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        self.square.data.events(task, after, bytes)
+    }
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        self.square.data.logs(tasks)
+    }
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        self.square.data.list(query)
+    }
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        self.square.data.key(key, not_before)
+    }
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        self.square.data.alias(key)
+    }
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        self.square.data.access_keys()
+    }
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.square.data.push(task)
+    }
+    fn pushes(
+        &self,
+        state: PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.square.data.pushes(state, after, limit)
+    }
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.square.data.blob(tenant, hash)
+    }
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, Trouble>> {
+        self.square.data.record(kind, key)
+    }
+    fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
+        self.square.data.records(query)
+    }
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+        self.square.data.balances(accounts)
+    }
+    fn statement(
+        &self,
+        account: Arc<str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<model::Line>, Trouble>> {
+        self.square.data.statement(account, before, limit)
+    }
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<model::Balance>, Trouble>> {
+        self.square.data.accounts(after, limit)
+    }
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, Trouble>> {
+        self.square.data.journal(after, limit)
+    }
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.square.data.unfinished(after, limit)
+    }
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        self.square.data.next_due()
+    }
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+        self.square.data.purge(before, keys_before, limit)
+    }
+    fn epoch(&self) -> Epoch {
+        Epoch(self.no)
+    }
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+        self.square.data.backup(to)
+    }
+    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+        self.square.data.health()
+    }
+}

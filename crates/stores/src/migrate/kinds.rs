@@ -1,0 +1,79 @@
+//! The kinds of rows there are, in the order they are carried in: where each is read, written and found again.
+
+use super::rows::{self, Batch, Place};
+use crate::postgres::import::{Failed, Import, Sums};
+use crate::sqlite::export::{Error, Export};
+
+/// One kind of rows.
+pub(super) trait Kind {
+    /// What people call them.
+    const NAME: &'static str;
+    type Row: PartialEq + std::fmt::Debug + rows::Odd;
+
+    /// A page after a place, in the source's order, each row with its place.
+    fn read(source: &Export, after: Option<&Place>, most: Batch) -> Result<Vec<(Place, Self::Row)>, Error>;
+
+    /// Writes rows within the batch that is open.
+    async fn add(target: &Import, rows: &[Self::Row], sums: &mut Sums) -> Result<(), Failed>;
+
+    /// Those of these rows that the target has, as it has them, in the same order.
+    async fn find(target: &Import, rows: &[Self::Row]) -> Result<Vec<Self::Row>, Failed>;
+}
+
+macro_rules! kinds {
+    ($($kind:ident($row:ident, $name:literal): $read:ident, $add:ident, $find:ident;)*) => {
+        $(
+            pub(super) struct $kind;
+
+            impl Kind for $kind {
+                const NAME: &'static str = $name;
+                type Row = rows::$row;
+
+                fn read(source: &Export, after: Option<&Place>, most: Batch) -> Result<Vec<(Place, Self::Row)>, Error> {
+                    source.$read(after, most)
+                }
+                async fn add(target: &Import, rows: &[Self::Row], sums: &mut Sums) -> Result<(), Failed> {
+                    target.$add(rows, sums).await
+                }
+                async fn find(target: &Import, rows: &[Self::Row]) -> Result<Vec<Self::Row>, Failed> {
+                    target.$find(rows).await
+                }
+            }
+        )*
+
+        pub(super) const NAMES: &[&str] = &[$($name,)*];
+        pub(super) const COUNT: usize = NAMES.len();
+    };
+}
+
+kinds! {
+    Names(Name, "names"): names, add_names, find_names;
+    Tasks(Task, "tasks"): tasks, add_tasks, find_tasks;
+    Logs(Log, "log rows"): logs, add_logs, find_logs;
+    Listings(Listing, "list rows"): listings, add_listings, find_listings;
+    Timers(Timer, "timers"): timers, add_timers, find_timers;
+    Aliases(Alias, "aliases"): aliases, add_aliases, find_aliases;
+    Accesses(Access, "access keys"): access, add_access, find_access;
+    Uses(Use, "idempotency keys"): uses, add_uses, find_uses;
+    Blobs(Blob, "blobs"): blobs, add_blobs, find_blobs;
+    BlobUses(BlobUse, "blob uses"): blob_uses, add_blob_uses, find_blob_uses;
+    Pushes(Push, "push configs"): push, add_push, find_push;
+}
+
+/// Does the same for every kind, in order. Their numbers are remembered by half-done migrations: a new one comes last.
+macro_rules! each_kind {
+    ($do:ident) => {
+        $do!(crate::migrate::kinds::Names);
+        $do!(crate::migrate::kinds::Tasks);
+        $do!(crate::migrate::kinds::Logs);
+        $do!(crate::migrate::kinds::Listings);
+        $do!(crate::migrate::kinds::Timers);
+        $do!(crate::migrate::kinds::Aliases);
+        $do!(crate::migrate::kinds::Accesses);
+        $do!(crate::migrate::kinds::Uses);
+        $do!(crate::migrate::kinds::Blobs);
+        $do!(crate::migrate::kinds::BlobUses);
+        $do!(crate::migrate::kinds::Pushes);
+    };
+}
+pub(super) use each_kind;

@@ -1,0 +1,329 @@
+//! Hints: what this replica did, told to the others; and what they told, for the engine.
+//!
+//! Telling happens after a group's commit and on a connection of its own: NOTIFY within the transaction would take a lock
+//! that all of the database's writers share. While one notification is on its way, later news gather. A hint that is lost
+//! costs time and nothing else, so every buffer here is small, and whoever misses something is told just that.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, stream};
+use model::ports::store::Hint;
+use model::{Seq, TaskId};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::connect::{Conn, Fault, Sql, Target};
+
+/// The channel's name.
+pub(super) const LISTEN: &str = "LISTEN rialto";
+
+/// Several at once.
+static NOTIFY: Sql = Sql {
+    text: "SELECT pg_notify('rialto', payload) FROM unnest($1::text[]) AS u (payload)",
+    types: &[Type::TEXT_ARRAY],
+};
+
+/// Tasks that news may wait about. Above, the others are told that they missed something.
+const WAITING: usize = 4096;
+/// Hints that wait for the engine.
+const HEARD: usize = 4096;
+/// Bytes of a payload before base64; PostgreSQL's limit is 8000 after it.
+const PAYLOAD: usize = 5_900;
+/// A notification that takes longer is tried again on another connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a group changed that others may want to know.
+#[derive(Default)]
+pub(super) struct News {
+    grown: HashMap<TaskId, Seq>,
+    pub(super) push: HashSet<TaskId>,
+    removed: HashSet<TaskId>,
+    pub(super) access: bool,
+    missed: bool,
+}
+
+impl News {
+    pub(super) fn grown(&mut self, task: TaskId, seq: Seq) {
+        let known = self.grown.entry(task).or_default();
+        *known = seq.max(*known);
+    }
+
+    pub(super) fn removed(tasks: impl IntoIterator<Item = TaskId>) -> News {
+        News { removed: tasks.into_iter().collect(), ..News::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0 && !self.access && !self.missed
+    }
+
+    fn len(&self) -> usize {
+        self.grown.len() + self.push.len() + self.removed.len()
+    }
+
+    fn join(&mut self, other: News) {
+        for (task, seq) in other.grown {
+            self.grown(task, seq);
+        }
+        self.push.extend(other.push);
+        self.removed.extend(other.removed);
+        self.access |= other.access;
+        self.missed |= other.missed;
+        if self.len() > WAITING {
+            *self = News { access: self.access, missed: true, ..News::default() };
+        }
+    }
+
+    fn words(&self) -> Vec<Word> {
+        let mut words: Vec<Word> = Vec::with_capacity(self.len() + 2);
+        words.extend(self.grown.iter().map(|(task, seq)| Word::Hint(Hint::Grown(*task, *seq))));
+        words.extend(self.push.iter().map(|task| Word::Hint(Hint::Push(*task))));
+        words.extend(self.removed.iter().map(|task| Word::Hint(Hint::Removed(*task))));
+        words.extend(self.access.then_some(Word::Hint(Hint::Access)));
+        words.extend(self.missed.then_some(Word::Hint(Hint::Missed)));
+        words
+    }
+}
+
+/// What is said between replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    Hint(Hint),
+    /// The sender has left.
+    Left,
+}
+
+/// Payloads that say these words, each within PostgreSQL's limit.
+pub(super) fn pack(sender: i64, words: &[Word]) -> Vec<String> {
+    let mut payloads = Vec::new();
+    let mut bytes = sender.to_le_bytes().to_vec();
+    for word in words {
+        if bytes.len() > PAYLOAD - 32 {
+            payloads.push(BASE64.encode(&bytes));
+            bytes.truncate(8);
+        }
+        let (tag, task) = match word {
+            Word::Hint(Hint::Grown(task, _)) => (1, Some(task)),
+            Word::Hint(Hint::Push(task)) => (2, Some(task)),
+            Word::Hint(Hint::Removed(task)) => (3, Some(task)),
+            Word::Hint(Hint::Access) => (4, None),
+            Word::Hint(Hint::Missed) => (5, None),
+            Word::Left => (6, None),
+            // Found out by everybody for himself.
+            Word::Hint(Hint::Gone | Hint::CutOff) => continue,
+        };
+        bytes.push(tag);
+        bytes.extend(task.into_iter().flat_map(|task| *task.0.as_bytes()));
+        if let Word::Hint(Hint::Grown(_, seq)) = word {
+            bytes.extend(seq.0.to_le_bytes());
+        }
+    }
+    payloads.push(BASE64.encode(&bytes));
+    payloads
+}
+
+/// Who said what. `None` if it cannot be read: of a newer release, or not ours at all.
+pub(super) fn unpack(payload: &str) -> Option<(i64, Vec<Word>)> {
+    let bytes = BASE64.decode(payload).ok()?;
+    let (sender, mut rest) = bytes.split_first_chunk::<8>()?;
+    let mut words = Vec::new();
+    while let [tag, tail @ ..] = rest {
+        rest = tail;
+        let mut task = || -> Option<TaskId> {
+            let (id, tail) = rest.split_first_chunk::<16>()?;
+            rest = tail;
+            Some(TaskId(Uuid::from_bytes(*id)))
+        };
+        words.push(match tag {
+            1 => {
+                let task = task()?;
+                let (seq, tail) = rest.split_first_chunk::<8>()?;
+                rest = tail;
+                Word::Hint(Hint::Grown(task, Seq(u64::from_le_bytes(*seq))))
+            }
+            2 => Word::Hint(Hint::Push(task()?)),
+            3 => Word::Hint(Hint::Removed(task()?)),
+            4 => Word::Hint(Hint::Access),
+            5 => Word::Hint(Hint::Missed),
+            6 => Word::Left,
+            _ => return None,
+        });
+    }
+    Some((i64::from_le_bytes(*sender), words))
+}
+
+/// Says these words on this connection.
+pub(super) async fn say(db: &Conn, sender: i64, words: &[Word]) -> Result<(), Fault> {
+    let payloads = pack(sender, words);
+    match tokio::time::timeout(PATIENCE, db.query(&NOTIFY, [&payloads])).await {
+        Ok(said) => said.map(drop).map_err(Fault::Sql),
+        Err(_) => Err(Fault::Slow),
+    }
+}
+
+/// Tells the others what happened here.
+pub(super) struct Teller {
+    sender: i64,
+    news: Mutex<News>,
+    bell: Notify,
+    closed: AtomicBool,
+}
+
+impl Teller {
+    pub(super) fn new(sender: i64) -> Teller {
+        Teller { sender, news: Mutex::default(), bell: Notify::new(), closed: AtomicBool::new(false) }
+    }
+
+    pub(super) fn tell(&self, news: News) {
+        if !news.is_empty() {
+            self.news.lock().join(news);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Says what is still to be said, once, and ends.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.bell.notify_one();
+    }
+
+    pub(super) async fn run(self: Arc<Teller>, target: Arc<Target>) {
+        let mut connection: Option<Conn> = None;
+        let mut pause = Duration::ZERO;
+        loop {
+            let closed = self.closed.load(Ordering::Relaxed);
+            let news = std::mem::take(&mut *self.news.lock());
+            if news.is_empty() {
+                if closed {
+                    return;
+                }
+                self.bell.notified().await;
+                continue;
+            }
+            match self.send(&target, &mut connection, &news).await {
+                Ok(()) => pause = Duration::ZERO,
+                Err(_) if closed => return,
+                Err(fault) => {
+                    tracing::debug!(%fault, "the other replicas could not be told what happened here");
+                    connection = None;
+                    self.news.lock().join(news);
+                    pause = (pause * 2).clamp(Duration::from_millis(50), Duration::from_secs(1));
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    async fn send(&self, target: &Target, connection: &mut Option<Conn>, news: &News) -> Result<(), Fault> {
+        let db = match connection.take() {
+            Some(db) if !db.is_closed() => db,
+            Some(_) | None => target.connect().await?,
+        };
+        say(&db, self.sender, &news.words()).await?;
+        *connection = Some(db);
+        Ok(())
+    }
+}
+
+/// What the engine is to hear.
+pub(super) struct Ear {
+    hints: mpsc::Sender<Hint>,
+    waiting: Mutex<Option<mpsc::Receiver<Hint>>>,
+    missed: AtomicBool,
+}
+
+impl Ear {
+    pub(super) fn new() -> Ear {
+        let (hints, waiting) = mpsc::channel(HEARD);
+        Ear { hints, waiting: Mutex::new(Some(waiting)), missed: AtomicBool::new(false) }
+    }
+
+    /// May be taken once. It never ends, also when the store is closed.
+    pub(super) fn stream(&self) -> BoxStream<'static, Hint> {
+        let waiting = self.waiting.lock().take();
+        stream::unfold(waiting, |waiting| async move {
+            let mut waiting = waiting?;
+            Some((waiting.recv().await?, Some(waiting)))
+        })
+        .chain(stream::pending())
+        .boxed()
+    }
+
+    pub(super) fn hear(&self, hint: Hint) {
+        self.remind();
+        if self.hints.try_send(hint).is_err() {
+            self.missed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// If something was dropped because nobody listened fast enough, says so as soon as there is room.
+    pub(super) fn remind(&self) {
+        if self.missed.swap(false, Ordering::Relaxed) && self.hints.try_send(Hint::Missed).is_err() {
+            self.missed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id() -> TaskId {
+        TaskId(Uuid::now_v7())
+    }
+
+    #[test]
+    fn what_is_said_is_heard_and_fits_into_payloads() {
+        let mut words: Vec<Word> = (0..3_000).map(|n| Word::Hint(Hint::Grown(id(), Seq(n << 40)))).collect();
+        words.extend([Word::Hint(Hint::Push(id())), Word::Hint(Hint::Removed(id())), Word::Hint(Hint::Access)]);
+        words.extend([Word::Hint(Hint::Missed), Word::Left]);
+        let payloads = pack(-7, &words);
+        assert!(payloads.len() > 1 && payloads.iter().all(|payload| payload.len() < 8_000));
+        let mut heard = Vec::new();
+        for payload in payloads {
+            let (sender, said) = unpack(&payload).unwrap();
+            assert_eq!(sender, -7);
+            heard.extend(said);
+        }
+        assert_eq!(heard, words);
+        for strange in ["", "x", "hello", "AAAAAAAAAAAB", "AAAAAAAAAAD/"] {
+            assert_eq!(unpack(strange), None, "{strange}");
+        }
+    }
+
+    #[test]
+    fn news_that_nobody_could_be_told_become_one_word() {
+        let mut news = News::default();
+        for n in 0..=WAITING {
+            let mut more = News::default();
+            more.grown(id(), Seq(n as u64));
+            more.access = true;
+            news.join(more);
+        }
+        assert_eq!(news.words(), [Word::Hint(Hint::Access), Word::Hint(Hint::Missed)]);
+    }
+
+    #[tokio::test]
+    async fn an_ear_that_is_full_says_so_when_there_is_room() {
+        let ear = Ear::new();
+        for _ in 0..HEARD + 5 {
+            ear.hear(Hint::Access);
+        }
+        let mut stream = ear.stream();
+        for _ in 0..HEARD {
+            assert_eq!(stream.next().await, Some(Hint::Access));
+        }
+        ear.remind();
+        ear.remind();
+        ear.hear(Hint::Gone);
+        assert_eq!(stream.next().await, Some(Hint::Missed));
+        assert_eq!(stream.next().await, Some(Hint::Gone));
+    }
+}

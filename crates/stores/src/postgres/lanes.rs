@@ -1,0 +1,126 @@
+//! A few connections for reading. Every read is one statement, so many share a connection and none has to wait for another
+//! to give it back; the least busy one is taken.
+//!
+//! A connection that is known to be dead is not used, one that dies under a read is replaced and the read done again, once:
+//! it changes nothing that doing it twice could spoil.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use model::ports::store::Trouble;
+use parking_lot::Mutex;
+
+use super::connect::{Conn, Fault, Target};
+use super::trouble::{self, Failure, Kind};
+
+pub(super) struct Lanes {
+    target: Arc<Target>,
+    lanes: Vec<Lane>,
+    patience: Duration,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Lane {
+    connection: Mutex<Option<Arc<Conn>>>,
+    /// One dials at a time; the others then use what it got.
+    dialing: tokio::sync::Mutex<()>,
+    busy: AtomicUsize,
+}
+
+/// Counts a read in its lane for as long as it takes, however it ends.
+struct Ride<'a>(&'a Lane);
+
+impl Drop for Ride<'_> {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(target: Arc<Target>, lanes: usize, patience: Duration) -> Lanes {
+        let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
+        Lanes { target, lanes, patience, closed: AtomicBool::new(false) }
+    }
+
+    pub(super) async fn read<T, F>(&self, look: impl Fn(Arc<Conn>) -> F) -> Result<T, Trouble>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut tried = false;
+        loop {
+            if self.closed.load(Ordering::Relaxed) {
+                return Err(Trouble::Closed);
+            }
+            let ride = self.board();
+            let connection = ride.0.connection(&self.target).await.map_err(|fault| trouble::name(&fault))?;
+            let result = match tokio::time::timeout(self.patience, look(connection.clone())).await {
+                Ok(result) => result,
+                Err(_) => Err(Failure::Fault(Fault::Slow)),
+            };
+            match result {
+                Ok(found) => return Ok(found),
+                Err(Failure::Fault(fault)) if trouble::kind(&fault) == Kind::Lost => {
+                    ride.0.forget(&connection);
+                    if std::mem::replace(&mut tried, true) {
+                        return Err(trouble::name(&fault));
+                    }
+                }
+                Err(failure) => return Err(trouble::of(&failure)),
+            }
+        }
+    }
+
+    /// The least busy lane, one that is open if there is a choice.
+    fn board(&self) -> Ride<'_> {
+        let cost = |lane: &Lane| {
+            let busy = lane.busy.load(Ordering::Relaxed);
+            (busy, lane.connection.lock().is_none())
+        };
+        // There is at least one.
+        let mut best = &self.lanes[0];
+        let mut least = cost(best);
+        for lane in &self.lanes[1..] {
+            let this = cost(lane);
+            if this < least {
+                (best, least) = (lane, this);
+            }
+        }
+        best.busy.fetch_add(1, Ordering::Relaxed);
+        Ride(best)
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        for lane in &self.lanes {
+            lane.connection.lock().take();
+        }
+    }
+}
+
+impl Lane {
+    fn open(&self) -> Option<Arc<Conn>> {
+        self.connection.lock().clone().filter(|connection| !connection.is_closed())
+    }
+
+    async fn connection(&self, target: &Target) -> Result<Arc<Conn>, Fault> {
+        if let Some(connection) = self.open() {
+            return Ok(connection);
+        }
+        let _alone = self.dialing.lock().await;
+        if let Some(connection) = self.open() {
+            return Ok(connection);
+        }
+        let connection = Arc::new(target.connect().await?);
+        *self.connection.lock() = Some(connection.clone());
+        Ok(connection)
+    }
+
+    fn forget(&self, dead: &Arc<Conn>) {
+        let mut connection = self.connection.lock();
+        if connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, dead)) {
+            connection.take();
+        }
+    }
+}

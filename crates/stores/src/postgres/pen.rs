@@ -1,0 +1,1018 @@
+//! A group of commits: what it needs is read and locked at once, every commit is decided in memory, and what became of it
+//! all is written at once. Two round trips and one flush, however many commits there are. A group that only makes new things
+//! needs one: that they are new is a bet, and the unique indexes say if it is lost.
+//!
+//! A refused commit leaves no trace on the slate, and a later one sees what an earlier one made. Locks are taken in one
+//! order by everybody: tasks by id, keys, aliases, push configs, blobs, records, accounts, and counters at the end. What was
+//! not there and is to be made is made in that order too, and kept apart by unique indexes: whoever comes second fails as a
+//! whole and begins again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
+use model::{Epoch, PushChange, PushProgress, PushRow, Seq, TaskId, Time};
+use tokio::join;
+use tokio_postgres::Error;
+use uuid::Uuid;
+
+use super::columns::{
+    code, context_bytes, hash_from, pack_uses, pack_views, row_from, text_from, unpack_uses, unpack_views,
+};
+use super::connect::Conn;
+use super::counters::{self, Tally};
+use super::hints::News;
+use super::products::Products;
+use super::push::state_from;
+use super::replica::{Judge, PEERS};
+use super::trouble::Failure;
+use super::{push, statements as sql, trouble};
+use crate::shape;
+
+type Hash = [u8; 32];
+
+/// How many numbers of tasks are in a block; the sequence steps by as many.
+const BLOCK: i64 = 1024;
+/// Blocks drawn at a time. Those not used are lost, and there are enough.
+const BLOCKS: i64 = 8;
+
+/// Numbers for new tasks, drawn in blocks.
+#[derive(Default)]
+pub(super) struct Numbers {
+    next: i64,
+    end: i64,
+    more: Vec<i64>,
+}
+
+impl Numbers {
+    pub(super) fn left(&self) -> i64 {
+        self.end - self.next + BLOCK * self.more.len() as i64
+    }
+
+    fn draw(&mut self) -> Result<i64, Failure> {
+        if self.next == self.end {
+            let Some(block) = self.more.pop() else {
+                return Err(Failure::Damaged("numbers of tasks ran out".into()));
+            };
+            (self.next, self.end) = (block, block + BLOCK);
+        }
+        self.next += 1;
+        Ok(self.next - 1)
+    }
+}
+
+/// What must be known of a task.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) no: i64,
+    pub(super) seq: u64,
+    pub(super) epoch: u64,
+    pub(super) holder: i64,
+    pub(super) row: Row,
+    pub(super) context: Vec<u8>,
+    pub(super) views: Box<[i32]>,
+    tenant_no: i32,
+    agent_no: i32,
+}
+
+impl Kept {
+    /// Reads what [`sql::TASKS`] selects.
+    pub(super) fn from(columns: &tokio_postgres::Row) -> Result<(TaskId, Kept), Failure> {
+        let kept = Kept {
+            no: columns.try_get(1)?,
+            seq: columns.try_get::<_, i64>(2)? as u64,
+            epoch: columns.try_get::<_, i64>(3)? as u64,
+            holder: columns.try_get(4)?,
+            context: columns.try_get(5)?,
+            views: unpack_views(columns.try_get(6)?),
+            row: row_from(columns, 7)?,
+            // Written at birth, never looked at again.
+            tenant_no: 0,
+            agent_no: 0,
+        };
+        Ok((TaskId(columns.try_get(0)?), kept))
+    }
+}
+
+/// A task in a group: as it was, and as it is by now.
+struct Entry {
+    before: Option<Row>,
+    now: Option<Kept>,
+    dirty: bool,
+}
+
+struct Key {
+    there: bool,
+    dirty: bool,
+    /// Hours of use, oldest first.
+    uses: Vec<KeyUse>,
+}
+
+struct Alias {
+    before: Option<TaskId>,
+    now: Option<TaskId>,
+}
+
+struct TimerEntry {
+    before: Option<i64>,
+    now: Option<i64>,
+}
+
+/// A push config: what the database has of it, and what the group makes of it.
+struct Config<'a> {
+    before: Option<model::PushState>,
+    now: Option<ConfigNow<'a>>,
+}
+
+struct ConfigNow<'a> {
+    edition: u64,
+    made_no: i64,
+    state: model::PushState,
+    /// Whether it is ours to move.
+    ours: bool,
+    put: Option<&'a PushRow>,
+    progress: Option<&'a PushProgress>,
+}
+
+/// What a group is about.
+struct Wants<'a> {
+    tasks: Vec<Uuid>,
+    keys: Vec<&'a [u8]>,
+    aliases: Vec<&'a [u8]>,
+    timed: Vec<Uuid>,
+    pushed: Vec<Uuid>,
+    blob_tenants: Vec<i32>,
+    blob_hashes: Vec<&'a [u8]>,
+    opens: i64,
+}
+
+impl<'a> Wants<'a> {
+    fn of(commits: &[&'a Commit], names: &HashMap<Arc<str>, i32>) -> Wants<'a> {
+        let (mut tasks, mut timed, mut pushed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut keys, mut aliases, mut blobs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut opens = 0;
+        for commit in commits {
+            for append in &commit.appends {
+                tasks.insert(append.task.0);
+                opens += i64::from(append.open.is_some());
+            }
+            for guard in &commit.guards {
+                match guard {
+                    Guard::KeyFree { key, .. } => keys.insert(key.as_slice()),
+                    Guard::AliasIs { key, .. } => aliases.insert(key.as_slice()),
+                };
+            }
+            keys.extend(commit.keys.iter().map(|used| used.key.as_slice()));
+            aliases.extend(commit.aliases.iter().map(|alias| alias.key.as_slice()));
+            for change in &commit.timers {
+                timed.insert(timer_task(change).0);
+            }
+            for change in &commit.push {
+                pushed.insert(push::task_of(change).0);
+            }
+            for blob in &commit.blobs {
+                blobs.insert((names.get(&blob.tenant).copied().unwrap_or_default(), blob.hash.as_slice()));
+            }
+        }
+        tasks.extend(timed.iter().chain(&pushed));
+        Wants {
+            tasks: tasks.into_iter().collect(),
+            keys: keys.into_iter().collect(),
+            aliases: aliases.into_iter().collect(),
+            timed: timed.into_iter().collect(),
+            pushed: pushed.into_iter().collect(),
+            blob_tenants: blobs.iter().map(|(tenant, _)| *tenant).collect(),
+            blob_hashes: blobs.iter().map(|(_, hash)| *hash).collect(),
+            opens,
+        }
+    }
+}
+
+fn timer_task(change: &TimerChange) -> TaskId {
+    match change {
+        TimerChange::Set(timer) => timer.task,
+        TimerChange::Clear(task, _) => *task,
+    }
+}
+
+/// How many tasks a commit opens, if it is about nothing else, and all that it requires to be free it also takes: then the
+/// unique indexes check it.
+pub(super) fn only_opens(commit: &Commit) -> Option<i64> {
+    let mut opened: Vec<TaskId> = Vec::with_capacity(commit.appends.len());
+    for append in &commit.appends {
+        if append.open.is_some() {
+            opened.push(append.task);
+        } else if !opened.contains(&append.task) {
+            return None;
+        }
+    }
+    let takes = |guard: &Guard| match guard {
+        Guard::KeyFree { key, .. } => commit.keys.iter().any(|used| used.key == *key),
+        Guard::AliasIs { key, task: None } => commit.aliases.iter().any(|alias| alias.key == *key),
+        Guard::AliasIs { task: Some(_), .. } => false,
+    };
+    let fresh = commit.guards.iter().all(takes)
+        && commit.timers.iter().all(|change| opened.contains(&timer_task(change)))
+        && commit.push.iter().all(|change| opened.contains(&push::task_of(change)))
+        && commit.blobs.is_empty()
+        && commit.records.is_empty()
+        && commit.entries.is_empty();
+    fresh.then_some(opened.len() as i64)
+}
+
+/// Every name a group needs a number for.
+pub(super) fn names<'a>(commits: &[&'a Commit]) -> BTreeSet<&'a Arc<str>> {
+    let mut names = BTreeSet::new();
+    for commit in commits {
+        for open in commit.appends.iter().filter_map(|append| append.open.as_ref()) {
+            names.extend(open.views.iter().map(|view| &view.0).chain([&open.tenant, &open.agent]));
+        }
+        names.extend(commit.blobs.iter().map(|blob| &blob.tenant));
+    }
+    names
+}
+
+/// The group, as far as it is decided.
+pub(super) struct Slate<'a> {
+    me: i64,
+    numbers: &'a mut Numbers,
+    names: &'a HashMap<Arc<str>, i32>,
+    tasks: HashMap<TaskId, Entry>,
+    /// Tasks of earlier uses of the group's keys that are still there.
+    living: HashSet<TaskId>,
+    keys: BTreeMap<Hash, Key>,
+    new_keys: i64,
+    aliases: BTreeMap<Hash, Alias>,
+    timers: BTreeMap<(TaskId, u8), TimerEntry>,
+    configs: BTreeMap<(TaskId, Arc<str>), Config<'a>>,
+    last_made: HashMap<TaskId, i64>,
+    blobs: HashSet<(i32, Hash)>,
+    new_blobs: BTreeMap<(i32, Hash), &'a BlobWrite>,
+    blob_uses: BTreeSet<(Uuid, i32, Hash)>,
+    access: BTreeMap<&'a str, Vec<u8>>,
+    log: Vec<(i64, &'a Append)>,
+    products: Products<'a>,
+    pub(super) news: News,
+}
+
+impl<'a> Slate<'a> {
+    /// With nothing known to be there.
+    pub(super) fn blank(me: i64, numbers: &'a mut Numbers, names: &'a HashMap<Arc<str>, i32>) -> Slate<'a> {
+        Slate {
+            me,
+            numbers,
+            names,
+            tasks: HashMap::new(),
+            living: HashSet::new(),
+            keys: BTreeMap::new(),
+            new_keys: 0,
+            aliases: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            last_made: HashMap::new(),
+            blobs: HashSet::new(),
+            new_blobs: BTreeMap::new(),
+            blob_uses: BTreeSet::new(),
+            access: BTreeMap::new(),
+            log: Vec::new(),
+            products: Products::default(),
+            news: News::default(),
+        }
+    }
+
+    /// Begins a transaction, and locks and reads all that these commits are about.
+    pub(super) async fn load(
+        db: &Conn,
+        judge: &Judge,
+        commits: &[&'a Commit],
+        numbers: &'a mut Numbers,
+        names: &'a HashMap<Arc<str>, i32>,
+    ) -> Result<Slate<'a>, Failure> {
+        let wants = Wants::of(commits, names);
+        let blocks = if numbers.left() < wants.opens { wants.opens / BLOCK + BLOCKS } else { 0 };
+        let (me, lease_ms, judges) = (judge.me, judge.lease_ms, judge.judges);
+        // All of them are on their way before the first answer comes.
+        let (begun, tasks, keys, living, aliases, timers, configs, blobs, drawn, products) = join!(
+            biased;
+            db.begin(),
+            ask(!wants.tasks.is_empty(), db.query(&sql::TASKS, [&wants.tasks])),
+            ask(!wants.keys.is_empty(), db.query(&sql::KEYS, [&wants.keys])),
+            ask(!wants.keys.is_empty(), db.query(&sql::LIVING, [&wants.keys])),
+            ask(!wants.aliases.is_empty(), db.query(&sql::ALIASES, [&wants.aliases])),
+            ask(!wants.timed.is_empty(), db.query(&sql::TIMERS, [&wants.timed])),
+            ask(!wants.pushed.is_empty(), db.query(&push::LOCK, [&wants.pushed, &me, &lease_ms, &judges])),
+            ask(!wants.blob_hashes.is_empty(), db.query(&sql::BLOBS, [&wants.blob_tenants, &wants.blob_hashes])),
+            ask(blocks > 0, db.query(&sql::NUMBERS, [&blocks])),
+            Products::load(db, commits),
+        );
+        begun?;
+        let mut slate = Slate::blank(me, numbers, names);
+        for row in tasks? {
+            let (task, kept) = Kept::from(&row)?;
+            slate.tasks.insert(task, Entry { before: Some(kept.row), now: Some(kept), dirty: false });
+        }
+        for row in keys? {
+            let key = hash_from(row.try_get(0)?)?;
+            let uses = unpack_uses(key, row.try_get(1)?)?;
+            slate.keys.insert(key, Key { there: true, dirty: false, uses });
+        }
+        for row in living? {
+            slate.living.insert(TaskId(row.try_get(0)?));
+        }
+        for row in aliases? {
+            let task = Some(TaskId(row.try_get(1)?));
+            slate.aliases.insert(hash_from(row.try_get(0)?)?, Alias { before: task, now: task });
+        }
+        for row in timers? {
+            let kind = u8::try_from(row.try_get::<_, i16>(1)?).unwrap_or_default();
+            let due = Some(row.try_get(2)?);
+            slate.timers.insert((TaskId(row.try_get(0)?), kind), TimerEntry { before: due, now: due });
+        }
+        for row in configs? {
+            let (task, id): (TaskId, Arc<str>) = (TaskId(row.try_get(0)?), text_from(row.try_get(1)?)?.into());
+            let (made_no, state) = (row.try_get(2)?, state_from(row.try_get(4)?)?);
+            let edition = row.try_get::<_, i64>(3)? as u64;
+            let now = ConfigNow { edition, made_no, state, ours: row.try_get(5)?, put: None, progress: None };
+            slate.configs.insert((task, id), Config { before: Some(state), now: Some(now) });
+            let last = slate.last_made.entry(task).or_default();
+            *last = made_no.max(*last);
+        }
+        for row in blobs? {
+            slate.blobs.insert((row.try_get(0)?, hash_from(row.try_get(1)?)?));
+        }
+        for row in drawn? {
+            slate.numbers.more.insert(0, row.try_get(0)?);
+        }
+        slate.products = products?;
+        Ok(slate)
+    }
+
+    /// Checks a commit and takes it, or says what it met.
+    pub(super) fn commit(&mut self, commit: &'a Commit) -> Result<Option<Conflict>, Failure> {
+        if let Some(conflict) = self.check(commit) {
+            return Ok(Some(conflict));
+        }
+        for append in &commit.appends {
+            match (&append.open, append.row) {
+                (Some(open), Some(row)) => self.open(append, open, row)?,
+                _ => self.append(append),
+            }
+            self.news.grown(append.task, append.last());
+        }
+        for used in &commit.keys {
+            self.use_key(used);
+        }
+        for alias in &commit.aliases {
+            self.aliases.entry(alias.key).or_insert(Alias { before: None, now: None }).now = Some(alias.task);
+        }
+        for key in &commit.access {
+            let row = serde_json::to_vec(key).map_err(|error| Failure::Damaged(error.to_string()))?;
+            self.access.insert(&key.id, row);
+            self.news.access = true;
+        }
+        for change in &commit.timers {
+            self.change_timer(change);
+        }
+        for change in &commit.push {
+            self.change_push(change);
+        }
+        for blob in &commit.blobs {
+            self.keep_blob(blob);
+        }
+        self.products.take(commit)?;
+        Ok(None)
+    }
+
+    fn check(&self, commit: &Commit) -> Option<Conflict> {
+        for guard in &commit.guards {
+            match guard {
+                Guard::KeyFree { key, not_before } => {
+                    if let Some(used) = self.key_use(key, *not_before) {
+                        return Some(Conflict::Key(used));
+                    }
+                }
+                Guard::AliasIs { key, task } => {
+                    let named = self.aliases.get(key).and_then(|alias| alias.now);
+                    if named != *task {
+                        return Some(Conflict::Alias(named));
+                    }
+                }
+            }
+        }
+        // What the commit's own earlier appends make of a task counts for its later ones.
+        let mut ahead: HashMap<TaskId, (u64, u64)> = HashMap::new();
+        let several = commit.appends.len() > 1;
+        for append in &commit.appends {
+            let known = if several { ahead.get(&append.task).copied() } else { None };
+            let (seq, epoch) =
+                known.or_else(|| self.kept(append.task).map(|kept| (kept.seq, kept.epoch))).unwrap_or_default();
+            if let Some(own) = append.epoch
+                && own.0 < epoch
+            {
+                return Some(Conflict::Epoch(append.task, Epoch(epoch)));
+            }
+            if seq != append.expected.0 {
+                return Some(Conflict::Seq(append.task, Seq(seq)));
+            }
+            if several {
+                ahead.insert(append.task, (append.last().0, append.epoch.map_or(epoch, |e| e.0)));
+            }
+        }
+        self.products.check(commit)
+    }
+
+    fn kept(&self, task: TaskId) -> Option<&Kept> {
+        self.tasks.get(&task)?.now.as_ref()
+    }
+
+    fn key_use(&self, key: &Hash, not_before: Time) -> Option<KeyUse> {
+        let there = |task: TaskId| self.living.contains(&task) || self.kept(task).is_some();
+        let uses = &self.keys.get(key)?.uses;
+        uses.iter().rev().find(|used| used.at >= not_before && there(used.task)).copied()
+    }
+
+    fn open(&mut self, append: &'a Append, open: &Opening, row: Row) -> Result<(), Failure> {
+        let name = |text: &Arc<str>| {
+            self.names.get(text).copied().ok_or_else(|| Failure::Damaged("a name without a number".into()))
+        };
+        let mut views = open.views.iter().map(|view| name(&view.0)).collect::<Result<Vec<i32>, Failure>>()?;
+        // A task is in a list once, however often its view was named.
+        views.sort_unstable();
+        views.dedup();
+        let (tenant_no, agent_no) = (name(&open.tenant)?, name(&open.agent)?);
+        let no = self.numbers.draw()?;
+        let kept = Kept {
+            no,
+            seq: append.last().0,
+            epoch: append.epoch.unwrap_or_default().0,
+            holder: self.me,
+            row,
+            context: context_bytes(&open.context),
+            views: views.into(),
+            tenant_no,
+            agent_no,
+        };
+        self.tasks.insert(append.task, Entry { before: None, now: Some(kept), dirty: true });
+        self.log.push((no, append));
+        Ok(())
+    }
+
+    fn append(&mut self, append: &'a Append) {
+        // It was there when the commit was checked.
+        let Some(entry) = self.tasks.get_mut(&append.task) else { return };
+        let Some(kept) = &mut entry.now else { return };
+        let row = append.row.unwrap_or(kept.row);
+        // Whoever opens a turn holds it until somebody else writes in it.
+        if append.epoch.is_some() || (row.running && !kept.row.running) {
+            kept.holder = self.me;
+        }
+        kept.seq = append.last().0;
+        kept.epoch = append.epoch.map_or(kept.epoch, |epoch| epoch.0);
+        kept.row = row;
+        entry.dirty = true;
+        self.log.push((kept.no, append));
+    }
+
+    fn use_key(&mut self, used: &KeyUse) {
+        let key = self.keys.entry(used.key).or_insert(Key { there: false, dirty: false, uses: Vec::new() });
+        let hour = shape::hour(used.at);
+        match key.uses.binary_search_by_key(&hour, |known| shape::hour(known.at)) {
+            Ok(place) => key.uses[place] = *used,
+            Err(place) => {
+                key.uses.insert(place, *used);
+                self.new_keys += 1;
+            }
+        }
+        key.dirty = true;
+    }
+
+    fn change_timer(&mut self, change: &TimerChange) {
+        if self.kept(timer_task(change)).is_none() {
+            // A timer of a task that is gone would never be cleared.
+            return;
+        }
+        let (key, due) = match change {
+            TimerChange::Set(timer) => ((timer.task, timer.kind.code()), Some(timer.due.0)),
+            TimerChange::Clear(task, kind) => ((*task, kind.code()), None),
+        };
+        self.timers.entry(key).or_insert(TimerEntry { before: None, now: None }).now = due;
+    }
+
+    fn change_push(&mut self, change: &'a PushChange) {
+        let task = push::task_of(change);
+        if self.kept(task).is_none() {
+            // Its configs went with it, and a new one would never go.
+            return;
+        }
+        match change {
+            PushChange::Put(row) => {
+                let made_no = self.last_made.entry(task).or_default();
+                *made_no += 1;
+                let config = self.configs.entry((task, row.id.clone())).or_insert(Config { before: None, now: None });
+                config.now = Some(ConfigNow {
+                    edition: row.edition,
+                    made_no: *made_no,
+                    state: row.progress.state,
+                    ours: true,
+                    put: Some(row),
+                    progress: None,
+                });
+                self.news.push.insert(task);
+            }
+            PushChange::Moved { id, edition, progress, .. } => {
+                let config = self.configs.get_mut(&(task, id.clone())).and_then(|config| config.now.as_mut());
+                if let Some(now) = config.filter(|now| now.edition == *edition && now.ours) {
+                    (now.state, now.progress) = (progress.state, Some(progress));
+                }
+            }
+            PushChange::Remove { id, .. } => {
+                if let Some(config) = self.configs.get_mut(&(task, id.clone())) {
+                    config.now = None;
+                    self.news.push.insert(task);
+                }
+            }
+        }
+    }
+
+    fn keep_blob(&mut self, blob: &'a BlobWrite) {
+        let tenant = self.names.get(&blob.tenant).copied().unwrap_or_default();
+        if self.blobs.insert((tenant, blob.hash)) {
+            self.new_blobs.insert((tenant, blob.hash), blob);
+        }
+        self.blob_uses.insert((blob.task.0, tenant, blob.hash));
+    }
+
+    /// Whether anything is to be written at all.
+    pub(super) fn is_blank(&self) -> bool {
+        self.log.is_empty()
+            && self.products.is_blank()
+            && self.access.is_empty()
+            && !self.keys.values().any(|key| key.dirty)
+            && !self.aliases.values().any(|alias| alias.before != alias.now)
+            && !self.timers.values().any(|timer| timer.before != timer.now)
+            && !self.configs.values().any(Config::is_changed)
+    }
+
+    /// Writes it all and commits, beginning first if nothing was read. Answers whether anybody else is there to be told.
+    pub(super) async fn write(&self, db: &Conn, slot: i32, begin: bool) -> Result<bool, Unwritten> {
+        let mut tally = Tally::default();
+        tally.add(counters::LOG_ROWS, self.log.len() as i64);
+        tally.add(counters::KEYS, self.new_keys);
+        self.products.count(&mut tally);
+        tally.add(counters::BLOBS, self.new_blobs.len() as i64);
+        tally.add(counters::BLOB_BYTES, self.new_blobs.values().map(|blob| blob.bytes.len() as i64).sum());
+        let mut lists = Lists::default();
+        let (mut new, mut old) = (Vec::new(), Vec::new());
+        for (task, entry) in &self.tasks {
+            let Some(kept) = entry.now.as_ref().filter(|_| entry.dirty) else { continue };
+            match entry.before {
+                None => {
+                    tally.count(&kept.row, 1);
+                    lists.move_task(*task, kept, None, Some(&kept.row), &mut tally);
+                    new.push((*task, kept));
+                }
+                Some(before) => {
+                    if before != kept.row {
+                        tally.count_row(&before, -1);
+                        tally.count_row(&kept.row, 1);
+                        lists.move_task(*task, kept, Some(&before), Some(&kept.row), &mut tally);
+                    }
+                    old.push((*task, kept));
+                }
+            }
+        }
+        // Two replicas that make the same things meet at the first of them, and never wait for each other in a circle.
+        new.sort_unstable_by_key(|(task, _)| *task);
+        let added = TaskColumns::of(&new);
+        let changed = TaskColumns::of(&old);
+        let log = LogColumns::of(&self.log);
+        let keys = KeyColumns::of(&self.keys);
+        let aliases = AliasColumns::of(&self.aliases, &mut tally);
+        let timers = TimerColumns::of(self, &mut tally);
+        let pushed = push::Columns::of(self.configs.iter().filter_map(|((task, id), config)| {
+            let (now, gone) = (config.now.as_ref(), config.before.is_some());
+            if config.is_changed() {
+                config.before.into_iter().for_each(|state| tally.push(state, -1));
+                now.into_iter().for_each(|now| tally.push(now.state, 1));
+            }
+            match now {
+                None => gone.then_some(push::Write::Drop(*task, id)),
+                Some(ConfigNow { put: Some(row), made_no, progress, .. }) => {
+                    Some(push::Write::Put { row, made_no: *made_no, progress: progress.unwrap_or(&row.progress), gone })
+                }
+                Some(ConfigNow { progress: Some(progress), .. }) => Some(push::Write::Move(*task, id, progress)),
+                Some(_) => None,
+            }
+        }));
+        let (blob_tenants, blob_hashes, blob_sizes, blob_bytes) = (
+            self.new_blobs.keys().map(|(tenant, _)| *tenant).collect::<Vec<i32>>(),
+            self.new_blobs.keys().map(|(_, hash)| hash.as_slice()).collect::<Vec<_>>(),
+            self.new_blobs.values().map(|blob| blob.bytes.len() as i64).collect::<Vec<_>>(),
+            self.new_blobs.values().map(|blob| &blob.bytes[..]).collect::<Vec<_>>(),
+        );
+        let (use_tasks, use_tenants, use_hashes) = (
+            self.blob_uses.iter().map(|(task, ..)| *task).collect::<Vec<Uuid>>(),
+            self.blob_uses.iter().map(|(_, tenant, _)| *tenant).collect::<Vec<i32>>(),
+            self.blob_uses.iter().map(|(.., hash)| hash.as_slice()).collect::<Vec<_>>(),
+        );
+        let access_ids: Vec<&[u8]> = self.access.keys().map(|id| id.as_bytes()).collect();
+        let access_rows: Vec<&[u8]> = self.access.values().map(Vec::as_slice).collect();
+
+        let results = join!(
+            biased;
+            async { if begin { db.begin().await } else { Ok(()) } },
+            added.add(db, self.me),
+            changed.change(db),
+            log.add(db),
+            lists.write(db),
+            keys.write(db),
+            aliases.write(db),
+            timers.write(db),
+            pushed.write(db, self.me),
+            run(
+                !blob_hashes.is_empty(),
+                db.execute(&sql::BLOB_ADD, [&blob_tenants, &blob_hashes, &blob_sizes, &blob_bytes])
+            ),
+            run(!use_tasks.is_empty(), db.execute(&sql::BLOB_USE, [&use_tasks, &use_tenants, &use_hashes])),
+            run(!access_ids.is_empty(), db.execute(&sql::ACCESS_PUT, [&access_ids, &access_rows])),
+            self.products.write(db),
+            tally.write(db, slot),
+            db.query(&PEERS, [&self.me]),
+            db.run("COMMIT"),
+        );
+        let (
+            begun,
+            tasks,
+            changes,
+            log,
+            lists,
+            keys,
+            aliases,
+            timers,
+            configs,
+            blobs,
+            uses,
+            access,
+            products,
+            counts,
+            peers,
+            done,
+        ) = results;
+        // The first that failed says why; those after it only say that one before them did.
+        let written =
+            [begun, tasks, changes, log, lists, keys, aliases, timers, configs, blobs, uses, access, products, counts]
+                .into_iter()
+                .collect::<Result<(), Error>>();
+        let peers = written
+            .and(peers)
+            .and_then(|rows| rows.first().map_or(Ok(true), |row| row.try_get(0)))
+            // An answer to what comes before COMMIT, be it that the connection ends: COMMIT was not reached, or was in vain.
+            .map_err(|error| Unwritten { refused: error.as_db_error().is_some(), error })?;
+        done.map_err(|error| Unwritten { refused: trouble::is_refusal(&error), error })?;
+        Ok(peers)
+    }
+}
+
+/// Why a group was not written, or perhaps was.
+pub(super) struct Unwritten {
+    pub(super) error: Error,
+    /// Nothing has happened.
+    pub(super) refused: bool,
+}
+
+impl Config<'_> {
+    fn is_changed(&self) -> bool {
+        match &self.now {
+            None => self.before.is_some(),
+            Some(now) => now.put.is_some() || now.progress.is_some(),
+        }
+    }
+}
+
+/// A query, if there is something to ask for.
+pub(super) async fn ask(
+    wanted: bool,
+    query: impl Future<Output = Result<Vec<tokio_postgres::Row>, Error>>,
+) -> Result<Vec<tokio_postgres::Row>, Error> {
+    if wanted { query.await } else { Ok(Vec::new()) }
+}
+
+/// A statement, if there is something to do.
+pub(super) async fn run(wanted: bool, statement: impl Future<Output = Result<u64, Error>>) -> Result<(), Error> {
+    if wanted { statement.await.map(drop) } else { Ok(()) }
+}
+
+#[derive(Default)]
+struct TaskColumns<'a> {
+    no: Vec<i64>,
+    id: Vec<Uuid>,
+    seq: Vec<i64>,
+    epoch: Vec<i64>,
+    holder: Vec<i64>,
+    status_at: Vec<i64>,
+    tenant_no: Vec<i32>,
+    agent_no: Vec<i32>,
+    state: Vec<i16>,
+    listed: Vec<bool>,
+    running: Vec<bool>,
+    settled: Vec<bool>,
+    context: Vec<&'a [u8]>,
+    views: Vec<Vec<u8>>,
+}
+
+impl<'a> TaskColumns<'a> {
+    fn of(tasks: &[(TaskId, &'a Kept)]) -> TaskColumns<'a> {
+        let mut columns = TaskColumns::default();
+        for (task, kept) in tasks {
+            columns.no.push(kept.no);
+            columns.id.push(task.0);
+            columns.seq.push(kept.seq as i64);
+            columns.epoch.push(kept.epoch as i64);
+            columns.holder.push(kept.holder);
+            columns.status_at.push(kept.row.status_at.0);
+            columns.tenant_no.push(kept.tenant_no);
+            columns.agent_no.push(kept.agent_no);
+            columns.state.push(code(kept.row.state));
+            columns.listed.push(kept.row.listed);
+            columns.running.push(kept.row.running);
+            columns.settled.push(kept.row.settled);
+            columns.context.push(&kept.context);
+            columns.views.push(pack_views(&kept.views));
+        }
+        columns
+    }
+
+    async fn add(&self, db: &Conn, me: i64) -> Result<(), Error> {
+        let statement = db.execute(
+            &sql::TASK_ADD,
+            [
+                &self.no,
+                &self.id,
+                &self.seq,
+                &self.epoch,
+                &me,
+                &self.status_at,
+                &self.tenant_no,
+                &self.agent_no,
+                &self.state,
+                &self.listed,
+                &self.running,
+                &self.settled,
+                &self.context,
+                &self.views,
+            ],
+        );
+        run(!self.id.is_empty(), statement).await
+    }
+
+    async fn change(&self, db: &Conn) -> Result<(), Error> {
+        let statement = db.execute(
+            &sql::TASK_CHANGE,
+            [
+                &self.id,
+                &self.seq,
+                &self.epoch,
+                &self.holder,
+                &self.status_at,
+                &self.state,
+                &self.listed,
+                &self.running,
+                &self.settled,
+            ],
+        );
+        run(!self.id.is_empty(), statement).await
+    }
+}
+
+#[derive(Default)]
+struct LogColumns<'a> {
+    task_no: Vec<i64>,
+    first: Vec<i64>,
+    last: Vec<i64>,
+    epoch: Vec<Option<i64>>,
+    payload: Vec<&'a [u8]>,
+}
+
+impl<'a> LogColumns<'a> {
+    fn of(log: &[(i64, &'a Append)]) -> LogColumns<'a> {
+        let mut columns = LogColumns::default();
+        for (no, append) in log {
+            columns.task_no.push(*no);
+            columns.first.push(append.expected.0 as i64 + 1);
+            columns.last.push(append.last().0 as i64);
+            columns.epoch.push(append.epoch.map(|epoch| epoch.0 as i64));
+            columns.payload.push(&append.payload);
+        }
+        columns
+    }
+
+    async fn add(&self, db: &Conn) -> Result<(), Error> {
+        let statement = db.execute(&sql::LOG_ADD, [&self.task_no, &self.first, &self.last, &self.epoch, &self.payload]);
+        run(!self.task_no.is_empty(), statement).await
+    }
+}
+
+/// Rows of lists that come, move and go.
+#[derive(Default)]
+pub(super) struct Lists<'a> {
+    add: Places<'a>,
+    moved: Places<'a>,
+    drop: Places<'a>,
+}
+
+#[derive(Default)]
+struct Places<'a> {
+    view_no: Vec<i32>,
+    state: Vec<i16>,
+    status_at: Vec<i64>,
+    task_no: Vec<i64>,
+    task: Vec<Uuid>,
+    context: Vec<&'a [u8]>,
+    to_state: Vec<i16>,
+    to_status_at: Vec<i64>,
+}
+
+impl<'a> Places<'a> {
+    fn push(&mut self, task: TaskId, kept: &'a Kept, view_no: i32, row: &Row, to: &Row) {
+        self.view_no.push(view_no);
+        self.state.push(code(row.state));
+        self.status_at.push(row.status_at.0);
+        self.task_no.push(kept.no);
+        self.task.push(task.0);
+        self.context.push(&kept.context);
+        self.to_state.push(code(to.state));
+        self.to_status_at.push(to.status_at.0);
+    }
+}
+
+impl<'a> Lists<'a> {
+    /// Moves a task in the lists it is in. Only what lists sort or filter by moves anything.
+    pub(super) fn move_task(
+        &mut self,
+        task: TaskId,
+        kept: &'a Kept,
+        before: Option<&Row>,
+        after: Option<&Row>,
+        tally: &mut Tally,
+    ) {
+        let (before, after) = (before.filter(|row| row.listed), after.filter(|row| row.listed));
+        for &view_no in &kept.views {
+            match (before, after) {
+                (None, None) => {}
+                (None, Some(row)) => {
+                    self.add.push(task, kept, view_no, row, row);
+                    tally.list(view_no, counters::ALL, 1);
+                }
+                (Some(row), None) => {
+                    self.drop.push(task, kept, view_no, row, row);
+                    tally.list(view_no, counters::ALL, -1);
+                }
+                (Some(row), Some(to)) => {
+                    if (row.state, row.status_at) != (to.state, to.status_at) {
+                        self.moved.push(task, kept, view_no, row, to);
+                    }
+                }
+            }
+            before.into_iter().for_each(|row| tally.list(view_no, code(row.state), -1));
+            after.into_iter().for_each(|row| tally.list(view_no, code(row.state), 1));
+        }
+    }
+
+    pub(super) async fn write(&self, db: &Conn) -> Result<(), Error> {
+        let (add, moved, drop) = (&self.add, &self.moved, &self.drop);
+        let results = join!(
+            biased;
+            run(
+                !add.task.is_empty(),
+                db.execute(
+                    &sql::LISTING_ADD,
+                    [&add.view_no, &add.state, &add.status_at, &add.task_no, &add.task, &add.context]
+                )
+            ),
+            run(
+                !moved.task.is_empty(),
+                db.execute(
+                    &sql::LISTING_MOVE,
+                    [
+                        &moved.view_no,
+                        &moved.state,
+                        &moved.status_at,
+                        &moved.task_no,
+                        &moved.to_state,
+                        &moved.to_status_at
+                    ]
+                )
+            ),
+            run(
+                !drop.task.is_empty(),
+                db.execute(&sql::LISTING_DROP, [&drop.view_no, &drop.state, &drop.status_at, &drop.task_no])
+            ),
+        );
+        results.0.and(results.1).and(results.2)
+    }
+}
+
+#[derive(Default)]
+struct KeyRows<'a> {
+    key: Vec<&'a [u8]>,
+    hour: Vec<i64>,
+    uses: Vec<Vec<u8>>,
+}
+
+struct KeyColumns<'a> {
+    add: KeyRows<'a>,
+    change: KeyRows<'a>,
+}
+
+impl<'a> KeyColumns<'a> {
+    fn of(keys: &'a BTreeMap<Hash, Key>) -> KeyColumns<'a> {
+        let mut columns = KeyColumns { add: KeyRows::default(), change: KeyRows::default() };
+        for (hash, key) in keys.iter().filter(|(_, key)| key.dirty) {
+            let rows = if key.there { &mut columns.change } else { &mut columns.add };
+            rows.key.push(hash);
+            rows.hour.push(key.uses.first().map_or(0, |used| shape::hour(used.at)));
+            rows.uses.push(pack_uses(&key.uses));
+        }
+        columns
+    }
+
+    async fn write(&self, db: &Conn) -> Result<(), Error> {
+        let (add, change) = (&self.add, &self.change);
+        let results = join!(
+            biased;
+            run(!add.key.is_empty(), db.execute(&sql::KEY_ADD, [&add.key, &add.hour, &add.uses])),
+            run(!change.key.is_empty(), db.execute(&sql::KEY_CHANGE, [&change.key, &change.hour, &change.uses])),
+        );
+        results.0.and(results.1)
+    }
+}
+
+#[derive(Default)]
+struct AliasColumns<'a> {
+    add: (Vec<&'a [u8]>, Vec<Uuid>),
+    change: (Vec<&'a [u8]>, Vec<Uuid>),
+}
+
+impl<'a> AliasColumns<'a> {
+    fn of(aliases: &'a BTreeMap<Hash, Alias>, tally: &mut Tally) -> AliasColumns<'a> {
+        let mut columns = AliasColumns::default();
+        for (key, alias) in aliases.iter().filter(|(_, alias)| alias.before != alias.now) {
+            let Some(task) = alias.now else { continue };
+            let rows = if alias.before.is_some() { &mut columns.change } else { &mut columns.add };
+            rows.0.push(key);
+            rows.1.push(task.0);
+        }
+        tally.add(counters::ALIASES, columns.add.0.len() as i64);
+        columns
+    }
+
+    async fn write(&self, db: &Conn) -> Result<(), Error> {
+        let (add, change) = (&self.add, &self.change);
+        let results = join!(
+            biased;
+            run(!add.0.is_empty(), db.execute(&sql::ALIAS_ADD, [&add.0, &add.1])),
+            run(!change.0.is_empty(), db.execute(&sql::ALIAS_CHANGE, [&change.0, &change.1])),
+        );
+        results.0.and(results.1)
+    }
+}
+
+#[derive(Default)]
+struct TimerColumns {
+    put: (Vec<Uuid>, Vec<i16>, Vec<i64>, Vec<i64>),
+    drop: (Vec<Uuid>, Vec<i16>),
+}
+
+impl TimerColumns {
+    fn of(slate: &Slate<'_>, tally: &mut Tally) -> TimerColumns {
+        let mut columns = TimerColumns::default();
+        for ((task, kind), timer) in slate.timers.iter().filter(|(_, timer)| timer.before != timer.now) {
+            let (kind, no) = (i16::from(*kind), slate.kept(*task).map_or(0, |kept| kept.no));
+            match timer.now {
+                Some(due) => {
+                    columns.put.0.push(task.0);
+                    columns.put.1.push(kind);
+                    columns.put.2.push(no);
+                    columns.put.3.push(due);
+                }
+                None => {
+                    columns.drop.0.push(task.0);
+                    columns.drop.1.push(kind);
+                }
+            }
+            let n = i64::from(timer.now.is_some()) - i64::from(timer.before.is_some());
+            tally.add(counters::TIMERS, n);
+        }
+        columns
+    }
+
+    async fn write(&self, db: &Conn) -> Result<(), Error> {
+        let (put, drop) = (&self.put, &self.drop);
+        let results = join!(
+            biased;
+            run(!put.0.is_empty(), db.execute(&sql::TIMER_PUT, [&put.0, &put.1, &put.2, &put.3])),
+            run(!drop.0.is_empty(), db.execute(&sql::TIMER_DROP, [&drop.0, &drop.1])),
+        );
+        results.0.and(results.1)
+    }
+}

@@ -1,0 +1,367 @@
+//! Push configs: rows beside the log that go with their task.
+//!
+//! Every config has one replica that delivers it: whoever put it, until that one is gone and another adopts it. Progress
+//! that comes from elsewhere changes nothing. Only those that are active or dead are in an index of their own, which is what
+//! walks go along; the many that are done are found through the primary key.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
+use tokio::join;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Error, Row};
+use uuid::Uuid;
+
+use super::columns::{limit_of, text_from};
+use super::connect::{Conn, Sql};
+use super::pen::run;
+use super::replica::{Judge, is_gone};
+use super::trouble::Failure;
+
+pub(super) fn task_of(change: &PushChange) -> TaskId {
+    match change {
+        PushChange::Put(row) => row.task,
+        PushChange::Moved { task, .. } | PushChange::Remove { task, .. } => *task,
+    }
+}
+
+/// The configs of these tasks, locked, because whoever adopts one does not lock its task. The last column says whether it is
+/// ours to move.
+pub(super) static LOCK: Sql = Sql {
+    text: concat!(
+        "SELECT task, id, made_no, edition, state, deliverer = $2 OR ",
+        is_gone!("push.deliverer", "$3", "$4"),
+        " FROM rialto.push WHERE task = ANY ($1) ORDER BY task, id FOR NO KEY UPDATE"
+    ),
+    types: &[Type::UUID_ARRAY, Type::INT8, Type::FLOAT8, Type::BOOL],
+};
+pub(super) static ADD: Sql = Sql {
+    text: "INSERT INTO rialto.push (task, id, made_no, edition, deliverer, state, next, due, attempts, failing_since,
+                                    delivered, delivered_at, made_at, trouble, spec)
+           SELECT task, id, made_no, edition, $15, state, next, due, attempts, failing_since, delivered, delivered_at,
+                  made_at, trouble, spec
+           FROM unnest($1::uuid[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                       $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[], $13::bigint[],
+                       $14::bytea[])
+                AS u (task, id, state, next, due, attempts, failing_since, delivered, delivered_at, trouble, made_no,
+                      edition, made_at, spec)",
+    types: &[
+        Type::UUID_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::INT2_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::INT8,
+    ],
+};
+/// Whoever moves a config delivers it from now on.
+pub(super) static MOVE: Sql = Sql {
+    text: "UPDATE rialto.push SET state = u.state, next = u.next, due = u.due, attempts = u.attempts,
+                                  failing_since = u.failing_since, delivered = u.delivered,
+                                  delivered_at = u.delivered_at, trouble = u.trouble, deliverer = $11
+           FROM unnest($1::uuid[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                       $8::bigint[], $9::bigint[], $10::bytea[])
+                AS u (task, id, state, next, due, attempts, failing_since, delivered, delivered_at, trouble)
+           WHERE push.task = u.task AND push.id = u.id",
+    types: &[
+        Type::UUID_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::INT2_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::INT8,
+    ],
+};
+pub(super) static DROP: Sql = Sql {
+    text: "DELETE FROM rialto.push USING unnest($1::uuid[], $2::bytea[]) AS u (task, id)
+           WHERE push.task = u.task AND push.id = u.id",
+    types: &[Type::UUID_ARRAY, Type::BYTEA_ARRAY],
+};
+
+/// What a group does to one config.
+pub(super) enum Write<'a> {
+    Put { row: &'a PushRow, made_no: i64, progress: &'a PushProgress, gone: bool },
+    Move(TaskId, &'a str, &'a PushProgress),
+    Drop(TaskId, &'a str),
+}
+
+#[derive(Default)]
+struct ProgressColumns<'a> {
+    task: Vec<Uuid>,
+    id: Vec<&'a [u8]>,
+    state: Vec<i16>,
+    next: Vec<i64>,
+    due: Vec<i64>,
+    attempts: Vec<i64>,
+    failing_since: Vec<Option<i64>>,
+    delivered: Vec<i64>,
+    delivered_at: Vec<Option<i64>>,
+    trouble: Vec<Option<&'a [u8]>>,
+}
+
+impl<'a> ProgressColumns<'a> {
+    fn push(&mut self, task: TaskId, id: &'a str, progress: &'a PushProgress) {
+        self.task.push(task.0);
+        self.id.push(id.as_bytes());
+        self.state.push(i16::from(progress.state.code()));
+        self.next.push(progress.next.0 as i64);
+        self.due.push(progress.due.0);
+        self.attempts.push(i64::from(progress.attempts));
+        self.failing_since.push(progress.failing_since.map(|at| at.0));
+        self.delivered.push(progress.delivered as i64);
+        self.delivered_at.push(progress.delivered_at.map(|at| at.0));
+        self.trouble.push(progress.trouble.as_deref().map(str::as_bytes));
+    }
+}
+
+/// What a group does to configs.
+#[derive(Default)]
+pub(super) struct Columns<'a> {
+    drop: (Vec<Uuid>, Vec<&'a [u8]>),
+    moved: ProgressColumns<'a>,
+    put: ProgressColumns<'a>,
+    made_no: Vec<i64>,
+    edition: Vec<i64>,
+    made_at: Vec<i64>,
+    spec: Vec<&'a [u8]>,
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn of(writes: impl Iterator<Item = Write<'a>>) -> Columns<'a> {
+        let mut columns = Columns::default();
+        for write in writes {
+            match write {
+                Write::Put { row, made_no, progress, gone } => {
+                    if gone {
+                        columns.drop.0.push(row.task.0);
+                        columns.drop.1.push(row.id.as_bytes());
+                    }
+                    columns.put.push(row.task, &row.id, progress);
+                    columns.made_no.push(made_no);
+                    columns.edition.push(row.edition as i64);
+                    columns.made_at.push(row.made_at.0);
+                    columns.spec.push(&row.spec);
+                }
+                Write::Move(task, id, progress) => columns.moved.push(task, id, progress),
+                Write::Drop(task, id) => {
+                    columns.drop.0.push(task.0);
+                    columns.drop.1.push(id.as_bytes());
+                }
+            }
+        }
+        columns
+    }
+
+    pub(super) async fn write(&self, db: &Conn, me: i64) -> Result<(), Error> {
+        let (drop, moved, put) = (&self.drop, &self.moved, &self.put);
+        let results = join!(
+            biased;
+            run(!drop.0.is_empty(), db.execute(&DROP, [&drop.0, &drop.1])),
+            run(
+                !moved.task.is_empty(),
+                db.execute(
+                    &MOVE,
+                    [
+                        &moved.task,
+                        &moved.id,
+                        &moved.state,
+                        &moved.next,
+                        &moved.due,
+                        &moved.attempts,
+                        &moved.failing_since,
+                        &moved.delivered,
+                        &moved.delivered_at,
+                        &moved.trouble,
+                        &me
+                    ]
+                )
+            ),
+            run(
+                !put.task.is_empty(),
+                db.execute(
+                    &ADD,
+                    [
+                        &put.task,
+                        &put.id,
+                        &put.state,
+                        &put.next,
+                        &put.due,
+                        &put.attempts,
+                        &put.failing_since,
+                        &put.delivered,
+                        &put.delivered_at,
+                        &put.trouble,
+                        &self.made_no,
+                        &self.edition,
+                        &self.made_at,
+                        &self.spec,
+                        &me
+                    ]
+                )
+            ),
+        );
+        results.0.and(results.1).and(results.2)
+    }
+}
+
+/// What [`row_from`] reads.
+macro_rules! columns {
+    () => {
+        "push.task, push.id, push.edition, push.spec, push.made_at, push.state, push.next, push.due, push.attempts,
+         push.failing_since, push.delivered, push.delivered_at, push.trouble"
+    };
+}
+
+/// Those in a state, after task $1 and id $2.
+macro_rules! walk {
+    ($state:literal) => {
+        Sql {
+            text: concat!(
+                "SELECT ",
+                columns!(),
+                " FROM rialto.push WHERE push.state = ",
+                $state,
+                " AND (push.task, push.id) > ($1, $2) ORDER BY push.task, push.id LIMIT $3"
+            ),
+            types: &[Type::UUID, Type::BYTEA, Type::INT8],
+        }
+    };
+}
+
+pub(super) static ACTIVE: Sql = walk!("1");
+pub(super) static DONE: Sql = walk!("2");
+pub(super) static DEAD: Sql = walk!("3");
+
+pub(super) static OF_TASK: Sql = Sql {
+    text: concat!("SELECT ", columns!(), " FROM rialto.push WHERE push.task = $1 ORDER BY push.made_no"),
+    types: &[Type::UUID],
+};
+
+/// A page of those that replica $4 delivers, with those whose deliverer is gone, which become its own. One that somebody has
+/// locked is being put or moved this very moment, and is left to them: the last column says so.
+pub(super) static ADOPT: Sql = Sql {
+    text: concat!(
+        "WITH page AS MATERIALIZED (
+           SELECT task, id, deliverer FROM rialto.push
+           WHERE state = 1 AND (task, id) > ($1, $2) AND (deliverer = $4 OR ",
+        is_gone!("push.deliverer", "$5", "$6"),
+        ") ORDER BY task, id LIMIT $3
+         ), free AS MATERIALIZED (
+           SELECT push.task, push.id FROM page JOIN rialto.push ON push.task = page.task AND push.id = page.id
+           WHERE page.deliverer <> $4 AND push.deliverer = page.deliverer AND push.state = 1
+           ORDER BY push.task, push.id FOR NO KEY UPDATE OF push SKIP LOCKED
+         ), taken AS (
+           UPDATE rialto.push SET deliverer = $4 FROM free WHERE push.task = free.task AND push.id = free.id
+           RETURNING push.task, push.id
+         )
+         SELECT ",
+        columns!(),
+        ", page.deliverer = $4 OR EXISTS (SELECT 1 FROM taken WHERE taken.task = page.task AND taken.id = page.id)
+         FROM page JOIN rialto.push ON push.task = page.task AND push.id = page.id
+         ORDER BY push.task, push.id"
+    ),
+    types: &[Type::UUID, Type::BYTEA, Type::INT8, Type::INT8, Type::FLOAT8, Type::BOOL],
+};
+
+/// The configs of a task, oldest first.
+pub(super) async fn of_task(db: &Conn, task: TaskId) -> Result<Vec<PushRow>, Failure> {
+    db.query(&OF_TASK, [&task.0]).await?.iter().map(row_from).collect()
+}
+
+/// The nil id, which is no task's, is before every task.
+fn after(place: Option<&(TaskId, Arc<str>)>) -> (Uuid, &[u8]) {
+    place.map_or((Uuid::nil(), b""), |(task, id)| (task.0, id.as_bytes()))
+}
+
+/// A page of the configs in a state, in order of task and id.
+pub(super) async fn page(
+    db: &Conn,
+    state: PushState,
+    place: Option<&(TaskId, Arc<str>)>,
+    limit: usize,
+) -> Result<Vec<PushRow>, Failure> {
+    let statement = match state {
+        PushState::Active => &ACTIVE,
+        PushState::Done => &DONE,
+        PushState::Dead => &DEAD,
+    };
+    let (task, id) = after(place);
+    db.query(statement, [&task, &id, &limit_of(limit)]).await?.iter().map(row_from).collect()
+}
+
+pub(super) async fn adopt(
+    db: &Conn,
+    judge: &Judge,
+    place: Option<&(TaskId, Arc<str>)>,
+    limit: usize,
+) -> Result<Vec<PushRow>, Failure> {
+    let mut place = place.cloned();
+    loop {
+        let (task, id) = after(place.as_ref());
+        let rows = db.query(&ADOPT, [&task, &id, &limit_of(limit), &judge.me, &judge.lease_ms, &judge.judges]).await?;
+        let mut ours = Vec::with_capacity(rows.len());
+        for row in &rows {
+            if row.try_get(13)? {
+                ours.push(row_from(row)?);
+            }
+        }
+        match rows.last() {
+            // An empty page is the end of a walk. This one only had none for us.
+            Some(last) if ours.is_empty() => {
+                place = Some((TaskId(last.try_get(0)?), text_from(last.try_get(1)?)?.into()));
+            }
+            Some(_) | None => return Ok(ours),
+        }
+    }
+}
+
+pub(super) fn row_from(columns: &Row) -> Result<PushRow, Failure> {
+    let trouble: Option<&[u8]> = columns.try_get(12)?;
+    Ok(PushRow {
+        task: TaskId(columns.try_get(0)?),
+        id: text_from(columns.try_get(1)?)?.into(),
+        edition: columns.try_get::<_, i64>(2)? as u64,
+        spec: Bytes::copy_from_slice(columns.try_get(3)?),
+        made_at: Time(columns.try_get(4)?),
+        progress: PushProgress {
+            state: state_from(columns.try_get(5)?)?,
+            next: Seq(columns.try_get::<_, i64>(6)? as u64),
+            due: Time(columns.try_get(7)?),
+            attempts: u32::try_from(columns.try_get::<_, i64>(8)?).unwrap_or(u32::MAX),
+            failing_since: columns.try_get::<_, Option<i64>>(9)?.map(Time),
+            delivered: columns.try_get::<_, i64>(10)? as u64,
+            delivered_at: columns.try_get::<_, Option<i64>>(11)?.map(Time),
+            trouble: trouble.map(text_from).transpose()?.map(Into::into),
+        },
+    })
+}
+
+pub(super) fn state_from(code: i16) -> Result<PushState, Failure> {
+    let state = u8::try_from(code).ok().and_then(PushState::from_code);
+    state.ok_or_else(|| Failure::Damaged(format!("a push config in state {code}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_codes_in_the_statements_are_those_of_the_states() {
+        assert_eq!([PushState::Active, PushState::Done, PushState::Dead].map(PushState::code), [1, 2, 3]);
+    }
+}

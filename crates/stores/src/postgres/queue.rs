@@ -1,0 +1,214 @@
+//! What waits for the writer. Bounded: above the limit a commit is refused at once, and the caller says so.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use model::ports::store::{Commit, Outcome, Trouble};
+use model::{TaskId, Time};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use crate::shape;
+
+/// A commit above this is a group of its own, so that small ones never wait for its bytes.
+const LONE_BYTES: usize = 256 << 10;
+/// A group ends here; the rest of the queue is the next one.
+const GROUP_BYTES: usize = 4 << 20;
+const GROUP_COMMITS: usize = 1024;
+
+pub(super) struct Queue {
+    state: Mutex<State>,
+    filled: Notify,
+    max_commits: usize,
+    max_bytes: usize,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    bytes: usize,
+    closed: bool,
+}
+
+#[allow(clippy::large_enum_variant, reason = "nearly every job is a commit")]
+enum Job {
+    Commit(Waiting),
+    Errand(Errand),
+}
+
+/// The few jobs that are not commits.
+pub(super) enum Errand {
+    Purge { before: Time, keys_before: Time, limit: usize, answer: oneshot::Sender<Result<u64, Trouble>> },
+    Remove { task: TaskId, answer: oneshot::Sender<Result<bool, Trouble>> },
+}
+
+/// A commit and who waits for it; perhaps nobody any more.
+pub(super) struct Waiting {
+    pub(super) commit: Commit,
+    pub(super) weight: usize,
+    pub(super) answer: oneshot::Sender<Outcome>,
+}
+
+/// What the writer found.
+pub(super) enum Taken {
+    Group(Vec<Waiting>),
+    Errand(Errand),
+    /// Nothing came in the time given.
+    Nothing,
+    /// Nothing is left and nothing more will come.
+    Closed,
+}
+
+impl Queue {
+    pub(super) fn new(max_commits: usize, max_bytes: usize) -> Queue {
+        Queue { state: Mutex::default(), filled: Notify::new(), max_commits, max_bytes }
+    }
+
+    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, Trouble> {
+        let weight = shape::weight(&commit);
+        let (answer, answered) = oneshot::channel();
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(Trouble::Closed);
+        }
+        // One commit alone always fits, however large.
+        if state.jobs.len() >= self.max_commits || (state.bytes > 0 && state.bytes + weight > self.max_bytes) {
+            return Err(Trouble::Busy);
+        }
+        state.bytes += weight;
+        state.jobs.push_back(Job::Commit(Waiting { commit, weight, answer }));
+        drop(state);
+        self.filled.notify_one();
+        Ok(answered)
+    }
+
+    pub(super) fn push(&self, errand: Errand) -> Result<(), Trouble> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(Trouble::Closed);
+        }
+        if state.jobs.len() >= self.max_commits {
+            return Err(Trouble::Busy);
+        }
+        state.jobs.push_back(Job::Errand(errand));
+        drop(state);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// Takes what makes a group, or waits for something.
+    pub(super) async fn take(&self, patience: Option<Duration>) -> Taken {
+        loop {
+            if let Some(taken) = self.take_now() {
+                return taken;
+            }
+            match patience {
+                None => self.filled.notified().await,
+                Some(patience) => {
+                    if tokio::time::timeout(patience, self.filled.notified()).await.is_err() {
+                        return self.take_now().unwrap_or(Taken::Nothing);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_now(&self) -> Option<Taken> {
+        let mut state = self.state.lock();
+        let mut group: Vec<Waiting> = Vec::new();
+        let mut bytes = 0;
+        while group.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
+            let joins = matches!(state.jobs.front(), Some(Job::Commit(waiting)) if waiting.weight <= LONE_BYTES);
+            if !joins && !group.is_empty() {
+                break;
+            }
+            match state.jobs.pop_front() {
+                Some(Job::Commit(waiting)) => {
+                    bytes += waiting.weight;
+                    group.push(waiting);
+                    if !joins {
+                        break;
+                    }
+                }
+                Some(Job::Errand(errand)) => return Some(Taken::Errand(errand)),
+                None => break,
+            }
+        }
+        state.bytes -= bytes;
+        match group.is_empty() {
+            false => Some(Taken::Group(group)),
+            true => state.closed.then_some(Taken::Closed),
+        }
+    }
+
+    /// Lets nothing more in and drops what waits: whoever waits for it learns that the writer is gone.
+    pub(super) fn abandon(&self) {
+        self.close();
+        let jobs = std::mem::take(&mut self.state.lock().jobs);
+        drop(jobs);
+    }
+
+    /// Lets nothing more in. The writer finishes what is queued.
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.filled.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use model::ports::store::BlobWrite;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn of(bytes: usize) -> Commit {
+        let task = TaskId(Uuid::now_v7());
+        let blob = BlobWrite { tenant: "t".into(), task, hash: [0; 32], bytes: Bytes::from(vec![0; bytes]) };
+        Commit { blobs: vec![blob], ..Commit::default() }
+    }
+
+    fn sizes(queue: &Queue) -> Vec<usize> {
+        let mut sizes = Vec::new();
+        while let Some(taken) = queue.take_now() {
+            match taken {
+                Taken::Group(group) => sizes.push(group.len()),
+                Taken::Errand(_) => sizes.push(0),
+                Taken::Nothing | Taken::Closed => break,
+            }
+        }
+        sizes
+    }
+
+    #[test]
+    fn a_queue_above_its_bounds_is_busy() {
+        let queue = Queue::new(2, 10_000);
+        assert!(queue.push_commit(of(100)).is_ok());
+        assert_eq!(queue.push_commit(of(20_000)).err(), Some(Trouble::Busy));
+        assert!(queue.push_commit(of(100)).is_ok());
+        assert_eq!(queue.push_commit(of(100)).err(), Some(Trouble::Busy));
+        assert_eq!(sizes(&queue), [2]);
+        // One commit alone is let in whatever its size, and what was taken makes room.
+        assert!(queue.push_commit(of(20_000)).is_ok());
+        assert_eq!(queue.push_commit(of(1)).err(), Some(Trouble::Busy));
+        assert_eq!(sizes(&queue), [1]);
+        assert!(queue.push_commit(of(1)).is_ok());
+        queue.close();
+        assert_eq!(queue.push_commit(of(100)).err(), Some(Trouble::Closed));
+    }
+
+    #[test]
+    fn a_large_commit_is_a_group_of_its_own_and_the_order_stays() {
+        let queue = Queue::new(usize::MAX, usize::MAX);
+        let remove = || Errand::Remove { task: TaskId(Uuid::now_v7()), answer: oneshot::channel().0 };
+        for bytes in [10, 10, 300_000, 10, 400_000, 400_000] {
+            queue.push_commit(of(bytes)).unwrap();
+        }
+        queue.push(remove()).unwrap();
+        for _ in 0..1_500 {
+            queue.push_commit(of(10)).unwrap();
+        }
+        assert_eq!(sizes(&queue), [2, 1, 1, 1, 1, 0, 1024, 476]);
+    }
+}

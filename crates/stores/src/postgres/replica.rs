@@ -1,0 +1,350 @@
+//! Who shares the store: this process's own lease, and who of the others is gone.
+//!
+//! A replica has a row with the time of its last sign of life, on the database's clock. It is gone when the row says that it
+//! left, or when that time is older than the lease. Two things keep the living from being taken for dead: for one lease
+//! after the database has started nobody is, because nobody could give a sign; and who has been cut off itself judges nobody
+//! for one lease. All of this only saves work: what two replicas believe to hold is decided by epochs.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use model::ports::store::Hint;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_postgres::types::Type;
+
+use super::connect::{Conn, Fault, Sql, Target};
+use super::hints::{self, Ear, LISTEN, Word};
+use super::schema;
+
+/// Whether the replica of number `$no` is gone: lease in milliseconds, and whether the asker may judge.
+macro_rules! is_gone {
+    ($no:literal, $lease:literal, $judges:literal) => {
+        concat!(
+            "NOT EXISTS (SELECT 1 FROM rialto.replica WHERE replica.no = ",
+            $no,
+            " AND NOT replica.has_left AND (NOT ",
+            $judges,
+            " OR replica.beat_at >= statement_timestamp() - ",
+            $lease,
+            " * interval '1 millisecond' OR pg_postmaster_start_time() >= statement_timestamp() - ",
+            $lease,
+            " * interval '1 millisecond'))"
+        )
+    };
+}
+pub(super) use is_gone;
+
+/// Rows of replicas that are gone are kept this long.
+const KEPT: &str = "1 hour";
+/// Looking for such rows once in so many beats is enough.
+const CLEAN_EVERY: u32 = 300;
+/// How much the clocks' distance must change to be believed: less is the network's unevenness.
+const JITTER_MS: i64 = 5;
+/// Clock samples that are compared; of them the one with the shortest round trip counts.
+const SAMPLES: usize = 8;
+
+/// Nobody enters a store that is still being brought here from elsewhere.
+static ENTER: Sql = Sql {
+    text: concat!(
+        "INSERT INTO rialto.replica (no, slot, beat_at, has_left)
+         SELECT nextval('rialto.replica_no'),
+                (SELECT min(free.slot) FROM generate_series(0, (SELECT count(*) FROM rialto.replica)) AS free (slot)
+                 WHERE NOT EXISTS (SELECT 1 FROM rialto.replica AS other WHERE other.slot = free.slot AND NOT ",
+        is_gone!("other.no", "$1", "true"),
+        ")), clock_timestamp(), false
+         WHERE NOT EXISTS (SELECT 1 FROM rialto.migration WHERE finished_at IS NULL)
+         RETURNING no, slot"
+    ),
+    types: &[Type::FLOAT8],
+};
+
+/// A sign of life. Answers the time since the last one (null if the row was gone) and the database's clock.
+static BEAT: Sql = Sql {
+    text: "WITH old AS (SELECT beat_at FROM rialto.replica WHERE no = $1), new AS (
+             INSERT INTO rialto.replica (no, slot, beat_at, has_left) VALUES ($1, $2, clock_timestamp(), false)
+             ON CONFLICT (no) DO UPDATE SET beat_at = excluded.beat_at RETURNING beat_at
+           )
+           SELECT (extract(epoch FROM new.beat_at - old.beat_at) * 1000)::float8,
+                  (extract(epoch FROM clock_timestamp()) * 1000)::float8
+           FROM new LEFT JOIN old ON true",
+    types: &[Type::INT8, Type::INT4],
+};
+static OTHERS: Sql = Sql {
+    text: concat!("SELECT no, ", is_gone!("seen.no", "$2", "$3"), " FROM rialto.replica AS seen WHERE no <> $1"),
+    types: &[Type::INT8, Type::FLOAT8, Type::BOOL],
+};
+static LEAVE: Sql = Sql { text: "UPDATE rialto.replica SET has_left = true WHERE no = $1", types: &[Type::INT8] };
+
+/// Whether anybody else may be there to be told what happened. Asked in the transaction that makes it happen: whoever had
+/// entered before is seen.
+pub(super) static PEERS: Sql =
+    Sql { text: "SELECT EXISTS (SELECT 1 FROM rialto.replica WHERE no <> $1 AND NOT has_left)", types: &[Type::INT8] };
+
+/// Who asks whether others are gone.
+#[derive(Clone, Copy)]
+pub(super) struct Judge {
+    pub(super) me: i64,
+    pub(super) lease_ms: f64,
+    pub(super) judges: bool,
+}
+
+/// This process, as the others know it.
+pub(super) struct Replica {
+    pub(super) no: i64,
+    pub(super) slot: i32,
+    lease: Duration,
+    ahead_ms: AtomicI64,
+    /// It was cut off: until then it judges nobody.
+    biased_until: Mutex<Option<Instant>>,
+}
+
+impl Replica {
+    /// Makes itself known, under a number nobody had before. Nothing, if a migration into the store is not finished.
+    pub(super) async fn enter(db: &Conn, lease: Duration) -> Result<Option<Replica>, tokio_postgres::Error> {
+        db.begin().await?;
+        db.query(&schema::LOCK, []).await?;
+        let rows = db.query(&ENTER, [&millis(lease)]).await?;
+        db.run("COMMIT").await?;
+        Ok(rows.first().map(|row| Replica {
+            no: row.get(0),
+            slot: row.get(1),
+            lease,
+            ahead_ms: AtomicI64::new(0),
+            biased_until: Mutex::default(),
+        }))
+    }
+
+    pub(super) fn ahead_ms(&self) -> i64 {
+        self.ahead_ms.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn judge(&self) -> Judge {
+        let judges = self.biased_until.lock().is_none_or(|until| Instant::now() >= until);
+        Judge { me: self.no, lease_ms: millis(self.lease), judges }
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// Returns when it is time to leave, or nobody is left to say so.
+async fn told(leaving: &mut watch::Receiver<bool>) {
+    let _ = leaving.wait_for(|leaving| *leaving).await;
+}
+
+/// Keeps the lease, and hears what the others say. One connection for both: who cannot renew is not notified either.
+pub(super) struct Heart {
+    pub(super) replica: Arc<Replica>,
+    pub(super) target: Arc<Target>,
+    pub(super) ear: Arc<Ear>,
+    known_gone: HashSet<i64>,
+    clocks: Clocks,
+    beats: u32,
+}
+
+impl Heart {
+    pub(super) fn new(replica: Arc<Replica>, target: Arc<Target>, ear: Arc<Ear>) -> Heart {
+        Heart { replica, target, ear, known_gone: HashSet::new(), clocks: Clocks::default(), beats: 0 }
+    }
+
+    /// The first beat, before anybody uses the store. Whoever is gone by now is found by whoever asks for orphans.
+    pub(super) async fn start(&mut self, db: &Conn) -> Result<(), Fault> {
+        db.run(LISTEN).await?;
+        self.beat(db, false).await
+    }
+
+    /// Until `leaving` says so, or the store is dropped.
+    pub(super) async fn run(mut self, connection: (Conn, mpsc::Receiver<String>), mut leaving: watch::Receiver<bool>) {
+        let mut connection = Some(connection);
+        let mut ticks = tokio::time::interval(self.replica.lease / 5);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut pause = Duration::ZERO;
+        loop {
+            let Some((db, heard)) = &mut connection else {
+                let again = async {
+                    tokio::time::sleep(pause).await;
+                    self.reconnect().await
+                };
+                let tried = tokio::select! {
+                    tried = again => tried,
+                    () = told(&mut leaving) => return,
+                };
+                match tried {
+                    Ok(new) => (connection, pause) = (Some(new), Duration::ZERO),
+                    Err(fault) => {
+                        if pause.is_zero() {
+                            tracing::warn!(%fault, "no sign of life can be given: the database cannot be reached");
+                        }
+                        pause = (pause * 2).clamp(Duration::from_millis(50), self.replica.lease / 5);
+                    }
+                }
+                continue;
+            };
+            let alive = tokio::select! {
+                biased;
+                () = told(&mut leaving) => {
+                    self.leave(db).await;
+                    return;
+                }
+                _ = ticks.tick() => match self.beat(db, true).await {
+                    Ok(()) => true,
+                    Err(fault) => {
+                        tracing::warn!(%fault, "a sign of life could not be given");
+                        false
+                    }
+                },
+                payload = heard.recv() => match payload {
+                    Some(payload) => {
+                        self.hear(&payload);
+                        true
+                    }
+                    None => false,
+                },
+            };
+            if !alive {
+                connection = None;
+            }
+        }
+    }
+
+    async fn reconnect(&mut self) -> Result<(Conn, mpsc::Receiver<String>), Fault> {
+        let (db, heard) = self.target.listen().await?;
+        db.run(LISTEN).await?;
+        self.beat(&db, true).await?;
+        // What was said in between is not said again.
+        self.ear.hear(Hint::Missed);
+        Ok((db, heard))
+    }
+
+    async fn leave(&self, db: &Conn) {
+        let left = async {
+            db.execute(&LEAVE, [&self.replica.no]).await?;
+            hints::say(db, self.replica.no, &[Word::Left]).await
+        };
+        // Without a word, the others find out by the lease.
+        match tokio::time::timeout(self.replica.lease, left).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => tracing::info!(%fault, "left without a word to the other replicas"),
+            Err(_) => tracing::info!("left without a word to the other replicas"),
+        }
+    }
+
+    /// Gives a sign of life and looks at the others'.
+    async fn beat(&mut self, db: &Conn, tell: bool) -> Result<(), Fault> {
+        let looked = tokio::time::timeout(self.replica.lease, self.look(db));
+        let (age_ms, others) = looked.await.map_err(|_| Fault::Slow)??;
+        let lease_ms = millis(self.replica.lease);
+        if tell && age_ms.is_none_or(|age| age > lease_ms) {
+            *self.replica.biased_until.lock() = Some(Instant::now() + self.replica.lease);
+            tracing::warn!("no sign of life was given for longer than the lease; others may have taken over");
+            self.ear.hear(Hint::CutOff);
+        }
+        self.known_gone.retain(|no| others.iter().any(|(other, gone)| other == no && *gone));
+        let mut found = false;
+        for (no, _) in others.iter().filter(|(_, gone)| *gone) {
+            found |= self.known_gone.insert(*no);
+        }
+        if found && tell {
+            self.ear.hear(Hint::Gone);
+        }
+        self.ear.remind();
+        self.beats = self.beats.wrapping_add(1);
+        if self.beats.is_multiple_of(CLEAN_EVERY) {
+            let old = format!("DELETE FROM rialto.replica WHERE beat_at < statement_timestamp() - interval '{KEPT}'");
+            db.run(&old).await?;
+        }
+        Ok(())
+    }
+
+    async fn look(&mut self, db: &Conn) -> Result<(Option<f64>, Vec<(i64, bool)>), tokio_postgres::Error> {
+        let judge = self.replica.judge();
+        let asked = (SystemTime::now(), Instant::now());
+        let beaten = db.query(&BEAT, [&judge.me, &self.replica.slot]).await?;
+        let round_trip = asked.1.elapsed();
+        let mut age_ms = None;
+        if let Some(row) = beaten.first() {
+            age_ms = row.try_get(0)?;
+            self.clocks.sample(asked.0, round_trip, row.try_get(1)?, &self.replica.ahead_ms);
+        }
+        let others = db.query(&OTHERS, [&judge.me, &judge.lease_ms, &judge.judges]).await?;
+        let others = others.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, _>>()?;
+        Ok((age_ms, others))
+    }
+
+    fn hear(&mut self, payload: &str) {
+        // An empty one stands for those that were too many.
+        if payload.is_empty() {
+            self.ear.hear(Hint::Missed);
+            return;
+        }
+        let Some((sender, words)) = hints::unpack(payload) else {
+            tracing::debug!("a notification of another kind was left alone");
+            return;
+        };
+        if sender == self.replica.no {
+            return;
+        }
+        for word in words {
+            match word {
+                Word::Hint(hint) => self.ear.hear(hint),
+                Word::Left => {
+                    if self.known_gone.insert(sender) {
+                        self.ear.hear(Hint::Gone);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How far the database's clock is ahead of ours, without the network's unevenness.
+#[derive(Default)]
+struct Clocks(Vec<(Duration, i64)>);
+
+impl Clocks {
+    fn sample(&mut self, asked: SystemTime, round_trip: Duration, clock_ms: f64, known: &AtomicI64) {
+        let ours = asked.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, millis) + millis(round_trip) / 2.0;
+        let ahead = (clock_ms - ours).round() as i64;
+        let current = known.load(Ordering::Relaxed);
+        // Further off than the round trip can explain: a clock was set.
+        if (ahead - current).abs() > round_trip.as_millis() as i64 + 50 {
+            self.0.clear();
+        }
+        if self.0.len() == SAMPLES {
+            self.0.remove(0);
+        }
+        self.0.push((round_trip, ahead));
+        let best = self.0.iter().min_by_key(|(round_trip, _)| *round_trip).map_or(ahead, |(_, ahead)| *ahead);
+        if (best - current).abs() > JITTER_MS {
+            known.store(best, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_of_clocks_ignores_the_network_and_follows_a_clock_that_is_set() {
+        let (known, mut clocks) = (AtomicI64::new(0), Clocks::default());
+        let mut measure = |round_trip: u64, ahead: f64| {
+            let (asked, round_trip) = (SystemTime::now(), Duration::from_millis(round_trip));
+            let ours = millis(asked.duration_since(SystemTime::UNIX_EPOCH).unwrap());
+            clocks.sample(asked, round_trip, ours + millis(round_trip) / 2.0 + ahead, &known);
+            known.load(Ordering::Relaxed)
+        };
+        assert_eq!(measure(2, 1_000.0), 1_000);
+        assert_eq!(measure(2, 1_004.0), 1_000);
+        assert_eq!(measure(2, 997.0), 1_000);
+        // A slow answer says little.
+        assert_eq!(measure(400, 1_190.0), 1_000);
+        assert_eq!(measure(2, 5_000.0), 5_000);
+        assert_eq!(measure(2, -60_000.0), -60_000);
+    }
+}

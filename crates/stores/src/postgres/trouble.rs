@@ -1,0 +1,118 @@
+//! What PostgreSQL's errors mean to the engine.
+
+use model::ports::store::Trouble;
+use model::stored;
+use tokio_postgres::Error;
+use tokio_postgres::error::{Severity, SqlState};
+
+use super::connect::Fault;
+
+/// Why a read or a write failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Fault(error.into())
+    }
+}
+
+impl From<stored::Error> for Failure {
+    fn from(error: stored::Error) -> Failure {
+        Failure::Damaged(error.to_string())
+    }
+}
+
+/// What to do about a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The connection is of no use any more; another may be.
+    Lost,
+    /// Somebody else was faster, or in the way: from the beginning, it may pass.
+    Again,
+    /// The world around us: every other commit would fail too.
+    World,
+    /// This commit alone.
+    Own,
+}
+
+pub(super) fn kind(fault: &Fault) -> Kind {
+    let Fault::Sql(error) = fault else {
+        return Kind::Lost;
+    };
+    match error.code() {
+        None => Kind::Lost,
+        Some(code) if is_lost(code) => Kind::Lost,
+        Some(
+            &SqlState::UNIQUE_VIOLATION
+            | &SqlState::T_R_DEADLOCK_DETECTED
+            | &SqlState::T_R_SERIALIZATION_FAILURE
+            | &SqlState::LOCK_NOT_AVAILABLE,
+        ) => Kind::Again,
+        Some(
+            &SqlState::DISK_FULL
+            | &SqlState::OUT_OF_MEMORY
+            | &SqlState::CONFIGURATION_LIMIT_EXCEEDED
+            | &SqlState::QUERY_CANCELED
+            | &SqlState::IO_ERROR
+            | &SqlState::UNDEFINED_TABLE
+            | &SqlState::INVALID_SQL_STATEMENT_NAME
+            | &SqlState::INSUFFICIENT_PRIVILEGE,
+        ) => Kind::World,
+        Some(_) => Kind::Own,
+    }
+}
+
+/// Codes after which the connection is over, or leads to a server that takes no writes (any more).
+pub(super) fn is_lost(code: &SqlState) -> bool {
+    code.code().starts_with("08")
+        || [
+            SqlState::ADMIN_SHUTDOWN,
+            SqlState::CRASH_SHUTDOWN,
+            SqlState::CANNOT_CONNECT_NOW,
+            SqlState::DATABASE_DROPPED,
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+            SqlState::TOO_MANY_CONNECTIONS,
+        ]
+        .contains(code)
+}
+
+/// Whether an error of COMMIT itself is a refusal: then nothing has happened. An end of the connection is none.
+pub(super) fn is_refusal(error: &Error) -> bool {
+    error.as_db_error().is_some_and(|db| db.parsed_severity() == Some(Severity::Error))
+}
+
+/// Names a fault for the engine.
+pub(super) fn name(fault: &Fault) -> Trouble {
+    let text = match fault {
+        Fault::Sql(error) => match (error.code(), error.as_db_error()) {
+            (Some(&SqlState::DISK_FULL), _) => return Trouble::Full,
+            (Some(&SqlState::READ_ONLY_SQL_TRANSACTION), _) => "the server takes no writes".into(),
+            (Some(&SqlState::INVALID_SQL_STATEMENT_NAME), _) => {
+                let advice = "a pooler stands before the database; give a direct_url past it, or let it keep sessions";
+                return Trouble::Broken(advice.into());
+            }
+            (_, Some(db)) => db.message().to_owned(),
+            (_, None) => fault.to_string(),
+        },
+        Fault::Slow => fault.to_string(),
+    };
+    match kind(fault) {
+        Kind::Lost | Kind::World => Trouble::Unreachable(text),
+        Kind::Again => Trouble::Busy,
+        Kind::Own => Trouble::Broken(text),
+    }
+}
+
+pub(super) fn of(failure: &Failure) -> Trouble {
+    match failure {
+        Failure::Fault(fault) => name(fault),
+        Failure::Damaged(text) => Trouble::Broken(text.clone()),
+    }
+}
