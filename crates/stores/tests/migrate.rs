@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use cluster::{Cluster, Database};
 use model::ports::store::{
-    AliasWrite, Append, BlobWrite, Commit, Head, Health, ListQuery, Opening, Outcome, Row, Store, Timer, TimerChange,
-    TimerKind,
+    AliasWrite, Append, BlobWrite, Commit, Head, Health, KeyUse, ListQuery, Opening, Outcome, Row, Store, Timer,
+    TimerChange, TimerKind,
 };
 use model::{
     AccessKey, Body, ContextId, Epoch, Event, Expect, Opened, PushState, RecordChange, Seq, State, StatusChange,
@@ -112,6 +112,8 @@ async fn filled(folder: &Path) -> Vec<TaskId> {
     let commit = Commit {
         appends: vec![running(task, 3, store.epoch())],
         aliases: vec![AliasWrite { key: [1; 32], task }, AliasWrite { key: [2; 32], task }],
+        // Not all of the random world's need outlive its purges.
+        keys: vec![KeyUse { key: [200; 32], body: [1; 32], task, seq: Seq(1), at: Time(1_000) }],
         access: vec![access("one"), access("two"), access("")],
         blobs: vec![BlobWrite { tenant: "nobody else's".into(), task, hash: [9; 32], bytes: vec![9; 9_000].into() }],
         timers: vec![TimerChange::Set(Timer { task, kind: TimerKind::TurnTimeout, due: Time(1) })],
