@@ -10,5 +10,6 @@ pub mod conformance;
 pub mod memory;
 pub mod migrate;
 pub mod postgres;
+mod rules;
 mod shape;
 pub mod sqlite;

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,17 +13,17 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{
-    Append, Commit, Conflict, Cursor, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row,
-    Store as Port, Timer, TimerChange, TimerKind, Trouble,
+    Append, Commit, Cursor, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row, Store as Port, Timer,
+    TimerChange, TimerKind, Trouble,
 };
 use model::{
-    AccessKey, Balance, Entry, Epoch, Event, Line, Listed, Posting, PushChange, PushRow, PushState, Record,
-    RecordChange, RecordPage, RecordQuery, Seq, State, TaskId, Time, stored,
+    AccessKey, Balance, Entry, Epoch, Event, Line, Listed, PushChange, PushRow, PushState, Record, RecordChange,
+    RecordPage, RecordQuery, Seq, State, TaskId, Time, stored,
 };
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::shape;
+use crate::{rules, shape};
 
 /// An empty store at epoch 1.
 #[derive(Default)]
@@ -73,82 +74,33 @@ impl Store {
     }
 }
 
+impl rules::Known for Inner {
+    type Error = Infallible;
+
+    fn key_use(&mut self, key: &[u8; 32], not_before: Time) -> Result<Option<KeyUse>, Infallible> {
+        Ok(self.use_of(key, not_before))
+    }
+    fn alias(&mut self, key: &[u8; 32]) -> Result<Option<TaskId>, Infallible> {
+        Ok(self.aliases.get(key).copied())
+    }
+    fn head(&mut self, task: TaskId) -> Result<(Seq, Epoch), Infallible> {
+        Ok(self.tasks.get(&task).map(|kept| (kept.seq, kept.epoch)).unwrap_or_default())
+    }
+    fn version(&mut self, kind: &Arc<str>, key: &Arc<str>) -> Result<u64, Infallible> {
+        Ok(self.records.get(&(kind.clone(), key.clone())).map_or(0, |(record, _)| record.version))
+    }
+    fn has_entry(&mut self, id: Uuid) -> Result<bool, Infallible> {
+        Ok(self.journal.iter().any(|entry| entry.id == id))
+    }
+    fn balance(&mut self, account: &Arc<str>) -> Result<i64, Infallible> {
+        Ok(self.balances.get(account).copied().unwrap_or_default())
+    }
+}
+
 impl Inner {
-    fn key_use(&self, key: &[u8; 32], not_before: Time) -> Option<KeyUse> {
+    fn use_of(&self, key: &[u8; 32], not_before: Time) -> Option<KeyUse> {
         let uses = self.keys.get(key)?;
         uses.values().rev().find(|u| u.at >= not_before && self.tasks.contains_key(&u.task)).copied()
-    }
-
-    fn conflict(&self, commit: &Commit) -> Option<Conflict> {
-        for guard in &commit.guards {
-            match guard {
-                Guard::KeyFree { key, not_before } => {
-                    if let Some(used) = self.key_use(key, *not_before) {
-                        return Some(Conflict::Key(used));
-                    }
-                }
-                Guard::AliasIs { key, task } => {
-                    let named = self.aliases.get(key).copied();
-                    if named != *task {
-                        return Some(Conflict::Alias(named));
-                    }
-                }
-            }
-        }
-        // What the commit's own earlier appends make of a task counts for its later ones.
-        let mut ahead: HashMap<TaskId, (Seq, Epoch)> = HashMap::new();
-        for append in &commit.appends {
-            let known = ahead.get(&append.task).copied();
-            let (seq, epoch) =
-                known.or_else(|| self.tasks.get(&append.task).map(|t| (t.seq, t.epoch))).unwrap_or_default();
-            if let Some(own) = append.epoch
-                && own < epoch
-            {
-                return Some(Conflict::Epoch(append.task, epoch));
-            }
-            if seq != append.expected {
-                return Some(Conflict::Seq(append.task, seq));
-            }
-            ahead.insert(append.task, (append.last(), append.epoch.unwrap_or(epoch)));
-        }
-        self.record_conflict(commit).or_else(|| self.entry_conflict(commit))
-    }
-
-    fn record_conflict(&self, commit: &Commit) -> Option<Conflict> {
-        let mut ahead: HashMap<(&Arc<str>, &Arc<str>), u64> = HashMap::new();
-        for change in &commit.records {
-            let (kind, key, expect) = change.about();
-            let kept = self.records.get(&(kind.clone(), key.clone())).map_or(0, |(record, _)| record.version);
-            let version = ahead.get(&(kind, key)).copied().unwrap_or(kept);
-            if !expect.admits(version) {
-                return Some(Conflict::Record(kind.clone(), key.clone(), version));
-            }
-            let after = match change {
-                RecordChange::Put { .. } => version + 1,
-                RecordChange::Remove { .. } => 0,
-            };
-            ahead.insert((kind, key), after);
-        }
-        None
-    }
-
-    fn entry_conflict(&self, commit: &Commit) -> Option<Conflict> {
-        let mut ahead: HashMap<&Arc<str>, i64> = HashMap::new();
-        let mut ids: BTreeSet<Uuid> = self.journal.iter().map(|entry| entry.id).collect();
-        for entry in &commit.entries {
-            if !ids.insert(entry.id) {
-                return Some(Conflict::Entry(entry.id));
-            }
-            for Posting { account, amount, floor } in &entry.postings {
-                let kept = self.balances.get(account).copied().unwrap_or_default();
-                let before = ahead.get(account).copied().unwrap_or(kept);
-                match before.checked_add(*amount) {
-                    Some(after) if floor.is_none_or(|floor| after >= floor) => ahead.insert(account, after),
-                    Some(_) | None => return Some(Conflict::Funds(account.clone(), before)),
-                };
-            }
-        }
-        None
     }
 
     fn append(&mut self, append: Append) {
@@ -370,7 +322,7 @@ impl Port for Store {
             Outcome::Refused(Trouble::Closed)
         } else if let Some(trouble) = shape::malformed(&commit) {
             Outcome::Refused(trouble)
-        } else if let Some(conflict) = inner.conflict(&commit) {
+        } else if let Some(conflict) = rules::surely(rules::conflict(&commit, &mut *inner)) {
             Outcome::Conflict(conflict)
         } else {
             inner.apply(commit);
@@ -409,7 +361,7 @@ impl Port for Store {
     }
 
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
-        Box::pin(async move { self.read(|inner| Ok(inner.key_use(&key, not_before))) })
+        Box::pin(async move { self.read(|inner| Ok(inner.use_of(&key, not_before))) })
     }
 
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {

@@ -322,6 +322,16 @@ fn typed<'a>(sql: &'static Sql, params: &[&'a (dyn ToSql + Sync)]) -> Vec<(&'a (
     params.iter().copied().zip(sql.types.iter().cloned()).collect()
 }
 
+/// A query, if there is something to ask for.
+pub(super) async fn ask(wanted: bool, query: impl Future<Output = Result<Vec<Row>, Error>>) -> Result<Vec<Row>, Error> {
+    if wanted { query.await } else { Ok(Vec::new()) }
+}
+
+/// A statement, if there is something to do.
+pub(super) async fn run(wanted: bool, statement: impl Future<Output = Result<u64, Error>>) -> Result<(), Error> {
+    if wanted { statement.await.map(drop) } else { Ok(()) }
+}
+
 /// What a url says about TLS.
 #[derive(Debug, PartialEq, Eq)]
 struct Ssl {

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! * One writer per replica (`writer`), many commits per transaction; `pen` decides them in memory under row locks, which is
-//!   what lets replicas write to the same tasks. `counters` sums up what a group changed, `purge` takes tasks out again,
-//!   `push` keeps the webhooks' rows. The writer's SQL is in `statements`.
+//!   what lets replicas write to the same tasks, and `tables` writes what became of them. `counters` sums up what a group
+//!   changed, `purge` takes tasks out again, `push` keeps the webhooks' rows. The writer's SQL is in `statements`.
 //! * Reads (`read`, `list`) are single statements and share a few connections (`lanes`).
 //! * `replica` keeps this process's lease and says who is gone; `hints` tells the others what happened here. Both are about
 //!   speed: what is right is decided by locks, lengths and epochs in the database.
@@ -35,6 +35,7 @@ mod read;
 mod replica;
 mod schema;
 mod statements;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -8,6 +8,7 @@
 //! whole and begins again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
@@ -16,20 +17,19 @@ use tokio::join;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
-use super::columns::{
-    code, context_bytes, hash_from, pack_uses, pack_views, row_from, text_from, unpack_uses, unpack_views,
-};
-use super::connect::Conn;
+use super::columns::{context_bytes, hash_from, row_from, text_from, unpack_uses, unpack_views};
+use super::connect::{Conn, ask, run};
 use super::counters::{self, Tally};
 use super::hints::News;
 use super::products::Products;
 use super::push::state_from;
 use super::replica::{Judge, PEERS};
+use super::tables::{AliasColumns, KeyColumns, Lists, LogColumns, TaskColumns, TimerColumns};
 use super::trouble::Failure;
 use super::{push, statements as sql, trouble};
-use crate::shape;
+use crate::{rules, shape};
 
-type Hash = [u8; 32];
+pub(super) type Hash = [u8; 32];
 
 /// How many numbers of tasks are in a block; the sequence steps by as many.
 const BLOCK: i64 = 1024;
@@ -71,8 +71,8 @@ pub(super) struct Kept {
     pub(super) row: Row,
     pub(super) context: Vec<u8>,
     pub(super) views: Box<[i32]>,
-    tenant_no: i32,
-    agent_no: i32,
+    pub(super) tenant_no: i32,
+    pub(super) agent_no: i32,
 }
 
 impl Kept {
@@ -101,21 +101,21 @@ struct Entry {
     dirty: bool,
 }
 
-struct Key {
-    there: bool,
-    dirty: bool,
+pub(super) struct Key {
+    pub(super) there: bool,
+    pub(super) dirty: bool,
     /// Hours of use, oldest first.
-    uses: Vec<KeyUse>,
+    pub(super) uses: Vec<KeyUse>,
 }
 
-struct Alias {
-    before: Option<TaskId>,
-    now: Option<TaskId>,
+pub(super) struct Alias {
+    pub(super) before: Option<TaskId>,
+    pub(super) now: Option<TaskId>,
 }
 
-struct TimerEntry {
-    before: Option<i64>,
-    now: Option<i64>,
+pub(super) struct TimerEntry {
+    pub(super) before: Option<i64>,
+    pub(super) now: Option<i64>,
 }
 
 /// A push config: what the database has of it, and what the group makes of it.
@@ -255,6 +255,31 @@ pub(super) struct Slate<'a> {
     pub(super) news: News,
 }
 
+impl rules::Known for Slate<'_> {
+    type Error = Infallible;
+
+    fn key_use(&mut self, key: &Hash, not_before: Time) -> Result<Option<KeyUse>, Infallible> {
+        let there = |task: TaskId| self.living.contains(&task) || self.kept(task).is_some();
+        let uses = self.keys.get(key).map(|key| key.uses.as_slice()).unwrap_or_default();
+        Ok(uses.iter().rev().find(|used| used.at >= not_before && there(used.task)).copied())
+    }
+    fn alias(&mut self, key: &Hash) -> Result<Option<TaskId>, Infallible> {
+        Ok(self.aliases.get(key).and_then(|alias| alias.now))
+    }
+    fn head(&mut self, task: TaskId) -> Result<(Seq, Epoch), Infallible> {
+        Ok(self.kept(task).map(|kept| (Seq(kept.seq), Epoch(kept.epoch))).unwrap_or_default())
+    }
+    fn version(&mut self, kind: &Arc<str>, key: &Arc<str>) -> Result<u64, Infallible> {
+        Ok(self.products.version(kind, key))
+    }
+    fn has_entry(&mut self, id: Uuid) -> Result<bool, Infallible> {
+        Ok(self.products.has_entry(id))
+    }
+    fn balance(&mut self, account: &Arc<str>) -> Result<i64, Infallible> {
+        Ok(self.products.balance(account))
+    }
+}
+
 impl<'a> Slate<'a> {
     /// With nothing known to be there.
     pub(super) fn blank(me: i64, numbers: &'a mut Numbers, names: &'a HashMap<Arc<str>, i32>) -> Slate<'a> {
@@ -349,7 +374,7 @@ impl<'a> Slate<'a> {
 
     /// Checks a commit and takes it, or says what it met.
     pub(super) fn commit(&mut self, commit: &'a Commit) -> Result<Option<Conflict>, Failure> {
-        if let Some(conflict) = self.check(commit) {
+        if let Some(conflict) = rules::surely(rules::conflict(commit, self)) {
             return Ok(Some(conflict));
         }
         for append in &commit.appends {
@@ -383,52 +408,8 @@ impl<'a> Slate<'a> {
         Ok(None)
     }
 
-    fn check(&self, commit: &Commit) -> Option<Conflict> {
-        for guard in &commit.guards {
-            match guard {
-                Guard::KeyFree { key, not_before } => {
-                    if let Some(used) = self.key_use(key, *not_before) {
-                        return Some(Conflict::Key(used));
-                    }
-                }
-                Guard::AliasIs { key, task } => {
-                    let named = self.aliases.get(key).and_then(|alias| alias.now);
-                    if named != *task {
-                        return Some(Conflict::Alias(named));
-                    }
-                }
-            }
-        }
-        // What the commit's own earlier appends make of a task counts for its later ones.
-        let mut ahead: HashMap<TaskId, (u64, u64)> = HashMap::new();
-        let several = commit.appends.len() > 1;
-        for append in &commit.appends {
-            let known = if several { ahead.get(&append.task).copied() } else { None };
-            let (seq, epoch) =
-                known.or_else(|| self.kept(append.task).map(|kept| (kept.seq, kept.epoch))).unwrap_or_default();
-            if let Some(own) = append.epoch
-                && own.0 < epoch
-            {
-                return Some(Conflict::Epoch(append.task, Epoch(epoch)));
-            }
-            if seq != append.expected.0 {
-                return Some(Conflict::Seq(append.task, Seq(seq)));
-            }
-            if several {
-                ahead.insert(append.task, (append.last().0, append.epoch.map_or(epoch, |e| e.0)));
-            }
-        }
-        self.products.check(commit)
-    }
-
     fn kept(&self, task: TaskId) -> Option<&Kept> {
         self.tasks.get(&task)?.now.as_ref()
-    }
-
-    fn key_use(&self, key: &Hash, not_before: Time) -> Option<KeyUse> {
-        let there = |task: TaskId| self.living.contains(&task) || self.kept(task).is_some();
-        let uses = &self.keys.get(key)?.uses;
-        uses.iter().rev().find(|used| used.at >= not_before && there(used.task)).copied()
     }
 
     fn open(&mut self, append: &'a Append, open: &Opening, row: Row) -> Result<(), Failure> {
@@ -588,7 +569,7 @@ impl<'a> Slate<'a> {
         let log = LogColumns::of(&self.log);
         let keys = KeyColumns::of(&self.keys);
         let aliases = AliasColumns::of(&self.aliases, &mut tally);
-        let timers = TimerColumns::of(self, &mut tally);
+        let timers = TimerColumns::of(&self.timers, |task| self.kept(task).map_or(0, |kept| kept.no), &mut tally);
         let pushed = push::Columns::of(self.configs.iter().filter_map(|((task, id), config)| {
             let (now, gone) = (config.now.as_ref(), config.before.is_some());
             if config.is_changed() {
@@ -686,333 +667,5 @@ impl Config<'_> {
             None => self.before.is_some(),
             Some(now) => now.put.is_some() || now.progress.is_some(),
         }
-    }
-}
-
-/// A query, if there is something to ask for.
-pub(super) async fn ask(
-    wanted: bool,
-    query: impl Future<Output = Result<Vec<tokio_postgres::Row>, Error>>,
-) -> Result<Vec<tokio_postgres::Row>, Error> {
-    if wanted { query.await } else { Ok(Vec::new()) }
-}
-
-/// A statement, if there is something to do.
-pub(super) async fn run(wanted: bool, statement: impl Future<Output = Result<u64, Error>>) -> Result<(), Error> {
-    if wanted { statement.await.map(drop) } else { Ok(()) }
-}
-
-#[derive(Default)]
-struct TaskColumns<'a> {
-    no: Vec<i64>,
-    id: Vec<Uuid>,
-    seq: Vec<i64>,
-    epoch: Vec<i64>,
-    holder: Vec<i64>,
-    status_at: Vec<i64>,
-    tenant_no: Vec<i32>,
-    agent_no: Vec<i32>,
-    state: Vec<i16>,
-    listed: Vec<bool>,
-    running: Vec<bool>,
-    settled: Vec<bool>,
-    context: Vec<&'a [u8]>,
-    views: Vec<Vec<u8>>,
-}
-
-impl<'a> TaskColumns<'a> {
-    fn of(tasks: &[(TaskId, &'a Kept)]) -> TaskColumns<'a> {
-        let mut columns = TaskColumns::default();
-        for (task, kept) in tasks {
-            columns.no.push(kept.no);
-            columns.id.push(task.0);
-            columns.seq.push(kept.seq as i64);
-            columns.epoch.push(kept.epoch as i64);
-            columns.holder.push(kept.holder);
-            columns.status_at.push(kept.row.status_at.0);
-            columns.tenant_no.push(kept.tenant_no);
-            columns.agent_no.push(kept.agent_no);
-            columns.state.push(code(kept.row.state));
-            columns.listed.push(kept.row.listed);
-            columns.running.push(kept.row.running);
-            columns.settled.push(kept.row.settled);
-            columns.context.push(&kept.context);
-            columns.views.push(pack_views(&kept.views));
-        }
-        columns
-    }
-
-    async fn add(&self, db: &Conn, me: i64) -> Result<(), Error> {
-        let statement = db.execute(
-            &sql::TASK_ADD,
-            [
-                &self.no,
-                &self.id,
-                &self.seq,
-                &self.epoch,
-                &me,
-                &self.status_at,
-                &self.tenant_no,
-                &self.agent_no,
-                &self.state,
-                &self.listed,
-                &self.running,
-                &self.settled,
-                &self.context,
-                &self.views,
-            ],
-        );
-        run(!self.id.is_empty(), statement).await
-    }
-
-    async fn change(&self, db: &Conn) -> Result<(), Error> {
-        let statement = db.execute(
-            &sql::TASK_CHANGE,
-            [
-                &self.id,
-                &self.seq,
-                &self.epoch,
-                &self.holder,
-                &self.status_at,
-                &self.state,
-                &self.listed,
-                &self.running,
-                &self.settled,
-            ],
-        );
-        run(!self.id.is_empty(), statement).await
-    }
-}
-
-#[derive(Default)]
-struct LogColumns<'a> {
-    task_no: Vec<i64>,
-    first: Vec<i64>,
-    last: Vec<i64>,
-    epoch: Vec<Option<i64>>,
-    payload: Vec<&'a [u8]>,
-}
-
-impl<'a> LogColumns<'a> {
-    fn of(log: &[(i64, &'a Append)]) -> LogColumns<'a> {
-        let mut columns = LogColumns::default();
-        for (no, append) in log {
-            columns.task_no.push(*no);
-            columns.first.push(append.expected.0 as i64 + 1);
-            columns.last.push(append.last().0 as i64);
-            columns.epoch.push(append.epoch.map(|epoch| epoch.0 as i64));
-            columns.payload.push(&append.payload);
-        }
-        columns
-    }
-
-    async fn add(&self, db: &Conn) -> Result<(), Error> {
-        let statement = db.execute(&sql::LOG_ADD, [&self.task_no, &self.first, &self.last, &self.epoch, &self.payload]);
-        run(!self.task_no.is_empty(), statement).await
-    }
-}
-
-/// Rows of lists that come, move and go.
-#[derive(Default)]
-pub(super) struct Lists<'a> {
-    add: Places<'a>,
-    moved: Places<'a>,
-    drop: Places<'a>,
-}
-
-#[derive(Default)]
-struct Places<'a> {
-    view_no: Vec<i32>,
-    state: Vec<i16>,
-    status_at: Vec<i64>,
-    task_no: Vec<i64>,
-    task: Vec<Uuid>,
-    context: Vec<&'a [u8]>,
-    to_state: Vec<i16>,
-    to_status_at: Vec<i64>,
-}
-
-impl<'a> Places<'a> {
-    fn push(&mut self, task: TaskId, kept: &'a Kept, view_no: i32, row: &Row, to: &Row) {
-        self.view_no.push(view_no);
-        self.state.push(code(row.state));
-        self.status_at.push(row.status_at.0);
-        self.task_no.push(kept.no);
-        self.task.push(task.0);
-        self.context.push(&kept.context);
-        self.to_state.push(code(to.state));
-        self.to_status_at.push(to.status_at.0);
-    }
-}
-
-impl<'a> Lists<'a> {
-    /// Moves a task in the lists it is in. Only what lists sort or filter by moves anything.
-    pub(super) fn move_task(
-        &mut self,
-        task: TaskId,
-        kept: &'a Kept,
-        before: Option<&Row>,
-        after: Option<&Row>,
-        tally: &mut Tally,
-    ) {
-        let (before, after) = (before.filter(|row| row.listed), after.filter(|row| row.listed));
-        for &view_no in &kept.views {
-            match (before, after) {
-                (None, None) => {}
-                (None, Some(row)) => {
-                    self.add.push(task, kept, view_no, row, row);
-                    tally.list(view_no, counters::ALL, 1);
-                }
-                (Some(row), None) => {
-                    self.drop.push(task, kept, view_no, row, row);
-                    tally.list(view_no, counters::ALL, -1);
-                }
-                (Some(row), Some(to)) => {
-                    if (row.state, row.status_at) != (to.state, to.status_at) {
-                        self.moved.push(task, kept, view_no, row, to);
-                    }
-                }
-            }
-            before.into_iter().for_each(|row| tally.list(view_no, code(row.state), -1));
-            after.into_iter().for_each(|row| tally.list(view_no, code(row.state), 1));
-        }
-    }
-
-    pub(super) async fn write(&self, db: &Conn) -> Result<(), Error> {
-        let (add, moved, drop) = (&self.add, &self.moved, &self.drop);
-        let results = join!(
-            biased;
-            run(
-                !add.task.is_empty(),
-                db.execute(
-                    &sql::LISTING_ADD,
-                    [&add.view_no, &add.state, &add.status_at, &add.task_no, &add.task, &add.context]
-                )
-            ),
-            run(
-                !moved.task.is_empty(),
-                db.execute(
-                    &sql::LISTING_MOVE,
-                    [
-                        &moved.view_no,
-                        &moved.state,
-                        &moved.status_at,
-                        &moved.task_no,
-                        &moved.to_state,
-                        &moved.to_status_at
-                    ]
-                )
-            ),
-            run(
-                !drop.task.is_empty(),
-                db.execute(&sql::LISTING_DROP, [&drop.view_no, &drop.state, &drop.status_at, &drop.task_no])
-            ),
-        );
-        results.0.and(results.1).and(results.2)
-    }
-}
-
-#[derive(Default)]
-struct KeyRows<'a> {
-    key: Vec<&'a [u8]>,
-    hour: Vec<i64>,
-    uses: Vec<Vec<u8>>,
-}
-
-struct KeyColumns<'a> {
-    add: KeyRows<'a>,
-    change: KeyRows<'a>,
-}
-
-impl<'a> KeyColumns<'a> {
-    fn of(keys: &'a BTreeMap<Hash, Key>) -> KeyColumns<'a> {
-        let mut columns = KeyColumns { add: KeyRows::default(), change: KeyRows::default() };
-        for (hash, key) in keys.iter().filter(|(_, key)| key.dirty) {
-            let rows = if key.there { &mut columns.change } else { &mut columns.add };
-            rows.key.push(hash);
-            rows.hour.push(key.uses.first().map_or(0, |used| shape::hour(used.at)));
-            rows.uses.push(pack_uses(&key.uses));
-        }
-        columns
-    }
-
-    async fn write(&self, db: &Conn) -> Result<(), Error> {
-        let (add, change) = (&self.add, &self.change);
-        let results = join!(
-            biased;
-            run(!add.key.is_empty(), db.execute(&sql::KEY_ADD, [&add.key, &add.hour, &add.uses])),
-            run(!change.key.is_empty(), db.execute(&sql::KEY_CHANGE, [&change.key, &change.hour, &change.uses])),
-        );
-        results.0.and(results.1)
-    }
-}
-
-#[derive(Default)]
-struct AliasColumns<'a> {
-    add: (Vec<&'a [u8]>, Vec<Uuid>),
-    change: (Vec<&'a [u8]>, Vec<Uuid>),
-}
-
-impl<'a> AliasColumns<'a> {
-    fn of(aliases: &'a BTreeMap<Hash, Alias>, tally: &mut Tally) -> AliasColumns<'a> {
-        let mut columns = AliasColumns::default();
-        for (key, alias) in aliases.iter().filter(|(_, alias)| alias.before != alias.now) {
-            let Some(task) = alias.now else { continue };
-            let rows = if alias.before.is_some() { &mut columns.change } else { &mut columns.add };
-            rows.0.push(key);
-            rows.1.push(task.0);
-        }
-        tally.add(counters::ALIASES, columns.add.0.len() as i64);
-        columns
-    }
-
-    async fn write(&self, db: &Conn) -> Result<(), Error> {
-        let (add, change) = (&self.add, &self.change);
-        let results = join!(
-            biased;
-            run(!add.0.is_empty(), db.execute(&sql::ALIAS_ADD, [&add.0, &add.1])),
-            run(!change.0.is_empty(), db.execute(&sql::ALIAS_CHANGE, [&change.0, &change.1])),
-        );
-        results.0.and(results.1)
-    }
-}
-
-#[derive(Default)]
-struct TimerColumns {
-    put: (Vec<Uuid>, Vec<i16>, Vec<i64>, Vec<i64>),
-    drop: (Vec<Uuid>, Vec<i16>),
-}
-
-impl TimerColumns {
-    fn of(slate: &Slate<'_>, tally: &mut Tally) -> TimerColumns {
-        let mut columns = TimerColumns::default();
-        for ((task, kind), timer) in slate.timers.iter().filter(|(_, timer)| timer.before != timer.now) {
-            let (kind, no) = (i16::from(*kind), slate.kept(*task).map_or(0, |kept| kept.no));
-            match timer.now {
-                Some(due) => {
-                    columns.put.0.push(task.0);
-                    columns.put.1.push(kind);
-                    columns.put.2.push(no);
-                    columns.put.3.push(due);
-                }
-                None => {
-                    columns.drop.0.push(task.0);
-                    columns.drop.1.push(kind);
-                }
-            }
-            let n = i64::from(timer.now.is_some()) - i64::from(timer.before.is_some());
-            tally.add(counters::TIMERS, n);
-        }
-        columns
-    }
-
-    async fn write(&self, db: &Conn) -> Result<(), Error> {
-        let (put, drop) = (&self.put, &self.drop);
-        let results = join!(
-            biased;
-            run(!put.0.is_empty(), db.execute(&sql::TIMER_PUT, [&put.0, &put.1, &put.2, &put.3])),
-            run(!drop.0.is_empty(), db.execute(&sql::TIMER_DROP, [&drop.0, &drop.1])),
-        );
-        results.0.and(results.1)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::ports::store::{Commit, Conflict};
+use model::ports::store::Commit;
 use model::{Balance, Entry, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
 use tokio::join;
 use tokio_postgres::Error;
@@ -13,9 +13,8 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::columns::{limit_of, text_from};
-use super::connect::{Conn, Sql};
+use super::connect::{Conn, Sql, ask, run};
 use super::counters::{self, Tally};
-use super::pen::{ask, run};
 use super::trouble::Failure;
 
 pub(super) static RECORDS_LOCK: Sql = Sql {
@@ -166,45 +165,18 @@ impl<'a> Products<'a> {
         Ok(products)
     }
 
-    pub(super) fn check(&self, commit: &Commit) -> Option<Conflict> {
-        self.check_records(&commit.records).or_else(|| self.check_entries(&commit.entries))
+    /// A record's version by now, zero for one that is not there.
+    pub(super) fn version(&self, kind: &str, key: &str) -> u64 {
+        self.records.get(&(kind, key)).map_or(0, |kept| kept.version)
     }
 
-    fn check_records(&self, changes: &[RecordChange]) -> Option<Conflict> {
-        let mut ahead: HashMap<Key<'_>, u64> = HashMap::new();
-        for change in changes {
-            let (kind, key, expect) = change.about();
-            let kept = self.records.get(&(&**kind, &**key)).map_or(0, |kept| kept.version);
-            let version = ahead.get(&(&**kind, &**key)).copied().unwrap_or(kept);
-            if !expect.admits(version) {
-                return Some(Conflict::Record(kind.clone(), key.clone(), version));
-            }
-            let after = match change {
-                RecordChange::Put { .. } => version + 1,
-                RecordChange::Remove { .. } => 0,
-            };
-            ahead.insert((kind, key), after);
-        }
-        None
+    pub(super) fn has_entry(&self, id: Uuid) -> bool {
+        self.known.contains(&id)
     }
 
-    fn check_entries(&self, entries: &[Entry]) -> Option<Conflict> {
-        let mut ahead: HashMap<&str, i64> = HashMap::new();
-        let mut ids = HashSet::new();
-        for entry in entries {
-            if self.known.contains(&entry.id) || !ids.insert(entry.id) {
-                return Some(Conflict::Entry(entry.id));
-            }
-            for Posting { account, amount, floor } in &entry.postings {
-                let kept = self.accounts.get(&**account).map_or(0, |account| account.balance);
-                let before = ahead.get(&**account).copied().unwrap_or(kept);
-                match before.checked_add(*amount) {
-                    Some(after) if floor.is_none_or(|floor| after >= floor) => ahead.insert(account, after),
-                    Some(_) | None => return Some(Conflict::Funds(account.clone(), before)),
-                };
-            }
-        }
-        None
+    /// What is on an account by now.
+    pub(super) fn balance(&self, account: &str) -> i64 {
+        self.accounts.get(account).map_or(0, |account| account.balance)
     }
 
     /// Takes what was checked.

@@ -14,8 +14,7 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::columns::{limit_of, text_from};
-use super::connect::{Conn, Sql};
-use super::pen::run;
+use super::connect::{Conn, Sql, run};
 use super::replica::{Judge, is_gone};
 use super::trouble::Failure;
 

@@ -8,16 +8,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::ports::store::{AliasWrite, Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
+use model::ports::store::{AliasWrite, Append, BlobWrite, Commit, Conflict, KeyUse, Opening, Row, TimerChange};
 use model::{Epoch, Seq, TaskId, Time};
 use parking_lot::RwLock;
 use rusqlite::{OptionalExtension, params};
+use uuid::Uuid;
 
 use super::columns::{Context, Id, pack_views, row_from, unpack_views};
 use super::counters::{self, Tally};
 use super::statements::Statements;
 use super::tail::{Pieces, Tail};
-use crate::shape;
+use crate::{rules, shape};
 
 /// Tasks and names remembered. Forgetting costs a read each, so the bound is only there to have one.
 const REMEMBERED: usize = 50_000;
@@ -42,6 +43,30 @@ pub(super) struct Kept {
     pub(super) row: Row,
     pub(super) context: Context,
     pub(super) views: Box<[i64]>,
+}
+
+impl rules::Known for Pen<'_> {
+    type Error = rusqlite::Error;
+
+    fn key_use(&mut self, key: &[u8; 32], not_before: Time) -> rusqlite::Result<Option<KeyUse>> {
+        let bound = params![key, shape::hour(not_before), not_before.0];
+        self.sql.key_find.query_row(bound, |row| key_from(*key, row)).optional()
+    }
+    fn alias(&mut self, key: &[u8; 32]) -> rusqlite::Result<Option<TaskId>> {
+        self.sql.alias_find.query_row(params![key], |row| Ok(row.get::<_, Id>(0)?.0)).optional()
+    }
+    fn head(&mut self, task: TaskId) -> rusqlite::Result<(Seq, Epoch)> {
+        Ok(self.find(task)?.map(|kept| (Seq(kept.seq), Epoch(kept.epoch))).unwrap_or_default())
+    }
+    fn version(&mut self, kind: &Arc<str>, key: &Arc<str>) -> rusqlite::Result<u64> {
+        Ok(self.find_record(kind, key)?.map_or(0, |(_, version)| version))
+    }
+    fn has_entry(&mut self, id: Uuid) -> rusqlite::Result<bool> {
+        self.sql.entry_find.exists(params![id.as_bytes()])
+    }
+    fn balance(&mut self, account: &Arc<str>) -> rusqlite::Result<i64> {
+        self.on_account(account)
+    }
 }
 
 impl<'db> Pen<'db> {
@@ -70,7 +95,7 @@ impl<'db> Pen<'db> {
 
     /// Checks a commit and writes it, or says what it met. An error fails the whole transaction.
     pub(super) fn commit(&mut self, commit: &Commit) -> rusqlite::Result<Option<Conflict>> {
-        if let Some(conflict) = self.check(commit)? {
+        if let Some(conflict) = rules::conflict(commit, self)? {
             return Ok(Some(conflict));
         }
         self.wrote = true;
@@ -106,47 +131,6 @@ impl<'db> Pen<'db> {
             self.post(entry)?;
         }
         Ok(None)
-    }
-
-    fn check(&mut self, commit: &Commit) -> rusqlite::Result<Option<Conflict>> {
-        for guard in &commit.guards {
-            match guard {
-                Guard::KeyFree { key, not_before } => {
-                    if let Some(used) = self.find_key(key, *not_before)? {
-                        return Ok(Some(Conflict::Key(used)));
-                    }
-                }
-                Guard::AliasIs { key, task } => {
-                    let named =
-                        self.sql.alias_find.query_row(params![key], |row| Ok(row.get::<_, Id>(0)?.0)).optional()?;
-                    if named != *task {
-                        return Ok(Some(Conflict::Alias(named)));
-                    }
-                }
-            }
-        }
-        // What the commit's own earlier appends make of a task counts for its later ones.
-        let mut ahead: HashMap<TaskId, (u64, u64)> = HashMap::new();
-        let several = commit.appends.len() > 1;
-        for append in &commit.appends {
-            let known = if several { ahead.get(&append.task).copied() } else { None };
-            let (seq, epoch) = match known {
-                Some(known) => known,
-                None => self.find(append.task)?.map_or((0, 0), |kept| (kept.seq, kept.epoch)),
-            };
-            if let Some(own) = append.epoch
-                && own.0 < epoch
-            {
-                return Ok(Some(Conflict::Epoch(append.task, Epoch(epoch))));
-            }
-            if seq != append.expected.0 {
-                return Ok(Some(Conflict::Seq(append.task, Seq(seq))));
-            }
-            if several {
-                ahead.insert(append.task, (append.last().0, append.epoch.map_or(epoch, |e| e.0)));
-            }
-        }
-        self.check_products(commit)
     }
 
     /// A task as it is now, remembered or read.
@@ -324,11 +308,6 @@ impl<'db> Pen<'db> {
         };
         self.names.insert(text.clone(), no);
         Ok(no)
-    }
-
-    fn find_key(&mut self, key: &[u8; 32], not_before: Time) -> rusqlite::Result<Option<KeyUse>> {
-        let bound = params![key, shape::hour(not_before), not_before.0];
-        self.sql.key_find.query_row(bound, |row| key_from(*key, row)).optional()
     }
 
     fn use_key(&mut self, used: &KeyUse) -> rusqlite::Result<()> {

@@ -1,10 +1,8 @@
 //! What products keep beside tasks: records and the journal.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::ports::store::{Commit, Conflict};
 use model::{Balance, Entry, Line, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -15,67 +13,13 @@ use super::pool::Error;
 use super::read::limit_of;
 
 impl Pen<'_> {
-    /// What the records and entries of a commit meet, if anything.
-    pub(super) fn check_products(&mut self, commit: &Commit) -> rusqlite::Result<Option<Conflict>> {
-        // Most commits have none.
-        if commit.records.is_empty() && commit.entries.is_empty() {
-            return Ok(None);
-        }
-        match self.check_records(&commit.records)? {
-            Some(conflict) => Ok(Some(conflict)),
-            None => self.check_entries(&commit.entries),
-        }
-    }
-
-    fn check_records(&mut self, changes: &[RecordChange]) -> rusqlite::Result<Option<Conflict>> {
-        let mut ahead: HashMap<(&Arc<str>, &Arc<str>), u64> = HashMap::new();
-        for change in changes {
-            let (kind, key, expect) = change.about();
-            let version = match ahead.get(&(kind, key)) {
-                Some(version) => *version,
-                None => self.find_record(kind, key)?.map_or(0, |(_, version)| version),
-            };
-            if !expect.admits(version) {
-                return Ok(Some(Conflict::Record(kind.clone(), key.clone(), version)));
-            }
-            let after = match change {
-                RecordChange::Put { .. } => version + 1,
-                RecordChange::Remove { .. } => 0,
-            };
-            ahead.insert((kind, key), after);
-        }
-        Ok(None)
-    }
-
-    fn check_entries(&mut self, entries: &[Entry]) -> rusqlite::Result<Option<Conflict>> {
-        let mut ahead: HashMap<&Arc<str>, i64> = HashMap::new();
-        let mut ids = HashSet::new();
-        for entry in entries {
-            let known = self.sql.entry_find.exists(params![entry.id.as_bytes()])?;
-            if known || !ids.insert(entry.id) {
-                return Ok(Some(Conflict::Entry(entry.id)));
-            }
-            for Posting { account, amount, floor } in &entry.postings {
-                let before = match ahead.get(account) {
-                    Some(balance) => *balance,
-                    None => self.balance(account)?,
-                };
-                match before.checked_add(*amount) {
-                    Some(after) if floor.is_none_or(|floor| after >= floor) => ahead.insert(account, after),
-                    Some(_) | None => return Ok(Some(Conflict::Funds(account.clone(), before))),
-                };
-            }
-        }
-        Ok(None)
-    }
-
     /// A record's number and version.
-    fn find_record(&mut self, kind: &str, key: &str) -> rusqlite::Result<Option<(i64, u64)>> {
+    pub(super) fn find_record(&mut self, kind: &str, key: &str) -> rusqlite::Result<Option<(i64, u64)>> {
         let found = self.sql.record_find.query_row(params![kind, key], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)));
         Ok(found.optional()?.map(|(no, version)| (no, version as u64)))
     }
 
-    fn balance(&mut self, account: &str) -> rusqlite::Result<i64> {
+    pub(super) fn on_account(&mut self, account: &str) -> rusqlite::Result<i64> {
         Ok(self.sql.account_find.query_row(params![account], |row| row.get(0)).optional()?.unwrap_or_default())
     }
 
@@ -115,7 +59,7 @@ impl Pen<'_> {
         let no = self.sql.entry_add.insert(params![entry.id.as_bytes(), entry.at.0, &entry.body[..]])?;
         self.tally.add(counters::ENTRIES, 1);
         for (place, posting) in entry.postings.iter().enumerate() {
-            let balance = self.balance(&posting.account)?;
+            let balance = self.on_account(&posting.account)?;
             // It was checked that there is room.
             let balance = balance.saturating_add(posting.amount);
             self.sql.account_put.execute(params![posting.account, balance])?;
