@@ -42,7 +42,7 @@ macro_rules! kinds {
         )*
 
         pub(super) const NAMES: &[&str] = &[$($name,)*];
-        pub(super) const COUNT: usize = NAMES.len();
+        pub(crate) const COUNT: usize = NAMES.len();
     };
 }
 
@@ -58,6 +58,11 @@ kinds! {
     Blobs(Blob, "blobs"): blobs, add_blobs, find_blobs;
     BlobUses(BlobUse, "blob uses"): blob_uses, add_blob_uses, find_blob_uses;
     Pushes(Push, "push configs"): push, add_push, find_push;
+    Records(Record, "records"): records, add_records, find_records;
+    RecordPlaces(RecordPlace, "record list rows"): record_places, add_record_places, find_record_places;
+    Entries(Entry, "journal entries"): entries, add_entries, find_entries;
+    Postings(Posting, "postings"): postings, add_postings, find_postings;
+    Accounts(Account, "accounts"): accounts, add_accounts, find_accounts;
 }
 
 /// Does the same for every kind, in order. Their numbers are remembered by half-done migrations: a new one comes last.
@@ -74,6 +79,11 @@ macro_rules! each_kind {
         $do!(crate::migrate::kinds::Blobs);
         $do!(crate::migrate::kinds::BlobUses);
         $do!(crate::migrate::kinds::Pushes);
+        $do!(crate::migrate::kinds::Records);
+        $do!(crate::migrate::kinds::RecordPlaces);
+        $do!(crate::migrate::kinds::Entries);
+        $do!(crate::migrate::kinds::Postings);
+        $do!(crate::migrate::kinds::Accounts);
     };
 }
 pub(super) use each_kind;

@@ -9,15 +9,17 @@
 //!   what it means that both are the same (`verify`).
 //! * A migration that was cut off goes on where it was: the database remembers its source and its place. Until the end it is
 //!   open to nobody, so that no replica ever serves half a store.
-//! * Numbers of tasks stay as they are, so that the page of a list that somebody has begun to read goes on. Holds do not: a
-//!   turn's hold is the number of its start in the log (`rows::Task::starts`), and nobody's at first.
+//! * Numbers of tasks and of entries stay as they are, so that the page of a list, a statement or the journal that somebody
+//!   has begun to read goes on. Holds do not: a turn's hold is the number of its start in the log (`rows::Task::starts`), and
+//!   nobody's at first.
 
 mod kinds;
 pub(crate) mod rows;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+pub(crate) use self::kinds::COUNT;
 use self::kinds::{Kind, each_kind};
 pub use self::rows::Batch;
 use self::rows::Place;
@@ -89,7 +91,7 @@ pub enum Error {
 /// Copies everything, or the rest of it, and compares. Replicas may open the database when the summary says that both are the
 /// same; when it does not, they may not.
 pub async fn run(options: &Options, mut tell: impl FnMut(Step)) -> Result<Summary, Error> {
-    let source = open(&options.from)?;
+    let source = Export::open(&options.from)?;
     let print = source.fingerprint().map_err(read)?;
     let target = Import::connect(&options.to).await?;
     target.prepare().await?;
@@ -114,27 +116,21 @@ pub async fn run(options: &Options, mut tell: impl FnMut(Step)) -> Result<Summar
     copy_all(&source, &target, from, options.batch, &mut tell).await?;
     let summary = verify::compare(&source, &target, options.batch, &mut tell).await?;
     if summary.is_same() {
-        let (task, name) = source.highest().map_err(read)?;
-        target.finish(task, name, &options.notes).await.map_err(write)?;
+        let highest = source.highest().map_err(read)?;
+        target.finish(highest, &options.notes).await.map_err(write)?;
     }
     Ok(summary)
 }
 
 /// Compares what is there with what is here, and changes nothing. After replicas have served, it is no longer the same.
 pub async fn verify(options: &Options, mut tell: impl FnMut(Step)) -> Result<Summary, Error> {
-    let source = open(&options.from)?;
+    let source = Export::open(&options.from)?;
     let target = Import::connect(&options.to).await?;
     match target.found().await.map_err(write)? {
         None => Err(Error::Nothing),
         Some(found) if found.source != source.fingerprint().map_err(read)? => Err(Error::NotThis),
         Some(_) => verify::compare(&source, &target, options.batch, &mut tell).await,
     }
-}
-
-fn open(folder: &Path) -> Result<Export, Error> {
-    let source = Export::open(folder)?;
-    source.check().map_err(read)?;
-    Ok(source)
 }
 
 /// Every kind from where the last process stopped.
@@ -156,7 +152,7 @@ async fn copy_all(
         };
     }
     each_kind!(copy);
-    debug_assert_eq!(at as usize, kinds::COUNT);
+    debug_assert_eq!(at as usize, COUNT);
     Ok(())
 }
 

@@ -1,9 +1,12 @@
 //! What is carried, as neither store has it: rows of the one, read so that the other can write them.
 
+use std::fmt;
+
 use bytes::Bytes;
 use model::ports::store::{KeyUse, Row};
 use model::{ContextId, PushRow, TaskId};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 /// A view, a tenant or an agent by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +103,96 @@ pub(crate) struct Push {
     pub(crate) row: PushRow,
 }
 
+/// A record of a product, without the lists it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) kind: String,
+    pub(crate) key: String,
+    pub(crate) version: u64,
+    pub(crate) body: Bytes,
+}
+
+/// A record's place in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RecordPlace {
+    pub(crate) kind: String,
+    pub(crate) key: String,
+    pub(crate) list: String,
+    pub(crate) rank: i64,
+}
+
+/// An entry of the journal, without its postings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its place in the journal, and in every statement it is in.
+    pub(crate) no: i64,
+    pub(crate) id: Uuid,
+    pub(crate) at: i64,
+    pub(crate) body: Bytes,
+}
+
+/// What an entry moves on one account, and what was on it then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Posting {
+    pub(crate) entry_no: i64,
+    pub(crate) place: i32,
+    pub(crate) account: String,
+    pub(crate) amount: i64,
+    pub(crate) balance: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) name: String,
+    pub(crate) balance: i64,
+}
+
+/// The highest numbers given out; whoever comes later counts on from there.
+pub(crate) struct Highest {
+    pub(crate) task: i64,
+    pub(crate) name: i32,
+    pub(crate) entry: i64,
+}
+
+/// What a journal says that its amounts do not come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// An entry's postings do not come to nothing.
+    Entry { no: i64 },
+    /// What an entry moves and what was on the account before do not come to what was on it then.
+    Posting { account: String, entry_no: i64, balance: i64 },
+    /// An account's postings do not come to what is on it.
+    Account { name: String, balance: i64 },
+}
+
+impl Wrong {
+    /// As both stores select it: an account, an entry, and the balance that is written there.
+    pub(crate) fn new(account: Option<String>, entry_no: Option<i64>, balance: i64) -> Wrong {
+        match (account, entry_no) {
+            (Some(account), Some(entry_no)) => Wrong::Posting { account, entry_no, balance },
+            (Some(name), None) => Wrong::Account { name, balance },
+            (None, no) => Wrong::Entry { no: no.unwrap_or_default() },
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wrong::Entry { no } => write!(f, "the postings of entry {no} of the journal do not come to nothing"),
+            Wrong::Posting { account, entry_no, balance } => {
+                write!(
+                    f,
+                    "account {account:?} says {balance} after entry {entry_no}, which its postings do not come to"
+                )
+            }
+            Wrong::Account { name, balance } => {
+                write!(f, "account {name:?} says {balance}, which its postings do not come to")
+            }
+        }
+    }
+}
+
 /// What a row says of itself that is not so, wherever it is.
 pub(crate) trait Odd {
     fn odd(&self) -> Option<String> {
@@ -117,6 +210,11 @@ impl Odd for Access {}
 impl Odd for Use {}
 impl Odd for BlobUse {}
 impl Odd for Push {}
+impl Odd for Record {}
+impl Odd for RecordPlace {}
+impl Odd for Entry {}
+impl Odd for Posting {}
+impl Odd for Account {}
 
 impl Odd for Blob {
     fn odd(&self) -> Option<String> {
@@ -141,9 +239,18 @@ impl Place {
         Place { numbers: Vec::new(), bytes: bytes.to_vec() }
     }
 
+    pub(crate) fn both(numbers: &[i64], bytes: &[u8]) -> Place {
+        Place { numbers: numbers.to_vec(), bytes: bytes.to_vec() }
+    }
+
     /// The number at this position of a place; before every number where there is none.
     pub(crate) fn at(place: Option<&Place>, position: usize) -> i64 {
         place.and_then(|place| place.numbers.get(position).copied()).unwrap_or(i64::MIN)
+    }
+
+    /// The text of a place; where there is none the empty one, which is before every other.
+    pub(crate) fn text(place: Option<&Place>) -> String {
+        place.map_or_else(String::new, |place| String::from_utf8_lossy(&place.bytes).into_owned())
     }
 }
 

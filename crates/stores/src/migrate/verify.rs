@@ -1,14 +1,14 @@
 //! Whether two stores hold the same: as many rows of every kind, each the same; logs without holes that are the same byte by
-//! byte and fold to the same task; and counters that say what there is.
+//! byte and fold to the same task; counters that say what there is; and a journal whose balances come of its amounts.
 
 use std::fmt;
 
 use model::{Event, Refused, Seq, Task, stored};
 use sha2::{Digest, Sha256};
 
-use super::kinds::{self, Kind, Logs, NAMES, each_kind};
+use super::kinds::{Kind, Logs, NAMES, each_kind};
 use super::rows::{Batch, Log, Odd, Place};
-use super::{Error, Step, read, write};
+use super::{COUNT, Error, Step, read, write};
 use crate::postgres::import::Import;
 use crate::sqlite::export::Export;
 
@@ -59,7 +59,6 @@ impl fmt::Display for Summary {
         }
         let verdict = if self.logs_from == self.logs_to { "same" } else { "DIFFERENT" };
         writeln!(f, "{:18} {:>12} {:>12}  {verdict}", "hash of logs", short(&self.logs_from), short(&self.logs_to))?;
-        writeln!(f, "{:18} {:>12} {:>12}  none yet", "ledger", "-", "-")?;
         for remark in &self.remarks {
             writeln!(f, "in the source already: {remark}")?;
         }
@@ -123,7 +122,7 @@ pub(super) async fn compare(
         };
     }
     each_kind!(compare);
-    debug_assert_eq!(at, kinds::COUNT);
+    debug_assert_eq!(at, COUNT);
 
     let logs = logs(source, target, batch, tell).await?;
     lines.push(Line {
@@ -142,6 +141,14 @@ pub(super) async fn compare(
     remarks.extend(kept.iter().map(words));
     differences.extend(mine.iter().map(words));
     lines.push(Line { what: "wrong counters", from: 0, to: mine.len() as u64, different: mine.len() as u64 });
+
+    // Balances are carried as they are, so only what the source has not is a difference.
+    let (kept, mine) = (source.wrong().map_err(read)?, target.wrong().await.map_err(write)?);
+    remarks.extend(kept.iter().map(ToString::to_string));
+    let new: Vec<String> = mine.iter().filter(|wrong| !kept.contains(wrong)).map(ToString::to_string).collect();
+    let (from, to, different) = (kept.len() as u64, mine.len() as u64, new.len() as u64);
+    lines.push(Line { what: "wrong balances", from, to, different });
+    differences.extend(new);
 
     let (logs_from, logs_to) = (logs.from, logs.to);
     Ok(Summary { lines, logs_from, logs_to, remarks, differences })

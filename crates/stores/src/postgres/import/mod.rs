@@ -2,9 +2,10 @@
 //!
 //! Every batch is one transaction with the place it ends at, so that whoever goes on after a crash knows where. Turns and push
 //! configs come without a holder (0 is no replica's number): the first replica that looks takes them up. The rows are in
-//! `tasks` and `beside`.
+//! `tasks`, `beside` and `products`.
 
 mod beside;
+mod products;
 mod tasks;
 
 use tokio_postgres::Row as Columns;
@@ -15,7 +16,8 @@ use super::connect::{Conn, Fault, Sql, Target};
 use super::counters::Tally;
 use super::trouble::Failure;
 use super::{OpenError, Options, schema};
-use crate::migrate::rows::Place;
+use crate::migrate::COUNT;
+use crate::migrate::rows::{Highest, Place};
 
 /// What no replica has as its number.
 const NOBODY: i64 = 0;
@@ -31,7 +33,8 @@ static FIND: Sql =
 static LOOK: Sql = Sql {
     text: "SELECT EXISTS (SELECT 1 FROM rialto.task) OR EXISTS (SELECT 1 FROM rialto.name)
                   OR EXISTS (SELECT 1 FROM rialto.log) OR EXISTS (SELECT 1 FROM rialto.access)
-                  OR EXISTS (SELECT 1 FROM rialto.idempotency) OR EXISTS (SELECT 1 FROM rialto.blob),
+                  OR EXISTS (SELECT 1 FROM rialto.idempotency) OR EXISTS (SELECT 1 FROM rialto.blob)
+                  OR EXISTS (SELECT 1 FROM rialto.record) OR EXISTS (SELECT 1 FROM rialto.entry),
                   EXISTS (SELECT 1 FROM rialto.replica WHERE NOT has_left
                           AND beat_at >= clock_timestamp() - $1 * interval '1 millisecond')",
     types: &[Type::FLOAT8],
@@ -56,6 +59,11 @@ static TASKS_ABOVE: Sql = Sql {
 };
 static NAMES_ABOVE: Sql =
     Sql { text: "SELECT setval(pg_get_serial_sequence('rialto.name', 'no'), $1::integer, true)", types: &[Type::INT4] };
+
+static ENTRIES_ABOVE: Sql = Sql {
+    text: "SELECT setval('rialto.entry_no', greatest($1, (SELECT last_value FROM rialto.entry_no)), true)",
+    types: &[Type::INT8],
+};
 
 /// How far a migration has come.
 pub(crate) struct Found {
@@ -179,18 +187,17 @@ impl Import {
     }
 
     /// Lets replicas in, which must agree on these notes.
-    pub(crate) async fn finish(
-        &self,
-        highest_task: i64,
-        highest_name: i32,
-        notes: &[(String, String)],
-    ) -> Result<(), Failed> {
+    pub(crate) async fn finish(&self, highest: Highest, notes: &[(String, String)]) -> Result<(), Failed> {
+        let Highest { task, name, entry } = highest;
         // A sequence keeps no promise of a transaction's, but setting it twice is setting it once.
-        if highest_task > 0 {
-            self.db.query(&TASKS_ABOVE, [&highest_task]).await?;
+        if task > 0 {
+            self.db.query(&TASKS_ABOVE, [&task]).await?;
         }
-        if highest_name > 0 {
-            self.db.query(&NAMES_ABOVE, [&highest_name]).await?;
+        if name > 0 {
+            self.db.query(&NAMES_ABOVE, [&name]).await?;
+        }
+        if entry > 0 {
+            self.db.query(&ENTRIES_ABOVE, [&entry]).await?;
         }
         self.db.begin().await?;
         for (name, value) in notes {
@@ -210,7 +217,9 @@ static TOTALS: Sql = Sql {
                   (SELECT count(*) FROM rialto.access),
                   (SELECT coalesce(sum(octet_length(uses) / 64), 0)::bigint FROM rialto.idempotency),
                   (SELECT count(*) FROM rialto.blob), (SELECT count(*) FROM rialto.blob_use),
-                  (SELECT count(*) FROM rialto.push)",
+                  (SELECT count(*) FROM rialto.push), (SELECT count(*) FROM rialto.record),
+                  (SELECT count(*) FROM rialto.record_list), (SELECT count(*) FROM rialto.entry),
+                  (SELECT count(*) FROM rialto.posting), (SELECT count(*) FROM rialto.account)",
     types: &[],
 };
 /// What is counted against what is kept. The numbers of kinds are those in `counters.rs`.
@@ -229,6 +238,8 @@ static MISCOUNTED: Sql = Sql {
              UNION ALL SELECT 0, 22, count(*) FROM rialto.alias
              UNION ALL SELECT 0, 23, count(*) FROM rialto.push WHERE state = 1
              UNION ALL SELECT 0, 24, count(*) FROM rialto.push WHERE state = 3
+             UNION ALL SELECT 0, 25, count(*) FROM rialto.record
+             UNION ALL SELECT 0, 26, count(*) FROM rialto.entry
            ), kept (view_no, kind, n) AS (
              SELECT view_no, kind::integer, sum(n)::bigint FROM rialto.counter GROUP BY view_no, kind
            )
@@ -240,8 +251,8 @@ static MISCOUNTED: Sql = Sql {
 
 impl Import {
     /// How many rows of each kind there are, in the order of [`crate::migrate`]'s kinds.
-    pub(crate) async fn totals(&self) -> Result<[u64; 11], Failed> {
-        let mut totals = [0; 11];
+    pub(crate) async fn totals(&self) -> Result<[u64; COUNT], Failed> {
+        let mut totals = [0; COUNT];
         for row in self.whole(&TOTALS).await? {
             for (place, total) in totals.iter_mut().enumerate() {
                 *total = row.try_get::<_, i64>(place)? as u64;
@@ -289,8 +300,10 @@ mod tests {
             counters::ALIASES,
             counters::PUSH_ACTIVE,
             counters::PUSH_DEAD,
+            counters::RECORDS,
+            counters::ENTRIES,
         ];
-        assert_eq!(kinds, [0, 16, 17, 18, 19, 20, 21, 22, 23, 24]);
+        assert_eq!(kinds, [0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26]);
         assert_eq!([PushState::Active, PushState::Dead].map(PushState::code), [1, 3]);
     }
 }

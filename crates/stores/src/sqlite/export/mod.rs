@@ -1,6 +1,8 @@
 //! Everything in a data folder, row by row, for whoever carries it to another store. The folder is locked, so nobody changes
 //! it meanwhile, and the file is opened for reading only.
 
+mod products;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +15,10 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{Context, Id, MAX_SEQ, first_seq, log_key, row_from, unpack_views};
 use super::{OpenError, counters, folder, schema};
-use crate::migrate::rows::{Access, Alias, Batch, Blob, BlobUse, Listing, Log, Name, Place, Push, Task, Timer, Use};
+use crate::migrate::COUNT;
+use crate::migrate::rows::{
+    Access, Alias, Batch, Blob, BlobUse, Highest, Listing, Log, Name, Place, Push, Task, Timer, Use,
+};
 
 /// Why something could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -92,14 +97,23 @@ impl Export {
         add("SELECT view_no, kind, n FROM counter ORDER BY view_no, kind")?;
         add("SELECT no, id FROM task WHERE no = (SELECT min(no) FROM task)")?;
         add("SELECT no, id FROM task WHERE no = (SELECT max(no) FROM task)")?;
+        // Where there are none, it is what it was before there were any.
+        if self
+            .db
+            .query_row("SELECT EXISTS (SELECT 1 FROM record) OR EXISTS (SELECT 1 FROM entry)", [], |r| r.get(0))?
+        {
+            add("SELECT no, kind, key, version, body FROM record WHERE no = (SELECT max(no) FROM record)")?;
+            add("SELECT no, id FROM entry WHERE no = (SELECT max(no) FROM entry)")?;
+        }
         Ok(hash.finalize().into())
     }
 
-    /// The highest number of a task and of a name.
-    pub(crate) fn highest(&self) -> Result<(i64, i32), Error> {
+    pub(crate) fn highest(&self) -> Result<Highest, Error> {
         let task = self.db.query_row("SELECT coalesce(max(no), 0) FROM task", [], |row| row.get(0))?;
         let name: i64 = self.db.query_row("SELECT coalesce(max(no), 0) FROM name", [], |row| row.get(0))?;
-        Ok((task, self.more_names.last().map_or_else(|| number(name), |last| Ok(last.no))?))
+        let name = self.more_names.last().map_or_else(|| number(name), |last| Ok(last.no))?;
+        let entry = self.db.query_row("SELECT coalesce(max(no), 0) FROM entry", [], |row| row.get(0))?;
+        Ok(Highest { task, name, entry })
     }
 
     pub(crate) fn names(&self, after: Option<&Place>, most: Batch) -> Page<Name> {
@@ -284,20 +298,16 @@ impl Export {
     }
 
     pub(crate) fn blobs(&self, after: Option<&Place>, most: Batch) -> Page<Blob> {
-        let mut statement =
-            self.db.prepare_cached("SELECT no, tenant, hash, bytes FROM blob WHERE no > ?1 ORDER BY no LIMIT ?2")?;
-        let mut rows = statement.query(params![Place::at(after, 0), limit(most)])?;
-        let (mut page, mut bytes) = (Vec::new(), 0);
-        while bytes < most.bytes
-            && let Some(row) = rows.next()?
-        {
-            let found = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-            bytes += found.len();
-            let tenant_no = self.tenant(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
-            let blob = Blob { tenant_no, hash: row.get(2)?, bytes: Bytes::copy_from_slice(found) };
-            page.push((Place::number(&[row.get(0)?]), blob));
-        }
-        Ok(page)
+        self.page_within(
+            most,
+            "SELECT no, tenant, hash, bytes FROM blob WHERE no > ?1 ORDER BY no LIMIT ?2",
+            params![Place::at(after, 0), limit(most)],
+            |row| {
+                let tenant_no = self.tenant(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
+                Ok((Place::number(&[row.get(0)?]), Blob { tenant_no, hash: row.get(2)?, bytes: bytes_at(row, 3)? }))
+            },
+            |blob| blob.bytes.len(),
+        )
     }
 
     pub(crate) fn blob_uses(&self, after: Option<&Place>, most: Batch) -> Page<BlobUse> {
@@ -316,25 +326,18 @@ impl Export {
     }
 
     pub(crate) fn push(&self, after: Option<&Place>, most: Batch) -> Page<Push> {
-        let from = after.map_or_else(String::new, |place| String::from_utf8_lossy(&place.bytes).into_owned());
-        let page = self.page(
+        self.page_within(
+            most,
             "SELECT task_no, id, made_no, task, edition, state, next, due, attempts, failing_since, delivered,
                     delivered_at, made_at, trouble, spec
              FROM push WHERE (task_no, id) > (?1, ?2) ORDER BY task_no, id LIMIT ?3",
-            params![Place::at(after, 0), from, limit(most)],
+            params![Place::at(after, 0), Place::text(after), limit(most)],
             |row| {
                 let (task_no, id): (i64, String) = (row.get(0)?, row.get(1)?);
-                Ok((Place { numbers: vec![task_no], bytes: id.into_bytes() }, push_from(row)?))
+                Ok((Place::both(&[task_no], id.as_bytes()), push_from(row)?))
             },
-        )?;
-        // A spec may be long, so the page is cut short where it is.
-        let mut bytes = 0;
-        let fits = |(_, push): &(Place, Push)| {
-            let room = bytes < most.bytes;
-            bytes += push.row.spec.len();
-            room
-        };
-        Ok(page.into_iter().take_while(fits).collect())
+            |push| push.row.spec.len(),
+        )
     }
 
     /// A page of one query.
@@ -344,11 +347,27 @@ impl Export {
         bound: impl rusqlite::Params,
         read: impl Fn(&Row<'_>) -> Result<(Place, T), Error>,
     ) -> Page<T> {
+        self.page_within(Batch { rows: usize::MAX, bytes: usize::MAX }, sql, bound, read, |_| 0)
+    }
+
+    /// A page of rows that may be long: it ends with the one that fills it.
+    fn page_within<T>(
+        &self,
+        most: Batch,
+        sql: &str,
+        bound: impl rusqlite::Params,
+        read: impl Fn(&Row<'_>) -> Result<(Place, T), Error>,
+        weigh: impl Fn(&T) -> usize,
+    ) -> Page<T> {
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query(bound)?;
-        let mut page = Vec::new();
-        while let Some(row) = rows.next()? {
-            page.push(read(row)?);
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while bytes < most.bytes
+            && let Some(row) = rows.next()?
+        {
+            let (place, row) = read(row)?;
+            bytes += weigh(&row);
+            page.push((place, row));
         }
         Ok(page)
     }
@@ -357,21 +376,8 @@ impl Export {
         self.tenants.get(text).copied().ok_or_else(|| Error::Odd("a blob's tenant has no number".into()))
     }
 
-    /// Refuses what there is no kind for yet: nothing may be left behind unsaid.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        for (table, what) in [("record", "records of products"), ("entry", "entries of a journal")] {
-            let sql = format!("SELECT EXISTS (SELECT 1 FROM {table})");
-            if self.db.query_row(&sql, [], |row| row.get(0))? {
-                return Err(Error::Odd(format!(
-                    "the data holds {what}, which this release cannot carry to a database yet"
-                )));
-            }
-        }
-        Ok(())
-    }
-
     /// How many rows of each kind there are, in the order of [`crate::migrate`]'s kinds.
-    pub(crate) fn totals(&self) -> Result<[u64; 11], Error> {
+    pub(crate) fn totals(&self) -> Result<[u64; COUNT], Error> {
         let count = |table: &str| -> Result<u64, Error> {
             let sql = format!("SELECT count(*) FROM {table}");
             Ok(self.db.query_row(&sql, [], |row| row.get::<_, i64>(0))? as u64)
@@ -388,6 +394,11 @@ impl Export {
             count("blob")?,
             count("blob_use")?,
             count("push")?,
+            count("record")?,
+            count("record_list")?,
+            count("entry")?,
+            count("posting")?,
+            count("account")?,
         ])
     }
 
@@ -408,6 +419,8 @@ impl Export {
                UNION ALL SELECT {store}, {aliases}, count(*) FROM alias
                UNION ALL SELECT {store}, {active}, count(*) FROM push WHERE state = {is_active}
                UNION ALL SELECT {store}, {dead}, count(*) FROM push WHERE state = {is_dead}
+               UNION ALL SELECT {store}, {records}, count(*) FROM record
+               UNION ALL SELECT {store}, {entries}, count(*) FROM entry
              )
              SELECT coalesce(counted.view_no, counter.view_no), coalesce(counted.kind, counter.kind),
                     coalesce(counted.n, 0), coalesce(counter.n, 0)
@@ -424,6 +437,8 @@ impl Export {
             aliases = counters::ALIASES,
             active = counters::PUSH_ACTIVE,
             dead = counters::PUSH_DEAD,
+            records = counters::RECORDS,
+            entries = counters::ENTRIES,
             is_active = PushState::Active.code(),
             is_dead = PushState::Dead.code(),
         ))?;
@@ -476,14 +491,13 @@ fn tenants(db: &Connection) -> rusqlite::Result<(HashMap<String, i32>, Vec<Name>
 fn push_from(row: &Row<'_>) -> Result<Push, Error> {
     let code: u8 = row.get(5)?;
     let state = PushState::from_code(code).ok_or_else(|| Error::Odd(format!("a push config in state {code}")))?;
-    let spec = row.get_ref(14)?.as_blob().map_err(rusqlite::Error::from)?;
     Ok(Push {
         made_no: row.get(2)?,
         row: PushRow {
             task: row.get::<_, Id>(3)?.0,
             id: row.get(1)?,
             edition: row.get::<_, i64>(4)? as u64,
-            spec: Bytes::copy_from_slice(spec),
+            spec: bytes_at(row, 14)?,
             made_at: Time(row.get(12)?),
             progress: PushProgress {
                 state,
@@ -497,6 +511,10 @@ fn push_from(row: &Row<'_>) -> Result<Push, Error> {
             },
         },
     })
+}
+
+fn bytes_at(row: &Row<'_>, column: usize) -> Result<Bytes, Error> {
+    Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?))
 }
 
 fn limit(most: Batch) -> i64 {

@@ -1,0 +1,101 @@
+//! What products keep beside tasks: records and the lists they are in, and the journal.
+
+use rusqlite::params;
+use uuid::Uuid;
+
+use super::{Error, Export, Page, bytes_at, limit};
+use crate::migrate::rows::{Account, Batch, Entry, Place, Posting, Record, RecordPlace, Wrong};
+
+impl Export {
+    pub(crate) fn records(&self, after: Option<&Place>, most: Batch) -> Page<Record> {
+        self.page_within(
+            most,
+            "SELECT no, kind, key, version, body FROM record WHERE no > ?1 ORDER BY no LIMIT ?2",
+            params![Place::at(after, 0), limit(most)],
+            |row| {
+                let (kind, key) = (row.get(1)?, row.get(2)?);
+                let (version, body) = (row.get::<_, i64>(3)? as u64, bytes_at(row, 4)?);
+                Ok((Place::number(&[row.get(0)?]), Record { kind, key, version, body }))
+            },
+            |record| record.body.len(),
+        )
+    }
+
+    /// Record by record. A place has no room for the kind, which is the record's.
+    pub(crate) fn record_places(&self, after: Option<&Place>, most: Batch) -> Page<RecordPlace> {
+        self.page(
+            "SELECT record_no, kind, key, list, rank FROM record_list INDEXED BY record_list_by_record
+             WHERE (record_no, kind, list, rank) > (?1, coalesce((SELECT kind FROM record WHERE no = ?1), ''), ?2, ?3)
+             ORDER BY record_no, kind, list, rank LIMIT ?4",
+            params![Place::at(after, 0), Place::text(after), Place::at(after, 1), limit(most)],
+            |row| {
+                let (kind, key, list): (_, _, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
+                let rank = row.get(4)?;
+                Ok((Place::both(&[row.get(0)?, rank], list.as_bytes()), RecordPlace { kind, key, list, rank }))
+            },
+        )
+    }
+
+    pub(crate) fn entries(&self, after: Option<&Place>, most: Batch) -> Page<Entry> {
+        self.page_within(
+            most,
+            "SELECT no, id, at, body FROM entry WHERE no > ?1 ORDER BY no LIMIT ?2",
+            params![Place::at(after, 0), limit(most)],
+            |row| {
+                let (no, id) = (row.get(0)?, Uuid::from_bytes(row.get(1)?));
+                Ok((Place::number(&[no]), Entry { no, id, at: row.get(2)?, body: bytes_at(row, 3)? }))
+            },
+            |entry| entry.body.len(),
+        )
+    }
+
+    pub(crate) fn postings(&self, after: Option<&Place>, most: Batch) -> Page<Posting> {
+        self.page(
+            "SELECT entry_no, place, account, amount, balance FROM posting INDEXED BY posting_by_entry
+             WHERE (entry_no, place, account) > (?1, ?2, ?3) ORDER BY entry_no, place, account LIMIT ?4",
+            params![Place::at(after, 0), Place::at(after, 1), Place::text(after), limit(most)],
+            |row| {
+                let (entry_no, place): (i64, i32) = (row.get(0)?, row.get(1)?);
+                let (account, amount, balance): (String, _, _) = (row.get(2)?, row.get(3)?, row.get(4)?);
+                let at = Place::both(&[entry_no, i64::from(place)], account.as_bytes());
+                Ok((at, Posting { entry_no, place, account, amount, balance }))
+            },
+        )
+    }
+
+    pub(crate) fn accounts(&self, after: Option<&Place>, most: Batch) -> Page<Account> {
+        self.page(
+            "SELECT name, balance FROM account WHERE name >= ?1 AND (?2 OR name <> ?1) ORDER BY name LIMIT ?3",
+            params![Place::text(after), after.is_none(), limit(most)],
+            |row| {
+                let name: String = row.get(0)?;
+                Ok((Place::bytes(name.as_bytes()), Account { name, balance: row.get(1)? }))
+            },
+        )
+    }
+
+    /// The first few places where the journal does not add up, in the order in which another store finds them, too.
+    pub(crate) fn wrong(&self) -> Result<Vec<Wrong>, Error> {
+        // Sums may be more than a number holds: an entry's are made in halves, and what overflows an account is no balance.
+        let mut statement = self.db.prepare(
+            "WITH line AS (
+               SELECT account, entry_no, balance, amount + lag(balance, 1, 0) OVER whole AS due,
+                      lead(entry_no) OVER whole IS NULL AS is_last
+               FROM posting WINDOW whole AS (PARTITION BY account ORDER BY entry_no)
+             ), wrong (account, entry_no, balance) AS (
+               SELECT account, entry_no, balance FROM line WHERE due <> balance
+               UNION ALL
+               SELECT coalesce(account.name, line.account), NULL, coalesce(account.balance, 0)
+               FROM account FULL JOIN (SELECT * FROM line WHERE is_last) AS line ON line.account = account.name
+               WHERE coalesce(line.balance, 0) <> coalesce(account.balance, 0)
+               UNION ALL
+               SELECT NULL, entry_no, 0 FROM posting GROUP BY entry_no
+               HAVING sum(amount >> 32) * 4294967296 + sum(amount & 4294967295) <> 0
+             )
+             SELECT account, entry_no, balance FROM wrong
+             ORDER BY account IS NULL, account, entry_no IS NULL, entry_no LIMIT 10",
+        )?;
+        let rows = statement.query_map([], |row| Ok(Wrong::new(row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
