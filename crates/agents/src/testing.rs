@@ -29,6 +29,7 @@ pub(crate) fn turn(parts: Vec<Part>) -> Turn {
         earlier: Earlier::none(),
         bound: None,
         cancelled: futures_util::future::pending().boxed().shared(),
+        whole: false,
     }
 }
 

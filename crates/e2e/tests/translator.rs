@@ -12,7 +12,7 @@ use e2e::http::{Connection, Request};
 use e2e::poll::PATIENCE;
 use e2e::server::free_address;
 use e2e::{Heard, Server, Speaker, Tongue, folded, fresh_id, setup, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The generations there are SDKs of, by the folders of their environments.
@@ -311,6 +311,51 @@ fn a_killed_server_comes_back_to_the_task_at_the_peer_and_finishes_it() {
         assert_eq!((done.state.as_str(), done.texts.concat().as_str()), ("completed", "finished"), "{what}");
         assert_eq!(peer.times(&format!("began gate {gate}")), 1, "the work is done once: {what}");
     }
+}
+
+/// What was asked for whole is not known here by its id before it is answered; it is found by its message. The SDK knows
+/// nothing of idempotency keys: what is sent to it twice is done twice.
+#[test]
+fn a_turn_asked_for_whole_is_found_for_a_cancel_and_after_a_crash() {
+    let peer = Peer::start("1.0");
+    let mut server = Server::options().config(&format!("agents:\n{}", peer.config(""))).start();
+    // Who chooses the id of a task can ask for it before anything is heard of it.
+    let caller = Tongue::V01.speaker(&server.agent(&peer.agent("rest")));
+    let asked = |how: &str| {
+        let log = fs::read_to_string(peer.folder.path().join("log")).unwrap();
+        log.lines().filter(|line| line.contains(&format!("POST /rest/message%3A{how} "))).count()
+    };
+    until("turns are asked for whole", PATIENCE, || {
+        assert_eq!(caller.tell("good morning").texts.concat(), "good morning");
+        (asked("send") > 0).then_some(())
+    });
+    let streamed = asked("stream");
+    let send = |id: &str, text: &str| {
+        let message = json!({ "role": "user", "parts": [{ "type": "text", "text": text }] });
+        caller.client.try_rpc("tasks/send", json!({ "id": id, "message": message }))
+    };
+
+    let (id, work) = (fresh_id(), format!("slow {}", fresh_id()));
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| send(&id, &work));
+        until("the peer works", PATIENCE, || peer.did(&format!("began {work}")).then_some(()));
+        caller.try_cancel(&id).unwrap();
+        assert_eq!(sending.join().unwrap().unwrap().unwrap()["status"]["state"], "canceled");
+    });
+    until("the peer was told", PATIENCE, || peer.did(&format!("cancelled {work}")).then_some(()));
+
+    let (id, gate) = (fresh_id(), fresh_id());
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| send(&id, &format!("gate {gate}")));
+        until("the peer works", PATIENCE, || peer.did(&format!("began gate {gate}")).then_some(()));
+        server.kill9();
+        assert!(sending.join().unwrap().is_err(), "nobody is there to answer");
+    });
+    server.restart();
+    peer.open_gate(&gate);
+    assert_eq!(caller.rest(&id, &["completed", "failed", "canceled"]).texts.concat(), "finished");
+    assert_eq!(peer.times(&format!("began gate {gate}")), 1, "the work is done once");
+    assert_eq!(asked("stream"), streamed, "neither was asked for as a stream");
 }
 
 #[test]

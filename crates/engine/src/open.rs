@@ -65,6 +65,8 @@ impl Engine {
             return self.resume(place, resume, None, Until::Question).await;
         }
         let stopped = self.shared.stopped.clone();
+        // Whoever follows waits for nothing.
+        let send = Send { wait: Wait::Exists, ..send };
         match self.begin(place, send).await? {
             Begun::Over { events, .. } => Subscription::of_finished(events, stopped),
             Begun::Going { live, at } => Ok(Subscription::new(self.shared.clone(), live, at, Until::Question)),
@@ -88,12 +90,18 @@ impl Engine {
         if let Some(config) = &send.push {
             push::check(&self.shared, config)?;
         }
-        let key = self.key(place, &send).await?;
-        if let Some((_, Some(known))) = key {
-            return Ok(Begun::Repeat { task: known.task, seq: known.seq });
+        let key = self.key(place, &send);
+        let shared = &self.shared;
+        if send.task.is_none() && send.alias.is_none() {
+            // The commit looks for the key itself. Only what is refused before it must be told from a repeat.
+            return match open(shared, place, agent, send, key, None).await {
+                Err(fault) => self.repeated(key).await?.ok_or(fault),
+                begun => begun,
+            };
         }
-        let key = key.map(|(fresh, _)| fresh);
-        let (shared, place) = (&self.shared, place);
+        if let Some(repeat) = self.repeated(key).await? {
+            return Ok(repeat);
+        }
         if send.alias.is_some() {
             let (shared, place) = (shared.clone(), place.clone());
             return Shared::detached(async move { Self::begin_alias(&shared, &place, agent, send, key).await }).await;
@@ -109,9 +117,9 @@ impl Engine {
         }
     }
 
-    /// The idempotency key of the request, fresh or as it was used before.
-    async fn key(&self, place: &Place, send: &Send) -> Result<Option<((KeyUse, Time), Option<KeyUse>)>, Fault> {
-        let Some(idempotency) = &send.idempotency else { return Ok(None) };
+    /// The idempotency key of the request as it is kept, and since when an earlier use of it counts.
+    fn key(&self, place: &Place, send: &Send) -> Option<(KeyUse, Time)> {
+        let idempotency = send.idempotency.as_ref()?;
         let mut hash = Sha256::new();
         for text in [&*place.caller.tenant, &*place.caller.name, &*place.agent, idempotency.key.as_str()] {
             hash.update((text.len() as u64).to_be_bytes());
@@ -121,12 +129,16 @@ impl Engine {
         let not_before =
             Time(now.0.saturating_sub(i64::try_from(self.shared.limits.idempotency_ms).unwrap_or(i64::MAX)));
         let key: [u8; 32] = hash.finalize().into();
-        let fresh = KeyUse { key, body: idempotency.body, task: clock::task_id(), seq: Seq::ZERO, at: now };
-        let known = self.shared.store.key(key, not_before).await.map_err(troubled)?;
-        if let Some(known) = &known {
-            same_request(known, &fresh)?;
-        }
-        Ok(Some(((fresh, not_before), known)))
+        Some((KeyUse { key, body: idempotency.body, task: clock::task_id(), seq: Seq::ZERO, at: now }, not_before))
+    }
+
+    /// The request of this key if it was made before.
+    async fn repeated(&self, key: Option<(KeyUse, Time)>) -> Result<Option<Begun>, Fault> {
+        let Some((fresh, not_before)) = key else { return Ok(None) };
+        let known = self.shared.store.key(fresh.key, not_before).await.map_err(troubled)?;
+        let Some(known) = known else { return Ok(None) };
+        same_request(&known, &fresh)?;
+        Ok(Some(Begun::Repeat { task: known.task, seq: known.seq }))
     }
 
     /// Waits as the caller asked, then answers.
@@ -228,6 +240,7 @@ pub(crate) async fn open(
         }
         None => None,
     };
+    let whole = push.is_none() && matches!(send.wait, Wait::Rest { .. });
     let fresh_context = send.context.is_none();
     let context = send.context.take().unwrap_or_else(|| ContextId(clock::text_id()));
     let message = inbound(send);
@@ -247,7 +260,8 @@ pub(crate) async fn open(
         undecided: admission.undecided && alias.is_none(),
     };
     let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.hold(1)) };
-    let start = Start { opened, fresh_context, message, turn: clock::turn_id(), stamp, key, alias, push };
+    let turn = clock::turn_id();
+    let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push };
     if admission.idempotent {
         run_ahead(shared, agent, start).await
     } else {
@@ -262,6 +276,8 @@ struct Start {
     fresh_context: bool,
     message: Arc<Inbound>,
     turn: TurnId,
+    /// As in [`Turn::whole`].
+    whole: bool,
     stamp: Stamp,
     key: Option<(KeyUse, Time)>,
     alias: Option<Claim>,
@@ -317,6 +333,7 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
             earlier: if start.fresh_context { Earlier::none() } else { conversation::of(shared, &so_far) },
             bound: None,
             cancelled: handle.cancelled(),
+            whole: start.whole,
         },
     );
     turn::run_ahead(&mut stream, &mut pending).await;
@@ -336,11 +353,11 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
     let shared = shared.clone();
     Shared::detached(async move {
         let running = shared.take_turn()?;
-        let at_message = start.turn;
+        let (at_message, whole) = (start.turn, start.whole);
         let begun = commit_opening(&shared, start, bodies).await?;
         if let Begun::Going { live, .. } = &begun {
             let (shared, live) = (shared.clone(), live.clone());
-            let run = Run { shared, live, agent, turn: at_message, attempt: 1, handle, running };
+            let run = Run { shared, live, agent, turn: at_message, attempt: 1, whole, handle, running };
             run.spawn(Some(stream));
         }
         Ok(begun)
@@ -388,12 +405,12 @@ async fn commit_new(shared: &Shared, task: TaskId, commit: Commit) -> Result<Out
 /// An agent with side effects runs only once its turn is in the log.
 async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
     let running = shared.take_turn()?;
-    let turn = start.turn;
+    let (turn, whole) = (start.turn, start.whole);
     let bodies = start.bodies();
     let begun = commit_opening(shared, start, bodies).await?;
     if let Begun::Going { live, .. } = &begun {
         let handle = TurnHandle::new();
-        Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, handle, running }.spawn(None);
+        Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, whole, handle, running }.spawn(None);
     }
     Ok(begun)
 }
@@ -508,7 +525,8 @@ pub(crate) async fn follow_up(
     };
     if begins && let Some(running) = running.take() {
         let handle = TurnHandle::new();
-        Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, handle, running }.spawn(None);
+        Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, whole: false, handle, running }
+            .spawn(None);
     }
     Ok(Begun::Going { live, at })
 }

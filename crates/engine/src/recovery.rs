@@ -131,7 +131,7 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: 
     if let (true, Some(running), Some(agent), Some(turn)) = (taken, running, agent, task.core.turn) {
         let handle = TurnHandle::new();
         let (shared, turn, attempt) = (shared.clone(), turn.id, turn.attempt);
-        Run { shared, live, agent, turn, attempt, handle, running }.spawn(None);
+        Run { shared, live, agent, turn, attempt, whole: false, handle, running }.spawn(None);
     }
     Ok(taken)
 }

@@ -30,6 +30,8 @@ pub(crate) struct Run {
     pub(crate) turn: TurnId,
     /// The how manieth attempt of it.
     pub(crate) attempt: u32,
+    /// As in [`Turn::whole`].
+    pub(crate) whole: bool,
     pub(crate) handle: TurnHandle,
     pub(crate) running: RunningTurn,
 }
@@ -53,7 +55,7 @@ impl Run {
             };
             match self.pump(stream).await {
                 Ok(Then::NextTurn(turn)) => {
-                    (self.turn, self.attempt) = (turn, 1);
+                    (self.turn, self.attempt, self.whole) = (turn, 1, false);
                     self.handle = TurnHandle::new();
                     self.live.set_turn(Some(self.handle.clone()));
                 }
@@ -77,7 +79,7 @@ impl Run {
     async fn begin(&self) -> Result<BoxStream<'static, Emission>, Fault> {
         let (task, messages) = self.live.turn_view()?;
         let turn = prepare(&self.shared, task, self.turn, messages, &self.handle).await?;
-        Ok(start(&self.agent, turn))
+        Ok(start(&self.agent, Turn { whole: self.whole, ..turn }))
     }
 
     /// Moves what the agent says into the log until the turn is over.
@@ -243,6 +245,7 @@ pub(crate) async fn prepare(
         earlier: conversation::of(shared, &so_far),
         so_far,
         cancelled: handle.cancelled(),
+        whole: false,
     })
 }
 

@@ -1,7 +1,7 @@
 //! `a2a`: an agent somewhere else, of whichever generation, as one of ours.
 //!
 //! A turn here becomes a task there. It is streamed where the other side streams and looked at now and then where it does
-//! not; what it shows is passed on as it comes. Which task it is stands in our log ([`Emission::Bound`]) before anything of
+//! not; what it shows is passed on as it comes. Short turns that nobody follows are asked for whole (`whole`). Which task it is stands in our log ([`Emission::Bound`]) before anything of
 //! it is passed on, so that a turn that a crash cut off is found again, and a question that was asked there is answered
 //! there. A turn has one message id and one idempotency key, however often it has to be sent.
 //!
@@ -15,6 +15,7 @@ mod options;
 mod outgoing;
 mod relay;
 mod show;
+mod whole;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,14 +23,15 @@ use std::time::{Duration, Instant};
 use client::{CardSeen, Client, Generation, Target};
 use futures_util::stream::BoxStream;
 use model::ports::agent::{self, Admission, Emission, Profile, Restart, Turn};
-use model::{Fault, Inbound, Task};
+use model::{Fault, Inbound, Send, Task};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::Kind;
 use crate::delegation::Delegation;
 use bound::Contexts;
-pub use options::{Auth, Options};
+pub use options::{Ask, Auth, Options};
+use whole::Manner;
 
 pub const KIND: Kind = Kind::of::<Options>("a2a", "an agent of another server, of whichever generation");
 
@@ -54,6 +56,7 @@ struct Shared {
     /// Who we are in a chain of agents.
     me: String,
     contexts: Mutex<Contexts>,
+    manner: Mutex<Manner>,
     looked: Mutex<Option<Instant>>,
 }
 
@@ -88,6 +91,7 @@ impl Remote {
             options,
             client,
             contexts: Mutex::default(),
+            manner: Mutex::default(),
             looked: Mutex::new(found.map(|_| Instant::now())),
         };
         Ok(Remote { profile, shared: Arc::new(shared), replies })
@@ -109,12 +113,35 @@ impl Shared {
         if stale {
             let shared = self.clone();
             tokio::spawn(async move {
-                if let Err(error) = shared.client.refresh().await {
-                    tracing::debug!(%error, "a remote agent's card could not be refreshed");
+                match shared.client.refresh().await {
+                    // It may be another server by now.
+                    Ok(_) => *shared.manner.lock() = Manner::default(),
+                    Err(error) => tracing::debug!(%error, "a remote agent's card could not be refreshed"),
                 }
             });
         }
         Ok(target)
+    }
+
+    /// Whether a turn whose caller waits for the whole of it is asked for so.
+    fn asks_whole(&self, send: &Send) -> bool {
+        match self.options.ask {
+            Ask::Auto => self.manner.lock().is_whole(send),
+            Ask::Stream => false,
+        }
+    }
+
+    /// A turn has ended by itself. Whether its task would have been found meanwhile is tried once.
+    fn learn(self: &Arc<Self>, took: Duration, send: &Send, task: &str) {
+        let mut manner = self.manner.lock();
+        manner.took(took);
+        if self.options.ask == Ask::Auto && whole::is_findable(send) && manner.try_it() {
+            let (shared, send, task) = (self.clone(), send.clone(), task.to_owned());
+            tokio::spawn(async move {
+                let found = whole::find(&shared.client, &send).await;
+                shared.manner.lock().tried(found.map(|found| found.is_some_and(|found| found.id == task)));
+            });
+        }
     }
 }
 

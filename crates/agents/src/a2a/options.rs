@@ -44,6 +44,10 @@ pub struct Options {
     /// false for agents that refuse ids they did not make.
     #[serde(default = "yes")]
     pub own_contexts: bool,
+    /// How to ask: `auto` (the default) asks for short turns that nobody follows whole, which costs the agent less, and
+    /// streams all others; `stream` streams them all.
+    #[serde(default)]
+    pub ask: Ask,
     /// How often a message may have been passed on from agent to agent. Default 8.
     #[serde(default)]
     pub max_hops: Option<u32>,
@@ -59,6 +63,17 @@ pub struct Options {
     /// How long the agent may be away before a turn fails, in milliseconds. Default 30000.
     #[serde(default)]
     pub patience_ms: Option<u64>,
+}
+
+/// How the remote agent is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Short turns that nobody follows whole, where their tasks can be found meanwhile; others as `stream` does.
+    #[default]
+    Auto,
+    /// Always as a stream, if the agent has them.
+    Stream,
 }
 
 /// How to sign in at the remote agent.
@@ -104,6 +119,7 @@ impl Options {
             secret_headers: BTreeMap::new(),
             other_hosts: false,
             own_contexts: true,
+            ask: Ask::Auto,
             max_hops: None,
             connect_timeout_ms: None,
             first_byte_timeout_ms: None,

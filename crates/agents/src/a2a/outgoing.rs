@@ -5,12 +5,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::call::Idempotency;
 use model::ports::agent::Turn;
-use model::{ContextId, Inbound, Json, Message, Role, Send, Wait};
+use model::{ContextId, Inbound, Json, Message, Part, Role, Send, Wait};
 use tokio::time::Instant;
 
 use super::Shared;
 use super::bound::Bound;
 use crate::delegation::Delegation;
+
+/// What an agent says on the way, at most, where its answer comes whole. Our own message comes back with it: none is asked
+/// for after a large one.
+const HISTORY: u32 = 100;
+const LARGE: usize = 16 << 10;
 
 /// What is sent. It is the same, to the byte, however often the turn is run: an idempotency key is good for one request.
 pub(super) fn message(
@@ -36,6 +41,7 @@ pub(super) fn message(
         // Ours mean nothing there; what this follows does.
         references: followed.map(|bound| bound.task.clone()).into_iter().collect(),
     };
+    let large = message.parts.iter().map(Part::weight).sum::<usize>() > LARGE;
     let send = Send {
         message,
         task: goes_on.map(|bound| bound.task.clone()),
@@ -47,7 +53,8 @@ pub(super) fn message(
         },
         context,
         wait: Wait::Rest { max_ms: None },
-        history: Some(0),
+        // Of a task that begins with this all that is said is news; one that goes on has said much before.
+        history: Some(if large || goes_on.is_some() { 0 } else { HISTORY }),
         accepted_output: newest.map(|inbound| inbound.accepted_output.clone()).unwrap_or_default(),
         metadata: newest.and_then(|inbound| inbound.metadata.clone()),
         push: None,

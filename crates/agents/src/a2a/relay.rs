@@ -7,17 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::seen::Seen;
+use client::seen::{Seen, TaskSeen};
 use client::{Error, Events, Heard, Trouble};
 use futures_util::FutureExt as _;
 use futures_util::stream::BoxStream;
 use model::ports::agent::{Emission, End, EndState, Turn, Words};
-use model::{ContextId, EventId, Kind, Send, Wait};
+use model::{ContextId, EventId, Kind, Send, State, Wait};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::bound::{self, Bound};
 use super::show::{self, Show};
-use super::{Shared, outgoing};
+use super::{Shared, outgoing, whole};
 use crate::speech::{Voice, speak};
 
 /// Between two tries, and between two looks at a task that is not streamed: twice as long each time.
@@ -57,6 +58,10 @@ struct Relay {
     trouble_since: Option<Instant>,
     pause: Duration,
     deadline: Option<Instant>,
+    began: Instant,
+    /// The request for a whole answer that took too long, until its task is over: there are servers that take the end of a
+    /// request for a wish to stop.
+    asking: Option<JoinSet<()>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +69,11 @@ enum Cancel {
     NotWanted,
     Wanted,
     Told,
+}
+
+/// The other side does not have what was asked for.
+fn is_unknown(error: &Error) -> bool {
+    error.trouble == Trouble::Refused && matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound)
 }
 
 /// How the other side is followed.
@@ -96,6 +106,8 @@ impl Relay {
             trouble_since: None,
             pause: FIRST_PAUSE,
             deadline,
+            began: Instant::now(),
+            asking: None,
             shared,
             turn,
             voice,
@@ -114,6 +126,9 @@ impl Relay {
                 }
             },
         };
+        if let (Ok(_), Some(bound), 1) = (&end, &self.bound, self.turn.attempt) {
+            self.shared.learn(self.began.elapsed(), &self.send, &bound.task);
+        }
         let end =
             end.unwrap_or_else(|error| show::ended_by(&error, self.bound.is_some(), &self.shared.options.secrets()));
         if let Some(binding) = self.last_binding(&end) {
@@ -127,6 +142,7 @@ impl Relay {
         let bound = self.bound.as_ref()?;
         let Emission::End(End { state, .. }) = end else { return None };
         match state {
+            EndState::Completed if bound.settled => None,
             EndState::Completed => Some(Bound { settled: true, ..bound.clone() }.write()),
             EndState::InputRequired | EndState::AuthRequired => {
                 Some(Bound { asked: self.show.asks().map(str::to_owned), ..bound.clone() }.write())
@@ -182,8 +198,7 @@ impl Relay {
 
     /// A server whose card promised streams, or that has no card, and that has none.
     fn streams_are_refused(&self, error: &Error) -> bool {
-        let kind = matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound);
-        !self.no_streams && self.bound.is_none() && error.trouble == Trouble::Refused && kind
+        !self.no_streams && self.bound.is_none() && is_unknown(error)
     }
 
     /// Sends the turn.
@@ -192,10 +207,17 @@ impl Relay {
             return Ok(Line::Ended(Emission::End(End { state: EndState::Canceled, words: None })));
         }
         let target = self.shared.target().await?;
-        if self.sent && target.peer().facts().chooses_ids && self.arrived().await? {
+        if self.sent && self.arrived().await? {
             return self.come_back().await;
         }
+        let whole = self.turn.whole && !self.sent && self.shared.asks_whole(&self.send);
         self.sent = true;
+        if whole {
+            match self.ask().await {
+                Err(error) if is_unknown(&error) => self.shared.manner.lock().never(),
+                line => return line,
+            }
+        }
         if target.streams() && !self.no_streams {
             let events = self.shared.client.stream(&self.send).await?;
             return Ok(Line::Open(Box::new(events)));
@@ -205,17 +227,90 @@ impl Relay {
         Ok(self.see(seen).await.map_or(Line::Looking, Line::Ended))
     }
 
-    /// Whether a turn that was sent and not answered is there. Where the sender chooses the task's id it can be asked for.
+    /// Sends the turn and waits for all that comes of it. What takes too long, or is to stop, is found and followed.
+    async fn ask(&mut self) -> Result<Line, Error> {
+        let (client, send) = (self.shared.client.clone(), self.send.clone());
+        let mut asking = async move { client.send(&send).await }.boxed();
+        let (mut pause, mut look) = (FIRST_PAUSE, Instant::now() + whole::SHORT);
+        loop {
+            let cancelled = self.turn.cancelled.clone();
+            tokio::select! {
+                biased;
+                seen = &mut asking => return self.answered(seen?).await,
+                () = cancelled, if self.cancel == Cancel::NotWanted => self.cancel = Cancel::Wanted,
+                () = tokio::time::sleep_until(look) => {}
+            }
+            let arrived = tokio::select! {
+                biased;
+                seen = &mut asking => return self.answered(seen?).await,
+                arrived = self.arrived() => arrived,
+            };
+            match arrived {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => tracing::debug!(task = %self.turn.task, %error, "a remote task is looked for again"),
+            }
+            look = Instant::now() + pause;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        let mut kept = JoinSet::new();
+        kept.spawn(asking.map(drop));
+        self.asking = Some(kept);
+        self.cancel_if_wanted().await?;
+        self.come_back().await
+    }
+
+    /// A whole answer, with what was said on the way to it.
+    async fn answered(&mut self, seen: Seen) -> Result<Line, Error> {
+        if let Seen::Task(task) = &seen {
+            self.found(task).await;
+        }
+        match self.see(seen).await {
+            Some(end) => {
+                // A question to somebody who has had enough.
+                let asks = matches!(&end, Emission::End(End { state, .. }) if !State::from(*state).is_terminal());
+                if asks && (self.cancel == Cancel::Wanted || self.turn.cancelled.clone().now_or_never().is_some()) {
+                    self.cancel = Cancel::Wanted;
+                    self.cancel_if_wanted().await?;
+                }
+                Ok(Line::Ended(end))
+            }
+            None => {
+                self.shared.manner.lock().never();
+                self.come_back().await
+            }
+        }
+    }
+
+    /// Whether a turn that was sent and not answered is there: under the id that was chosen for it, where senders choose, or
+    /// else by its message.
     async fn arrived(&mut self) -> Result<bool, Error> {
         // A task that goes on was there before; only a new one tells by being there.
-        let Some(id) = self.send.alias.clone() else { return Ok(false) };
-        match self.shared.client.get(&id, Some(0)).await {
-            Ok(task) => {
-                self.bind(&task.id, task.context.clone()).await;
-                Ok(true)
+        let Some(id) = self.send.alias.as_deref() else { return Ok(false) };
+        let client = &self.shared.client;
+        let found = if self.shared.target().await?.peer().facts().chooses_ids {
+            match client.get(id, Some(0)).await {
+                Err(error) if error.kind == Kind::TaskNotFound => None,
+                task => Some(task?),
             }
-            Err(error) if error.kind == Kind::TaskNotFound => Ok(false),
-            Err(error) => Err(error),
+        } else {
+            match whole::find(client, &self.send).await {
+                Err(error) if error.is_passing() => return Err(error),
+                // It has no lists, or none for us.
+                Err(_) => None,
+                Ok(found) => found,
+            }
+        };
+        let Some(task) = found else { return Ok(false) };
+        self.found(&task).await;
+        Ok(true)
+    }
+
+    /// A task that was under way before anything was heard of it.
+    async fn found(&mut self, task: &TaskSeen) {
+        self.bind_seen(task).await;
+        for emission in self.show.said_before(task, &self.send.message.id) {
+            self.say(emission).await;
         }
     }
 
@@ -371,11 +466,11 @@ impl Relay {
         self.trouble_since = None;
         self.pause = FIRST_PAUSE;
         match &seen {
-            Seen::Task(task) => self.bind(&task.id.clone(), task.context.clone()).await,
+            Seen::Task(task) => self.bind_seen(task).await,
             Seen::Status { task, context, .. } | Seen::Artifact { task, context, .. } => {
-                self.bind(&task.clone(), context.clone()).await;
+                self.bind(task, context.as_ref(), false).await;
             }
-            Seen::Message { context, .. } => self.remember(context.clone()),
+            Seen::Message { context, .. } => self.remember(context.as_ref()),
         }
         let (news, end) = self.show.seen(seen);
         for emission in news {
@@ -384,32 +479,42 @@ impl Relay {
         end
     }
 
+    async fn bind_seen(&mut self, task: &TaskSeen) {
+        self.bind(&task.id, task.context.as_ref(), task.status.state == Some(State::Completed)).await;
+    }
+
     /// Writes down which task it is, before anything of it is passed on.
-    async fn bind(&mut self, task: &str, context: Option<ContextId>) {
-        self.remember(context.clone());
+    async fn bind(&mut self, task: &str, context: Option<&ContextId>, settled: bool) {
+        self.remember(context);
         if self.bound.as_ref().is_some_and(|bound| bound.task == task && bound.turn == self.turn.id) {
             return;
         }
         let target = self.shared.client.discover().await;
         let url = target.map(|target| target.shown_url().to_owned()).unwrap_or_default();
         let (turn, task) = (self.turn.id, task.to_owned());
-        let bound = Bound { turn, url, task, context, asked: None, settled: false };
+        let bound = Bound { turn, url, task, context: context.cloned(), asked: None, settled };
         self.say(Emission::Bound(bound.write())).await;
         self.bound = Some(bound);
     }
 
     /// A conversation to which the other side gave another name.
-    fn remember(&self, theirs: Option<ContextId>) {
-        if let Some(theirs) = theirs.filter(|theirs| *theirs != self.ours) {
-            self.shared.contexts.lock().put(self.ours.clone(), theirs);
+    fn remember(&self, theirs: Option<&ContextId>) {
+        if let Some(theirs) = theirs.filter(|theirs| **theirs != self.ours) {
+            self.shared.contexts.lock().put(self.ours.clone(), theirs.clone());
         }
     }
 
     /// The time is up: the other side is told, and not waited for.
     async fn give_up(&mut self) {
-        if let Some(bound) = &self.bound {
-            let told = self.shared.client.cancel(&bound.task, None);
-            let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
-        }
+        let told = async {
+            if self.bound.is_none() && self.sent && self.arrived().await.is_err() {
+                return;
+            }
+            if let Some(bound) = &self.bound {
+                // Nothing is waited for any more, not even whether it was heard.
+                let _ = self.shared.client.cancel(&bound.task, None).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
     }
 }

@@ -3,7 +3,7 @@
 use client::seen::{Seen, StatusSeen, TaskSeen};
 use client::{Error, Trouble};
 use model::ports::agent::{Emission, End, EndState, Words};
-use model::{Json, Kind, Message, State, Task};
+use model::{Json, Kind, Message, Role, State, Task};
 
 use super::known::Known;
 
@@ -85,6 +85,17 @@ impl Show {
             Seen::Message { message, .. } => Some(Emission::Reply(words(message))),
         };
         (news, end)
+    }
+
+    /// What was said between the message that began the task and the answer, which came together.
+    pub(super) fn said_before(&mut self, task: &TaskSeen, began: &str) -> Vec<Emission> {
+        let TaskSeen { history, status, .. } = task;
+        let from = history.iter().position(|said| &*said.id == began).map_or(0, |at| at + 1);
+        let last = status.message.as_ref().map(|message| &message.id);
+        let said = history[from..].iter().filter(|said| said.role == Role::Agent && Some(&said.id) != last);
+        let said: Vec<Emission> = said.map(|said| Emission::Working(Some(words(said.clone())))).collect();
+        self.working |= !said.is_empty();
+        said
     }
 
     fn working(&mut self, status: &StatusSeen, news: &mut Vec<Emission>) {

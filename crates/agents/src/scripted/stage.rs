@@ -95,6 +95,7 @@ impl Stage {
             earlier: model::ports::agent::Earlier::none(),
             bound: task.bound.clone(),
             cancelled: asked.map(|_| ()).boxed().shared(),
+            whole: false,
         };
         let said = Some(self.agent.run(turn));
         self.open = Some(Open { id, attempt, messages, said, cancel: Some(cancel) });

@@ -102,6 +102,8 @@ pub struct Turn {
     pub bound: Option<String>,
     /// Resolves when the caller wants the turn to stop.
     pub cancelled: Cancelled,
+    /// Whoever asked waits for the answer whole and follows nothing: progress need not be told at once.
+    pub whole: bool,
 }
 
 /// The conversation before this task.

@@ -39,7 +39,7 @@ pub(crate) struct Shelf {
     owns: bool,
     /// Reads fail as long as this is set.
     unreadable: AtomicBool,
-    /// Commits are written, but their answers wait.
+    /// Commits are written, but nobody is told so. Those that are not written are told at once.
     holding: watch::Sender<bool>,
     refused: AtomicUsize,
     commits: AtomicUsize,
@@ -182,7 +182,9 @@ impl Store for Shelf {
         };
         Box::pin(async move {
             let outcome = alive(&dead, answer).await;
-            let _ = holding.wait_for(|hold| !hold).await;
+            if matches!(outcome, Outcome::Done) {
+                let _ = holding.wait_for(|hold| !hold).await;
+            }
             alive(&dead, std::future::ready(outcome)).await
         })
     }
