@@ -482,6 +482,68 @@ def postgres(world):
     yield at_least(shares.row("postgres", "two replicas on these cores; against one"), 0.85)
 
 
+def traders(world, data, pairs):
+    """Buyers with money, sellers and what they sell, made by the operator's commands: the file for `load buy`."""
+    def market(*words):
+        done = subprocess.run([world.rialto, "market", *words, "--json", "--data", world.path(data)],
+                              capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    def rest(server, person, path, body):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        headers = {"Content-Type": "application/json", "X-Api-Key": person["api_key"],
+                   "X-Platform-User-Id": person["user_id"]}
+        connection.request("POST", f"/api/v1{path}", json.dumps(body), headers)
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        if answer["code"]:
+            raise RuntimeError(f"{path}: {answer}")
+        return answer["data"]
+
+    file = world.path(f"{data}.people")
+    with world.serve(data, **MARKET) as server, open(file, "w") as out:
+        # it listens before operators can talk to it
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request("GET", "/readyz")
+        connection.getresponse().read()
+        connection.close()
+        for _ in range(pairs):
+            buyer = market("open", "--key", "user", "--per-call", "1000", "--daily", "100000000")
+            seller = market("open", "--key", "user")
+            market("credit", buyer["user_id"], "10000000")
+            made = rest(server, seller, "/capabilities", {
+                "title": "OCR", "description": "Reads an invoice", "category": "documents",
+                "capability_type": "service", "pricing_model": "per_use", "price_ut": "1.20"})
+            rest(server, seller, f"/capabilities/{made['id']}/submit-review", {})
+            out.write(json.dumps({"buyer": buyer, "seller": seller, "capability": made["id"]}) + "\n")
+        server.stop()
+    return file
+
+
+MARKET = {"agents": {"echo": {"kind": "echo"}}, "market": True}
+
+
+def purchases(world):
+    """Purchases from order to settlement, five durable steps each, against plain durable SendMessage."""
+    people, pairs = traders(world, "purchases", 64), Pairs()
+    with world.serve("purchases", **MARKET) as server:
+        world.load(server, "buy", "/api/v1", people=people, seconds=1)
+        for _ in range(world.rounds):
+            world.sync_ms()
+            base = world.wrk(server, "send")
+            side = world.load(server, "buy", "/api/v1", people=people, seconds=world.seconds)
+            world.keep("purchases", "whole", send=base, purchases=side)
+            pairs.add(base, side)
+        server.stop()
+    verified = subprocess.run([world.rialto, "market", "verify", "--data", world.path("purchases")],
+                              capture_output=True, text=True)
+    if verified.returncode:
+        world.fault(f"market verify: {verified.stdout}{verified.stderr}")
+    world.forget("purchases")
+    yield at_least(pairs.row("purchases", "purchases whole, durable; against durable SendMessage"), 0.1)
+    yield pairs.cpu("purchases", "CPU a purchase; against a SendMessage")
+
+
 class Watcher(threading.Thread):
     """Subscribes to a task, and notes when each event came."""
 
@@ -559,5 +621,5 @@ def workers(world):
 CASES = {
     "send": send, "get": get, "stream": stream, "chunk": chunk, "list": lists, "idle": idle, "start": start,
     "memory": memory, "big": big, "hooks": hooks, "proxy": proxy,
-    "tokens": tokens, "postgres": postgres, "follow": follow, "workers": workers,
+    "tokens": tokens, "postgres": postgres, "follow": follow, "purchases": purchases, "workers": workers,
 }

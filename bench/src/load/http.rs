@@ -48,10 +48,14 @@ impl Connection {
 
     /// Posts JSON and reads the answer's head; the status.
     pub async fn post(&mut self, accept: &str, body: &str) -> Result<u16, String> {
+        let path = self.target.path.clone();
+        self.post_to(&path, &format!("Accept: {accept}\r\nA2A-Version: 1.0\r\n"), body).await
+    }
+
+    /// The same to another path, with these header lines.
+    pub async fn post_to(&mut self, path: &str, headers: &str, body: &str) -> Result<u16, String> {
         let request = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: {accept}\r\n\
-             A2A-Version: 1.0\r\nContent-Length: {}\r\n\r\n{body}",
-            self.target.path,
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n{body}",
             self.target.host,
             body.len()
         );

@@ -1,7 +1,7 @@
 //! The load client: A2A 1.0 over JSON-RPC, a fixed number of connections, every answer checked. Prints one line of JSON.
 //!
 //! ```text
-//! load send|get|list|stream|idle|sub|tokens|chat --url URL [--c 64] [--n COUNT] [--seconds S] [--text TEXT]
+//! load send|get|list|stream|idle|sub|tokens|chat|buy --url URL [--c 64] [--n COUNT] [--seconds S] [--text TEXT]
 //!      [--rate R]            at most so many requests a second, evenly spaced
 //!      [--push URL]          send: with a webhook there
 //!      [--ids FILE]          send: write the tasks' ids there; get: read them from there (each once with --n 0)
@@ -9,6 +9,7 @@
 //!      [--params JSON] [--total T]        list: the params, and the totalSize that must come back
 //!      [--events E]          stream: how many events each must have
 //!      [--tokens T]          tokens, chat: how many tokens each stream has
+//!      [--people FILE]       buy: who buys what from whom, a line of JSON each
 //! ```
 //!
 //! `idle` opens COUNT streams with a task each, `sub` COUNT subscriptions of one task; both print a line when all are
@@ -16,8 +17,11 @@
 //!
 //! `tokens` reads streams of an agent behind which is `model`, `chat` the same of the model itself; both say how long after
 //! its sending a token came.
+//!
+//! `buy` makes purchases of the market whole, from order to settlement; the url is that of its REST.
 
 mod http;
+mod purchases;
 mod tokens;
 
 use std::collections::HashMap;
@@ -312,11 +316,18 @@ async fn main() {
             println!("{}", tokens::run(target, form, streams, count).await);
             return;
         }
+        "buy" => {
+            let people = flag("--people").expect("--people FILE");
+            let text = std::fs::read_to_string(&people).unwrap_or_else(|e| panic!("{people}: {e}"));
+            let seconds = number("--seconds").unwrap_or(3);
+            println!("{}", purchases::run(target, &text, number("--c").unwrap_or(64), seconds).await);
+            return;
+        }
         "send" => Mode::Send,
         "get" => Mode::Get,
         "list" => Mode::List,
         "stream" => Mode::Stream,
-        other => panic!("no mode {other:?}: send, get, list, stream, idle, sub, tokens or chat"),
+        other => panic!("no mode {other:?}: send, get, list, stream, idle, sub, tokens, chat or buy"),
     };
     let ids: Vec<String> = match (mode, flag("--ids")) {
         (Mode::Get, Some(path)) => {

@@ -5,9 +5,9 @@ use std::io::Write;
 use serde_json::{Map, Value};
 use server::Server;
 
-use crate::demo;
 use crate::plan::Plan;
 use crate::store::Place;
+use crate::{demo, demo_market};
 
 const SEND: &str = r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}"#;
 
@@ -37,6 +37,9 @@ pub(crate) fn print(plan: &Plan, base: &str, server: &Server, told: &Map<String,
     text.push_str(&format!(
         "\ntry:\n  curl -s {base}/ {headers} -d '{SEND}'\n  curl -sN {base}{at}/message:stream {headers} -d '{stream}'\n  curl -s '{base}/tasks?pageSize=5' -H 'A2A-Version: 1.0'{key}\n\n"
     ));
+    if let Some(section) = told.get(demo_market::SECTION) {
+        text.push_str(&format!("buy something:\n  {}\n\n", demo_market::try_it(base, section)));
+    }
     // A closed standard output is no reason not to serve.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());

@@ -35,6 +35,9 @@ pub(crate) enum Command {
     /// Look at webhooks, and deliver again
     #[command(subcommand)]
     Push(crate::push::Push),
+    /// Open users of the market, credit them, read the ledger, and check that it all adds up
+    #[command(subcommand)]
+    Market(crate::market::Market),
     /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
     Doctor(Doctor),
     /// Have a running server read its config again, and say what came of it

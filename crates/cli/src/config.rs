@@ -68,6 +68,10 @@ pub(crate) struct Config {
     pub(crate) cors: Cors,
     /// LangSmith's A2A endpoint at `/langgraph/a2a/{assistant}`, for every agent. There if this section is.
     pub(crate) langgraph: Option<Langgraph>,
+    /// The market: UUMit's capabilities, purchases and wallets at `/api/v1`, `/uumit` and `/a2a`. `true`, or how it deals.
+    /// Default false; the demo has one.
+    #[schemars(with = "Option<crate::market_config::Written>")]
+    pub(crate) market: Option<crate::market_config::Switch>,
     pub(crate) log: Log,
     pub(crate) timeouts: Timeouts,
     pub(crate) limits: Limits,
@@ -349,6 +353,7 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
             let plan = crate::plan::Plan::make(&serve)?;
             plan.settings()?;
             plan.store()?;
+            plan.market().map(|market| market.config(false)).transpose()?;
             // Another machine that is down is no mistake of the config.
             for warning in crate::roster::unreachable(&plan.config.written) {
                 writeln!(std::io::stderr(), "warning: {warning}")?;

@@ -4,7 +4,10 @@ mod banner;
 mod command;
 mod config;
 mod demo;
+mod demo_market;
 mod guard;
+mod market;
+mod market_config;
 mod migrate;
 mod operate;
 mod plan;
@@ -29,6 +32,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Task(command) => operate::task(&command),
         command::Command::Keys(command) => operate::keys(&command),
         command::Command::Push(command) => push::run(&command),
+        command::Command::Market(command) => return market::run(&command),
         command::Command::Backup(command) => operate::backup(&command),
         command::Command::Restore(command) => operate::restore(&command),
         command::Command::Migrate(command) => migrate::run(&command),

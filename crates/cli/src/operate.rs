@@ -48,8 +48,9 @@ fn ask_data(found: &Found, request: Request) -> anyhow::Result<Value> {
     let Found { folder, store } = found;
     let choice = match store {
         Place::Sqlite => {
-            // A key may be made before the first start; anything else needs data to be about.
-            if !folder.join(DATABASE).exists() && !matches!(request, Request::KeysCreate { .. }) {
+            // A key or a user may be made before the first start; anything else needs data to be about.
+            let begins = matches!(request, Request::KeysCreate { .. }) || request.opens_user();
+            if !folder.join(DATABASE).exists() && !begins {
                 bail!(
                     "there is no data in {}; name the folder with --data, a database with --store, or both with --config",
                     folder.display()
@@ -58,7 +59,7 @@ fn ask_data(found: &Found, request: Request) -> anyhow::Result<Value> {
             Choice::Sqlite(sqlite::Options::new(folder))
         }
         Place::Postgres(place) => {
-            if matches!(request, Request::KeysCreate { .. } | Request::KeysRevoke { .. }) {
+            if matches!(request, Request::KeysCreate { .. } | Request::KeysRevoke { .. } | Request::Market { .. }) {
                 // Where the audit log is kept.
                 std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             }

@@ -11,6 +11,7 @@ use stores::{postgres, sqlite};
 use crate::command::{Auth, Serve};
 use crate::config::{Card, Config, Durability, secret};
 use crate::guard;
+use crate::market_config::{Market, Switch};
 use crate::roster::Roster;
 use crate::store::{Choice, Place};
 
@@ -67,6 +68,15 @@ impl Plan {
         Langgraph { profile, assistants: assistants.collect() }
     }
 
+    /// How the market deals, if there is one: in the demo, and where the config wants it.
+    pub(crate) fn market(&self) -> Option<Market> {
+        match &self.config.market {
+            Some(Switch::On(market)) => Some((**market).clone()),
+            Some(Switch::Off) => None,
+            None => self.is_demo().then(Market::default),
+        }
+    }
+
     /// Whether others reach this server through a proxy: it names theirs, or an address that is not this machine's.
     pub(crate) fn is_behind_proxy(&self) -> bool {
         let local = |url: &str| {
@@ -121,6 +131,7 @@ impl Plan {
             default_agent: self.roster.default.clone(),
             retired: Vec::new(),
             langgraph: self.langgraph(),
+            market: None,
             auth_required: config.auth.required,
             keys,
             issuers: config.auth.jwt.iter().map(guard::JwtIssuer::settings).collect::<anyhow::Result<_>>()?,
@@ -218,6 +229,10 @@ impl Plan {
             }
         }
         config.push.check()?;
+        if let Some(market) = self.market() {
+            market.check()?;
+            market.check_agents(&self.roster.names().map(|name| &**name).collect::<Vec<_>>())?;
+        }
         if let Some(store) = &config.store {
             store.check()?;
         }

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
+use engine::Engine;
 use serde_json::{Value, json};
 use server::log::Sink;
+use server::settings::Uumit;
 use server::{Serving, admin};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -20,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::command::Serve;
 use crate::config::in_one_line;
 use crate::guard;
+use crate::market_config::Market;
 use crate::plan::Plan;
 use crate::roster::{Built, Changes};
 
@@ -39,6 +42,8 @@ const FIXED: &[(&str, Read)] = &[
     ("any_input_mode", |plan| plan.config.any_input_mode.to_string()),
     ("tls", |plan| format!("{:?}", plan.config.tls)),
     ("log.format", |plan| format!("{:?}", plan.config.log.format)),
+    ("market", |plan| plan.market().is_some().to_string()),
+    ("market.tenant", |plan| plan.market().map(|market| market.tenant().to_owned()).unwrap_or_default()),
     // The issuer of the tokens on deliveries.
     ("public_url", |plan| format!("{:?}", plan.config.public_url.as_ref().filter(|_| plan.config.push.jwt))),
     ("push", |plan| format!("{:?}", plan.config.push)),
@@ -95,6 +100,35 @@ impl Fixed {
     }
 }
 
+/// The market that is open, and how it deals. It opens and closes with the server; how it deals can change.
+pub(crate) struct Open {
+    pub(crate) market: trade::Market,
+    config: Market,
+    is_demo: bool,
+}
+
+impl Open {
+    pub(crate) async fn start(engine: &Engine, config: Market, is_demo: bool) -> anyhow::Result<Open> {
+        let started = trade::Market::start(engine.clone(), config.config(is_demo)?, true).await;
+        let market = started.map_err(|fault| anyhow::anyhow!("cannot open the market: {fault} ({:?})", fault.cause))?;
+        Ok(Open { market, config, is_demo })
+    }
+
+    pub(crate) fn settings(&self) -> Uumit {
+        self.config.settings(self.market.clone())
+    }
+
+    /// How it is to deal from now on, if the config says so and can be meant so.
+    fn next(&self, wanted: Option<Market>) -> anyhow::Result<(Market, trade::Config)> {
+        let next = match wanted {
+            Some(wanted) => wanted.held_to(self.config.tenant()),
+            None => self.config.clone(),
+        };
+        let config = next.config(self.is_demo)?;
+        Ok((next, config))
+    }
+}
+
 /// How a file looks from outside: when it changes, this does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Looks(Option<(SystemTime, u64, u64)>);
@@ -126,6 +160,7 @@ pub(crate) struct Reloader {
     /// Whoever looks after the certificate.
     pub(crate) certificate: Arc<Notify>,
     pub(crate) asked: mpsc::Receiver<oneshot::Sender<Value>>,
+    pub(crate) open: Option<Open>,
 }
 
 struct Applied {
@@ -196,10 +231,18 @@ impl Reloader {
         }
         let mut plan = Plan::make(&self.options)?;
         let needs_restart = self.fixed.hold(&mut plan)?;
-        let settings = plan.settings()?;
+        let mut settings = plan.settings()?;
+        let next = self.open.as_ref().map(|open| open.next(plan.market())).transpose()?;
+        if let (Some(open), Some((next, _))) = (&self.open, &next) {
+            settings.market = Some(next.settings(open.market.clone()));
+        }
         let (built, changes) = plan.roster.build(&self.built).await?;
         let server = self.serving.change(settings, built.agents())?;
         self.built = built;
+        if let (Some(open), Some((next, config))) = (&mut self.open, next) {
+            open.market.set_config(config);
+            open.config = next;
+        }
         admin::audit_policy(&self.fixed.data, server.policy());
         guard::warn_of_doors(&plan.config, &server);
         self.sink.set_requests(plan.config.log.requests.unwrap_or(true));
@@ -241,6 +284,8 @@ mod tests {
         let mut other =
             plan("listen: 127.0.0.1:9\ndata: there\nstore: postgres://u@h/d\nworkers: 3\npublic_url: https://x\n");
         assert_eq!(fixed.hold(&mut other).unwrap(), ["listen", "data", "store", "workers", "limits.body_bytes"]);
+        let mut market = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000 }\nmarket: { tenant: t }\n");
+        assert_eq!(fixed.hold(&mut market).unwrap(), ["market", "market.tenant"]);
         assert_eq!((other.listen, other.data), (address, PathBuf::from("here")));
         assert_eq!(other.config.public_url.as_deref(), Some("https://x"));
     }

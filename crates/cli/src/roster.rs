@@ -101,7 +101,7 @@ impl Roster {
     }
 
     /// In order.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
         self.entries.iter().map(|entry| &entry.name)
     }
 

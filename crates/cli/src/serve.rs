@@ -17,9 +17,9 @@ use crate::command::Serve;
 use crate::config::LogFormat;
 use crate::plan::Plan;
 use crate::push_config::Found;
-use crate::reload::{Fixed, Looks, Reloader, SetLevel};
+use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
 use crate::roster::Built;
-use crate::{banner, demo, guard};
+use crate::{banner, demo, demo_market, guard};
 
 /// At most so many threads deliver webhooks.
 const OUTBOX_THREADS: usize = 4;
@@ -120,7 +120,13 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
     let courier = courier.map(|courier| courier as Arc<dyn Courier>);
     let started = Engine::start_with(store, built.agents(), plan.limits(), courier, told.errands.clone()).await;
     let engine = started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({:?})", fault.cause))?;
-    let server = Server::new(engine.clone(), Settings { listen: address, jwks, ..settings }, told.sink.clone())?;
+    let open = match plan.market() {
+        Some(config) => Some(Open::start(&engine, config, plan.is_demo()).await?),
+        None => None,
+    };
+    let market = open.as_ref().map(Open::settings);
+    let settings = Settings { listen: address, jwks, market, ..settings };
+    let server = Server::new(engine.clone(), settings, told.sink.clone())?;
     let loaded = admin::load_keys(&engine, server.callers()).await;
     loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({:?})", fault.cause))?;
     guard::warn_of_doors(&plan.config, &server);
@@ -131,8 +137,16 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
     admin::serve(serving.clone(), ask, &plan.data).await.context("cannot open the admin socket in the data folder")?;
     let base = format!("{}://{address}", if plan.config.tls.is_some() { "https" } else { "http" });
     let shown = if plan.is_demo() {
-        demo::write(&plan.data, &base, &demo::sections())
-            .with_context(|| format!("cannot write {} in the data folder", demo::FILE))?
+        let mut sections = demo::sections();
+        if let Some(open) = &open {
+            sections.push((demo_market::SECTION, demo_market::section(&open.market).await?));
+        }
+        let shown = demo::write(&plan.data, &base, &sections)
+            .with_context(|| format!("cannot write {} in the data folder", demo::FILE))?;
+        if let Some(open) = &open {
+            demo_market::open(&open.market, &shown).await.context("cannot open the demo's market")?;
+        }
+        shown
     } else {
         Map::new()
     };
@@ -142,7 +156,7 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
     let house = tokio::spawn(serving.clone().keep_house(accept.shutdown.clone(), certificate.clone()));
     let Told { options, seen, sink, set_level, errands: _ } = told;
     let (options, fixed) = (options.clone(), Fixed::of(plan, address));
-    let reloader = Reloader { options, serving, built, fixed, sink, set_level, seen, hangup, certificate, asked };
+    let reloader = Reloader { options, serving, built, fixed, sink, set_level, seen, hangup, certificate, asked, open };
     tokio::spawn(reloader.run(accept.shutdown.clone()));
     let accepting = tokio::spawn({
         let accept = accept.clone();

@@ -7,9 +7,10 @@
 use model::{Fault, Kind};
 
 use crate::a2a_v1::version;
+use crate::framing::scan;
 use crate::framing::shape::shortened;
 use crate::wire::Wire;
-use crate::{a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1};
+use crate::{a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, uumit};
 
 /// The versions a request may state, as faults list them.
 pub const SUPPORTED_VERSIONS: &str = "1.0, 0.3";
@@ -137,6 +138,62 @@ pub fn decide_route(path: &str, stated: Option<Version>) -> Result<&'static dyn 
             let message = format!("this route is one of A2A 1.0, and A2A-Version says {major}.{minor}");
             Err(Refusal { wire: newest, fault: unsupported(message) })
         }
+    }
+}
+
+/// Whose a request is at an address that a product shares with the generations of A2A. The product's rows hold only where
+/// it is mounted; nobody asks otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Uumit,
+    /// The first generation, also where the method's name would not tell.
+    First,
+    /// Nobody in particular: as if the product were not there.
+    Any,
+}
+
+/// What headers tell, before a body is read; `None` when they leave it to the params.
+///
+/// | # | the request | is |
+/// |---|---|---|
+/// | 1 | says `X-A2A-Dialect` | of that dialect |
+/// | 2 | says `X-Platform-User-Id` | UUMit's |
+pub fn by_headers(dialect: Option<&str>, platform_user: bool) -> Option<Owner> {
+    match dialect {
+        Some(uumit::NAME) => Some(Owner::Uumit),
+        Some(_) => Some(Owner::Any),
+        None if platform_user => Some(Owner::Uumit),
+        None => None,
+    }
+}
+
+/// What params tell, where headers do not. Only methods that the product has are looked at: what every call of a newer
+/// generation pays is one comparison of names.
+///
+/// | # | `params` | is |
+/// |---|---|---|
+/// | 3 | has `capability_id` | UUMit's |
+/// | 4 | has `sessionId` | of 0.1 |
+/// | 5 | has an `id` that begins with `task_` or `tx_`, and no `message` | UUMit's |
+/// | 6 | anything else | as ever |
+pub fn by_params(method: &str, params: Option<&str>) -> Owner {
+    if !uumit::METHODS.contains(&method) {
+        return Owner::Any;
+    }
+    let (mut session, mut theirs, mut message) = (false, false, false);
+    for (name, value) in params.into_iter().flat_map(scan::members) {
+        match name {
+            "capability_id" => return Owner::Uumit,
+            "sessionId" => session = true,
+            "id" => theirs = value.starts_with("\"task_") || value.starts_with("\"tx_"),
+            "message" => message = true,
+            _ => {}
+        }
+    }
+    match (session, theirs && !message) {
+        (true, _) => Owner::First,
+        (false, true) => Owner::Uumit,
+        (false, false) => Owner::Any,
     }
 }
 

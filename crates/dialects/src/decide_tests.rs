@@ -100,3 +100,39 @@ fn stated_versions_are_those_served() {
     }
     assert!(stated(Some("1.0"), Some("0.3")).is_err());
 }
+
+#[test]
+fn headers_tell_whose_a_request_is_before_its_body_does() {
+    for (dialect, platform_user, owner) in [
+        (Some("uumit"), false, Some(Owner::Uumit)),
+        (Some("a2a_v0_1"), true, Some(Owner::Any)),
+        (Some("nonsense"), true, Some(Owner::Any)),
+        (None, true, Some(Owner::Uumit)),
+        (None, false, None),
+    ] {
+        assert_eq!(by_headers(dialect, platform_user), owner, "{dialect:?} {platform_user}");
+    }
+}
+
+#[test]
+fn params_tell_whose_a_request_is_where_no_header_does() {
+    for (method, params, owner) in [
+        ("tasks/send", r#"{"capability_id":"cap_1"}"#, Owner::Uumit),
+        ("tasks/send", r#"{"sessionId":"s","message":{},"capability_id":null}"#, Owner::Uumit),
+        ("tasks/send", r#"{"id":"t","sessionId":"s","message":{}}"#, Owner::First),
+        ("tasks/get", r#"{"id":"task_1","sessionId":"s"}"#, Owner::First),
+        ("tasks/get", r#"{"id":"task_1"}"#, Owner::Uumit),
+        ("tasks/cancel", r#"{ "x": [{"message":1}], "id" : "tx_1" }"#, Owner::Uumit),
+        ("tasks/sendSubscribe", r#"{"id":"task_1"}"#, Owner::Uumit),
+        ("tasks/sendSubscribe", r#"{"id":"task_1","message":{"role":"user"}}"#, Owner::Any),
+        ("tasks/send", r#"{"message":{"capability_id":"cap_1","sessionId":"s"}}"#, Owner::Any),
+        ("tasks/get", r#"{"id":"0197c3a0-0000-7000-8000-000000000000"}"#, Owner::Any),
+        ("tasks/get", "{}", Owner::Any),
+        ("GetTask", r#"{"id":"task_1"}"#, Owner::Any),
+        ("message/send", r#"{"capability_id":"cap_1"}"#, Owner::Any),
+        ("tasks/resubscribe", r#"{"id":"task_1"}"#, Owner::Any),
+    ] {
+        assert_eq!(by_params(method, Some(params)), owner, "{method} {params}");
+    }
+    assert_eq!(by_params("tasks/send", None), Owner::Any);
+}

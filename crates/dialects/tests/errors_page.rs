@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use dialects::uumit::errors::Line;
 use dialects::wire::{ErrorLine, Operation};
 use dialects::{Wire, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, wire};
 use model::Kind;
@@ -89,6 +90,18 @@ fn row(page: &mut String, fault: &str, when: &str, line: &ErrorLine, http: bool)
     }
 }
 
+/// A product whose table is not one of our kinds of faults, but its own.
+fn products(page: &mut String) {
+    let text = "Only where a market is served. Code and message are the product's; `data.detail` says what is wrong, `data.error_type` tells cases of one code apart\n\
+        (`invalid_state` with `internal_status`, `idempotency_conflict`, `insufficient_balance`, `permission_denied`, `not_found`, `rate_limited`, …). HTTP 200, but for\n\
+        429 and 503 with `Retry-After`, and 413. The code of `invalid_state` can be set to another.";
+    writeln!(page, "## UUMit\n\n{text}\n\n| code | message | when |\n|---|---|---|").unwrap();
+    for line in Line::ALL {
+        writeln!(page, "| {} | {} | {} |", line.code(), line.message(), line.when()).unwrap();
+    }
+    page.push('\n');
+}
+
 fn page() -> String {
     let mut page = String::from(
         "# Errors, in every dialect\n\n\
@@ -123,6 +136,7 @@ fn page() -> String {
         table(&mut page, wire(name).unwrap(), http);
         page.push('\n');
     }
+    products(&mut page);
     page.push_str(
         "## When nobody can tell 0.1 from 0.3\n\n\
         `tasks/get`, `tasks/cancel` and `tasks/resubscribe` exist in both. Where neither a version nor the task tells which is meant, errors are those of 0.3.\n",

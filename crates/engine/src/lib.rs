@@ -8,6 +8,7 @@
 //! * `turn`: one run of an agent, pumped into the log
 //! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
 //! * `sight`: who sees which task
+//! * `product`: tasks that no turn drives, moved together with what their product keeps
 //! * `push`, `outbox`: webhooks, as cursors on logs
 //! * `recovery`, `timers`, `replicas`: what a restart, a clock or another process brings
 //!
@@ -25,6 +26,7 @@ mod open;
 mod outbox;
 mod patience;
 mod pending;
+mod product;
 mod push;
 mod reading;
 mod recovery;
@@ -51,6 +53,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use live::Committed;
 pub use open::Answer;
+pub use product::{Along, Birth, Moved, Unmoved};
 pub use push::{Delivery, PushAnswer};
 pub use reading::Listing;
 pub use subscription::{Item, States, Subscription};
@@ -81,6 +84,7 @@ struct Shared {
     /// Told whenever a turn ends, for whoever drains.
     turn_ended: Notify,
     alarm: timers::Alarm,
+    products: product::Products,
     draining: AtomicBool,
     /// There are aliases in the store, or were.
     aliases: AtomicBool,
@@ -210,6 +214,7 @@ impl Engine {
             running: AtomicUsize::new(0),
             turn_ended: Notify::new(),
             alarm: timers::Alarm::default(),
+            products: product::Products::default(),
             draining: AtomicBool::new(false),
             aliases,
             offline,

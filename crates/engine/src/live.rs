@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::batch::{Batch, Stamp};
 use crate::patience::Patience;
+use crate::product::Along;
 use crate::push::{self, Registration};
 use crate::{Shared, troubled};
 
@@ -99,6 +100,8 @@ pub(crate) enum Failed {
     Fault(Fault),
     /// Another holder has the turn.
     Lost,
+    /// What came along with the events does not fit what is there.
+    Met(Conflict),
     Key(KeyUse),
     Trouble(Trouble),
 }
@@ -108,6 +111,7 @@ impl From<Failed> for Fault {
         match failed {
             Failed::Fault(fault) => fault,
             Failed::Lost => Fault::internal("another process holds this turn"),
+            Failed::Met(met) => Fault::internal(format!("an append met what it did not ask for: {met:?}")),
             Failed::Key(_) => Fault::internal("an idempotency key conflict was not handled"),
             Failed::Trouble(trouble) => troubled(trouble),
         }
@@ -123,6 +127,8 @@ pub(crate) struct Draft {
     pub(crate) epoch: Option<Epoch>,
     /// A push config that begins with the first of the events.
     pub(crate) push: Option<Registration>,
+    /// What a product changes with them.
+    pub(crate) along: Option<Along>,
 }
 
 impl Draft {
@@ -298,6 +304,9 @@ impl Live {
                 push::room(shared, self.id, &push.id).await.map_err(Failed::Fault)?;
                 commit.push.push(push.put(progress.clone()));
             }
+            if let Some(along) = draft.along {
+                along.add_to(self.id, &mut commit);
+            }
             if let Some((mut key, not_before)) = draft.key {
                 key.seq = events.last().map_or(key.seq, |e| e.seq);
                 commit.guards.push(model::ports::store::Guard::KeyFree { key: key.key, not_before });
@@ -324,11 +333,7 @@ impl Live {
                 Outcome::Conflict(Conflict::Key(key)) => return Err(Failed::Key(key)),
                 Outcome::Conflict(
                     met @ (Conflict::Alias(_) | Conflict::Record(..) | Conflict::Funds(..) | Conflict::Entry(_)),
-                ) => {
-                    return Err(Failed::Fault(Fault::internal(format!(
-                        "an append met what it did not ask for: {met:?}"
-                    ))));
-                }
+                ) => return Err(Failed::Met(met)),
                 Outcome::Refused(trouble) => return Err(Failed::Trouble(trouble)),
                 Outcome::Unknown(trouble) => {
                     if !self.is_in_log(shared, &events).await? {

@@ -387,7 +387,7 @@ async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result
 }
 
 /// Commits a task's first batch. An unknown outcome is looked up: nobody else can have opened a task of this id.
-async fn commit_new(shared: &Shared, task: TaskId, commit: Commit) -> Result<Outcome, Fault> {
+pub(crate) async fn commit_new(shared: &Shared, task: TaskId, commit: Commit) -> Result<Outcome, Fault> {
     let trouble = match shared.store.commit(commit).await {
         Outcome::Unknown(trouble) => trouble,
         known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => return Ok(known),

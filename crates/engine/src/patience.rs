@@ -1,9 +1,9 @@
 //! Waiting out a store that is in trouble: longer each time, and not beyond the engine's own end.
 
+use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::TaskId;
 use model::ports::store::Trouble;
 
 use crate::Shared;
@@ -24,14 +24,14 @@ impl Patience {
         Patience { wait: FIRST, broken: 0 }
     }
 
-    /// Pauses before another try. An error when no try will ever help.
-    pub(crate) async fn pause(&mut self, shared: &Shared, task: TaskId, trouble: Trouble) -> Result<(), Trouble> {
+    /// Pauses before another try for `what`. An error when no try will ever help.
+    pub(crate) async fn pause(&mut self, shared: &Shared, what: impl Display, trouble: Trouble) -> Result<(), Trouble> {
         self.broken = if matches!(trouble, Trouble::Broken(_)) { self.broken + 1 } else { 0 };
         if trouble == Trouble::Closed || self.broken > BROKEN {
             return Err(trouble);
         }
         shared.stats.store_troubles.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(%task, %trouble, "waiting for the store");
+        tracing::warn!(%what, %trouble, "waiting for the store");
         tokio::select! {
             () = tokio::time::sleep(self.wait) => {}
             () = shared.stopped.cancelled() => return Err(Trouble::Closed),

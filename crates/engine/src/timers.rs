@@ -10,7 +10,7 @@ use model::{Fault, State, Time};
 use tokio::sync::Notify;
 
 use crate::live::Draft;
-use crate::{Shared, pending, troubled};
+use crate::{Shared, pending, product, troubled};
 
 /// A timer whose turn does not end at once is looked at again after this.
 const AGAIN_MS: u64 = 5_000;
@@ -104,13 +104,15 @@ async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     }
 }
 
-/// A product's deadline. There is none that would know of it: it is looked at again later.
+/// A product's deadline. It is looked at again later, whatever becomes of it now: the product clears it when it has acted.
 async fn deadline(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     let later = TimerChange::Set(Timer { due: shared.clock.now().plus_ms(AGAIN_MS), ..timer });
     match shared.store.commit(Commit { timers: vec![later], ..Commit::default() }).await {
-        Outcome::Done | Outcome::Conflict(_) => Ok(()),
-        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
+        Outcome::Done | Outcome::Conflict(_) => {}
+        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(troubled(trouble)),
     }
+    product::tell(shared, timer.task).await;
+    Ok(())
 }
 
 /// Ends a turn that nobody here runs.

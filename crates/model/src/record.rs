@@ -37,15 +37,21 @@ pub enum RecordChange {
         key: Arc<str>,
         expect: Expect,
     },
+    /// It is looked at and stays as it is: what the commit rests on.
+    Leave {
+        kind: Arc<str>,
+        key: Arc<str>,
+        expect: Expect,
+    },
 }
 
 impl RecordChange {
     /// Which record it is about, and what must be known of it.
     pub fn about(&self) -> (&Arc<str>, &Arc<str>, Expect) {
         match self {
-            RecordChange::Put { kind, key, expect, .. } | RecordChange::Remove { kind, key, expect } => {
-                (kind, key, *expect)
-            }
+            RecordChange::Put { kind, key, expect, .. }
+            | RecordChange::Remove { kind, key, expect }
+            | RecordChange::Leave { kind, key, expect } => (kind, key, *expect),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::Settings;
 use crate::body::{Body, Response};
 
 const HEADERS: &str = "authorization, content-type, accept, a2a-version, a2a-extensions, x-a2a-extensions, x-api-key, \
-                       last-event-id, idempotency-key, x-a2a-dialect, traceparent, tracestate, x-request-id";
+                       x-platform-user-id, last-event-id, idempotency-key, x-a2a-dialect, traceparent, tracestate, x-request-id";
 const EXPOSED: &str = "a2a-extensions, x-a2a-dialect, etag, retry-after, x-request-id";
 
 /// The answer to a browser's question whether it may ask.
@@ -22,7 +22,7 @@ pub(crate) fn preflight(settings: &Settings, method: &Method, headers: &HeaderMa
     *response.status_mut() = StatusCode::NO_CONTENT;
     if allow(settings, headers, response.headers_mut()) {
         let out = response.headers_mut();
-        out.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE, OPTIONS"));
+        out.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, DELETE, OPTIONS"));
         out.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(HEADERS));
         out.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     }

@@ -46,6 +46,8 @@ pub struct Server {
     pub(crate) policy: Option<Policy>,
     /// None where nothing is limited.
     pub(crate) throttle: Option<throttle::Throttle>,
+    /// The market's own limit, where it has one.
+    pub(crate) pace: Option<front::market::pace::Pace>,
     pub(crate) tls: Option<Arc<tls::Tls>>,
     pub(crate) cards: cards::Cards,
     pub(crate) cache: Arc<cache::Cache>,
@@ -67,6 +69,7 @@ impl Server {
             cards: cards::Cards::new(&settings),
             cache: Arc::new(cache::Cache::new(settings.cache_bytes, engine.limits().retention_ms)),
             throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
+            pace: front::market::pace::Pace::new(&settings),
             metrics: Arc::new(metrics),
             engine,
             settings,
@@ -92,6 +95,7 @@ impl Server {
                 self.metrics.rate_limited.clone(),
                 self.throttle.as_ref(),
             ),
+            pace: self.pace.clone(),
             metrics: self.metrics.clone(),
             engine: self.engine.clone(),
             settings,

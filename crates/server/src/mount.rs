@@ -24,6 +24,8 @@ pub(crate) struct Mounts {
     order: Vec<Arc<str>>,
     default: Arc<str>,
     langgraph: Option<Profile>,
+    /// UUMit's endpoints are here.
+    market: bool,
     assistants: HashMap<Uuid, Arc<str>>,
 }
 
@@ -104,6 +106,11 @@ pub(crate) enum Target<'a> {
     Rpc(&'a Mounted),
     /// HTTP+JSON: what follows the agent's base, with its leading slash.
     Rest(&'a Mounted, &'a str),
+    /// The market's JSON-RPC endpoint of its own, and the card of its platform.
+    Uumit,
+    UumitCard,
+    /// The market's REST: what follows `/api/v1`, with its leading slash.
+    Market(&'a str),
     /// An agent's name, and what follows it: for its workers.
     Workers(&'a str, &'a str),
     Unknown,
@@ -140,7 +147,8 @@ impl Mounts {
         }
         let assistants = settings.langgraph.assistants.iter().cloned().collect();
         let langgraph = settings.langgraph.profile;
-        Ok(Mounts { agents: mounted, order: agents.to_vec(), default: default.clone(), langgraph, assistants })
+        let market = settings.market.is_some();
+        Ok(Mounts { agents: mounted, order: agents.to_vec(), default: default.clone(), langgraph, market, assistants })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
@@ -180,6 +188,18 @@ impl Mounts {
             CARD | OLD_CARD => return Target::Card(default),
             OLD_EXTENDED_CARD => return Target::OldExtendedCard(default),
             _ => {}
+        }
+        if self.market {
+            match path {
+                "/uumit/a2a" | "/uumit/a2a/" => return Target::Uumit,
+                "/uumit/.well-known/agent.json" | "/uumit/.well-known/agent-card.json" => return Target::UumitCard,
+                _ => {}
+            }
+            if let Some(below) = path.strip_prefix("/api/v1")
+                && (below.is_empty() || below.starts_with('/'))
+            {
+                return Target::Market(below);
+            }
         }
         if let Some(below) = path.strip_prefix("/workers/") {
             let (name, rest) = below.split_at(below.find('/').unwrap_or(below.len()));
@@ -252,6 +272,9 @@ mod tests {
             Target::Jwks => "jwks".into(),
             Target::Assistant(id) => format!("assistant {id}"),
             Target::AssistantCard => "assistant card".into(),
+            Target::Uumit => "uumit".into(),
+            Target::UumitCard => "uumit card".into(),
+            Target::Market(path) => format!("market {path}"),
             Target::Workers(name, path) => format!("workers {name} {path}"),
             Target::Unknown => "unknown".into(),
         }

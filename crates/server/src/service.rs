@@ -32,7 +32,7 @@ pub(crate) async fn respond(
     let (head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
     let mut told = Told::default();
-    if server.throttle.is_some() {
+    if server.throttle.is_some() || server.pace.is_some() {
         told.address = throttle::client(peer.ip(), &head.headers, &server.settings.trusted_proxies);
     }
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
@@ -85,6 +85,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         // An origin's card may be asked for an assistant's.
         Target::Card(_) if get && asks_for_assistant(server, head) => front::langgraph::card_by_query(server, head),
         Target::AssistantCard if get => front::langgraph::card_by_query(server, head),
+        Target::UumitCard if get => front::uumit::card(server, head, told).await,
         Target::Card(mounted) if get => {
             told.operation = "card";
             told.agent = Some(mounted.agent.clone());
@@ -102,7 +103,20 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         | Target::Agents
         | Target::Jwks
         | Target::AssistantCard
+        | Target::UumitCard
         | Target::Card(_) => not_allowed("GET, HEAD"),
+        Target::Uumit if head.method != Method::POST => not_allowed("POST"),
+        Target::Uumit => {
+            if let Some(refused) = check_media_type(&head.headers) {
+                return refused;
+            }
+            let body = read_body(server, &head.headers, body).await;
+            front::uumit::answer(server, head, body, told).await
+        }
+        Target::Market(below) => {
+            let body = read_body(server, &head.headers, body).await;
+            front::market::answer(server, below, head, body, told).await
+        }
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Rpc(mounted) => {
             told.agent = Some(mounted.agent.clone());
@@ -143,6 +157,8 @@ async fn turn_away(
     match target {
         Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), told).await,
         Target::Assistant(assistant) => front::langgraph::answer(server, assistant, head, Err(fault), told).await,
+        Target::Uumit => front::uumit::answer(server, head, Err(fault), told).await,
+        Target::Market(below) => front::market::answer(server, below, head, Err(fault), told).await,
         Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, told),
         Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, told),
         Target::Card(_)
@@ -154,6 +170,7 @@ async fn turn_away(
         | Target::Ready
         | Target::Jwks
         | Target::AssistantCard
+        | Target::UumitCard
         | Target::Metrics => {
             let mut response = operations::text(StatusCode::TOO_MANY_REQUESTS, format!("{fault}\n"));
             if let Some(seconds) = fault.retry_after_s {

@@ -50,6 +50,8 @@ pub struct Settings {
     /// Between comment lines on a silent stream.
     pub heartbeat_ms: u64,
     pub langgraph: Langgraph,
+    /// The market, where there is one.
+    pub market: Option<Uumit>,
     /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
     pub jwks: Option<String>,
 }
@@ -83,6 +85,7 @@ impl Settings {
             backlog: before.backlog,
             cache_bytes: before.cache_bytes,
             jwks: before.jwks.clone(),
+            market: before.market.clone(),
             mounts: self.mounts.iter().cloned().chain(kept).collect(),
             retired,
             ..self
@@ -108,6 +111,7 @@ impl Settings {
             tls: None,
             jwks: None,
             langgraph: Langgraph::default(),
+            market: None,
             cors_origins: Vec::new(),
             cors_loopback: false,
             card: CardForm::Hybrid,
@@ -127,6 +131,24 @@ pub struct Langgraph {
     /// Without one there is no such endpoint; agents are found by their ids all the same.
     pub profile: Option<dialects::langgraph::Profile>,
     pub assistants: Vec<(uuid::Uuid, Arc<str>)>,
+}
+
+/// UUMit's endpoints: `/api/v1`, `/uumit`, and its rows at `/a2a`.
+#[derive(Clone, Debug)]
+pub struct Uumit {
+    pub market: trade::Market,
+    /// The JSON-RPC code of what cannot be done any more, or not yet.
+    pub invalid_state_code: i32,
+    /// How long a subscription without an end stays open.
+    pub window_ms: u64,
+    /// Requests a minute of one key, else of one address; none by default.
+    pub requests_per_minute: Option<u32>,
+}
+
+impl Uumit {
+    pub fn new(market: trade::Market) -> Uumit {
+        Uumit { market, invalid_state_code: -32602, window_ms: 60_000, requests_per_minute: None }
+    }
 }
 
 /// What a mount does otherwise than the rest.

@@ -176,6 +176,7 @@ impl Inner {
                     self.records.insert(at, (Record { kind, key, version, body }, lists));
                 }
                 RecordChange::Remove { kind, key, .. } => drop(self.records.remove(&(kind, key))),
+                RecordChange::Leave { .. } => {}
             }
         }
         for mut entry in commit.entries {

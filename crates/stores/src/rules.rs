@@ -100,6 +100,7 @@ fn of_records<K: Known>(changes: &[RecordChange], known: &mut K) -> Result<Optio
         let after = match change {
             RecordChange::Put { .. } => version + 1,
             RecordChange::Remove { .. } => 0,
+            RecordChange::Leave { .. } => version,
         };
         ahead.insert((kind, key), after);
     }

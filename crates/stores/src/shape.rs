@@ -56,7 +56,7 @@ pub(crate) fn weight(commit: &Commit) -> usize {
 fn record_bytes(change: &RecordChange) -> usize {
     match change {
         RecordChange::Put { body, lists, .. } => body.len() + 64 * lists.len(),
-        RecordChange::Remove { .. } => 0,
+        RecordChange::Remove { .. } | RecordChange::Leave { .. } => 0,
     }
 }
 

@@ -59,6 +59,8 @@ impl fmt::Display for Id<'_> {
 pub struct Request<'a> {
     /// `null` when the caller sent none: every A2A method has an answer, and it needs an id.
     pub id: Id<'a>,
+    /// The caller sent no id at all: JSON-RPC calls that a notification, which nobody answers. A2A has none.
+    pub is_notification: bool,
     pub method: Cow<'a, str>,
     /// An object; absent when missing or `null`.
     pub params: Option<&'a RawValue>,
@@ -122,7 +124,7 @@ pub fn read(text: &str) -> Result<Request<'_>, Unreadable> {
         let fault = Fault::new(Kind::InvalidParams, "\"params\" must be an object");
         return Err(Unreadable { id: id.to_owned(), fault, method: Some(method.into_owned()) });
     }
-    Ok(Request { id, method, params })
+    Ok(Request { id, is_notification: members.id.is_none(), method, params })
 }
 
 /// Why the text was no object: not JSON at all, or JSON of another kind.

@@ -95,10 +95,71 @@ fn after_string(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
+/// The members of an object by name and value, both as they are written; nothing is made of them. The text must be JSON,
+/// as that of a [`serde_json::value::RawValue`] is; of anything but an object there are none. A name that was written with
+/// escapes is given with them.
+pub fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
+    let bytes = object.as_bytes();
+    let mut at = 1;
+    std::iter::from_fn(move || {
+        if bytes.first() != Some(&b'{') {
+            return None;
+        }
+        // From a member's name on: what stands before it is a brace, a comma or space.
+        let open = at + memchr::memchr(b'"', bytes.get(at..)?)?;
+        let close = after_string(bytes, open + 1);
+        let value = close + memchr::memchr(b':', bytes.get(close..)?)? + 1;
+        at = after_value(bytes, value);
+        Some((object.get(open + 1..close.checked_sub(1)?)?, object.get(value..at)?.trim()))
+    })
+}
+
+/// The place of the comma or brace after the value that begins at `at`.
+fn after_value(bytes: &[u8], mut at: usize) -> usize {
+    let mut depth = 0usize;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = after_string(bytes, at + 1);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b',' | b'}' | b']' if depth == 0 => return at,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn members_are_those_of_the_object_itself() {
+        let text = r#" {"a": 1, "b" :{"c":[{"a":2},"}"],"d":"\\"} ,"e\u0041":"x,\"y","f":[],"g":null}"#.trim();
+        let expected = [
+            ("a", "1"),
+            ("b", r#"{"c":[{"a":2},"}"],"d":"\\"}"#),
+            (r"e\u0041", r#""x,\"y""#),
+            ("f", "[]"),
+            ("g", "null"),
+        ];
+        assert_eq!(members(text).collect::<Vec<_>>(), expected);
+        for none in ["{}", "{ }", "[1]", "null", r#""{\"a\":1}""#] {
+            assert_eq!(members(none).count(), 0, "{none}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_walk_fail(text in r#"\{?["\\a:,é\[\]{} ]{0,60}"#) {
+            let _ = members(&text).count();
+        }
+    }
 
     #[test]
     fn half_a_character_is_refused_and_a_whole_one_passes() {

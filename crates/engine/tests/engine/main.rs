@@ -21,6 +21,7 @@ mod misbehaviour;
 mod outbox;
 mod outbox_crash;
 mod outbox_retries;
+mod product;
 mod push_configs;
 mod push_inline;
 mod recovery;

@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod courier;
+pub mod product;
 pub mod store;
 pub mod worker;
 

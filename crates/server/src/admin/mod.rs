@@ -3,6 +3,7 @@
 
 mod audit;
 mod keys;
+pub mod market;
 mod push;
 
 use std::path::{Path, PathBuf};
@@ -84,6 +85,19 @@ pub enum Request {
         #[serde(default)]
         from: Option<u64>,
     },
+    Market {
+        /// Whose market it is, where no server runs that has one.
+        #[serde(default)]
+        tenant: Option<String>,
+        wish: market::Wish,
+    },
+}
+
+impl Request {
+    /// Whether a user of the market is to be made, which needs no data before it.
+    pub fn opens_user(&self) -> bool {
+        matches!(self, Request::Market { wish: market::Wish::Open { .. }, .. })
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -179,6 +193,11 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
         Request::Agents => Ok(desk.agents()),
         Request::Reload => desk.reload().await,
         Request::PushList { task, state, limit } => push::list(engine, task.as_deref(), state, limit).await,
+        Request::Market { tenant, wish } => {
+            let server = desk.running.map(|running| running.serving.now());
+            let open = server.and_then(|server| server.settings.market.as_ref().map(|open| open.market.clone()));
+            market::perform(&market::market(engine, open, tenant).await?, desk.folder, wish).await
+        }
         Request::PushRedeliver { task, id, from } => push::redeliver(engine, &task, id.as_deref(), from).await,
     }
 }
@@ -343,7 +362,8 @@ async fn converse(serving: Arc<Serving>, reloads: Reloads, folder: PathBuf, mut 
                     | Request::KeysList
                     | Request::KeysRevoke { .. }
                     | Request::PushList { .. }
-                    | Request::PushRedeliver { .. } => None,
+                    | Request::PushRedeliver { .. }
+                    | Request::Market { .. } => None,
                 };
                 tracing::info!(?request, "an operator asks");
                 let server = serving.now();

@@ -3,9 +3,11 @@
 //! [`stream`]. No front knows a wire; it only holds a [`Wire`]. Workers, who are no callers, have [`worker`].
 
 pub(crate) mod langgraph;
+pub(crate) mod market;
 pub(crate) mod rest;
 pub(crate) mod rpc;
 mod stream;
+pub(crate) mod uumit;
 pub(crate) mod worker;
 
 use std::borrow::{Borrow, Cow};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::decide::{self, Decided, Refusal};
+use dialects::decide::{self, Decided, Owner, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
@@ -13,7 +13,9 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use model::{Call, Fault, Kind};
 
-use super::{A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, status_of, stream, who};
+use super::{
+    A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, status_of, stream, uumit, who,
+};
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::{Server, callers};
@@ -25,6 +27,12 @@ pub(crate) async fn answer(
     body: Result<Bytes, Fault>,
     told: &mut Told,
 ) -> Response {
+    // Where a product shares the address, a request may be one of its own.
+    let shared = server.settings.market.is_some() && matches!(head.uri.path(), "/" | "/a2a" | "/a2a/");
+    let by_headers = if shared { owner_by_headers(head) } else { Some(Owner::Any) };
+    if by_headers == Some(Owner::Uumit) {
+        return uumit::answer(server, head, body, told).await;
+    }
     let version = stated_version(head);
     // Until the method is known, the version alone says how to complain.
     let first = decide::by_version(version.as_ref().ok().copied().flatten());
@@ -53,7 +61,13 @@ pub(crate) async fn answer(
             return refuse(wire, &id, &fault, Operation::Unknown, told);
         }
     };
-    let mut attempt = Attempt { server, mounted, head, request: &request, wire: first, operation: Operation::Unknown };
+    let owner =
+        by_headers.unwrap_or_else(|| decide::by_params(&request.method, request.params.map(|params| params.get())));
+    if owner == Owner::Uumit {
+        return uumit::answer_to(server, head, &request, told).await;
+    }
+    let operation = Operation::Unknown;
+    let mut attempt = Attempt { server, mounted, head, request: &request, owner, wire: first, operation };
     match attempt.call(version, told).await {
         Ok(response) => response,
         Err(fault) => {
@@ -74,6 +88,7 @@ struct Attempt<'a> {
     mounted: &'a Mounted,
     head: &'a request::Parts,
     request: &'a jsonrpc::Request<'a>,
+    owner: Owner,
     wire: &'static dyn Wire,
     operation: Operation,
 }
@@ -147,11 +162,23 @@ impl Attempt<'_> {
                 Fault::new(Kind::InvalidRequest, format!("X-A2A-Dialect is none of {}", names.join(", ")))
             });
         }
-        decide::decide(&self.request.method, version).map_err(|Refusal { wire, fault }| {
-            self.wire = wire;
-            fault
-        })
+        match decide::decide(&self.request.method, version) {
+            Ok(Decided::Opener) if self.owner == Owner::First => {
+                Ok(Decided::Wire(decide::by_opener(Some(dialects::a2a_v0_1::NAME))))
+            }
+            Ok(decided) => Ok(decided),
+            Err(Refusal { wire, fault }) => {
+                self.wire = wire;
+                Err(fault)
+            }
+        }
     }
+}
+
+/// What the headers say of whose a request is.
+fn owner_by_headers(head: &request::Parts) -> Option<Owner> {
+    let dialect = head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
+    decide::by_headers(dialect, head.headers.contains_key(&uumit::PLATFORM_USER))
 }
 
 /// The dialect of whoever opened the task that a request of no particular generation is about.

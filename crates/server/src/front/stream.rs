@@ -52,7 +52,7 @@ pub(super) fn refused(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, opera
     as_events(response)
 }
 
-fn as_events(mut response: Response) -> Response {
+pub(super) fn as_events(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use address::Network;
 pub(crate) use address::{client, network_of};
+pub(crate) use rate::Limiter;
 pub use rate::Rate;
 pub(crate) use seats::Seat;
 

@@ -9,7 +9,7 @@ use model::{Kind, Limits};
 use serde_json::{Value, json};
 use server::accept::{self, Accept};
 use server::log::Sink;
-use server::settings::{Effect, Key, Rule};
+use server::settings::{Effect, Key, Rule, Uumit};
 use server::{Server, Serving, Settings};
 
 pub(crate) struct Running {
@@ -64,10 +64,27 @@ pub(crate) async fn start_agents(
     agents: Vec<Arc<dyn model::ports::agent::Agent>>,
     http: reqwest::Client,
 ) -> Running {
+    start_on(engine(agents).await, settings, http).await
+}
+
+async fn engine(agents: Vec<Arc<dyn model::ports::agent::Agent>>) -> Engine {
+    let store = Arc::new(stores::memory::Store::new());
+    Engine::start(store, agents, Limits::default(), None).await.unwrap()
+}
+
+/// A server with a market, and how it is told to serve it.
+pub(crate) async fn start_market(settings: Settings, config: trade::Config, serve: impl FnOnce(&mut Uumit)) -> Running {
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let engine = engine(agents).await;
+    let mut uumit = Uumit::new(trade::Market::start(engine.clone(), config, true).await.unwrap());
+    serve(&mut uumit);
+    start_on(engine, Settings { market: Some(uumit), ..settings }, reqwest::Client::new()).await
+}
+
+/// A server over an engine that is there already.
+pub(crate) async fn start_on(engine: Engine, settings: Settings, http: reqwest::Client) -> Running {
     let listener = accept::bind(settings.listen, settings.backlog).unwrap();
     let address = listener.local_addr().unwrap();
-    let store = Arc::new(stores::memory::Store::new());
-    let engine = Engine::start(store, agents, Limits::default(), None).await.unwrap();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let sink = Sink::stderr(false, false).unwrap();
     let server = Server::new(engine, Settings { listen: address, ..settings }, sink).unwrap();

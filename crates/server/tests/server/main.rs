@@ -6,6 +6,8 @@ mod change;
 mod generations;
 mod kit;
 mod limits;
+mod market;
 mod mounts;
 mod tls;
+mod uumit;
 mod workers;

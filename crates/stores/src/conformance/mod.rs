@@ -181,6 +181,7 @@ suite! { $
     records {
         a_record_is_found_by_its_key
         a_record_changes_only_as_expected
+        a_record_that_is_left_alone_is_what_a_commit_rests_on
         changes_of_records_in_one_commit_see_each_other
         of_many_who_change_one_record_one_wins
         a_record_changes_with_its_task_or_not_at_all

@@ -18,6 +18,10 @@ fn remove(key: &str, expect: Expect) -> RecordChange {
     RecordChange::Remove { kind: "k".into(), key: key.into(), expect }
 }
 
+fn leave(key: &str, expect: Expect) -> RecordChange {
+    RecordChange::Leave { kind: "k".into(), key: key.into(), expect }
+}
+
 fn of(changes: impl IntoIterator<Item = RecordChange>) -> Commit {
     Commit { records: changes.into_iter().collect(), ..Commit::default() }
 }
@@ -70,6 +74,26 @@ pub(super) async fn a_record_changes_only_as_expected(factory: &dyn Factory) {
     assert_eq!(find(&store, "a").await, None);
     done(&store, of([remove("a", Expect::Any), put("a", Expect::Absent, "anew", &[])])).await;
     assert_eq!(find(&store, "a").await, Some(kept("a", 1, "anew")));
+}
+
+pub(super) async fn a_record_that_is_left_alone_is_what_a_commit_rests_on(factory: &dyn Factory) {
+    let store = factory.open().await;
+    done(&store, of([put("a", Expect::Absent, "one", &[("l", 1)])])).await;
+    done(&store, of([leave("a", Expect::Version(1)), leave("b", Expect::Absent), put("c", Expect::Absent, "", &[])]))
+        .await;
+    assert_eq!(find(&store, "a").await, Some(kept("a", 1, "one")), "it has not changed");
+    assert_eq!(keys(&store, "l").await, ["a"], "nor where it is listed");
+    done(&store, of([put("a", Expect::Any, "two", &[])])).await;
+    assert_eq!(
+        conflict(store.commit(of([leave("a", Expect::Version(1)), put("d", Expect::Any, "", &[])])).await),
+        met(2)
+    );
+    assert_eq!(conflict(store.commit(of([put("d", Expect::Any, "", &[]), leave("a", Expect::Absent)])).await), met(2));
+    assert_eq!(find(&store, "d").await, None);
+    // What a commit's own earlier changes made of it counts.
+    done(&store, of([put("a", Expect::Version(2), "three", &[]), leave("a", Expect::Version(3))])).await;
+    done(&store, of([remove("a", Expect::Any), leave("a", Expect::Absent)])).await;
+    assert_eq!(find(&store, "a").await, None);
 }
 
 pub(super) async fn changes_of_records_in_one_commit_see_each_other(factory: &dyn Factory) {

@@ -184,11 +184,12 @@ impl<'a> Products<'a> {
         for change in &commit.records {
             let (kind, key, _) = change.about();
             let Some(kept) = self.records.get_mut(&(&**kind, &**key)) else { continue };
-            kept.dirty = true;
             (kept.version, kept.put) = match change {
                 RecordChange::Put { body, lists, .. } => (kept.version + 1, Some((body, lists.as_slice()))),
                 RecordChange::Remove { .. } => (0, None),
+                RecordChange::Leave { .. } => continue,
             };
+            kept.dirty = true;
         }
         for entry in &commit.entries {
             let Some(no) = self.numbers.pop() else {

@@ -25,14 +25,11 @@ impl Pen<'_> {
 
     pub(super) fn change_record(&mut self, change: &RecordChange) -> rusqlite::Result<()> {
         let (kind, key, _) = change.about();
-        let found = self.find_record(kind, key)?;
-        if let Some((no, _)) = found {
-            self.sql.record_unlist.execute(params![no])?;
-        }
         match change {
             RecordChange::Put { body, lists, .. } => {
-                let no = match found {
+                let no = match self.find_record(kind, key)? {
                     Some((no, version)) => {
+                        self.sql.record_unlist.execute(params![no])?;
                         self.sql.record_change.execute(params![no, version as i64 + 1, &body[..]])?;
                         no
                     }
@@ -46,11 +43,13 @@ impl Pen<'_> {
                 }
             }
             RecordChange::Remove { .. } => {
-                if let Some((no, _)) = found {
+                if let Some((no, _)) = self.find_record(kind, key)? {
+                    self.sql.record_unlist.execute(params![no])?;
                     self.sql.record_delete.execute(params![no])?;
                     self.tally.add(counters::RECORDS, -1);
                 }
             }
+            RecordChange::Leave { .. } => {}
         }
         Ok(())
     }

@@ -39,6 +39,8 @@ pub(crate) struct Shelf {
     owns: bool,
     /// Reads fail as long as this is set.
     unreadable: AtomicBool,
+    /// The store's time is the one that sleeps go by: paused with it, and jumping with it.
+    by_sleepers: AtomicBool,
     /// Commits are written, but nobody is told so. Those that are not written are told at once.
     holding: watch::Sender<bool>,
     refused: AtomicUsize,
@@ -58,6 +60,7 @@ impl Shelf {
             closed: AtomicBool::new(false),
             owns,
             unreadable: AtomicBool::new(false),
+            by_sleepers: AtomicBool::new(false),
             holding: watch::Sender::new(false),
             refused: AtomicUsize::new(0),
             commits: AtomicUsize::new(0),
@@ -85,6 +88,11 @@ impl Shelf {
 
     pub(crate) fn hold_answers(&self, hold: bool) {
         self.holding.send_replace(hold);
+    }
+
+    /// From now on time is what a test's paused clock says.
+    pub(crate) fn go_by_sleepers(&self) {
+        self.by_sleepers.store(true, Ordering::SeqCst);
     }
 
     /// How many commits met trouble.
@@ -289,7 +297,13 @@ impl Store for Shelf {
         self.inner.hints()
     }
     fn ahead_ms(&self) -> i64 {
-        self.inner.ahead_ms()
+        let mut ahead = self.inner.ahead_ms();
+        if self.by_sleepers.load(Ordering::SeqCst) {
+            let (asleep, awake) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
+            ahead += asleep.saturating_duration_since(awake).as_millis() as i64;
+            ahead -= awake.saturating_duration_since(asleep).as_millis() as i64;
+        }
+        ahead
     }
     fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
         self.read("backup", self.inner.backup(to))

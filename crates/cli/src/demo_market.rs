@@ -1,0 +1,233 @@
+//! The demo's market: somebody who sells, somebody who buys, and something between them.
+//!
+//! Users and capability have the same ids everywhere. Keys are drawn once and stay in `demo.json`; a folder without one,
+//! such as that of another replica on the same store, has keys of its own to the same users.
+
+use anyhow::Context;
+use market::capability::{Action, Draft, Status};
+use market::{CapabilityId, UserId, Ut, autonomy};
+use model::Json;
+use serde_json::{Map, Value};
+use trade::{Caller, Credentials, Market, NewKey, NewUser, Refused, What};
+
+pub(crate) const SECTION: &str = "uumit";
+
+const CAPABILITY: &str = "cap_ocr_invoice_v1";
+/// What the buyer starts with, in hundredths; its agents may spend more than that by themselves.
+const CREDIT: Ut = Ut::from_hundredths(1_000_000 * 100);
+const REFERENCE: &str = "demo";
+
+struct Party {
+    /// The account it logs in with.
+    account: &'static str,
+    id: &'static str,
+    /// The members of the section with its id, key and password.
+    members: [&'static str; 3],
+}
+
+const BUYER: Party =
+    Party { account: "buyer", id: "0b4e6f52-7d1c-4a39-8f25-6c1d9e3b7a10", members: ["user_id", "api_key", "password"] };
+const SELLER: Party = Party {
+    account: "seller",
+    id: "5e11e7b3-2c84-4d0f-9b6a-d47f08c5a1e2",
+    members: ["seller_user_id", "seller_api_key", "seller_password"],
+};
+
+/// What stands in `demo.json`, where nothing does yet.
+pub(crate) async fn section(market: &Market) -> anyhow::Result<Map<String, Value>> {
+    let mut members = Map::new();
+    for party in [&BUYER, &SELLER] {
+        let [id, key, password] = party.members;
+        members.insert(id.into(), party.id.into());
+        members.insert(key.into(), format!("uk_demo_{}", drawn()?).into());
+        // Of somebody who is there already nobody knows the password any more.
+        if known(market.user(&party.id.into()).await)?.is_none() {
+            members.insert(password.into(), drawn()?.into());
+        }
+    }
+    members.insert("capability_id".into(), CAPABILITY.into());
+    Ok(members)
+}
+
+/// Makes of it what stands in `demo.json`. What is there already stays as it is.
+pub(crate) async fn open(market: &Market, told: &Map<String, Value>) -> anyhow::Result<()> {
+    let told = told.get(SECTION).cloned().unwrap_or_default();
+    let member = |name: &str| {
+        told[name]
+            .as_str()
+            .with_context(|| format!("demo.json has no {SECTION}.{name}; remove the file and start again"))
+    };
+    for party in [&BUYER, &SELLER] {
+        let [id, key, password] = party.members;
+        let id: UserId = member(id)?.into();
+        if known(market.user(&id).await)?.is_none() {
+            make(market, party, id.clone(), told[password].as_str()).await?;
+        }
+        known(market.issue_key(NewKey::User(id), Some(member(key)?)).await)?;
+    }
+    match market.credit(&member(BUYER.members[0])?.into(), CREDIT, REFERENCE, Some("to try it with".into())).await {
+        Ok(_) => {}
+        Err(Refused::Taken(_)) => tracing::warn!("the demo's credit was given to somebody else"),
+        Err(refused) => return known(Err(refused)),
+    }
+    let [id, key, _] = SELLER.members;
+    let shown = Credentials { api_key: Some(member(key)?), user: Some(member(id)?), bearer: None };
+    let seller = known(market.who(shown).await)?;
+    offer(market, &seller, &member("capability_id")?.into()).await
+}
+
+async fn make(market: &Market, party: &Party, id: UserId, password: Option<&str>) -> anyhow::Result<()> {
+    let much = CREDIT.times(1_000).unwrap_or(CREDIT);
+    let mut new = NewUser {
+        id: Some(id),
+        account: password.map(|_| party.account.into()),
+        password: password.map(str::to_owned),
+        limits: Some(autonomy::Limits { per_call: much, daily: much, ..autonomy::Limits::default() }),
+        acts_alone: true,
+        ..NewUser::default()
+    };
+    match market.open_user(new.clone()).await {
+        // Another replica was faster.
+        Ok(_) | Err(Refused::Taken("user")) => Ok(()),
+        Err(Refused::Taken(_)) => {
+            tracing::warn!("somebody else has the account {:?}; the demo's user cannot log in", party.account);
+            (new.account, new.password) = (None, None);
+            known(market.open_user(new).await).map(drop)
+        }
+        Err(refused) => known(Err(refused)),
+    }
+}
+
+async fn offer(market: &Market, seller: &Caller, id: &CapabilityId) -> anyhow::Result<()> {
+    let offer = match market.capability(Some(seller), id).await {
+        Ok(offer) => offer,
+        Err(Refused::Unknown(What::Capability)) => match market.offer(seller, draft(), Some(id.clone()), None).await {
+            Ok(offer) => offer,
+            Err(Refused::Taken(_)) => return Ok(()),
+            Err(refused) => return known(Err(refused)),
+        },
+        Err(refused) => return known(Err(refused)),
+    };
+    if offer.owner != seller.user || offer.status != Status::Draft {
+        return Ok(());
+    }
+    known(market.change_capability(&seller.actor(), id, Action::Submit, None).await).map(drop)
+}
+
+fn draft() -> Draft {
+    Draft {
+        title: Some("OCR of invoices".into()),
+        description: Some("Reads an invoice and answers with what stands in it".into()),
+        category: Some("documents".into()),
+        capability_type: Some("service".into()),
+        pricing_model: Some("per_use".into()),
+        price_ut: Json::parse("120"),
+        tags: vec!["ocr".into(), "invoice".into()],
+        ..Draft::default()
+    }
+}
+
+/// A command that buys it.
+pub(crate) fn try_it(base: &str, section: &Value) -> String {
+    let text = |name: &str| section[name].as_str().unwrap_or_default();
+    let [user, key, _] = BUYER.members;
+    format!(
+        r#"curl -s {base}/a2a -H 'Content-Type: application/json' -H 'X-Api-Key: {}' -H 'X-Platform-User-Id: {}' -d '{{"jsonrpc":"2.0","id":"1","method":"tasks/send","params":{{"capability_id":"{}"}}}}'"#,
+        text(key),
+        text(user),
+        text("capability_id")
+    )
+}
+
+fn drawn() -> anyhow::Result<String> {
+    let mut random = [0_u8; 16];
+    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("the system has no randomness: {error}"))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// With the cause, which only operators see.
+fn known<T>(outcome: Result<T, Refused>) -> anyhow::Result<T> {
+    outcome.map_err(|refused| match &refused {
+        Refused::Fault(fault) => anyhow::anyhow!("{fault} ({:?})", fault.cause),
+        Refused::Rule(_)
+        | Refused::Capability(_)
+        | Refused::Fields(_)
+        | Refused::Unknown(_)
+        | Refused::Who(_)
+        | Refused::KeyReused
+        | Refused::Taken(_)
+        | Refused::TooFast { .. }
+        | Refused::NotServed(_) => anyhow::anyhow!("{refused}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use engine::Engine;
+    use market::transaction::Status as Step;
+    use trade::{Config, Wish};
+
+    use super::*;
+    use crate::demo;
+
+    async fn market() -> Market {
+        let store = Arc::new(stores::memory::Store::new());
+        let engine = Engine::start(store, Vec::new(), model::Limits::default(), None).await.unwrap();
+        Market::start(engine, Config::default(), false).await.unwrap()
+    }
+
+    /// One start of the demo.
+    async fn start(market: &Market, folder: &std::path::Path) -> Value {
+        let told = demo::write(folder, "http://127.0.0.1:1", &[(SECTION, section(market).await.unwrap())]).unwrap();
+        open(market, &told).await.unwrap();
+        told[SECTION].clone()
+    }
+
+    async fn buyer(market: &Market, told: &Value) -> Caller {
+        let shown = Credentials { api_key: told["api_key"].as_str(), user: told["user_id"].as_str(), bearer: None };
+        market.who(shown).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn keys_stay_the_same_and_are_drawn_anew_when_the_file_is_lost() {
+        let (market, folder) = (market().await, tempfile::tempdir().unwrap());
+        let first = start(&market, folder.path()).await;
+        for member in ["api_key", "user_id", "seller_api_key", "seller_user_id", "capability_id", "password"] {
+            assert!(first[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {first}");
+        }
+        assert_eq!(start(&market, folder.path()).await, first);
+
+        std::fs::remove_file(folder.path().join(demo::FILE)).unwrap();
+        let second = start(&market, folder.path()).await;
+        assert_ne!(second["api_key"], first["api_key"]);
+        assert_eq!(second["user_id"], first["user_id"]);
+        assert!(second["password"].is_null(), "nobody knows it any more");
+        // Whoever has copied the old key goes on with it.
+        assert_eq!(buyer(&market, &first).await.user, buyer(&market, &second).await.user);
+        let wallet = market.wallet(&buyer(&market, &second).await.user).await.unwrap();
+        assert_eq!(wallet.available, CREDIT, "credited once");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_was_lost_is_filled_from_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = start(&market().await, folder.path()).await;
+        let market = market().await;
+        assert_eq!(start(&market, folder.path()).await, first);
+        let password = first["password"].as_str().unwrap();
+        assert_eq!(market.log_in(BUYER.account, password).await.unwrap().user.as_str(), BUYER.id);
+    }
+
+    #[tokio::test]
+    async fn the_buyers_agent_may_buy_what_is_for_sale() {
+        let folder = tempfile::tempdir().unwrap();
+        let market = market().await;
+        let told = start(&market, folder.path()).await;
+        let row = market.order(&buyer(&market, &told).await, Wish::of(CAPABILITY.into()), None).await.unwrap();
+        assert_eq!((row.status, row.state()), (Step::PendingFreeze, model::State::Submitted));
+        assert_eq!(row.price.to_string(), "120");
+        assert!(try_it("http://h", &told).contains(told["api_key"].as_str().unwrap()));
+    }
+}

@@ -1,0 +1,286 @@
+//! Tasks that no turn drives: a product opens and moves them, together with its records and its journal, in one commit.
+
+use std::sync::{Arc, OnceLock};
+
+use model::ports::product::Product;
+use model::ports::store::{Commit, Conflict, Guard, Outcome, Timer, TimerChange, TimerKind};
+use model::{
+    Artifact, Body, Chunk, ContextId, Entry, Fault, Inbound, Json, Kind, Message, Opened, Place, RecordChange, State,
+    StatusChange, Task, TaskId, Time,
+};
+use tokio::sync::Semaphore;
+
+use crate::batch::{Batch, Stamp};
+use crate::live::{Draft, Failed};
+use crate::open::commit_new;
+use crate::patience::Patience;
+use crate::subscription::{States, Subscription, Until};
+use crate::{Engine, Shared, clock, troubled};
+
+/// Deadlines that are acted on at a time.
+const AT_ONCE: usize = 64;
+
+/// What changes together with a task, or by itself.
+#[derive(Clone, Debug, Default)]
+pub struct Along {
+    pub guards: Vec<Guard>,
+    pub records: Vec<RecordChange>,
+    pub entries: Vec<Entry>,
+    /// When the product wants to be told of the task; `Some(None)` is never, `None` leaves it as it is.
+    pub deadline: Option<Option<Time>>,
+}
+
+impl Along {
+    pub(crate) fn add_to(self, task: TaskId, commit: &mut Commit) {
+        commit.guards.extend(self.guards);
+        commit.records.extend(self.records);
+        commit.entries.extend(self.entries);
+        if let Some(due) = self.deadline {
+            let kind = TimerKind::Deadline;
+            commit.timers.push(match due {
+                Some(due) => TimerChange::Set(Timer { task, kind, due }),
+                None => TimerChange::Clear(task, kind),
+            });
+        }
+    }
+}
+
+/// A task as its product opens it.
+#[derive(Clone, Debug)]
+pub struct Birth {
+    /// Drawn by the product: [`Engine::new_task_id`].
+    pub id: TaskId,
+    pub context: Option<ContextId>,
+    /// What its owner said, if anything.
+    pub message: Option<Message>,
+    pub to: Moved,
+}
+
+/// Where a product moves a task.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    pub state: State,
+    /// Of the status: what the product calls it.
+    pub metadata: Option<Json>,
+    /// Whole ones, in place of those of their ids.
+    pub artifacts: Vec<Artifact>,
+}
+
+impl Moved {
+    pub fn to(state: State) -> Moved {
+        Moved { state, metadata: None, artifacts: Vec::new() }
+    }
+
+    fn bodies(&self, known: &[Arc<Artifact>]) -> Vec<Body> {
+        let mut bodies = Vec::with_capacity(1 + self.artifacts.len());
+        let mut next = known.len() as u32;
+        for artifact in &self.artifacts {
+            let ordinal = match known.iter().position(|old| old.id == artifact.id) {
+                Some(place) => place as u32,
+                None => {
+                    next += 1;
+                    next - 1
+                }
+            };
+            let artifact = Arc::new(artifact.clone());
+            bodies.push(Body::Artifact(Chunk { artifact, ordinal, append: false, last: true, metadata: None }));
+        }
+        let (state, metadata) = (self.state, self.metadata.clone());
+        bodies.push(Body::Status(StatusChange { state, message: None, metadata }));
+        bodies
+    }
+}
+
+/// Why nothing happened.
+#[derive(Debug)]
+pub enum Unmoved {
+    /// Something is not as the product thought: a record, a balance, an entry, a key.
+    Met(Conflict),
+    Fault(Fault),
+}
+
+impl From<Fault> for Unmoved {
+    fn from(fault: Fault) -> Unmoved {
+        Unmoved::Fault(fault)
+    }
+}
+
+impl From<Unmoved> for Fault {
+    fn from(unmoved: Unmoved) -> Fault {
+        match unmoved {
+            Unmoved::Met(met) => Fault::internal(format!("a product's change met what it did not expect: {met:?}")),
+            Unmoved::Fault(fault) => fault,
+        }
+    }
+}
+
+/// Whoever is told of deadlines.
+pub(crate) struct Products {
+    product: OnceLock<Arc<dyn Product>>,
+    room: Arc<Semaphore>,
+}
+
+impl Default for Products {
+    fn default() -> Products {
+        Products { product: OnceLock::new(), room: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+}
+
+/// Tells the product, beside the loop that fires timers, and only so many at a time.
+pub(crate) async fn tell(shared: &Arc<Shared>, task: TaskId) {
+    let Some(product) = shared.products.product.get().cloned() else { return };
+    let Ok(room) = shared.products.room.clone().acquire_owned().await else { return };
+    tokio::spawn(async move {
+        product.due(task).await;
+        drop(room);
+    });
+}
+
+impl Engine {
+    /// The product that keeps tasks here; the first one stays.
+    pub fn set_product(&self, product: Arc<dyn Product>) {
+        if self.shared.products.product.set(product).is_err() {
+            tracing::error!("a second product wants to be told of deadlines; it is not");
+        }
+    }
+
+    pub fn new_task_id(&self) -> TaskId {
+        clock::task_id()
+    }
+
+    /// The store's time.
+    pub fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    /// Opens a task that no turn drives.
+    pub async fn open_product(&self, place: &Place, birth: Birth, along: Along) -> Result<Arc<Task>, Unmoved> {
+        self.shared.refuse_if_draining()?;
+        let fresh_context = birth.context.is_none();
+        let opened = Opened {
+            id: birth.id,
+            context: birth.context.unwrap_or_else(|| ContextId(clock::text_id())),
+            agent: place.agent.clone(),
+            tenant: place.caller.tenant.clone(),
+            owner: place.caller.name.clone(),
+            parties: place.parties.clone(),
+            views: place.views.clone(),
+            dialect: place.dialect.clone(),
+            alias: None,
+            follows: None,
+            undecided: false,
+        };
+        let mut bodies = Vec::new();
+        if let Some(message) = birth.message {
+            let message = Arc::new(message);
+            let (accepted_output, extensions) = (Vec::new(), Vec::new());
+            let inbound = Inbound { message, metadata: None, accepted_output, extensions, trace: None };
+            bodies.push(Body::Message(Arc::new(inbound)));
+        }
+        bodies.extend(birth.to.bodies(&[]));
+        let stamp = Stamp { now: self.shared.clock.now(), epoch: None };
+        let batch = Batch::opening(opened, fresh_context, bodies, stamp, &self.shared.limits);
+        let (mut batch, task) = batch.map_err(Fault::internal)?;
+        along.add_to(task.id, &mut batch.commit);
+        let shared = self.shared.clone();
+        let timers = batch.commit.timers.clone();
+        let outcome = Shared::detached(async move {
+            let outcome = commit_new(&shared, task.id, batch.commit).await?;
+            if outcome == Outcome::Done {
+                shared.alarm.set(&timers);
+                shared.count(&batch.events);
+            }
+            Ok((outcome, task))
+        });
+        match outcome.await? {
+            (Outcome::Done, task) => Ok(Arc::new(task)),
+            (Outcome::Conflict(met), _) => Err(Unmoved::Met(met)),
+            (Outcome::Refused(trouble) | Outcome::Unknown(trouble), _) => Err(troubled(trouble).into()),
+        }
+    }
+
+    /// Moves a task of a product. One that has settled (`Kind::TaskSettled`), or is not there, is not moved.
+    pub async fn move_product(&self, task: TaskId, to: Moved, along: Along) -> Result<Arc<Task>, Unmoved> {
+        let shared = self.shared.clone();
+        let moved = tokio::spawn(async move {
+            let live = shared.live(task).await.map_err(Failed::Fault)?;
+            let live = live.ok_or_else(|| Failed::Fault(Fault::task_not_found(task)))?;
+            let appended = live.append(&shared, |now| {
+                if now.core.is_settled() {
+                    return Err(Fault::new(Kind::TaskSettled, "the task has settled and changes no more"));
+                }
+                let mut draft = Draft::outside(to.bodies(&now.artifacts));
+                draft.along = Some(along.clone());
+                Ok(draft)
+            });
+            appended.await
+        });
+        match moved.await {
+            Ok(Ok(task)) => Ok(task),
+            Ok(Err(Failed::Met(met))) => Err(Unmoved::Met(met)),
+            Ok(Err(failed)) => Err(Unmoved::Fault(failed.into())),
+            Err(error) => Err(Unmoved::Fault(Fault::internal(error))),
+        }
+    }
+
+    /// Changes what a product keeps, without a task. What cannot be known to have happened is looked up by its first
+    /// record: whoever calls this puts one whose body nobody else would write.
+    pub async fn keep(&self, along: Along) -> Result<(), Unmoved> {
+        let first = along.records.first().cloned();
+        let commit =
+            Commit { guards: along.guards, records: along.records, entries: along.entries, ..Commit::default() };
+        let shared = self.shared.clone();
+        let outcome = Shared::detached(async move { Ok(keep(&shared, commit, first).await) }).await?;
+        match outcome? {
+            Outcome::Done => Ok(()),
+            Outcome::Conflict(met) => Err(Unmoved::Met(met)),
+            Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble).into()),
+        }
+    }
+
+    /// When the product is told of the task next; `None` is never.
+    pub async fn set_deadline(&self, task: TaskId, due: Option<Time>) -> Result<(), Fault> {
+        let mut commit = Commit::default();
+        Along { deadline: Some(due), ..Along::default() }.add_to(task, &mut commit);
+        let timers = commit.timers.clone();
+        match self.shared.store.commit(commit).await {
+            Outcome::Done | Outcome::Conflict(_) => {
+                self.shared.alarm.set(&timers);
+                Ok(())
+            }
+            Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
+        }
+    }
+
+    /// A product's task at every change of its status, whoever asks: the product has looked who may. `None` when there is
+    /// no such task (any more).
+    pub async fn follow_product(&self, task: TaskId) -> Result<Option<States>, Fault> {
+        let Some(live) = self.shared.live(task).await? else { return Ok(None) };
+        let at = live.snapshot()?;
+        Ok(Some(Subscription::new(self.shared.clone(), live, at, Until::Settled).into_states()))
+    }
+}
+
+async fn keep(shared: &Shared, commit: Commit, first: Option<RecordChange>) -> Result<Outcome, Fault> {
+    let trouble = match shared.store.commit(commit).await {
+        Outcome::Unknown(trouble) => trouble,
+        known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => return Ok(known),
+    };
+    let Some(first) = first else { return Ok(Outcome::Unknown(trouble)) };
+    let (kind, key, _) = first.about();
+    let mut patience = Patience::new();
+    let kept = loop {
+        match shared.store.record(kind.clone(), key.clone()).await {
+            Ok(kept) => break kept,
+            Err(unread) => patience.pause(shared, kind, unread).await.map_err(troubled)?,
+        }
+    };
+    let is_there = match (&first, kept) {
+        (RecordChange::Put { body, .. }, Some(kept)) => kept.body == *body,
+        (RecordChange::Put { .. }, None) | (RecordChange::Remove { .. }, Some(_)) => false,
+        (RecordChange::Remove { .. }, None) => true,
+        // It says nothing about what became of the others.
+        (RecordChange::Leave { .. }, _) => return Ok(Outcome::Unknown(trouble)),
+    };
+    Ok(if is_there { Outcome::Done } else { Outcome::Refused(trouble) })
+}

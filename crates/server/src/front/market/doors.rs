@@ -1,0 +1,253 @@
+//! The ways in: logins, and devices that ask for a key. The page where a person lets a device in is here, too.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderValue, StatusCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use trade::{Approval, DeviceState, Tokens};
+
+use super::printable;
+use super::refusal::Refusal;
+use super::table::{Ask, Going};
+use crate::body::Response;
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Login {
+    #[schemars(length(min = 1, max = 200))]
+    account: String,
+    #[schemars(length(min = 1, max = 1_000))]
+    password: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Refresh {
+    #[schemars(length(min = 1, max = 4_000))]
+    refresh_token: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DeviceAsks {
+    /// `openclaw`, `claude_desktop`, `cursor`, `hermes_agent`, `custom_mcp`; anything else counts as the last.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    agent_platform_type: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DevicePolls {
+    #[schemars(length(min = 1, max = 200))]
+    device_code: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DeviceAnswer {
+    #[schemars(length(min = 1, max = 50))]
+    user_code: String,
+    /// A new account is registered on the way.
+    #[schemars(length(min = 1, max = 200))]
+    account: String,
+    #[schemars(length(min = 1, max = 1_000))]
+    password: String,
+    #[serde(default)]
+    decision: Said,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "DeviceDecision")]
+enum Said {
+    #[default]
+    Approve,
+    Deny,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Tokens")]
+pub(super) struct ShownTokens {
+    access_token: String,
+    refresh_token: String,
+    token_type: &'static str,
+    /// Seconds.
+    expires_in: u64,
+    user_id: String,
+}
+
+impl From<Tokens> for ShownTokens {
+    fn from(tokens: Tokens) -> ShownTokens {
+        ShownTokens {
+            access_token: tokens.access_token,
+            refresh_token: tokens.refresh_token,
+            token_type: "Bearer",
+            expires_in: tokens.expires_in_s,
+            user_id: tokens.user.to_string(),
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DeviceAuth")]
+pub(super) struct ShownDevice {
+    device_code: String,
+    /// What the person types at `verification_url`.
+    user_code: String,
+    verification_url: String,
+    /// Seconds.
+    expires_in: u64,
+    /// Seconds between two polls.
+    interval: u64,
+    agent_platform_type: String,
+}
+
+/// The key is shown once.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DevicePoll")]
+pub(super) struct ShownPoll {
+    #[schemars(extend("enum" = ["pending", "approved", "denied", "expired"]))]
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DeviceAnswered")]
+pub(super) struct ShownAnswer {
+    #[schemars(extend("enum" = ["approved", "denied"]))]
+    status: &'static str,
+}
+
+pub(super) fn login<'a>(ask: &'a Ask<'a>, body: Login) -> Going<'a, ShownTokens> {
+    Box::pin(async move {
+        printable("account", Some(&body.account))?;
+        Ok(ask.market.log_in(&body.account, &body.password).await?.into())
+    })
+}
+
+pub(super) fn refresh<'a>(ask: &'a Ask<'a>, body: Refresh) -> Going<'a, ShownTokens> {
+    Box::pin(async move { Ok(ask.market.refresh(&body.refresh_token).await?.into()) })
+}
+
+pub(super) fn device<'a>(ask: &'a Ask<'a>, body: DeviceAsks) -> Going<'a, ShownDevice> {
+    Box::pin(async move {
+        let device = ask.market.device_asks(body.agent_platform_type.as_deref().unwrap_or_default()).await?;
+        Ok(ShownDevice {
+            verification_url: format!("{}/api/v1/auth/device", ask.base()),
+            device_code: device.device_code,
+            user_code: device.user_code,
+            expires_in: device.expires_in_s,
+            interval: device.interval_s,
+            agent_platform_type: device.platform_type.to_string(),
+        })
+    })
+}
+
+pub(super) fn poll<'a>(ask: &'a Ask<'a>, body: DevicePolls) -> Going<'a, ShownPoll> {
+    Box::pin(async move {
+        printable("device_code", Some(&body.device_code))?;
+        let bare = |status| ShownPoll { status, api_key: None, user_id: None };
+        Ok(match ask.market.device_polls(&body.device_code).await? {
+            DeviceState::Pending => bare("pending"),
+            DeviceState::Denied => bare("denied"),
+            DeviceState::Expired => bare("expired"),
+            DeviceState::Approved(issued) => ShownPoll {
+                status: "approved",
+                api_key: Some(issued.api_key),
+                user_id: issued.user.map(|user| user.to_string()),
+            },
+        })
+    })
+}
+
+pub(super) fn approve_data<'a>(ask: &'a Ask<'a>, body: DeviceAnswer) -> Going<'a, ShownAnswer> {
+    Box::pin(async move {
+        printable("user_code", Some(&body.user_code))?;
+        printable("account", Some(&body.account))?;
+        let (said, status) = match body.decision {
+            Said::Approve => (Approval::Yes, "approved"),
+            Said::Deny => (Approval::No, "denied"),
+        };
+        ask.market.device_answered(&body.user_code, &body.account, &body.password, said).await?;
+        Ok(ShownAnswer { status })
+    })
+}
+
+const STYLE: &str = "body{font-family:system-ui,sans-serif;max-width:24rem;margin:4rem auto;padding:0 1rem}\
+label,input,button{display:block;width:100%;box-sizing:border-box;font-size:1rem}\
+input{margin:.25rem 0 1rem;padding:.5rem}button{margin:.5rem 0;padding:.6rem}.said{border-left:4px solid #888;padding-left:.75rem}";
+
+/// What a person sees who lets a device in.
+pub(super) fn page<'a>(_: &'a Ask<'a>) -> Going<'a, Response> {
+    Box::pin(async { Ok(html(StatusCode::OK, None, true)) })
+}
+
+/// The page again, with what has come of it.
+pub(super) async fn approve_page(ask: &Ask<'_>, body: Result<DeviceAnswer, Refusal>) -> Response {
+    let done = match body {
+        Ok(body) => approve_data(ask, body).await,
+        Err(refusal) => Err(refusal),
+    };
+    match done {
+        Ok(ShownAnswer { status: "denied" }) => html(StatusCode::OK, Some("The device was turned away."), false),
+        Ok(_) => html(StatusCode::OK, Some("The device has its key now. You can close this page."), false),
+        Err(refusal) => html(refusal.status(), Some(&refusal.message), true),
+    }
+}
+
+fn html(status: StatusCode, said: Option<&str>, form: bool) -> Response {
+    let said = said.map(|said| format!("<p class=\"said\" role=\"status\">{}</p>", escaped(said))).unwrap_or_default();
+    let form = if form {
+        "<p>Type the code that your program shows, and log in. An account that is not there yet is made.</p>\
+         <form method=\"post\" action=\"device-auth/approve\">\
+         <label>Code<input name=\"user_code\" required maxlength=\"50\" autocomplete=\"off\"></label>\
+         <label>Account<input name=\"account\" required maxlength=\"200\" autocomplete=\"username\"></label>\
+         <label>Password<input name=\"password\" type=\"password\" required maxlength=\"1000\" \
+         autocomplete=\"current-password\"></label>\
+         <button name=\"decision\" value=\"approve\">Let it in</button>\
+         <button name=\"decision\" value=\"deny\">Turn it away</button></form>"
+    } else {
+        ""
+    };
+    let text = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>Let a device in</title><style>{STYLE}</style></head>\
+         <body><h1>Let a device in</h1>{said}{form}</body></html>"
+    );
+    let style = STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    );
+    let mut response = Response::new(Bytes::from(text).into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}

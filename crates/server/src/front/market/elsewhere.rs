@@ -1,0 +1,49 @@
+//! What is not here, said in words; and where everything else is.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::refusal::{Code, Refusal};
+use super::table::{Ask, Going, Keyed};
+
+pub(super) fn cash<'a>(_: &'a Ask<'a>, _: Keyed) -> Going<'a, ()> {
+    let words = "this server keeps no cash: an operator credits UT with `rialto market credit`";
+    Box::pin(async move { Err(Refusal::new(Code::WALLET, words)) })
+}
+
+pub(super) fn hall<'a>(_: &'a Ask<'a>, _: Keyed) -> Going<'a, ()> {
+    let words = "the task hall (tasks, orders, deliverables, disputes) is not part of this server: buy and sell \
+                 capabilities at /api/v1/capabilities and /api/v1/transactions";
+    Box::pin(async move { Err(Refusal::new(Code::HALL, words)) })
+}
+
+/// Where to find what, and what to send along.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Interop {
+    a2a_url: String,
+    rest_base_url: String,
+    openapi_url: String,
+    agent_card_url: String,
+    /// A seller's card; put the user's id in.
+    seller_card_url: String,
+    /// There is none.
+    mcp_url: Option<String>,
+    agent_headers: Vec<&'static str>,
+    human_headers: Vec<&'static str>,
+}
+
+pub(super) fn debug<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Interop> {
+    let base = ask.base();
+    Box::pin(async move {
+        Ok(Interop {
+            a2a_url: format!("{base}/uumit/a2a"),
+            rest_base_url: format!("{base}/api/v1"),
+            openapi_url: format!("{base}/api/v1/public/openapi.json"),
+            agent_card_url: format!("{base}/uumit/.well-known/agent.json"),
+            seller_card_url: format!("{base}/api/v1/agents/{{user_id}}/.well-known/agent.json"),
+            mcp_url: None,
+            agent_headers: vec!["X-Api-Key", "X-Platform-User-Id"],
+            human_headers: vec!["Authorization: Bearer <access_token>"],
+        })
+    })
+}

@@ -1,0 +1,278 @@
+//! The market's REST: `/api/v1`. One [`table`] of routes is what is answered and what the OpenAPI document says.
+//!
+//! Every answer is an envelope, `{code, message, data, timestamp}`; clients branch on `code`, where 0 is success.
+
+mod doors;
+mod elsewhere;
+mod money;
+mod more;
+mod openapi;
+pub(crate) mod pace;
+mod purchases;
+mod quote;
+mod refusal;
+mod runtime;
+mod sale;
+mod table;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dialects::framing::{query, scan};
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
+use model::Fault;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use trade::{Credentials, NotKnown, Once, Paged, Refused};
+
+use refusal::{Code, Refusal, RefusalData};
+use table::{Ask, Keyed, Reply, Route, Who};
+
+use super::{IDEMPOTENCY_KEY, Told};
+use crate::Server;
+use crate::body::Response;
+use crate::service::check_media_type;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+/// Of an idempotency key.
+const MAX_KEY: usize = 255;
+
+/// `below` is what follows `/api/v1`.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    below: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    told: &mut Told,
+) -> Response {
+    told.dialect = trade::DIALECT;
+    told.operation = "market";
+    match call(server, below, head, body, told).await {
+        Ok(Reply::Data(data)) => enveloped(&data),
+        Ok(Reply::Whole(response)) => response,
+        Err(refusal) => {
+            debug_assert!(is_documented(head, below, refusal.code), "{below}: {refusal:?} is not in the document");
+            told.fault = Some(refusal.message.clone());
+            refused(&refusal)
+        }
+    }
+}
+
+/// Whether the table says that a request may be refused so. What is at no route is in no document.
+fn is_documented(head: &request::Parts, below: &str, code: Code) -> bool {
+    table::find(&head.method, below).map_or(true, |(route, _)| route.refusals().contains(&code))
+}
+
+async fn call(
+    server: &Arc<Server>,
+    below: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    told: &mut Told,
+) -> Result<Reply, Refusal> {
+    let Some(uumit) = &server.settings.market else { return Err(Refusal::missing("there is no market here")) };
+    let market = &uumit.market;
+    let found = table::find(&head.method, below);
+    let shown = credentials(&head.headers);
+    let who = match &found {
+        Ok((route, _)) => route.who,
+        Err(_) => Who::Anyone,
+    };
+    let caller = match who {
+        Who::Anyone => Ok(None),
+        Who::Either if shown.api_key.is_none() && shown.user.is_none() && shown.bearer.is_none() => Ok(None),
+        Who::Either | Who::Caller => market.who(shown).await.map(Some),
+    };
+    pace::keep(server, &head.headers, matches!(caller, Ok(Some(_))), told)?;
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err(refused) => {
+            if let (Some(throttle), Refused::Who(NotKnown::Key | NotKnown::Token)) = (&server.throttle, &refused) {
+                throttle.failed(told.address)?;
+            }
+            return Err(refused.into());
+        }
+    };
+    told.caller = caller.as_ref().map(|caller| caller.user.0.clone());
+    let (route, named) = found?;
+    let body = body?;
+    let query = table::read_query(route, head.uri.query())?;
+    let (text, by_form) = read(server, route, head, &body)?;
+    let once = once(route, head, below, &text)?;
+    let ask = Ask { server, market, head, caller, named, query, once, by_form, address: told.address };
+    (route.go)(&ask, &text).await
+}
+
+fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+    // What is no text is none of ours, but it was shown.
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}").trim());
+    let bearer = headers.get(AUTHORIZATION).map(|value| {
+        let value = value.to_str().unwrap_or_default();
+        match value.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+            Some(_) | None => "",
+        }
+    });
+    Credentials { api_key: text("x-api-key"), user: text("x-platform-user-id"), bearer }
+}
+
+/// The body as the text of an object, and whether it came as a form.
+fn read<'a>(
+    server: &Server,
+    route: &Route,
+    head: &request::Parts,
+    body: &'a [u8],
+) -> Result<(std::borrow::Cow<'a, str>, bool), Refusal> {
+    let Some(takes) = route.takes else { return Ok(("{}".into(), false)) };
+    let said = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if takes.form && said.split(';').next().is_some_and(|bare| bare.trim().eq_ignore_ascii_case(FORM)) {
+        return Ok((of_form(body)?.into(), true));
+    }
+    if body.is_empty() {
+        return match takes.required {
+            true => Err(Refusal::field("body", "is required: send a JSON object")),
+            false => Ok(("{}".into(), false)),
+        };
+    }
+    if check_media_type(&head.headers).is_some() {
+        return Err(Refusal::new(Code::MEDIA, "send application/json"));
+    }
+    let text = scan::scan(body, server.engine.limits().json_depth)?;
+    // Readers of structs take lists, too; nobody here does.
+    if !text.trim_start().starts_with('{') {
+        return Err(Refusal::field("body", "must be a JSON object"));
+    }
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        return Err(Refusal::field("body", format!("is not JSON: {error}")));
+    }
+    Ok((text.into(), false))
+}
+
+/// The fields of a form as the members of an object.
+fn of_form(body: &[u8]) -> Result<String, Refusal> {
+    let text = std::str::from_utf8(body).map_err(|_| Refusal::field("body", "is not a form"))?;
+    let mut members = serde_json::Map::new();
+    for pair in query::pairs(text) {
+        let (name, value) = pair?;
+        members.insert(name.into_owned(), value.into_owned().into());
+    }
+    Ok(Value::Object(members).to_string())
+}
+
+/// The caller's promise: by header, or as a member of the body.
+fn once(route: &Route, head: &request::Parts, below: &str, text: &str) -> Result<Option<Once>, Refusal> {
+    if !route.keyed {
+        return Ok(None);
+    }
+    let wrong = || Refusal::field("idempotency_key", format!("must have 1 to {MAX_KEY} printable characters"));
+    let header = match head.headers.get(&IDEMPOTENCY_KEY) {
+        Some(value) => Some(value.to_str().map_err(|_| wrong())?.trim().to_owned()),
+        None => None,
+    };
+    // A body in which it cannot be read is refused with all that is wrong with it, later.
+    let member = serde_json::from_str::<Keyed>(text).ok().and_then(|keyed| keyed.idempotency_key);
+    let key = match (header, member) {
+        (Some(header), Some(member)) if header != member => {
+            return Err(Refusal::field("idempotency_key", "is not the one of the header Idempotency-Key"));
+        }
+        (Some(key), _) | (None, Some(key)) => key,
+        (None, None) => return Ok(None),
+    };
+    let count = key.chars().count();
+    if !(1..=MAX_KEY).contains(&count) || key.chars().any(char::is_control) {
+        return Err(wrong());
+    }
+    let mut print = Sha256::new();
+    for part in [head.method.as_str(), below, text] {
+        print.update((part.len() as u64).to_be_bytes());
+        print.update(part);
+    }
+    Ok(Some(Once { key, print: print.finalize().into() }))
+}
+
+fn enveloped(data: &[u8]) -> Response {
+    let mut body = Vec::with_capacity(data.len() + 64);
+    body.extend_from_slice(br#"{"code":0,"message":"success","data":"#);
+    body.extend_from_slice(data);
+    body.extend_from_slice(format!(r#","timestamp":{}}}"#, jiff::Timestamp::now().as_second()).as_bytes());
+    json(StatusCode::OK, body)
+}
+
+/// The envelope of a refusal.
+#[derive(Serialize, JsonSchema)]
+struct RefusedEnvelope<'a> {
+    code: u32,
+    /// For people; programs branch on `code`.
+    message: &'a str,
+    data: Option<&'a RefusalData>,
+    /// Unix seconds.
+    timestamp: i64,
+}
+
+fn refused(refusal: &Refusal) -> Response {
+    let data = Some(&*refusal.data).filter(|data| **data != RefusalData::default());
+    let timestamp = jiff::Timestamp::now().as_second();
+    let envelope = RefusedEnvelope { code: refusal.code.number, message: &refusal.message, data, timestamp };
+    let mut response = json(refusal.status(), serde_json::to_vec(&envelope).unwrap_or_default());
+    let headers = response.headers_mut();
+    if let Some(seconds) = refusal.retry_after_s {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if refusal.code.status == 401 {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(Ok(allow)) = refusal.allow.as_deref().map(HeaderValue::from_str) {
+        headers.insert(ALLOW, allow);
+    }
+    response
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response {
+    let mut response = Response::new(Bytes::from(body).into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// A page of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Page<T> {
+    items: Vec<T>,
+    total: u64,
+    page: u32,
+    page_size: u32,
+    has_more: bool,
+}
+
+impl<T> Page<T> {
+    fn of<R>(paged: Paged<R>, show: impl FnMut(&R) -> T) -> Page<T> {
+        Page {
+            items: paged.items.iter().map(show).collect(),
+            total: paged.total,
+            page: paged.page,
+            page_size: paged.size,
+            has_more: paged.more,
+        }
+    }
+}
+
+/// What must hold no control characters, since it goes into names.
+fn printable(field: &'static str, text: Option<&str>) -> Result<(), Refusal> {
+    match text {
+        Some(text) if text.is_empty() || text.chars().any(char::is_control) => {
+            Err(Refused::from(market::FieldError::new(field, "must have printable characters only, at least one"))
+                .into())
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The names of a closed list, for documents and checks.
+fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
+    all.iter().map(|one| name(*one)).collect()
+}

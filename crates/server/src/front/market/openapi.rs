@@ -1,0 +1,265 @@
+//! The OpenAPI document, made of the routes and of the very types that are read and written.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::refusal::Code;
+use super::table::{Ask, Gives, Going, Param, ParamKind, ROUTES, Route, Schemed, Who};
+use super::{FORM, MAX_KEY, RefusedEnvelope};
+use crate::body::Response;
+
+/// All but where the server is.
+static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
+
+pub(super) fn show<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
+    let base = ask.base();
+    Box::pin(async move {
+        let mut document = DOCUMENT.clone();
+        document["servers"] = json!([{ "url": format!("{base}/api/v1") }]);
+        let mut response = Response::new(Bytes::from(document.to_string()).into());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        Ok(response)
+    })
+}
+
+/// Types that are read and types that are written have different rules for what must be there.
+struct Schemas {
+    read: SchemaGenerator,
+    written: SchemaGenerator,
+}
+
+impl Schemas {
+    fn new() -> Schemas {
+        let settings = || {
+            SchemaSettings::draft2020_12().with(|settings| {
+                settings.definitions_path = "/components/schemas".into();
+                settings.meta_schema = None;
+            })
+        };
+        Schemas {
+            read: settings().for_deserialize().into_generator(),
+            written: settings().for_serialize().into_generator(),
+        }
+    }
+    fn read(&mut self, schema: Schemed) -> Value {
+        schema(&mut self.read).to_value()
+    }
+    fn written(&mut self, schema: Schemed) -> Value {
+        schema(&mut self.written).to_value()
+    }
+}
+
+pub(super) fn document() -> Value {
+    let mut schemas = Schemas::new();
+    let refused = schemas.written.subschema_for::<RefusedEnvelope<'_>>().to_value();
+    let mut paths = Map::new();
+    for route in ROUTES.iter() {
+        let path = route.path.replace("{path*}", "{path}");
+        let item = paths.entry(path).or_insert_with(|| json!({}));
+        item[route.verb.as_str().to_lowercase()] = operation(route, &mut schemas, &refused);
+    }
+    let mut components: Map<String, Value> = schemas.read.take_definitions(true);
+    components.extend(schemas.written.take_definitions(true));
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Rialto market",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Capabilities for sale, purchases of them, and money that waits in between. Every answer is an envelope {code, message, data, timestamp}; programs branch on code, where 0 is success.",
+        },
+        "servers": [{ "url": "/api/v1" }],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "ApiKey": { "type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "An agent's key." },
+                "PlatformUser": {
+                    "type": "apiKey", "in": "header", "name": "X-Platform-User-Id",
+                    "description": "The user the key acts for; always beside X-Api-Key.",
+                },
+                "Bearer": { "type": "http", "scheme": "bearer", "description": "A person's access token." },
+            },
+        },
+    })
+}
+
+fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
+    let name: String =
+        route.path.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+    let mut parameters: Vec<Value> = named(route.path);
+    parameters.extend(route.query.iter().map(parameter));
+    if route.keyed && route.who == Who::Caller {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "The same key with the same request is answered as the first time, for a day.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[\\x21-\\x7e]+$" },
+        }));
+    }
+    if let Gives::Events(_) = route.gives {
+        parameters.push(json!({
+            "name": "Last-Event-ID", "in": "header", "required": false,
+            "description": "The id of the last event you have seen: you hear of what came after it.",
+            "schema": { "type": "string", "pattern": ID },
+        }));
+    }
+    let mut operation = json!({
+        "operationId": format!("{}{}", route.verb.as_str().to_lowercase(), name.trim_end_matches('_')),
+        "tags": [route.tag],
+        "summary": route.summary,
+        "parameters": parameters,
+        "security": match route.who {
+            Who::Anyone => json!([]),
+            Who::Either => json!([{}, { "ApiKey": [], "PlatformUser": [] }, { "Bearer": [] }]),
+            Who::Caller => json!([{ "ApiKey": [], "PlatformUser": [] }, { "Bearer": [] }]),
+        },
+        "responses": responses(route, schemas, refused),
+    });
+    if let Some(takes) = route.takes {
+        let schema = schemas.read(takes.schema);
+        let mut content = json!({ "application/json": { "schema": schema } });
+        if takes.form {
+            content[FORM] = json!({ "schema": schema });
+        }
+        operation["requestBody"] = json!({ "required": takes.required, "content": content });
+    }
+    operation
+}
+
+/// The id of a transaction, however it is spelled.
+const ID: &str = "^(task_|tx_)?[0-7][0-9a-hjkmnp-tv-z]{25}$";
+
+/// What the braces of a path stand for.
+fn named(path: &str) -> Vec<Value> {
+    let braced = path.split('/').filter_map(|one| one.strip_prefix('{')?.strip_suffix('}'));
+    let parameter = |name: &str| {
+        let schema = match name {
+            "id" if path.starts_with("/transactions") => {
+                json!({ "type": "string", "pattern": ID })
+            }
+            _ => json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
+        };
+        json!({ "name": name.trim_end_matches('*'), "in": "path", "required": true, "schema": schema })
+    };
+    braced.map(parameter).collect()
+}
+
+fn parameter(param: &Param) -> Value {
+    let schema = match param.kind {
+        ParamKind::Number { least, most, usual } => {
+            let mut schema = json!({ "type": "integer", "minimum": least, "maximum": most });
+            if let Some(usual) = usual {
+                schema["default"] = usual.into();
+            }
+            schema
+        }
+        ParamKind::OneOf(known) => json!({ "type": "string", "enum": known() }),
+        ParamKind::Text { most } => {
+            json!({ "type": "string", "minLength": 1, "maxLength": most, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$" })
+        }
+    };
+    json!({ "name": param.name, "in": "query", "required": false, "description": param.words, "schema": schema })
+}
+
+fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
+    let html = json!({ "text/html": { "schema": { "type": "string" } } });
+    let mut success = |schema| {
+        let data = schemas.written(schema);
+        let envelope = json!({
+            "type": "object",
+            "required": ["code", "message", "data", "timestamp"],
+            "properties": {
+                "code": { "const": 0 },
+                "message": { "type": "string" },
+                "data": data,
+                "timestamp": { "type": "integer", "description": "Unix seconds." },
+            },
+        });
+        json!({ "application/json": { "schema": envelope } })
+    };
+    let content = match route.gives {
+        Gives::Data(schema) => Some(success(schema)),
+        Gives::DataOrHtml(schema) => {
+            let mut both = success(schema);
+            both["text/html"] = html["text/html"].clone();
+            Some(both)
+        }
+        Gives::Json(schema) => Some(json!({ "application/json": { "schema": schemas.written(schema) } })),
+        Gives::Html => Some(html.clone()),
+        // The schema is that of one event, as readers of streams take it.
+        Gives::Events(schema) => Some(json!({ "text/event-stream": {
+            "schema": {
+                "type": "object",
+                "properties": { "event": { "type": "string" }, "data": { "type": "string" }, "id": { "type": "string" } },
+                "required": ["event", "data"],
+            },
+            "x-event-data": schemas.written(schema),
+        } })),
+        Gives::Nothing => None,
+    };
+    let mut responses = Map::new();
+    if let Some(content) = content {
+        responses.insert("200".to_owned(), json!({ "description": "Done.", "content": content }));
+    }
+    let codes = route.refusals();
+    let mut statuses: Vec<u16> = codes.iter().map(|code| code.status).collect();
+    statuses.dedup();
+    for status in statuses {
+        let mut numbers: Vec<u32> = codes.iter().filter(|code| code.status == status).map(|code| code.number).collect();
+        numbers.dedup();
+        let schema = json!({ "allOf": [refused, { "properties": { "code": { "enum": numbers } } }] });
+        let mut content = json!({ "application/json": { "schema": schema } });
+        if let Gives::DataOrHtml(_) = route.gives {
+            content["text/html"] = html["text/html"].clone();
+        }
+        let mut response = json!({ "description": words(&codes, status), "content": content });
+        if matches!(status, 429 | 503) {
+            response["headers"] =
+                json!({ "Retry-After": { "description": "Seconds.", "schema": { "type": "integer" } } });
+        }
+        responses.insert(status.to_string(), response);
+    }
+    Value::Object(responses)
+}
+
+/// What the codes of a status mean.
+fn words(codes: &[Code], status: u16) -> String {
+    let meanings = codes.iter().filter(|code| code.status == status).map(|code| {
+        let meaning = match *code {
+            Code::BAD => "something is missing or malformed",
+            Code::LARGE => "the body is too large",
+            Code::MEDIA => "the body is not JSON by its media type",
+            Code::NOBODY => "nobody is logged in",
+            Code::DENIED => "not yours to do",
+            Code::MISSING => "there is no such thing",
+            Code::EXISTS => "it is there already, or the idempotency key was used for another request",
+            Code::KEY => "the API key is not good, or names no user",
+            Code::NOT_LINKED => "the key may not act for that user",
+            Code::INVALID => "a field cannot be so",
+            Code::QUOTA => "too many; try again later",
+            Code::TOO_OFTEN => "asked too often",
+            Code::PASSWORD => "account and password do not belong together",
+            Code::SHORT => "the balance does not suffice",
+            Code::WALLET => "not possible with this wallet",
+            Code::HALL => "the task hall is not here",
+            Code::STATE => "too late or too early",
+            Code::NOT_SERVED => "the seller did not serve it",
+            Code::BROKEN => "the server failed",
+            Code::AWAY => "the server cannot reach its data; try again shortly",
+            _ => "refused",
+        };
+        format!("{}: {meaning}", code.number)
+    });
+    meanings.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+#[path = "openapi_tests.rs"]
+mod tests;

@@ -1,0 +1,400 @@
+//! UUMit's JSON-RPC endpoint: purchases as tasks, at `/uumit/a2a` and, where a request shows that it is one of these, at
+//! `/a2a`.
+//!
+//! The wire is [`dialects::uumit`]'s and the rules are the market's; here is who asks, what is asked of the market, and
+//! what the answer looks like. Whoever closes a subscription changes nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
+use dialects::framing::scan;
+use dialects::uumit::errors::{Error, Line};
+use dialects::uumit::{self, Cancel, Request, Send, card, decode, encode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
+use market::TransactionId;
+use market::transaction::Action;
+use model::{Fault, Kind};
+use prometheus_client::metrics::gauge::Gauge;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+use trade::{Credentials, Filter, NotKnown, Once, Paging, Refused, What, Wish};
+
+use super::stream::as_events;
+use super::{A2A_DIALECT, Counted, IDEMPOTENCY_KEY, Told, rpc};
+use crate::Server;
+use crate::body::{Body, Response};
+use crate::settings::Uumit;
+use crate::throttle::Seat;
+
+static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(super) static PLATFORM_USER: HeaderName = HeaderName::from_static("x-platform-user-id");
+
+/// So many capabilities at most are skills of the platform's card.
+const SKILLS: u32 = 100;
+
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    told: &mut Told,
+) -> Response {
+    let body = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
+        Ok(_) => Ok(body),
+        Err(fault) => Err(fault),
+    });
+    let refuse = |fault: &Fault, id: &Id<'_>, told: &mut Told| {
+        told.dialect = uumit::NAME;
+        told.fault(fault);
+        // It is about no purchase yet, so no code of the operator's is needed.
+        let mut response = respond(&Error::of_fault(fault, Line::InvalidParams.code()), id);
+        // A body that never came whole is HTTP's own trouble.
+        if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+        }
+        response
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(fault) => return refuse(&fault, &OwnedId::NULL, told),
+    };
+    // It is text: the scan has seen to that.
+    match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
+        Ok(request) => answer_to(server, head, &request, told).await,
+        Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, told),
+    }
+}
+
+/// The answer to a request that was read already.
+pub(super) async fn answer_to(
+    server: &Arc<Server>,
+    head: &request::Parts,
+    request: &jsonrpc::Request<'_>,
+    told: &mut Told,
+) -> Response {
+    told.dialect = uumit::NAME;
+    told.agent = Some(trade::AGENT.into());
+    let Some(uumit) = &server.settings.market else {
+        let fault = Fault::new(Kind::MethodNotFound, "there is no market here");
+        return respond(&Error::of_fault(&fault, Line::InvalidParams.code()), &request.id);
+    };
+    let mut response = match call(server, uumit, head, request, told).await {
+        Ok(response) => response,
+        Err(error) => {
+            told.fault.get_or_insert_with(|| error.told().to_owned());
+            respond(&error, &request.id)
+        }
+    };
+    // Nobody waits for it; what HTTP has to say is said all the same.
+    if request.is_notification {
+        *response.body_mut() = Body::empty();
+        response.headers_mut().remove(CONTENT_TYPE);
+        if response.status() == StatusCode::OK {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+    }
+    response
+}
+
+async fn call(
+    server: &Arc<Server>,
+    uumit: &Uumit,
+    head: &request::Parts,
+    request: &jsonrpc::Request<'_>,
+    told: &mut Told,
+) -> Result<Response, Error> {
+    let fail = |fault: &Fault, told: &mut Told| {
+        told.fault(fault);
+        Error::of_fault(fault, uumit.invalid_state_code)
+    };
+    decode::is_method(&request.method).map_err(|fault| fail(&fault, told))?;
+    let caller = who(server, uumit, &head.headers, told).await?;
+    // Here the market's own pace is asked for, before anything is decoded: `market::pace`.
+    let limits = server.engine.limits();
+    let wanted = decode::decode(&request.method, request.params, limits).map_err(|fault| fail(&fault, told))?;
+    told.operation = wanted.name();
+    let (market, id) = (&uumit.market, &request.id);
+    let refuse = |refused: Refused, told: &mut Told| error_of(uumit, &refused, told);
+    match wanted {
+        Request::Send(send) => {
+            let once = once(&head.headers, limits.id_bytes, &send.idempotency_key, print_of(&send));
+            let once = once.map_err(|fault| fail(&fault, told))?;
+            let row = market.order(&caller, wish(*send), once).await.map_err(|refused| refuse(refused, told))?;
+            Ok(json(encode::sent(id, &row)))
+        }
+        Request::Get { id: None } => Err(Error::no_task()),
+        Request::Get { id: Some(transaction) } => {
+            let row =
+                market.transaction(&caller.actor(), transaction).await.map_err(|refused| refuse(refused, told))?;
+            Ok(json(encode::got(id, &row)))
+        }
+        Request::Cancel(Cancel { id: None, .. }) => Err(Error::no_task()),
+        Request::Cancel(Cancel { id: Some(transaction), idempotency_key }) => {
+            let print = print(&[b"cancel", transaction.to_string().as_bytes()]);
+            let once =
+                once(&head.headers, limits.id_bytes, &idempotency_key, print).map_err(|fault| fail(&fault, told))?;
+            let once = once.map(|once| (&caller, once));
+            let row = market.act(&caller.actor(), transaction, Action::Cancel, once).await;
+            Ok(json(encode::canceled(id, &row.map_err(|refused| refuse(refused, told))?)))
+        }
+        // Nobody would hear anything.
+        Request::Subscribe { .. } if request.is_notification => Ok(json(Vec::new())),
+        Request::Subscribe { id: transaction } => {
+            let guest = guest(&caller);
+            let throttle = server.throttle.as_ref();
+            let seat = throttle.map(|throttle| throttle.stream(&guest, told.address)).transpose();
+            let seat = seat.map_err(|fault| fail(&fault, told))?.flatten();
+            match subscribe(uumit, &caller, transaction).await {
+                Ok(follow) => Ok(follow_up(server, uumit, follow, id.to_owned(), seat)),
+                Err(refused) => {
+                    let error = refuse(refused, told);
+                    match error.in_stream() {
+                        Some(said) => Ok(refused_in_stream(&said, id)),
+                        None => Err(error),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Who is calling: by a key with its user, or by a token; within the limits of calls.
+async fn who(server: &Server, uumit: &Uumit, headers: &HeaderMap, told: &mut Told) -> Result<trade::Caller, Error> {
+    let throttle = server.throttle.as_ref();
+    let fail = |fault: Fault, told: &mut Told| {
+        told.fault(&fault);
+        Error::of_fault(&fault, uumit.invalid_state_code)
+    };
+    let caller = match uumit.market.who(credentials(headers)).await {
+        Ok(caller) => caller,
+        Err(refused) => {
+            let guessed = matches!(refused, Refused::Who(NotKnown::Key | NotKnown::NotLinked | NotKnown::Token));
+            if let (Some(throttle), true) = (throttle, guessed) {
+                throttle.failed(told.address).map_err(|fault| fail(fault, told))?;
+            }
+            return Err(error_of(uumit, &refused, told));
+        }
+    };
+    told.caller = Some(caller.user.0.clone());
+    if let Some(throttle) = throttle {
+        throttle.admit(&guest(&caller), told.address).map_err(|fault| fail(fault, told))?;
+    }
+    Ok(caller)
+}
+
+/// What headers show of who is calling. A value that is no text is one that nobody knows.
+pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+    let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+    let bearer = text(&AUTHORIZATION).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    });
+    Credentials { api_key: text(&API_KEY), user: text(&PLATFORM_USER), bearer }
+}
+
+/// A caller of the market, as limits count callers.
+pub(super) fn guest(caller: &trade::Caller) -> model::Caller {
+    model::Caller {
+        tenant: caller.tenant.clone(),
+        name: caller.user.0.clone(),
+        authenticated: true,
+        scopes: Arc::default(),
+    }
+}
+
+fn wish(send: Send) -> Wish {
+    Wish {
+        capability: send.capability,
+        booked_hours: send.booked_hours,
+        context: send.context,
+        demand: send.demand.map(Into::into),
+        input: send.input,
+        confirm_token: send.confirm_token,
+    }
+}
+
+/// The key a request is known again by, wherever it stands.
+fn once(headers: &HeaderMap, most: usize, said: &Option<String>, print: [u8; 32]) -> Result<Option<Once>, Fault> {
+    let header = headers.get(&IDEMPOTENCY_KEY).map(|value| value.to_str().unwrap_or_default().trim().to_owned());
+    let Some(key) = said.clone().or(header) else { return Ok(None) };
+    if key.is_empty() || key.len() > most {
+        let message = format!("an idempotency key is 1 to {most} printable characters");
+        return Err(Fault::params("idempotency_key", message));
+    }
+    Ok(Some(Once { key, print }))
+}
+
+/// What makes two orders the same: all but the key.
+fn print_of(send: &Send) -> [u8; 32] {
+    let Send { capability, booked_hours, context, demand, idempotency_key: _, input, confirm_token } = send;
+    let hours = booked_hours.map(|hours| hours.to_string());
+    let said = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| format!("+{text}"));
+    let members = [
+        said(hours.as_deref()),
+        said(context.as_ref().map(|context| context.as_str())),
+        said(demand.as_deref()),
+        said(input.as_ref().map(|input| input.text())),
+        said(confirm_token.as_deref()),
+    ];
+    let mut parts: Vec<&[u8]> = vec![b"send", capability.as_str().as_bytes()];
+    parts.extend(members.iter().map(|member| member.as_bytes()));
+    print(&parts)
+}
+
+/// Each goes in with its length: no two requests read alike.
+fn print(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+fn error_of(uumit: &Uumit, refused: &Refused, told: &mut Told) -> Error {
+    let said = |line| Error::new(line, refused.to_string());
+    match refused {
+        Refused::Rule(rule) => Error::of_refusal(rule, uumit.invalid_state_code, uumit.market.now()),
+        Refused::Unknown(What::Transaction) => Error::no_task(),
+        Refused::Unknown(What::Capability | What::User | What::Device)
+        | Refused::Capability(_)
+        | Refused::Fields(_)
+        | Refused::Taken(_) => said(Line::InvalidParams),
+        Refused::Who(_) => said(Line::Authentication),
+        Refused::KeyReused => said(Line::InvalidParams).typed("idempotency_conflict"),
+        Refused::TooFast { retry_after_s } => {
+            Error::too_often(refused.to_string(), u32::try_from(*retry_after_s).unwrap_or(u32::MAX))
+        }
+        Refused::NotServed(_) => said(Line::Internal),
+        Refused::Fault(fault) => {
+            told.fault(fault);
+            Error::of_fault(fault, uumit.invalid_state_code)
+        }
+    }
+}
+
+async fn subscribe(
+    uumit: &Uumit,
+    caller: &trade::Caller,
+    transaction: Option<TransactionId>,
+) -> Result<trade::Follow, Refused> {
+    let id = transaction.ok_or(Refused::Unknown(What::Transaction))?;
+    uumit.market.follow(&caller.actor(), id).await
+}
+
+/// A subscription as it is served: until the purchase has ended, or the window has.
+struct Feed {
+    follow: trade::Follow,
+    id: OwnedId,
+    invalid_state: i32,
+    /// When the window ends.
+    until: Instant,
+    begun: bool,
+    over: bool,
+    _open: Counted<Gauge>,
+    _seat: Option<Seat>,
+}
+
+impl Feed {
+    async fn next_piece(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        let mut piece = Vec::new();
+        // However short the window is, everybody learns how it stands.
+        let next = match std::mem::replace(&mut self.begun, true) {
+            false => Ok(self.follow.next().await),
+            true => tokio::time::timeout_at(self.until, self.follow.next()).await,
+        };
+        match next {
+            Ok(Some(Ok(row))) => {
+                self.over = row.status.is_terminal();
+                encode::task_frame(&mut piece, &self.id, &row);
+            }
+            Ok(Some(Err(refused))) => {
+                self.over = true;
+                tracing::warn!("a subscription failed: {refused}");
+                let error = match &refused {
+                    Refused::Fault(fault) => Error::of_fault(fault, self.invalid_state),
+                    refused => Error::new(Line::Internal, refused.to_string()),
+                };
+                encode::error_frame(&mut piece, &self.id, &error);
+            }
+            // The window has ended, or the server is about to: the purchase goes on.
+            Ok(None) | Err(_) => {
+                self.over = true;
+                piece.extend_from_slice(encode::HEARTBEAT);
+            }
+        }
+        Some(piece.into())
+    }
+}
+
+fn follow_up(server: &Server, uumit: &Uumit, follow: trade::Follow, id: OwnedId, seat: Option<Seat>) -> Response {
+    let feed = Feed {
+        follow,
+        id,
+        invalid_state: uumit.invalid_state_code,
+        until: Instant::now() + Duration::from_millis(uumit.window_ms),
+        begun: false,
+        over: false,
+        _open: Counted::new(server.metrics.streams.clone()),
+        _seat: seat,
+    };
+    let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
+        let piece = feed.next_piece().await?;
+        Some((Ok(piece), feed))
+    });
+    sign(as_events(Response::new(Body::stream(pieces))))
+}
+
+/// Only what the product tells inside a stream.
+fn refused_in_stream(error: &Error, id: &Id<'_>) -> Response {
+    let mut piece = Vec::new();
+    encode::error_frame(&mut piece, id, error);
+    sign(as_events(Response::new(Bytes::from(piece).into())))
+}
+
+fn respond(error: &Error, id: &Id<'_>) -> Response {
+    let mut response = json(error.encode(id));
+    *response.status_mut() = StatusCode::from_u16(error.http).unwrap_or(StatusCode::OK);
+    if let Some(seconds) = error.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+fn json(body: Vec<u8>) -> Response {
+    sign(rpc::json(Bytes::from(body).into()))
+}
+
+fn sign(mut response: Response) -> Response {
+    response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(uumit::NAME));
+    response
+}
+
+/// The platform's card: what is for sale, the newest first.
+pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, told: &mut Told) -> Response {
+    told.operation = "card";
+    told.dialect = uumit::NAME;
+    let Some(uumit) = &server.settings.market else { return super::rest::nothing_at(head.uri.path(), head, told) };
+    match uumit.market.on_sale(&Filter::default(), Paging { page: 1, size: SKILLS }).await {
+        Ok(page) => json(card::platform(&endpoint(server, head), &page.items)),
+        Err(refused) => {
+            let error = error_of(uumit, &refused, told);
+            told.fault.get_or_insert_with(|| error.told().to_owned());
+            let mut response = respond(&error, &OwnedId::NULL);
+            if error.http == 200 {
+                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            }
+            response
+        }
+    }
+}
+
+/// Where cards say that JSON-RPC is posted to: the address that nobody shares.
+pub(super) fn endpoint(server: &Server, head: &request::Parts) -> String {
+    format!("{}/uumit/a2a", server.cards.base_url(&server.settings, head))
+}

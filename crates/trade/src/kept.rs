@@ -1,0 +1,235 @@
+//! The market's rows as records of the store, and its entries as the store's.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use market::ledger::{AccountId, EntryId, LineKind};
+use market::transaction::Role;
+use market::{Capability, CapabilityId, Row, Transaction, TransactionId, UserId, Ut, autonomy};
+use model::{Expect, Listed, Posting, RecordChange, RecordQuery};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::refused::unread;
+use crate::{Market, Paged, Paging, Refused};
+
+/// The kinds of records the market keeps.
+pub(crate) mod kind {
+    pub(crate) const TRANSACTION: &str = "market/transaction";
+    pub(crate) const HOLD: &str = "market/hold";
+    pub(crate) const CAPABILITY: &str = "market/capability";
+    /// A confirmation that was used.
+    pub(crate) const USED: &str = "market/used";
+    /// What a user's agents have spent by themselves in a day.
+    pub(crate) const SPENT: &str = "market/spent";
+    pub(crate) const USER: &str = "market/user";
+    /// Which user an account belongs to.
+    pub(crate) const ACCOUNT: &str = "market/account";
+    pub(crate) const KEY: &str = "market/key";
+    pub(crate) const DEVICE: &str = "market/device";
+    /// Which device a person's code belongs to.
+    pub(crate) const DEVICE_CODE: &str = "market/device-code";
+    pub(crate) const SECRETS: &str = "market/secrets";
+    /// How often a seller's endpoint was called in vain.
+    pub(crate) const CALLS: &str = "market/calls";
+    pub(crate) const ONCE: &str = "market/once";
+    /// Which credit from outside a reference stands for.
+    pub(crate) const CREDIT: &str = "market/credit";
+}
+
+/// The list of everything of a kind.
+pub(crate) const ALL: &str = "all";
+
+/// A record's key, or a list's name, made of parts that hold no control characters.
+pub(crate) fn joined(parts: &[&str]) -> Arc<str> {
+    parts.join("\u{1f}").into()
+}
+
+pub(crate) fn capability_key(tenant: &str, id: &CapabilityId) -> Arc<str> {
+    joined(&[tenant, id.as_str()])
+}
+
+pub(crate) fn user_key(tenant: &str, id: &UserId) -> Arc<str> {
+    joined(&[tenant, id.as_str()])
+}
+
+pub(crate) fn transaction_key(id: TransactionId) -> Arc<str> {
+    id.to_string().into()
+}
+
+pub(crate) fn spent_key(tenant: &str, user: &UserId, day: i64) -> Arc<str> {
+    joined(&[tenant, user.as_str(), &day.to_string()])
+}
+
+pub(crate) fn put<R: Row>(
+    kind: &'static str,
+    key: impl Into<Arc<str>>,
+    expect: Expect,
+    row: &R,
+    lists: Vec<Listed>,
+) -> RecordChange {
+    RecordChange::Put { kind: kind.into(), key: key.into(), expect, body: row.to_row().into(), lists }
+}
+
+pub(crate) fn listed(list: impl Into<Arc<str>>, rank: i64) -> Listed {
+    Listed { list: list.into(), rank }
+}
+
+/// Where a user's purchases or sales are listed, all of them or those of one status.
+pub(crate) fn purchases(role: Role, tenant: &str, user: &UserId, status: Option<&str>) -> Arc<str> {
+    match status {
+        Some(status) => joined(&[role.name(), tenant, user.as_str(), status]),
+        None => joined(&[role.name(), tenant, user.as_str()]),
+    }
+}
+
+/// Where the sales of one capability are listed, if they are counted.
+pub(crate) fn sales(tenant: &str, id: &CapabilityId) -> Arc<str> {
+    joined(&["of", tenant, id.as_str()])
+}
+
+/// The lists a transaction is in, by the time it was made.
+pub(crate) fn lists_of(transaction: &Transaction, counted: bool) -> Vec<Listed> {
+    let (tenant, rank, status) = (&*transaction.tenant, transaction.created_at.0, transaction.status.name());
+    let parties = [(Role::Buyer, &transaction.buyer), (Role::Seller, &transaction.seller)];
+    let mut lists = vec![listed(ALL, rank)];
+    for (role, user) in parties {
+        lists.push(listed(purchases(role, tenant, user, None), rank));
+        lists.push(listed(purchases(role, tenant, user, Some(status)), rank));
+    }
+    if counted {
+        lists.push(listed(sales(tenant, &transaction.capability), rank));
+    }
+    lists
+}
+
+/// What an agent's day has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Spent {
+    pub(crate) sum: Ut,
+}
+impl Row for Spent {
+    const NAME: &'static str = "spent";
+}
+
+/// That a confirmation was used, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Used {
+    pub(crate) transaction: TransactionId,
+}
+impl Row for Used {
+    const NAME: &'static str = "used";
+}
+
+pub(crate) fn mark_key(mark: &autonomy::Mark) -> Arc<str> {
+    hex(&mark.nonce)
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> Arc<str> {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.into()
+}
+
+/// The body of an entry of the market.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Booked {
+    #[serde(rename = "i")]
+    pub(crate) id: EntryId,
+    #[serde(rename = "l")]
+    pub(crate) lines: Vec<BookedLine>,
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) transaction: Option<TransactionId>,
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BookedLine {
+    #[serde(rename = "a")]
+    pub(crate) account: AccountId,
+    #[serde(rename = "k")]
+    pub(crate) kind: LineKind,
+    #[serde(rename = "m")]
+    pub(crate) amount: Ut,
+}
+impl Row for Booked {
+    const NAME: &'static str = "entry";
+}
+
+/// An entry as the store takes it: its id follows from its name, so that nothing is booked twice.
+pub(crate) fn entry(entry: &market::Entry) -> model::Entry {
+    let head = entry.head();
+    let lines = entry.lines().iter().map(|line| BookedLine {
+        account: line.account.clone(),
+        kind: line.kind,
+        amount: line.amount,
+    });
+    let body =
+        Booked { id: head.id.clone(), lines: lines.collect(), transaction: head.transaction, note: head.note.clone() };
+    let mut postings: Vec<Posting> = Vec::with_capacity(entry.lines().len());
+    for line in entry.lines() {
+        let (account, amount): (Arc<str>, i64) = (line.account.key().into(), line.amount.hundredths());
+        match postings.iter_mut().find(|known| known.account == account) {
+            Some(known) => known.amount = known.amount.saturating_add(amount),
+            None => {
+                let floor = (!line.account.may_be_negative()).then_some(0);
+                postings.push(Posting { account, amount, floor });
+            }
+        }
+    }
+    model::Entry { id: entry_id(&head.id), at: head.at, body: Bytes::from(body.to_row()), postings }
+}
+
+pub(crate) fn entry_id(id: &EntryId) -> Uuid {
+    let hash = Sha256::digest(id.as_str());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+impl Market {
+    /// A row and its version.
+    pub(crate) async fn read<R: Row>(
+        &self,
+        kind: &'static str,
+        key: impl Into<Arc<str>>,
+    ) -> Result<Option<(R, u64)>, Refused> {
+        let found = self.engine().store().record(kind.into(), key.into()).await.map_err(unread)?;
+        found.map(|record| Ok((row::<R>(&record.body)?, record.version))).transpose()
+    }
+
+    /// A page of a list of rows.
+    pub(crate) async fn page<R: Row>(
+        &self,
+        kind: &'static str,
+        list: impl Into<Arc<str>>,
+        paging: Paging,
+    ) -> Result<Paged<R>, Refused> {
+        let skip = u64::from(paging.page.saturating_sub(1)) * u64::from(paging.size);
+        let query =
+            RecordQuery { kind: kind.into(), list: list.into(), after: None, skip, limit: paging.size, count: true };
+        let page = self.engine().store().records(query).await.map_err(unread)?;
+        let items = page.records.iter().map(|(record, _)| row::<R>(&record.body));
+        Ok(Paged {
+            items: items.collect::<Result<_, _>>()?,
+            total: page.total.unwrap_or_default(),
+            page: paging.page,
+            size: paging.size,
+            more: page.more,
+        })
+    }
+
+    pub(crate) async fn read_capability(&self, id: &CapabilityId) -> Result<Option<Capability>, Refused> {
+        let tenant = self.config().tenant.clone();
+        Ok(self.read(kind::CAPABILITY, capability_key(&tenant, id)).await?.map(|(capability, _)| capability))
+    }
+}
+
+pub(crate) fn row<R: Row>(body: &[u8]) -> Result<R, Refused> {
+    R::from_row(body).map_err(|error| Refused::Fault(model::Fault::internal(error)))
+}

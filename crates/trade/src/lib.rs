@@ -1,0 +1,196 @@
+//! The market at work: the rules of the crate `market`, carried out on a store.
+//!
+//! A purchase is a task that no turn drives. Each step of it is one commit: the transaction's row, the hold, the journal's
+//! entries, the task's status and the timer of what has to happen next. Whoever loses a race reads again and tries again,
+//! or is told what has become of it.
+//!
+//! * `orders`: buying, and every step of a purchase
+//! * `offers`: what is for sale
+//! * `quote`: what something would cost, and a person's yes to it beforehand
+//! * `figures`: what the market tells of itself, and what sellers have earned
+//! * `wallet`: balances, statements, credit, and the check of it all
+//! * `people`: users, keys, logins, devices: who is asking
+//! * `sellers`: who does the work when no person does, and what the clock brings
+//! * `carry`, `kept`: a step as a commit, rows as records
+//! * `once`: the same request twice is one
+
+mod carry;
+mod figures;
+mod kept;
+mod offers;
+mod once;
+mod orders;
+mod people;
+mod quote;
+mod refused;
+mod sellers;
+mod wallet;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use engine::Engine;
+use market::{Actor, UserId, Via, autonomy, capability, transaction};
+use model::{Fault, Time};
+
+pub use figures::{Community, Income, Prices};
+pub use offers::{Edit, Filter, Invoked, Without};
+pub use once::Once;
+pub use orders::{Follow, Wish};
+pub use people::{Approval, Credentials, Device, DeviceState, Issued, NewKey, NewUser, Secrets, Tokens, User};
+pub use quote::{Quote, Token};
+pub use refused::{NotKnown, Refused, What};
+pub use sellers::{Answered, Callbacks, Job, JobAct, JobEvent, Jobs, Letter, Web};
+pub use wallet::{JournalEntry, Mismatch, Report, StatementLine, Stats, Wallet};
+
+/// The name purchases have where an agent's name is asked for.
+pub const AGENT: &str = "market";
+/// The dialect purchases are opened in.
+pub const DIALECT: &str = "uumit";
+
+/// A handle on the market; cheap to clone.
+#[derive(Clone)]
+pub struct Market {
+    shared: Arc<Shared>,
+}
+
+/// Nothing of it is for logs.
+impl std::fmt::Debug for Market {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Market(..)")
+    }
+}
+
+struct Shared {
+    engine: Engine,
+    config: ArcSwap<Config>,
+    secrets: Secrets,
+    at_work: sellers::AtWork,
+    callbacks: Arc<dyn Callbacks>,
+    /// What no person has to do is done by this process.
+    serves: bool,
+    queues: orders::Queues,
+    door: people::Door,
+}
+
+/// How this market deals.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub tenant: Arc<str>,
+    pub purchases: transaction::Rules,
+    pub capabilities: capability::Rules,
+    /// Of users who have none of their own.
+    pub limits: autonomy::Limits,
+    /// How long a login is good for, and how long it can be renewed.
+    pub access_s: u64,
+    pub refresh_s: u64,
+    /// Parties who act alone (see [`User::acts_alone`]) do so this long after a step, unless somebody did it first. `None`
+    /// where nobody does.
+    pub acts_after_ms: Option<u64>,
+    /// What signs callbacks to sellers.
+    pub callback_secret: Option<Arc<str>>,
+    /// Agents of this server that may do sellers' work.
+    pub agents: Vec<Arc<str>>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            tenant: "default".into(),
+            purchases: transaction::Rules::default(),
+            capabilities: capability::Rules::default(),
+            limits: autonomy::Limits::default(),
+            access_s: 3_600,
+            refresh_s: 30 * 86_400,
+            acts_after_ms: None,
+            callback_secret: None,
+            agents: Vec::new(),
+        }
+    }
+}
+
+/// Somebody who is known to the market, and asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub tenant: Arc<str>,
+    pub user: UserId,
+    pub via: Via,
+    /// How far its agents may go by themselves.
+    pub limits: autonomy::Limits,
+}
+
+impl Caller {
+    pub fn actor(&self) -> Actor {
+        Actor::User { tenant: self.tenant.clone(), id: self.user.clone(), via: self.via }
+    }
+}
+
+/// Which page of a list; the first is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paging {
+    pub page: u32,
+    pub size: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paged<T> {
+    pub items: Vec<T>,
+    pub total: u64,
+    pub page: u32,
+    pub size: u32,
+    pub more: bool,
+}
+
+impl Market {
+    /// Opens the market on the engine's store. `serves` is false for operators' commands: nothing acts by itself then.
+    pub async fn start(engine: Engine, config: Config, serves: bool) -> Result<Market, Fault> {
+        Market::start_with(engine, config, serves, Arc::new(Web::default())).await
+    }
+
+    /// The same, with sellers called in a way of one's own.
+    pub async fn start_with(
+        engine: Engine,
+        config: Config,
+        serves: bool,
+        callbacks: Arc<dyn Callbacks>,
+    ) -> Result<Market, Fault> {
+        let secrets = people::secrets(&engine).await?;
+        let shared = Shared {
+            engine,
+            config: ArcSwap::from_pointee(config),
+            secrets,
+            at_work: sellers::AtWork::default(),
+            callbacks,
+            serves,
+            queues: orders::Queues::default(),
+            door: people::Door::default(),
+        };
+        let market = Market { shared: Arc::new(shared) };
+        if serves {
+            market.shared.engine.set_product(Arc::new(sellers::Clockwork(market.clone())));
+            tokio::spawn(once::sweep(market.clone()));
+            tokio::spawn(people::sweep(market.clone()));
+        }
+        Ok(market)
+    }
+
+    pub fn set_config(&self, config: Config) {
+        self.shared.config.store(Arc::new(config));
+    }
+
+    pub fn config(&self) -> Arc<Config> {
+        self.shared.config.load_full()
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    pub(crate) fn serves(&self) -> bool {
+        self.shared.serves
+    }
+
+    pub fn now(&self) -> Time {
+        self.shared.engine.now()
+    }
+}

@@ -1,0 +1,426 @@
+//! Buying, and every step of a purchase.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use engine::{Birth, States, Unmoved};
+use market::transaction::{Action, Order, Role, Status};
+use market::{AccountId, autonomy};
+use market::{Actor, Capability, CapabilityId, Guard, Refusal, Step, Transaction, TransactionId, UserId, Ut, Via};
+use model::ports::store::Conflict;
+use model::{ContextId, Json, Kind, Place, RecordQuery, Time, Visibility};
+use parking_lot::Mutex;
+
+use crate::carry::{self, Setting};
+use crate::kept::{self, Spent, kind};
+use crate::once::{Fresh, Made};
+use crate::refused::unread;
+use crate::{AGENT, Caller, DIALECT, Market, Once, Paged, Paging, Refused, User, What, sellers};
+
+/// How often a step is tried again when somebody else was faster.
+const ATTEMPTS: u32 = 32;
+const DAY_MS: i64 = 86_400_000;
+const MINUTE_MS: i64 = 60_000;
+/// Users whose orders stand in line; above this, those that do not are forgotten.
+const LINES: usize = 1_024;
+
+/// What a buyer asks for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    pub capability: CapabilityId,
+    pub booked_hours: Option<i64>,
+    pub context: Option<ContextId>,
+    pub demand: Option<Arc<str>>,
+    pub input: Option<Json>,
+    /// A person's yes.
+    pub confirm_token: Option<String>,
+}
+
+impl Wish {
+    pub fn of(capability: CapabilityId) -> Wish {
+        Wish { capability, booked_hours: None, context: None, demand: None, input: None, confirm_token: None }
+    }
+}
+
+/// What an agent spends by itself adds up to its day's sum: its orders stand in line, so that none meets another's.
+#[derive(Default)]
+pub(crate) struct Queues(Mutex<HashMap<UserId, Weak<tokio::sync::Mutex<()>>>>);
+
+impl Queues {
+    fn of(&self, user: &UserId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut lines = self.0.lock();
+        if let Some(line) = lines.get(user).and_then(Weak::upgrade) {
+            return line;
+        }
+        if lines.len() >= LINES {
+            lines.retain(|_, line| line.strong_count() > 0);
+        }
+        let line = Arc::default();
+        lines.insert(user.clone(), Arc::downgrade(&line));
+        line
+    }
+}
+
+/// An order as a step, and what it rests on.
+struct Ordered {
+    step: Step,
+    /// The day's sum before it and the version of its row, where the step adds to it.
+    spent: Option<(Ut, u64)>,
+    counted: bool,
+    /// The version of the capability's row.
+    capability: u64,
+}
+
+/// A purchase at every change.
+pub struct Follow {
+    market: Market,
+    id: TransactionId,
+    states: Option<States>,
+    last: Option<(model::State, Time, Option<Time>)>,
+    over: bool,
+}
+
+impl Follow {
+    /// As it is now, and then whenever it has changed; `None` after its end.
+    pub async fn next(&mut self) -> Option<Result<Transaction, Refused>> {
+        while !self.over {
+            match &mut self.states {
+                Some(states) => match states.next().await {
+                    Some(_) => {}
+                    // The server stops, or the log is gone: the row tells how it stands.
+                    None => self.over = true,
+                },
+                None => self.over = true,
+            }
+            let row = match self.market.read_transaction(self.id).await {
+                Ok(row) => row,
+                Err(refused) => {
+                    self.over = true;
+                    return Some(Err(refused));
+                }
+            };
+            self.over |= row.status.is_terminal();
+            if self.last.replace(row.change_key()) != Some(row.change_key()) {
+                return Some(Ok(row));
+            }
+        }
+        None
+    }
+}
+
+impl Market {
+    /// Buys: a transaction, with the money set aside at once or as a step of its own.
+    pub async fn order(&self, caller: &Caller, wish: Wish, once: Option<Once>) -> Result<Transaction, Refused> {
+        let fresh = match self.fresh(caller, once.as_ref()).await? {
+            Ok(fresh) => fresh,
+            Err(Made::Transaction(made)) => return Ok(*made),
+            Err(Made::Capability(_) | Made::Removed) => return Err(Refused::KeyReused),
+        };
+        let line = self.shared.queues.of(&caller.user);
+        let _mine = match caller.via {
+            Via::Agent => Some(line.lock().await),
+            Via::Person => None,
+        };
+        for _ in 0..ATTEMPTS {
+            let Ordered { step, spent, counted, capability } = match self.ordered(caller, &wish).await {
+                Ok(ordered) => ordered,
+                // The same request may have been faster, and have taken the last there was.
+                Err(refused) => {
+                    return match self.fresh(caller, once.as_ref()).await? {
+                        Err(Made::Transaction(made)) => Ok(*made),
+                        Ok(_) | Err(Made::Capability(_) | Made::Removed) => Err(refused),
+                    };
+                }
+            };
+            let look_at = self.look_at(&step.transaction).await?;
+            let made = fresh.as_ref().map(|fresh| {
+                fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.created_at)
+            });
+            let along =
+                carry::along(&step, Setting { spent, capability: Some(capability), counted, look_at, once: made });
+            let row = &step.transaction;
+            let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: carry::moved(&step) };
+            match self.engine().open_product(&place(row), birth, along).await {
+                Ok(_) => {
+                    self.drive(&step.transaction);
+                    return Ok(step.transaction);
+                }
+                Err(Unmoved::Fault(fault)) => return Err(fault.into()),
+                Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
+                    return match self.fresh(caller, once.as_ref()).await? {
+                        Err(Made::Transaction(made)) => Ok(*made),
+                        Ok(_) | Err(Made::Capability(_) | Made::Removed) => Err(Refusal::Changed.into()),
+                    };
+                }
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::USED => {
+                    return Err(autonomy::TokenRefused::Used.into());
+                }
+                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unexpected @ Unmoved::Met(_)) => return Err(unexpected.into()),
+            }
+        }
+        Err(Refusal::Changed.into())
+    }
+
+    async fn fresh(&self, caller: &Caller, once: Option<&Once>) -> Result<Result<Option<Fresh>, Made>, Refused> {
+        match once {
+            Some(once) => Ok(self.used(caller, once).await?.map(Some)),
+            None => Ok(Ok(None)),
+        }
+    }
+
+    /// The order as a step.
+    async fn ordered(&self, caller: &Caller, wish: &Wish) -> Result<Ordered, Refused> {
+        let (config, now) = (self.config(), self.now());
+        let key = kept::capability_key(&caller.tenant, &wish.capability);
+        let found = self.read::<Capability>(kind::CAPABILITY, key).await?;
+        let (capability, version) = found.ok_or(Refused::Unknown(What::Capability))?;
+        let terms = &capability.terms;
+        let counted = terms.daily_limit.is_some() || terms.rate_limit_per_min.is_some();
+        let (sold_today, sold_this_minute) = if counted { self.sold(&capability, now).await? } else { (0, 0) };
+        let key = kept::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
+        let spent = match caller.via {
+            Via::Agent => self.read::<Spent>(kind::SPENT, key).await?.map(|(spent, version)| (spent.sum, version)),
+            Via::Person => None,
+        }
+        .unwrap_or((Ut::ZERO, 0));
+        let confirmed = match &wish.confirm_token {
+            Some(token) => {
+                let question = autonomy::Question {
+                    tenant: caller.tenant.clone(),
+                    caller: caller.user.clone(),
+                    capability: capability.id.clone(),
+                    fee: terms.price_for(wish.booked_hours)?,
+                };
+                Some(self.shared.secrets.confirm.check(token, &question, now)?)
+            }
+            None => None,
+        };
+        let order = Order {
+            id: self.engine().new_task_id().into(),
+            tenant: caller.tenant.clone(),
+            buyer: caller.user.clone(),
+            via: caller.via,
+            booked_hours: wish.booked_hours,
+            context: wish.context.clone(),
+            demand: wish.demand.clone(),
+            input: wish.input.clone(),
+            limits: caller.limits,
+            spent: spent.0,
+            confirmed,
+            sold_today,
+            sold_this_minute,
+        };
+        let step = Transaction::create(order, &capability, now, &config.purchases)?;
+        self.can_pay(&step).await?;
+        let spent = step.spend.is_some().then_some(spent);
+        Ok(Ordered { step, spent, counted, capability: version })
+    }
+
+    /// Whether what a step asks to be available is. Where money moves, the commit itself sees to it.
+    async fn can_pay(&self, step: &Step) -> Result<(), Refused> {
+        for guard in &step.guards {
+            if let Guard::Available(account, needed) = guard
+                && step.entries.is_empty()
+            {
+                let on_it = self.balance(account).await?;
+                if on_it < *needed {
+                    return Err(Refusal::Insufficient { needed: *needed, available: on_it }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn balance(&self, account: &AccountId) -> Result<Ut, Refused> {
+        let balances = self.engine().store().balances(vec![account.key().into()]).await.map_err(unread)?;
+        Ok(Ut::from_hundredths(balances.first().copied().unwrap_or_default()))
+    }
+
+    /// Sales of a capability in this day and this minute, counted up to its limits.
+    async fn sold(&self, capability: &Capability, now: Time) -> Result<(u32, u32), Refused> {
+        let terms = &capability.terms;
+        let (day, minute) = (now.0.div_euclid(DAY_MS) * DAY_MS, now.0.div_euclid(MINUTE_MS) * MINUTE_MS);
+        let most = terms.daily_limit.max(terms.rate_limit_per_min).unwrap_or_default();
+        let (mut today, mut this_minute, mut after) = (0_u32, 0_u32, None);
+        while today < most {
+            let query = RecordQuery {
+                kind: kind::TRANSACTION.into(),
+                list: kept::sales(&capability.tenant, &capability.id),
+                after,
+                skip: 0,
+                limit: 200,
+                count: false,
+            };
+            let page = self.engine().store().records(query).await.map_err(unread)?;
+            after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
+            let since = |start: i64| page.records.iter().filter(|(_, rank)| *rank >= start).count() as u32;
+            today += since(day);
+            this_minute += since(minute);
+            if !page.more || after.as_ref().is_some_and(|(rank, _)| *rank < day) {
+                break;
+            }
+        }
+        Ok((today, this_minute))
+    }
+
+    /// Does something to a purchase, whoever asks and wherever it stands: what cannot be is refused.
+    pub async fn act(
+        &self,
+        actor: &Actor,
+        id: TransactionId,
+        action: Action,
+        once: Option<(&Caller, Once)>,
+    ) -> Result<Transaction, Refused> {
+        let fresh = match &once {
+            Some((caller, once)) => match self.used(caller, once).await? {
+                Ok(fresh) => Some(fresh),
+                Err(Made::Transaction(made)) if made.id == id => return Ok(*made),
+                Err(Made::Transaction(_) | Made::Capability(_) | Made::Removed) => return Err(Refused::KeyReused),
+            },
+            None => None,
+        };
+        for _ in 0..ATTEMPTS {
+            let row = self.read_transaction(id).await?;
+            let step = match row.step(actor, action.clone(), self.now(), &self.config().purchases) {
+                Ok(step) => step,
+                // The same request may have been faster: then this is its answer.
+                Err(refusal) => {
+                    let Some((caller, once)) = &once else { return Err(refusal.into()) };
+                    return match self.used(caller, once).await? {
+                        Err(Made::Transaction(made)) if made.id == id => Ok(*made),
+                        Ok(_) | Err(Made::Transaction(_) | Made::Capability(_) | Made::Removed) => Err(refusal.into()),
+                    };
+                }
+            };
+            let look_at = self.look_at(&step.transaction).await?;
+            // A counted sale stays where it is listed for as long as its capability says so.
+            let counted = self.is_counted(&row).await?;
+            let made = fresh.as_ref().map(|fresh| {
+                fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.updated_at)
+            });
+            let along = carry::along(&step, Setting { spent: None, capability: None, counted, look_at, once: made });
+            let without_task = along.clone();
+            match self.engine().move_product(id.0, carry::moved(&step), along).await {
+                Ok(_) => {
+                    self.drive(&step.transaction);
+                    return Ok(step.transaction);
+                }
+                // An operator has removed the task; money must not be stuck with it.
+                Err(Unmoved::Fault(fault)) if fault.kind == Kind::TaskNotFound => {
+                    match self.engine().keep(without_task).await {
+                        Ok(()) => return Ok(step.transaction),
+                        Err(Unmoved::Met(_)) => {}
+                        Err(Unmoved::Fault(fault)) => return Err(fault.into()),
+                    }
+                }
+                // Somebody has ended it since it was read.
+                Err(Unmoved::Fault(fault)) if fault.kind == Kind::TaskSettled => {}
+                Err(Unmoved::Fault(fault)) => return Err(fault.into()),
+                Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
+                    let Some((caller, once)) = &once else { return Err(Refusal::Changed.into()) };
+                    return match self.used(caller, once).await? {
+                        Err(Made::Transaction(made)) => Ok(*made),
+                        Ok(_) | Err(Made::Capability(_) | Made::Removed) => Err(Refusal::Changed.into()),
+                    };
+                }
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::USED => {
+                    return Err(autonomy::TokenRefused::Used.into());
+                }
+                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(unexpected @ Unmoved::Met(_)) => return Err(unexpected.into()),
+            }
+        }
+        Err(Refusal::Changed.into())
+    }
+
+    async fn is_counted(&self, row: &Transaction) -> Result<bool, Refused> {
+        let capability = self.read_capability(&row.capability).await?;
+        Ok(capability.is_some_and(|capability| {
+            capability.terms.daily_limit.is_some() || capability.terms.rate_limit_per_min.is_some()
+        }))
+    }
+
+    /// When it must be looked at next.
+    pub(crate) async fn look_at(&self, row: &Transaction) -> Result<Option<Time>, Refused> {
+        let config = self.config();
+        let (mut buyer, mut seller): (Option<User>, Option<User>) = (None, None);
+        if config.acts_after_ms.is_some() && !row.status.is_terminal() {
+            buyer = self.user(&row.buyer).await?;
+            seller = self.user(&row.seller).await?;
+        }
+        Ok(sellers::look_at(row, buyer.as_ref(), seller.as_ref(), &config, self.now()))
+    }
+
+    pub(crate) async fn read_transaction(&self, id: TransactionId) -> Result<Transaction, Refused> {
+        let found = self.read::<Transaction>(kind::TRANSACTION, kept::transaction_key(id)).await?;
+        let tenant = self.config().tenant.clone();
+        let row = found.map(|(row, _)| row).filter(|row| row.tenant == tenant);
+        row.ok_or(Refused::Unknown(What::Transaction))
+    }
+
+    /// A purchase, for its parties.
+    pub async fn transaction(&self, actor: &Actor, id: TransactionId) -> Result<Transaction, Refused> {
+        let row = self.read_transaction(id).await?;
+        match row.role(actor) {
+            Some(_) => Ok(row),
+            None => Err(Refusal::NotParty.into()),
+        }
+    }
+
+    /// What the caller has bought, or sold, or both; the newest first.
+    pub async fn transactions(
+        &self,
+        caller: &Caller,
+        role: Option<Role>,
+        status: Option<Status>,
+        paging: Paging,
+    ) -> Result<Paged<Transaction>, Refused> {
+        let status = status.map(Status::name);
+        let list = |role| kept::purchases(role, &caller.tenant, &caller.user, status);
+        match role {
+            Some(role @ (Role::Buyer | Role::Seller)) => self.page(kind::TRANSACTION, list(role), paging).await,
+            Some(Role::Platform) => {
+                Ok(Paged { items: Vec::new(), total: 0, page: paging.page, size: paging.size, more: false })
+            }
+            None => {
+                // Nobody buys from themselves: the two lists have nothing in common.
+                let upto = Paging { page: 1, size: paging.page.saturating_mul(paging.size) };
+                let bought = self.page::<Transaction>(kind::TRANSACTION, list(Role::Buyer), upto).await?;
+                let sold = self.page::<Transaction>(kind::TRANSACTION, list(Role::Seller), upto).await?;
+                let total = bought.total + sold.total;
+                let mut items = bought.items;
+                items.extend(sold.items);
+                items.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.id)));
+                let skip = (paging.page.saturating_sub(1) as usize).saturating_mul(paging.size as usize);
+                let items: Vec<Transaction> = items.into_iter().skip(skip).take(paging.size as usize).collect();
+                let more = skip as u64 + (items.len() as u64) < total;
+                Ok(Paged { items, total, page: paging.page, size: paging.size, more })
+            }
+        }
+    }
+
+    /// A purchase at every change, for its parties.
+    pub async fn follow(&self, actor: &Actor, id: TransactionId) -> Result<Follow, Refused> {
+        self.transaction(actor, id).await?;
+        let states = self.engine().follow_product(id.0).await?;
+        Ok(Follow { market: self.clone(), id, states, last: None, over: false })
+    }
+}
+
+fn short(needed: Ut, on_it: i64) -> Refused {
+    Refusal::Insufficient { needed, available: Ut::from_hundredths(on_it) }.into()
+}
+
+/// Where a purchase is a task: its buyer's, with its seller as a party.
+fn place(row: &Transaction) -> Place {
+    let buyer = model::Caller {
+        tenant: row.tenant.clone(),
+        name: row.buyer.0.clone(),
+        authenticated: true,
+        scopes: Arc::default(),
+    };
+    Place::new(buyer, AGENT.into(), DIALECT.into(), Visibility::Parties, std::slice::from_ref(&row.seller.0))
+}

@@ -1,0 +1,320 @@
+//! Devices that ask for a key: a device shows a short code, a person types it where it is logged in, and the device, which
+//! has asked again and again meanwhile, gets its key. The key is drawn only then: no secret waits in the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Along, Unmoved};
+use market::{Refusal, Row, UserId};
+use model::ports::store::Conflict;
+use model::{Expect, RecordChange, RecordQuery, Time};
+use serde::{Deserialize, Serialize};
+
+use super::keys::{KeyRow, Who};
+use super::{Approval, Device, DeviceState, Issued, NewUser, User, secrets};
+use crate::kept::{self, ALL, kind};
+use crate::refused::unread;
+use crate::{Market, Refused, What};
+
+/// What a device may call itself; whatever else it does is the last of these.
+const PLATFORMS: [&str; 5] = ["openclaw", "claude_desktop", "cursor", "hermes_agent", "custom_mcp"];
+
+const GOOD_FOR_S: u64 = 600;
+const INTERVAL_S: u64 = 5;
+/// A device that keeps to the interval is not refused because the network was uneven.
+const SLACK_MS: i64 = 500;
+/// How long a device can still be told that it came too late.
+const TELL_MS: i64 = 600_000;
+/// Devices that wait for an answer or for their key.
+pub(super) const WAITING: u64 = 10_000;
+
+/// Letters and digits of which none looks like another. There are 32: five bits of a random byte draw one fairly.
+pub(super) const DIGITS: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
+const CODE: usize = 8;
+
+const ATTEMPTS: usize = 5;
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const SWEEP: u32 = 200;
+
+/// A device, under the hash of its own code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DeviceRow {
+    pub(super) tenant: Arc<str>,
+    pub(super) platform: Arc<str>,
+    /// The code its person types; none once that was done, as the code is free again then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<Arc<str>>,
+    pub(super) expires_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) polled_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) answer: Option<Answer>,
+}
+impl Row for DeviceRow {
+    const NAME: &'static str = "device";
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    Yes(UserId),
+    No,
+}
+
+/// Which device a person's code belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CodeRow {
+    device: Arc<str>,
+}
+impl Row for CodeRow {
+    const NAME: &'static str = "device code";
+}
+
+pub(super) fn code_key(tenant: &str, code: &str) -> Arc<str> {
+    kept::joined(&[tenant, code])
+}
+
+impl DeviceRow {
+    pub(super) fn put(&self, key: &Arc<str>, expect: Expect) -> RecordChange {
+        // The first to expire is the first of its list.
+        let lists = vec![kept::listed(ALL, self.expires_at.0.saturating_neg())];
+        kept::put(kind::DEVICE, key.clone(), expect, self, lists)
+    }
+
+    fn is_over(&self, now: Time) -> bool {
+        self.expires_at <= now
+    }
+}
+
+/// A code as a person types it: small letters, spaces and dashes do no harm.
+fn typed(code: &str) -> Option<Arc<str>> {
+    let letters = code.chars().filter(|c| !c.is_whitespace() && *c != '-').take(CODE + 1);
+    let code: String = letters.map(|c| c.to_ascii_uppercase()).collect();
+    (code.len() == CODE && code.bytes().all(|b| DIGITS.contains(&b))).then(|| code.into())
+}
+
+fn drawn_code() -> Result<Arc<str>, Refused> {
+    let code = secrets::draw::<CODE>()?.map(|byte| char::from(DIGITS[usize::from(byte & 31)]));
+    Ok(code.iter().collect::<String>().into())
+}
+
+fn unknown() -> Refused {
+    Refused::Unknown(What::Device)
+}
+
+impl Market {
+    /// A device asks for a key.
+    pub async fn device_asks(&self, platform_type: &str) -> Result<Device, Refused> {
+        let known = PLATFORMS.into_iter().find(|known| *known == platform_type);
+        let platform: Arc<str> = known.unwrap_or(PLATFORMS[PLATFORMS.len() - 1]).into();
+        self.make_room().await?;
+        let (tenant, device_code) = (self.config().tenant.clone(), secrets::text()?);
+        let key = secrets::print(&device_code);
+        for _ in 0..ATTEMPTS {
+            let code = drawn_code()?;
+            let row = DeviceRow {
+                tenant: tenant.clone(),
+                platform: platform.clone(),
+                code: Some(code.clone()),
+                expires_at: self.now().plus_ms(GOOD_FOR_S * 1_000),
+                polled_at: None,
+                answer: None,
+            };
+            let of_code = CodeRow { device: key.clone() };
+            let of_code = kept::put(kind::DEVICE_CODE, code_key(&tenant, &code), Expect::Absent, &of_code, Vec::new());
+            let records = vec![row.put(&key, Expect::Absent), of_code];
+            match self.engine().keep(Along { records, ..Along::default() }).await {
+                Ok(()) => {
+                    return Ok(Device {
+                        device_code,
+                        user_code: code.to_string(),
+                        expires_in_s: GOOD_FOR_S,
+                        interval_s: INTERVAL_S,
+                        platform_type: platform,
+                    });
+                }
+                // Another device has this code: draw again.
+                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(Refusal::Changed.into())
+    }
+
+    /// The device asks what has become of it.
+    pub async fn device_polls(&self, device_code: &str) -> Result<DeviceState, Refused> {
+        let key = secrets::print(device_code);
+        for _ in 0..ATTEMPTS {
+            let (mut row, version) = self.device(&key).await?.ok_or_else(unknown)?;
+            let now = self.now();
+            if row.is_over(now) {
+                return Ok(DeviceState::Expired);
+            }
+            if let Some(last) = row.polled_at {
+                let early_ms = INTERVAL_S as i64 * 1_000 - now.0.saturating_sub(last.0);
+                if early_ms > SLACK_MS {
+                    let early_ms = u64::try_from(early_ms).unwrap_or_default();
+                    return Err(Refused::TooFast { retry_after_s: early_ms.div_ceil(1_000) });
+                }
+            }
+            let (records, state) = match &row.answer {
+                None => {
+                    row.polled_at = Some(now);
+                    (vec![row.put(&key, Expect::Version(version))], DeviceState::Pending)
+                }
+                Some(Answer::No) => return Ok(DeviceState::Denied),
+                Some(Answer::Yes(user)) => {
+                    let issued = Issued { api_key: secrets::text()?, user: Some(user.clone()) };
+                    let made = KeyRow { tenant: row.tenant.clone(), who: Who::User(user.clone()), made_at: now };
+                    let expect = Expect::Version(version);
+                    let taken = RecordChange::Remove { kind: kind::DEVICE.into(), key: key.clone(), expect };
+                    (vec![made.kept(&issued.api_key), taken], DeviceState::Approved(issued))
+                }
+            };
+            match self.engine().keep(Along { records, ..Along::default() }).await {
+                Ok(()) => return Ok(state),
+                // It was answered, or asked a second time at once.
+                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(Refusal::Changed.into())
+    }
+
+    /// A person answers. One with an account is logged in on the way; a new account is registered, unless the answer is no.
+    pub async fn device_answered(
+        &self,
+        user_code: &str,
+        account: &str,
+        password: &str,
+        said: Approval,
+    ) -> Result<(), Refused> {
+        let code = typed(user_code).ok_or_else(unknown)?;
+        let tenant = self.config().tenant.clone();
+        let code_key = code_key(&tenant, &code);
+        let (CodeRow { device: key }, _) =
+            self.read::<CodeRow>(kind::DEVICE_CODE, code_key.clone()).await?.ok_or_else(unknown)?;
+        // Nobody is registered for a device that has gone.
+        let waits = |row: &DeviceRow, now: Time| row.code.as_ref() == Some(&code) && !row.is_over(now);
+        let found = self.device(&key).await?;
+        if !found.is_some_and(|(row, _)| waits(&row, self.now())) {
+            return Err(unknown());
+        }
+        let answer = match said {
+            Approval::Yes => Answer::Yes(self.person(account, password).await?.id),
+            Approval::No => {
+                if let Some(user) = self.of_account(account).await? {
+                    self.let_in(account, password, Some(user)).await?;
+                }
+                Answer::No
+            }
+        };
+        for _ in 0..ATTEMPTS {
+            let (mut row, version) = self.device(&key).await?.ok_or_else(unknown)?;
+            if !waits(&row, self.now()) {
+                return Err(unknown());
+            }
+            (row.code, row.answer) = (None, Some(answer.clone()));
+            let (kind, key_of_code) = (kind::DEVICE_CODE.into(), code_key.clone());
+            let free = RecordChange::Remove { kind, key: key_of_code, expect: Expect::Any };
+            let records = vec![row.put(&key, Expect::Version(version)), free];
+            match self.engine().keep(Along { records, ..Along::default() }).await {
+                Ok(()) => return Ok(()),
+                // The device has asked meanwhile, or somebody else has answered.
+                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(Refusal::Changed.into())
+    }
+
+    async fn device(&self, key: &Arc<str>) -> Result<Option<(DeviceRow, u64)>, Refused> {
+        let found = self.read::<DeviceRow>(kind::DEVICE, key.clone()).await?;
+        Ok(found.filter(|(row, _)| row.tenant == self.config().tenant))
+    }
+
+    /// The person who logs in, or is new.
+    async fn person(&self, account: &str, password: &str) -> Result<User, Refused> {
+        if let Some(user) = self.of_account(account).await? {
+            return self.let_in(account, password, Some(user)).await;
+        }
+        let new = NewUser { account: Some(account.into()), password: Some(password.into()), ..NewUser::default() };
+        match self.open_user(new).await {
+            // Somebody took it meanwhile, maybe the same person who was impatient.
+            Err(Refused::Taken(_)) => {
+                let user = self.of_account(account).await?;
+                self.let_in(account, password, user).await
+            }
+            made => made,
+        }
+    }
+
+    /// Sees to it that one more device can wait.
+    async fn make_room(&self) -> Result<(), Refused> {
+        let (waiting, _) = self.first_devices(1).await?;
+        if waiting < WAITING {
+            return Ok(());
+        }
+        self.forget_devices(self.now()).await?;
+        match self.first_devices(1).await? {
+            (waiting, _) if waiting < WAITING => Ok(()),
+            (_, first) => {
+                let until = first.first().map_or(self.now(), |(row, ..)| row.expires_at);
+                let left_ms = u64::try_from(until.0.saturating_sub(self.now().0)).unwrap_or_default();
+                Err(Refused::TooFast { retry_after_s: left_ms.div_ceil(1_000).max(1) })
+            }
+        }
+    }
+
+    /// How many devices there are, and the first to expire with their keys and versions.
+    async fn first_devices(&self, limit: u32) -> Result<(u64, Vec<(DeviceRow, Arc<str>, u64)>), Refused> {
+        let query =
+            RecordQuery { kind: kind::DEVICE.into(), list: ALL.into(), after: None, skip: 0, limit, count: true };
+        let page = self.engine().store().records(query).await.map_err(unread)?;
+        let rows = page.records.into_iter().map(|(record, _)| {
+            let row = kept::row::<DeviceRow>(&record.body)?;
+            Ok((row, record.key, record.version))
+        });
+        Ok((page.total.unwrap_or_default(), rows.collect::<Result<_, Refused>>()?))
+    }
+
+    /// Forgets devices that had expired by then.
+    async fn forget_devices(&self, by: Time) -> Result<(), Refused> {
+        loop {
+            let (_, first) = self.first_devices(SWEEP).await?;
+            let over: Vec<_> = first.into_iter().filter(|(row, ..)| row.is_over(by)).collect();
+            let all = over.len() == SWEEP as usize;
+            let mut records = Vec::with_capacity(over.len() * 2);
+            for (row, key, version) in over {
+                records.push(RecordChange::Remove { kind: kind::DEVICE.into(), key, expect: Expect::Version(version) });
+                if let Some(code) = &row.code {
+                    let (kind, key) = (kind::DEVICE_CODE.into(), code_key(&row.tenant, code));
+                    records.push(RecordChange::Remove { kind, key, expect: Expect::Any });
+                }
+            }
+            if records.is_empty() {
+                return Ok(());
+            }
+            match self.engine().keep(Along { records, ..Along::default() }).await {
+                Ok(()) if all => {}
+                // Or another process is at the same work.
+                Ok(()) | Err(Unmoved::Met(Conflict::Record(..))) => return Ok(()),
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+    }
+}
+
+/// Forgets devices that came too late, until the store is closed.
+pub(crate) async fn sweep(market: Market) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        if market.engine().is_draining() {
+            return;
+        }
+        let by = Time(market.now().0.saturating_sub(TELL_MS));
+        if let Err(refused) = market.forget_devices(by).await {
+            tracing::warn!("devices that came too late stay for now: {refused}");
+        }
+    }
+}

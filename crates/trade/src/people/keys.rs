@@ -1,0 +1,134 @@
+//! API keys, and who is asking. Of a key only the hash is kept: whoever reads the store cannot act for anybody.
+
+use std::sync::Arc;
+
+use engine::{Along, Unmoved};
+use market::{FieldError, Row, UserId, Via};
+use model::ports::store::Conflict;
+use model::{Expect, RecordChange, Time};
+use serde::{Deserialize, Serialize};
+
+use super::{Credentials, Issued, NewKey, User, login, secrets, users};
+use crate::kept::{self, kind};
+use crate::{Caller, Market, NotKnown, Refused, What};
+
+/// Characters of a secret that somebody chose.
+const CHOSEN: std::ops::RangeInclusive<usize> = 16..=256;
+
+/// A key as it is kept, under the hash of its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KeyRow {
+    pub(super) tenant: Arc<str>,
+    pub(super) who: Who,
+    pub(super) made_at: Time,
+}
+impl Row for KeyRow {
+    const NAME: &'static str = "key";
+}
+
+/// For whom a key acts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Who {
+    User(UserId),
+    /// Everybody who is linked to it.
+    Platform(Arc<str>),
+}
+
+impl Who {
+    fn may_act_for(&self, user: &User) -> bool {
+        match self {
+            Who::User(own) => *own == user.id,
+            Who::Platform(platform) => user.platforms.contains(platform),
+        }
+    }
+
+    fn user(&self) -> Option<&UserId> {
+        match self {
+            Who::User(user) => Some(user),
+            Who::Platform(_) => None,
+        }
+    }
+}
+
+impl KeyRow {
+    /// Keeps the key under this secret, which must be new.
+    pub(super) fn kept(&self, secret: &str) -> RecordChange {
+        let list = match &self.who {
+            Who::User(user) => kept::joined(&["user", &self.tenant, user.as_str()]),
+            Who::Platform(platform) => kept::joined(&["platform", &self.tenant, platform]),
+        };
+        let lists = vec![kept::listed(list, self.made_at.0)];
+        kept::put(kind::KEY, secrets::print(secret), Expect::Absent, self, lists)
+    }
+}
+
+impl Market {
+    /// Makes a key. `secret` is for demos, whose keys stay the same; otherwise one is drawn. The same secret for the same
+    /// holder again is the same key.
+    pub async fn issue_key(&self, key: NewKey, secret: Option<&str>) -> Result<Issued, Refused> {
+        let (who, prefix) = match key {
+            NewKey::User(user) => match self.user(&user).await? {
+                Some(user) => (Who::User(user.id), "uk_"),
+                None => return Err(Refused::Unknown(What::User)),
+            },
+            NewKey::Platform(platform) => {
+                users::check_name("platform", &platform)?;
+                (Who::Platform(platform), "pk_")
+            }
+        };
+        let api_key = match secret {
+            Some(chosen) if CHOSEN.contains(&chosen.len()) && chosen.bytes().all(|b| b.is_ascii_graphic()) => {
+                chosen.to_owned()
+            }
+            Some(_) => {
+                let detail = "must be 16 to 256 ASCII letters, digits and signs, without spaces";
+                return Err(FieldError::new("api_key", detail).into());
+            }
+            None => format!("{prefix}{}", secrets::text()?),
+        };
+        let row = KeyRow { tenant: self.config().tenant.clone(), who, made_at: self.now() };
+        let issued = Issued { user: row.who.user().cloned(), api_key };
+        match self.engine().keep(Along { records: vec![row.kept(&issued.api_key)], ..Along::default() }).await {
+            Ok(()) => Ok(issued),
+            Err(Unmoved::Met(Conflict::Record(..))) => {
+                let known = self.read::<KeyRow>(kind::KEY, secrets::print(&issued.api_key)).await?;
+                match known {
+                    Some((known, _)) if (&known.tenant, &known.who) == (&row.tenant, &row.who) => Ok(issued),
+                    Some(_) | None => Err(Refused::Taken("key")),
+                }
+            }
+            Err(unmoved) => Err(unmoved.into()),
+        }
+    }
+
+    /// Who is asking. An API key wins over a token.
+    pub async fn who(&self, shown: Credentials<'_>) -> Result<Caller, Refused> {
+        let shown = shown.without_empty();
+        let (user, via) = match (shown.api_key, shown.bearer) {
+            (Some(key), _) => {
+                let user = shown.user.ok_or(NotKnown::NoUser)?;
+                (self.by_key(key, &user.into()).await?, Via::Agent)
+            }
+            (None, Some(token)) => (self.by_token(token, login::Kind::Access).await?, Via::Person),
+            (None, None) => return Err(NotKnown::Missing.into()),
+        };
+        let limits = user.limits(&self.config().limits);
+        Ok(Caller { tenant: user.tenant, user: user.id, via, limits })
+    }
+
+    async fn by_key(&self, secret: &str, user: &UserId) -> Result<User, Refused> {
+        let row = self.read::<KeyRow>(kind::KEY, secrets::print(secret)).await?.map(|(row, _)| row);
+        let row = row.filter(|row| row.tenant == self.config().tenant).ok_or(NotKnown::Key)?;
+        let user = self.user(user).await?.filter(|user| row.who.may_act_for(user));
+        user.ok_or(NotKnown::NotLinked.into())
+    }
+}
+
+impl<'a> Credentials<'a> {
+    /// A header without a value is none.
+    fn without_empty(self) -> Credentials<'a> {
+        let some = |text: Option<&'a str>| text.map(str::trim).filter(|text| !text.is_empty());
+        Credentials { api_key: some(self.api_key), user: some(self.user), bearer: some(self.bearer) }
+    }
+}

@@ -1,0 +1,94 @@
+//! Who is asking, on a store in memory whose clock the cases move.
+
+mod devices;
+mod keys;
+mod logins;
+mod tapped;
+
+use std::sync::Arc;
+
+use engine::Engine;
+use market::UserId;
+use model::Limits;
+
+use super::{Credentials, Issued, NewKey, NewUser, User};
+use crate::{Caller, Config, Market, NotKnown, Refused};
+use tapped::Tapped;
+
+/// A market of a tenant.
+async fn market_of(store: &Arc<Tapped>, tenant: &str) -> Market {
+    let engine = Engine::start(store.clone(), Vec::new(), Limits::default(), None).await.unwrap();
+    let market = Market::start(engine, Config { tenant: tenant.into(), ..Config::default() }, false).await.unwrap();
+    pass_s(&market, store, 0);
+    market
+}
+
+/// Lets time pass. Whoever was interrupted while it looked at the clock is a little behind; a clock does not go back, so
+/// that it is right from when it was right once.
+fn pass_s(market: &Market, store: &Tapped, seconds: i64) {
+    store.pass_s(seconds);
+    while market.now() < store.now() {}
+}
+
+async fn market() -> (Market, Arc<Tapped>) {
+    let store = Tapped::new();
+    (market_of(&store, "default").await, store)
+}
+
+const PASSWORD: &str = "correct horse";
+
+/// Somebody with an account of this name, which is also its id.
+async fn person(market: &Market, name: &str) -> User {
+    let new = NewUser {
+        id: Some(name.into()),
+        account: Some(name.into()),
+        password: Some(PASSWORD.into()),
+        ..NewUser::default()
+    };
+    market.open_user(new).await.unwrap()
+}
+
+/// Somebody without one, linked to these platforms.
+async fn agent(market: &Market, name: &str, platforms: &[&str]) -> User {
+    let platforms = platforms.iter().map(|name| Arc::from(*name)).collect();
+    market.open_user(NewUser { id: Some(name.into()), platforms, ..NewUser::default() }).await.unwrap()
+}
+
+async fn key_of(market: &Market, user: &UserId) -> Issued {
+    market.issue_key(NewKey::User(user.clone()), None).await.unwrap()
+}
+
+async fn asks(market: &Market, key: &str, user: &str) -> Result<Caller, Refused> {
+    market.who(Credentials { api_key: Some(key), user: Some(user), bearer: None }).await
+}
+
+async fn shows(market: &Market, token: &str) -> Result<Caller, Refused> {
+    market.who(Credentials { bearer: Some(token), ..Credentials::default() }).await
+}
+
+/// Why nobody knew who was asking.
+fn not_known<T>(answer: Result<T, Refused>) -> NotKnown {
+    match answer {
+        Err(Refused::Who(why)) => why,
+        Err(other) => panic!("refused for another reason: {other:?}"),
+        Ok(_) => panic!("it was let through"),
+    }
+}
+
+/// After how long it may be tried again.
+fn too_fast<T>(answer: Result<T, Refused>) -> u64 {
+    match answer {
+        Err(Refused::TooFast { retry_after_s }) => retry_after_s,
+        Err(other) => panic!("refused for another reason: {other:?}"),
+        Ok(_) => panic!("it was let through"),
+    }
+}
+
+/// The fields that were wrong.
+fn fields<T>(answer: Result<T, Refused>) -> Vec<&'static str> {
+    match answer {
+        Err(Refused::Fields(wrong)) => wrong.iter().map(|wrong| wrong.field).collect(),
+        Err(other) => panic!("refused for another reason: {other:?}"),
+        Ok(_) => panic!("it was let through"),
+    }
+}

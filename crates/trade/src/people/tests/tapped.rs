@@ -1,0 +1,170 @@
+//! A store in memory whose clock stands still until it is moved, and which remembers all that was ever put into it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use model::ports::Future;
+use model::ports::store::{
+    Commit, Conflict, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble,
+};
+use model::{
+    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordChange, RecordPage, RecordQuery,
+    Seq, TaskId, Time,
+};
+use parking_lot::Mutex;
+use stores::memory;
+
+pub(super) struct Tapped {
+    inner: memory::Store,
+    now: AtomicI64,
+    /// Keys and bodies of records, whether they were taken or not.
+    seen: Mutex<Vec<(Arc<str>, Bytes)>>,
+    conflicts: Arc<AtomicUsize>,
+}
+
+impl Tapped {
+    pub(super) fn new() -> Arc<Tapped> {
+        Arc::new(Tapped {
+            inner: memory::Store::new(),
+            now: AtomicI64::new(1_775_721_600_000),
+            seen: Mutex::default(),
+            conflicts: Arc::default(),
+        })
+    }
+
+    pub(super) fn pass_s(&self, seconds: i64) {
+        self.now.fetch_add(seconds * 1_000, Ordering::SeqCst);
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time(self.now.load(Ordering::SeqCst))
+    }
+
+    pub(super) fn conflicts(&self) -> usize {
+        self.conflicts.load(Ordering::SeqCst)
+    }
+
+    /// Whether this text was ever put into a record, or was the key of one.
+    pub(super) fn has_seen(&self, text: &str) -> bool {
+        let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        self.seen.lock().iter().any(|(key, body)| holds(key.as_bytes()) || holds(body))
+    }
+
+    pub(super) async fn count(&self, kind: &str, list: &str) -> u64 {
+        let query = RecordQuery { kind: kind.into(), list: list.into(), after: None, skip: 0, limit: 1, count: true };
+        self.inner.records(query).await.unwrap().total.unwrap()
+    }
+}
+
+impl Store for Tapped {
+    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
+        for change in &commit.records {
+            let body = match change {
+                RecordChange::Put { body, .. } => body.clone(),
+                RecordChange::Remove { .. } | RecordChange::Leave { .. } => Bytes::new(),
+            };
+            self.seen.lock().push((change.about().1.clone(), body));
+        }
+        let (conflicts, committed) = (self.conflicts.clone(), self.inner.commit(commit));
+        Box::pin(async move {
+            let outcome = committed.await;
+            if matches!(outcome, Outcome::Conflict(Conflict::Record(..))) {
+                conflicts.fetch_add(1, Ordering::SeqCst);
+            }
+            outcome
+        })
+    }
+    fn ahead_ms(&self) -> i64 {
+        let real = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        self.now.load(Ordering::SeqCst) - i64::try_from(real).unwrap()
+    }
+
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+        self.inner.head(task)
+    }
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        self.inner.events(task, after, bytes)
+    }
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        self.inner.logs(tasks)
+    }
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        self.inner.list(query)
+    }
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        self.inner.alias(key)
+    }
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        self.inner.key(key, not_before)
+    }
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        self.inner.access_keys()
+    }
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.inner.push(task)
+    }
+    fn pushes(
+        &self,
+        state: PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.inner.pushes(state, after, limit)
+    }
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.inner.blob(tenant, hash)
+    }
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+        self.inner.record(kind, key)
+    }
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+        self.inner.records(query)
+    }
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+        self.inner.balances(accounts)
+    }
+    fn statement(
+        &self,
+        account: Arc<str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+        self.inner.statement(account, before, limit)
+    }
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+        self.inner.accounts(after, limit)
+    }
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+        self.inner.journal(after, limit)
+    }
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.inner.unfinished(after, limit)
+    }
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.inner.due(now, limit)
+    }
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        self.inner.next_due()
+    }
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+        self.inner.purge(before, keys_before, limit)
+    }
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+        self.inner.remove(task)
+    }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+        self.inner.backup(to)
+    }
+    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+        self.inner.health()
+    }
+    fn close(&self) -> Future<'_, ()> {
+        self.inner.close()
+    }
+}

@@ -1,0 +1,73 @@
+//! What something would cost, whether an agent may buy it by itself, and a person's yes to it beforehand.
+
+use market::autonomy::{self, Because, Decision, Question, Risk, TOKEN_MS};
+use market::{Capability, CapabilityId, Refusal, Ut, Via};
+use model::Time;
+
+use crate::kept::{self, Spent, kind};
+use crate::{Caller, Market, Refused, What, people};
+
+/// An offer as it would be bought now.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Quote {
+    pub capability: CapabilityId,
+    pub fee: Ut,
+    /// What the caller has.
+    pub balance: Ut,
+    pub risk: Risk,
+    /// Why the caller's agents have to ask first, if they have to.
+    pub asks: Option<Because>,
+    /// What a person is asked.
+    pub summary: String,
+    /// The yes: for an agent to order with, or to approve what it has ordered. Made where there is something to ask, and
+    /// for nobody but a person: an agent that is given it by the server would be asking itself.
+    pub token: Option<Token>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    pub text: String,
+    pub until: Time,
+}
+
+/// A token is money; it is in no log.
+impl std::fmt::Debug for Quote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Quote({})", self.summary)
+    }
+}
+
+impl Market {
+    /// What a capability would cost the caller, and whether its agents may buy it by themselves.
+    pub async fn quote(&self, caller: &Caller, id: &CapabilityId, booked_hours: Option<i64>) -> Result<Quote, Refused> {
+        let now = self.now();
+        let offer = self.read_capability(id).await?.filter(Capability::is_on_sale);
+        let offer = offer.ok_or(Refused::Unknown(What::Capability))?;
+        if caller.actor().is(&offer.tenant, &offer.owner) {
+            return Err(Refusal::OwnCapability.into());
+        }
+        let question = Question {
+            tenant: caller.tenant.clone(),
+            caller: caller.user.clone(),
+            capability: offer.id.clone(),
+            fee: offer.terms.price_for(booked_hours)?,
+        };
+        let key = kept::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
+        let spent = self.read::<Spent>(kind::SPENT, key).await?.map_or(Ut::ZERO, |(spent, _)| spent.sum);
+        let risk = Risk::of(offer.terms.capability_type, question.fee, &caller.limits);
+        let asks = match autonomy::decide(&caller.limits, spent, question.fee, risk) {
+            Decision::Ask(because) => Some(because),
+            Decision::Alone => None,
+        };
+        let balance = self.wallet(&caller.user).await?.available;
+        let token = match (caller.via, asks) {
+            (Via::Person, Some(_)) => {
+                let text = self.shared.secrets.confirm.issue(&question, people::draw()?, now);
+                Some(Token { text, until: now.plus_ms(TOKEN_MS) })
+            }
+            (Via::Person, None) | (Via::Agent, _) => None,
+        };
+        let summary = question.summary(&offer.terms.title, balance);
+        Ok(Quote { capability: offer.id, fee: question.fee, balance, risk, asks, summary, token })
+    }
+}

@@ -1,0 +1,111 @@
+//! Why something is not done, with all that a wire needs to say so; which code it has there is the wire's to know.
+
+use engine::Unmoved;
+use market::capability::{self, FieldError};
+use market::{Refusal, autonomy};
+use model::ports::store::Trouble;
+use model::{Fault, Kind};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// A rule of purchases.
+    #[error("{0}")]
+    Rule(#[from] Refusal),
+    /// A rule of what is for sale.
+    #[error("{0}")]
+    Capability(#[from] capability::Refused),
+    /// Fields that cannot be.
+    #[error("{}", listed(.0))]
+    Fields(Vec<FieldError>),
+    #[error("there is no such {}", .0.name())]
+    Unknown(What),
+    #[error("{0}")]
+    Who(#[from] NotKnown),
+    /// The same idempotency key with another request.
+    #[error("this idempotency key was used with another request; use a new key for a new request")]
+    KeyReused,
+    /// Something of this name is there already.
+    #[error("there is a {0} of this name already; choose another")]
+    Taken(&'static str),
+    /// Asked again too soon.
+    #[error("asked too often; try again in {retry_after_s} seconds")]
+    TooFast { retry_after_s: u64 },
+    /// The seller's side did not do it: the purchase ended without a sale.
+    #[error("{0}")]
+    NotServed(String),
+    #[error("{0}")]
+    Fault(Fault),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    Transaction,
+    Capability,
+    User,
+    Device,
+}
+
+impl What {
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Transaction => "transaction",
+            What::Capability => "capability",
+            What::User => "user",
+            What::Device => "device code",
+        }
+    }
+}
+
+/// Why nobody knows who is asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum NotKnown {
+    #[error("send X-Api-Key with X-Platform-User-Id, or Authorization: Bearer <token>")]
+    Missing,
+    #[error("the API key is not known here, or no longer good")]
+    Key,
+    #[error("an API key acts for a user: send X-Platform-User-Id, too")]
+    NoUser,
+    #[error("this key may not act for that user")]
+    NotLinked,
+    #[error("the access token is not one of this server, or no longer good; log in again")]
+    Token,
+    #[error("account and password do not belong together")]
+    Password,
+}
+
+fn listed(errors: &[FieldError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl From<FieldError> for Refused {
+    fn from(error: FieldError) -> Refused {
+        Refused::Fields(vec![error])
+    }
+}
+impl From<autonomy::TokenRefused> for Refused {
+    fn from(refused: autonomy::TokenRefused) -> Refused {
+        Refused::Rule(refused.into())
+    }
+}
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Refused {
+        Refused::Fault(fault)
+    }
+}
+impl From<Unmoved> for Refused {
+    fn from(unmoved: Unmoved) -> Refused {
+        Refused::Fault(unmoved.into())
+    }
+}
+
+/// What a store's trouble while reading is to a caller.
+pub(crate) fn unread(trouble: Trouble) -> Fault {
+    match trouble {
+        Trouble::Broken(_) => Fault::internal(trouble),
+        Trouble::Full | Trouble::ReadOnly | Trouble::Busy | Trouble::Unreachable(_) | Trouble::Closed => {
+            Fault::new(Kind::Unavailable, "the server cannot reach its data; try again shortly")
+                .retry_after(1)
+                .because(trouble)
+        }
+    }
+}

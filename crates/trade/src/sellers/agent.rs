@@ -1,0 +1,373 @@
+//! A purchase that an agent of this server serves: it runs a turn, and its result is the delivery.
+//!
+//! The turn is a task of its own, the seller's. It is opened under an idempotency key made of the purchase, in a context
+//! made of the purchase: whoever comes later, in whichever process, finds this very one.
+
+use std::sync::Arc;
+
+use engine::Answer;
+use market::transaction::{Action, Deliverable, MAX_DELIVERABLES, MAX_NAME};
+use market::{Transaction, TransactionId};
+use model::call::Idempotency;
+use model::{
+    Artifact, BlobKind, Cancel, Content, ContextId, Fault, Json, Kind, List, Message, Part, Place, Role, Send, State,
+    Task, Wait,
+};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Worked;
+use crate::{DIALECT, Market, Refused};
+
+/// What an agent made, as a purchase's result.
+#[derive(Debug, Default)]
+struct Made {
+    texts: Vec<String>,
+    artifacts: Vec<Value>,
+    files: Vec<Deliverable>,
+    /// Bytes so far, roughly: whoever makes too much is stopped before all of it is in memory.
+    bytes: usize,
+}
+
+/// Why what was made cannot be delivered.
+enum Undeliverable {
+    Words(String),
+    Fault(Fault),
+}
+
+impl From<Fault> for Undeliverable {
+    fn from(fault: Fault) -> Undeliverable {
+        Undeliverable::Fault(fault)
+    }
+}
+
+impl Market {
+    /// Runs the turn, or finds the one that runs, waits for it and delivers.
+    pub(super) async fn serve_by_agent(
+        &self,
+        row: &Transaction,
+        agent: &Arc<str>,
+        again: bool,
+    ) -> Result<Worked, Refused> {
+        let place = seller_at(row, agent);
+        // A key is forgotten after a while, a task's context is not.
+        let known = if again { self.child(&place, row.id).await? } else { None };
+        if known.is_none() && self.engine().profile(agent).is_none() {
+            return self.fail(row, format!("the agent {agent} that serves this is no longer here")).await;
+        }
+        let Some(mut states) = self.engine().follow_product(row.id.0).await? else { return Ok(Worked::Rests) };
+        let ended = async {
+            while let Some(state) = states.next().await {
+                if state.state() != State::Working {
+                    return;
+                }
+            }
+        };
+        let answer = async {
+            match &known {
+                Some(task) => self.rested(task).await.map(Answer::Task),
+                None => self.engine().send(&place, self.order_of(row, agent)).await,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = ended => {
+                // It ended otherwise, or the server stops.
+                if !self.engine().is_draining() {
+                    self.stop_agent(row, agent).await?;
+                }
+                return Ok(Worked::On);
+            }
+        };
+        match answer {
+            Ok(Answer::Task(task)) => self.hand_over(row, &task).await,
+            Ok(Answer::Reply(reply)) => {
+                let mut made = Made::default();
+                let whole = self.add_parts(row, &reply.message.parts, &mut made).await;
+                self.deliver(row, whole.map(|()| made)).await
+            }
+            Err(fault) if matches!(fault.kind, Kind::Unavailable | Kind::Internal | Kind::RateLimited) => {
+                Err(Refused::Fault(fault))
+            }
+            Err(fault) => self.fail(row, format!("the agent {agent} did not take it: {fault}")).await,
+        }
+    }
+
+    /// The work as a message for the agent: the facts as data, and words where there are some, as far as it reads them.
+    fn order_of(&self, row: &Transaction, agent: &str) -> Send {
+        let input = row.input.as_ref().map(Json::to_value);
+        let words = match &input {
+            Some(Value::String(words)) => Some(words.clone()),
+            Some(Value::Object(members)) => {
+                let texts = ["text", "prompt", "query"].into_iter().filter_map(|name| members.get(name)?.as_str());
+                texts.map(str::to_owned).next()
+            }
+            Some(_) | None => None,
+        };
+        let facts = json!({
+            "capability_id": row.capability.as_str(),
+            "transaction_id": row.id.tx(),
+            "input": input,
+            "booked_hours": row.booked_hours,
+        });
+        let modes = self.engine().profile(agent).map(|profile| profile.input_modes.clone()).unwrap_or_default();
+        let reads = |media: &str| modes.is_empty() || modes.iter().any(|mode| covers(mode, media));
+        let mut parts = Vec::new();
+        if reads("application/json") || self.engine().limits().any_input_mode || !reads("text/plain") {
+            parts.push(Part::data(Json::from_value(&facts)));
+        }
+        if let Some(words) = words.filter(|_| reads("text/plain")) {
+            parts.push(Part::text(words));
+        }
+        if parts.is_empty() {
+            // An agent that reads nothing but text is told in text.
+            parts.push(Part::text(row.input.as_ref().map_or_else(|| facts.to_string(), |input| input.text().into())));
+        }
+        let link = json!({"uumit": {"transaction_id": row.id.tx(), "capability_id": row.capability.as_str()}});
+        let key = format!("uumit/{}/serve", row.id);
+        // The same purchase is the same request, whatever the agent reads by now.
+        let body = Sha256::digest(&key).into();
+        let message = Message {
+            id: key.as_str().into(),
+            role: Role::User,
+            parts,
+            metadata: Some(Json::from_value(&link)),
+            extensions: Vec::new(),
+            references: vec![row.id.0.to_string()],
+        };
+        Send {
+            message,
+            task: None,
+            alias: None,
+            context: Some(context_of(row.id)),
+            wait: Wait::Rest { max_ms: None },
+            history: Some(0),
+            accepted_output: Vec::new(),
+            metadata: Some(Json::from_value(&link)),
+            push: None,
+            extensions: Vec::new(),
+            trace: None,
+            idempotency: Some(Idempotency { key, body }),
+        }
+    }
+
+    /// The task that was begun for a purchase, if one was: its context says so.
+    async fn child(&self, place: &Place, id: TransactionId) -> Result<Option<Arc<Task>>, Refused> {
+        let list = List { context: Some(context_of(id)), page_size: Some(1), artifacts: true, ..List::default() };
+        let page = self.engine().list(place, &list).await?;
+        Ok(page.tasks.into_iter().next())
+    }
+
+    /// A task once it rests.
+    async fn rested(&self, task: &Arc<Task>) -> Result<Arc<Task>, Fault> {
+        let Some(mut states) = self.engine().follow_product(task.id).await? else {
+            return Err(Fault::task_not_found(task.id));
+        };
+        let mut last = task.clone();
+        while let Some(now) = states.next().await {
+            let rests = now.core.is_at_rest();
+            last = now;
+            if rests {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    /// What the turn came to is what becomes of the purchase.
+    async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<Worked, Refused> {
+        if !task.core.is_at_rest() {
+            // The server stops before the agent is done; whoever comes next finds it.
+            return Ok(Worked::Rests);
+        }
+        let words = task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
+        let said = |what: &str| match words.as_str() {
+            "" => what.to_owned(),
+            words => format!("{what}: {words}"),
+        };
+        match task.state() {
+            State::Completed => {
+                let made = self.made(row, task).await;
+                self.deliver(row, made).await
+            }
+            State::Failed => self.fail(row, said("the agent failed")).await,
+            State::Rejected => self.fail(row, said("the agent rejected it")).await,
+            State::Canceled => self.fail(row, said("the agent's work was cancelled")).await,
+            State::InputRequired => {
+                let failed = self.fail(row, said("the agent asked for more input, which a purchase cannot give")).await;
+                self.stop_agent(row, &task.agent).await?;
+                failed
+            }
+            State::AuthRequired => {
+                let failed =
+                    self.fail(row, said("the agent asked for credentials, which a purchase cannot give")).await;
+                self.stop_agent(row, &task.agent).await?;
+                failed
+            }
+            State::Submitted | State::Working => Ok(Worked::Rests),
+        }
+    }
+
+    async fn deliver(&self, row: &Transaction, made: Result<Made, Undeliverable>) -> Result<Worked, Refused> {
+        let made = match made {
+            Ok(made) => made,
+            Err(Undeliverable::Fault(fault)) => return Err(fault.into()),
+            Err(Undeliverable::Words(words)) => return self.fail(row, words).await,
+        };
+        let most = self.config().purchases.max_payload_bytes;
+        let result = Json::from_value(&json!({"text": made.texts.join("\n"), "artifacts": made.artifacts}));
+        if result.text().len() > most {
+            return self.fail(row, too_large(most)).await;
+        }
+        self.on_behalf(row, Action::Deliver { result: Some(result), deliverables: made.files }).await
+    }
+
+    async fn made(&self, row: &Transaction, task: &Task) -> Result<Made, Undeliverable> {
+        let mut made = Made::default();
+        for artifact in &task.artifacts {
+            self.add_artifact(row, artifact, &mut made).await?;
+        }
+        // Some agents say what they have to say with their last status.
+        if made.texts.is_empty()
+            && let Some(last) = &task.status.message
+        {
+            made.texts.push(last.text());
+        }
+        Ok(made)
+    }
+
+    async fn add_artifact(&self, row: &Transaction, artifact: &Artifact, made: &mut Made) -> Result<(), Undeliverable> {
+        let mut own = Made { bytes: made.bytes, ..Made::default() };
+        self.add_parts(row, &artifact.parts, &mut own).await?;
+        let mut whole = Map::new();
+        whole.insert("artifact_id".into(), artifact.id.as_ref().into());
+        if let Some(name) = &artifact.name {
+            whole.insert("name".into(), name.as_str().into());
+        }
+        whole.insert("parts".into(), own.artifacts.into());
+        made.artifacts.push(whole.into());
+        made.texts.extend(own.texts);
+        made.files.extend(own.files);
+        made.bytes = own.bytes;
+        Ok(())
+    }
+
+    /// Parts as JSON; a file is named here and is a deliverable.
+    async fn add_parts(&self, row: &Transaction, parts: &[Part], made: &mut Made) -> Result<(), Undeliverable> {
+        let most = self.config().purchases.max_payload_bytes;
+        for part in parts {
+            let content = match &part.content {
+                Content::Blob(blob) if blob.kind != BlobKind::Raw => {
+                    made.bytes = made.bytes.saturating_add(usize::try_from(blob.len).unwrap_or(usize::MAX));
+                    if made.bytes > most {
+                        return Err(Undeliverable::Words(too_large(most)));
+                    }
+                    let bytes = self.engine().blob(&row.tenant, blob.hash).await?;
+                    let text = String::from_utf8_lossy(&bytes).into_owned();
+                    match blob.kind {
+                        BlobKind::Text => Content::Text(text),
+                        BlobKind::Data | BlobKind::Object | BlobKind::Raw => {
+                            Content::Data(Json::parse(&text).unwrap_or_else(|| Json::from_value(&Value::Null)))
+                        }
+                    }
+                }
+                inline => {
+                    if !matches!(inline, Content::Raw(_) | Content::Blob(_)) {
+                        made.bytes = made.bytes.saturating_add(part.weight());
+                    }
+                    inline.clone()
+                }
+            };
+            if made.bytes > most {
+                return Err(Undeliverable::Words(too_large(most)));
+            }
+            let value = match content {
+                Content::Text(text) => {
+                    made.texts.push(text.clone());
+                    json!({"type": "text", "text": text})
+                }
+                Content::Data(data) => json!({"type": "data", "data": data.to_value()}),
+                Content::Url(url) => {
+                    let file = file(part, made.files.len())?;
+                    let value = json!({"type": "file", "deliverable_id": *file.deliverable_id,
+                        "access_id": *file.access_id, "file_name": *file.file_name, "url": url});
+                    made.files.push(file);
+                    value
+                }
+                Content::Raw(_) | Content::Blob(_) => {
+                    let file = file(part, made.files.len())?;
+                    let value = json!({"type": "file", "deliverable_id": *file.deliverable_id,
+                        "access_id": *file.access_id, "file_name": *file.file_name});
+                    made.files.push(file);
+                    value
+                }
+            };
+            made.artifacts.push(value);
+            if made.files.len() > MAX_DELIVERABLES {
+                let words =
+                    format!("the agent made more than {MAX_DELIVERABLES} files, which is more than can be delivered");
+                return Err(Undeliverable::Words(words));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops what was begun for a purchase that is over.
+    pub(super) async fn stop_agent(&self, row: &Transaction, agent: &Arc<str>) -> Result<(), Refused> {
+        let place = seller_at(row, agent);
+        let Some(task) = self.child(&place, row.id).await? else { return Ok(()) };
+        if task.core.is_settled() {
+            return Ok(());
+        }
+        let words = json!({"uumit": {"reason": format!("{} is {}", row.id.tx(), row.status.name())}});
+        let cancel = Cancel { task: task.id.to_string(), metadata: Some(Json::from_value(&words)) };
+        match self.engine().cancel(&place, cancel).await {
+            Ok(_) => Ok(()),
+            // It was done a moment before.
+            Err(fault) if fault.kind == Kind::TaskNotCancelable => Ok(()),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+/// Where the seller's work is a task.
+fn seller_at(row: &Transaction, agent: &Arc<str>) -> Place {
+    let seller = model::Caller {
+        tenant: row.tenant.clone(),
+        name: row.seller.0.clone(),
+        authenticated: true,
+        scopes: Arc::default(),
+    };
+    Place::tenant(seller, agent.clone(), DIALECT)
+}
+
+fn context_of(id: TransactionId) -> ContextId {
+    ContextId(id.tx().into())
+}
+
+fn too_large(most: usize) -> String {
+    format!("the agent's result is too large to be delivered: it may have {most} bytes")
+}
+
+/// Whether a declared mode covers a media type, as the engine sees it.
+fn covers(mode: &str, media: &str) -> bool {
+    let mode = mode.split(';').next().unwrap_or(mode).trim().to_ascii_lowercase();
+    match mode.strip_suffix("/*") {
+        Some("*") => true,
+        Some(family) => media.split('/').next() == Some(family),
+        None => mode == "*" || mode == media || (mode == "text" && media == "text/plain"),
+    }
+}
+
+/// A file by the name its part has, or one made up.
+fn file(part: &Part, before: usize) -> Result<Deliverable, Undeliverable> {
+    let named = part.filename.as_deref().map(str::trim).filter(|name| !name.is_empty());
+    let name = named.map_or_else(|| format!("file-{}", before + 1), |name| name.chars().take(MAX_NAME).collect());
+    let drawn = || {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(Fault::internal)?;
+        Ok::<Arc<str>, Fault>(crate::kept::hex(&bytes))
+    };
+    Ok(Deliverable { deliverable_id: drawn()?, access_id: drawn()?, file_name: name.into() })
+}

@@ -1,0 +1,229 @@
+//! The way to a seller's endpoint. A seller chooses where we connect to, so everything that is not out in the public is
+//! refused unless the operator allows it: our own machine, its network, and the addresses clouds keep their secrets at.
+//! What counts is the address that is connected to, not the name.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::ports::Future;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
+
+const CONNECT: Duration = Duration::from_secs(10);
+/// Of an answer.
+const MOST_BYTES: usize = 1 << 20;
+
+/// What is sent to a seller.
+#[derive(Clone)]
+pub struct Letter {
+    pub url: Arc<str>,
+    /// All of them, by lower-case name.
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Bytes,
+    pub timeout: Duration,
+    /// It may go to this machine or network, and in plain HTTP.
+    pub private: bool,
+}
+
+/// An endpoint's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub status: u16,
+    /// `None` when it is longer than anybody would read.
+    pub body: Option<Bytes>,
+}
+
+/// How sellers are called.
+pub trait Callbacks: Send + Sync + 'static {
+    /// Posts it, without following redirects, and answers with the answer, or with words for why there is none.
+    fn post(&self, letter: Letter) -> Future<'_, Result<Answered, String>>;
+}
+
+/// Over the web: public addresses by https, or any at all where that is allowed.
+pub struct Web {
+    public: Option<reqwest::Client>,
+    any: Option<reqwest::Client>,
+}
+
+impl Default for Web {
+    fn default() -> Web {
+        let client = || {
+            reqwest::Client::builder()
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+                .connect_timeout(CONNECT)
+                .user_agent(concat!("rialto/", env!("CARGO_PKG_VERSION")))
+        };
+        Web { public: client().dns_resolver(Arc::new(Public)).build().ok(), any: client().build().ok() }
+    }
+}
+
+impl Callbacks for Web {
+    fn post(&self, letter: Letter) -> Future<'_, Result<Answered, String>> {
+        Box::pin(async move {
+            let url = Url::parse(&letter.url).map_err(|_| "its address is no URL".to_owned())?;
+            if !letter.private {
+                admit(&url)?;
+            }
+            let client = if letter.private { &self.any } else { &self.public };
+            let client = client.as_ref().ok_or_else(|| "this server cannot make connections".to_owned())?;
+            let mut request = client.post(url).timeout(letter.timeout).body(letter.body);
+            for (name, value) in letter.headers {
+                request = request.header(name, value);
+            }
+            let mut response = request.send().await.map_err(|error| words(&error))?;
+            let status = response.status().as_u16();
+            let mut body = Vec::new();
+            while let Some(chunk) = response.chunk().await.map_err(|error| words(&error))? {
+                if body.len() + chunk.len() > MOST_BYTES {
+                    return Ok(Answered { status, body: None });
+                }
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Answered { status, body: Some(body.into()) })
+        })
+    }
+}
+
+/// For buyers, who see it as the reason of a failure: no address is in it.
+fn words(error: &reqwest::Error) -> String {
+    let what = if error.is_timeout() {
+        "it did not answer in time"
+    } else if error.is_connect() {
+        "it cannot be reached"
+    } else {
+        "the connection broke"
+    };
+    what.to_owned()
+}
+
+/// Looks at an address as it is written. Names are looked at when they are resolved.
+fn admit(url: &Url) -> Result<(), String> {
+    let public = match url.host() {
+        Some(Host::Domain(_)) => true,
+        Some(Host::Ipv4(ip)) => is_public_v4(ip),
+        Some(Host::Ipv6(ip)) => is_public_v6(ip),
+        None => false,
+    };
+    match (url.scheme(), public) {
+        ("https", true) => Ok(()),
+        ("https", false) => Err("its address is not public".to_owned()),
+        (_, _) => Err("its address does not begin with https://".to_owned()),
+    }
+}
+
+/// Resolves names to public addresses only; the connection is made to exactly these.
+struct Public;
+
+impl Resolve for Public {
+    fn resolve(&self, name: Name) -> Resolving {
+        let name = name.as_str().to_owned();
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            let public: Vec<SocketAddr> = found.filter(|found| is_public(found.ip())).collect();
+            if public.is_empty() {
+                return Err("the name resolves to no public address".into());
+            }
+            Ok(Box::new(public.into_iter()) as Addrs)
+        })
+    }
+}
+
+fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, _] = ip.octets();
+    match (a, b, c) {
+        // This network, which connects to ourselves; loopback; private networks; link-local.
+        (0 | 10 | 127, ..) | (172, 16..=31, _) | (192, 168, _) | (169, 254, _) => false,
+        // Shared by carriers, for protocols, for benchmarks.
+        (100, 64..=127, _) | (192, 0, 0) | (198, 18..=19, _) => false,
+        // For documentation; relays from and to IPv6.
+        (192, 0, 2) | (198, 51, 100) | (203, 0, 113) | (192, 88, 99) => false,
+        // Multicast, reserved, broadcast.
+        (224.., ..) => false,
+        _ => true,
+    }
+}
+
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    let at = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        Ipv4Addr::new(a, b, c, d)
+    };
+    match ip.segments() {
+        // Loopback, and what stands for an IPv4 address: mapped, compatible, translated, NAT64, 6to4.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => false,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => is_public_v4(at(high, low)),
+        // For protocols and for documentation.
+        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
+        // Only 2000::/3 is handed out for the public.
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_public_is_called() {
+        for good in ["https://example.com/x", "https://8.8.8.8", "https://[2606:4700::1111]:8443/", "https://1.1.1.1"] {
+            assert_eq!(admit(&Url::parse(good).unwrap()), Ok(()), "{good}");
+        }
+        for bad in [
+            "http://example.com",
+            "ftp://example.com",
+            "https://127.0.0.1",
+            "https://10.1.2.3",
+            "https://172.16.0.1",
+            "https://192.168.1.1",
+            "https://169.254.169.254/latest/meta-data",
+            "https://100.64.0.1",
+            "https://0.0.0.0",
+            "https://2130706433",
+            "https://0x7f.1",
+            "https://224.0.0.1",
+            "https://255.255.255.255",
+            "https://[::1]",
+            "https://[::]",
+            "https://[::ffff:127.0.0.1]",
+            "https://[::ffff:10.0.0.1]",
+            "https://[64:ff9b::7f00:1]",
+            "https://[2002:7f00:1::]",
+            "https://[fd00::1]",
+            "https://[fe80::1]",
+            "https://[2001:db8::1]",
+            "https://[ff02::1]",
+        ] {
+            assert!(admit(&Url::parse(bad).unwrap()).is_err(), "{bad}");
+        }
+    }
+
+    /// A name counts for the addresses it has.
+    #[tokio::test]
+    async fn a_name_of_ourselves_is_not_called() {
+        let web = Web::default();
+        let letter = |private| Letter {
+            url: "https://localhost:1/".into(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+            timeout: Duration::from_secs(5),
+            private,
+        };
+        assert_eq!(web.post(letter(false)).await, Err("it cannot be reached".to_owned()));
+        let name: Name = "localhost".parse().unwrap();
+        let error = Public.resolve(name).await.err().unwrap();
+        assert_eq!(error.to_string(), "the name resolves to no public address");
+    }
+}

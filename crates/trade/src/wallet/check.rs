@@ -1,0 +1,317 @@
+//! Is it all there? The journal is read from its beginning and told again: every balance, every hold, every entry.
+//!
+//! `market::verify` knows what the rows must be among themselves; here is what only a store can have wrong: a statement
+//! that is not the journal's, an entry that moved other amounts than it says, a row that cannot be read, a task that
+//! shows something else than its purchase.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use market::ledger::Purse;
+use market::{Account, AccountId, Difference, Hold, Posting, Row, Transaction, TransactionId, UserId, Ut};
+use model::ports::store::{Store, Trouble};
+use model::{Entry, RecordQuery, State};
+use uuid::Uuid;
+
+use crate::kept::{self, ALL, Booked, kind};
+use crate::refused::unread;
+use crate::{Market, Refused};
+
+const AT_ONCE: usize = 1_000;
+/// How often it is looked at again when money moved in between.
+const PASSES: u32 = 5;
+
+/// What a check of everything found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub accounts: u64,
+    pub entries: u64,
+    pub transactions: u64,
+    pub holds: u64,
+    /// Entries of other products: counted, and left alone.
+    pub others: u64,
+    /// Money moved while it was looked at, each time: what is reported stood there every time.
+    pub moving: bool,
+    pub differences: Vec<Difference>,
+    pub mismatches: Vec<Mismatch>,
+}
+
+impl Report {
+    pub fn is_clean(&self) -> bool {
+        self.differences.is_empty() && self.mismatches.is_empty()
+    }
+
+    /// Everything that differs, in words for an operator.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        let differences = self.differences.iter().map(ToString::to_string);
+        differences.chain(self.mismatches.iter().map(ToString::to_string))
+    }
+}
+
+/// What a store has otherwise than the market wrote it, in words for an operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    #[error("entry {entry}: it moved other amounts than it says")]
+    Moved { entry: String },
+    #[error("entry {id}: its name is {name}, which is another's")]
+    Misnamed { id: Uuid, name: String },
+    #[error("entry {id}: nobody knows what it says, but it moved money of the market: {why}")]
+    Foreign { id: Uuid, why: String },
+    #[error("{account}: the statement is not that of the journal at place {no}")]
+    Statement { account: AccountId, no: u64 },
+    #[error("the {kind} {key} cannot be read: {why}")]
+    Unreadable { kind: &'static str, key: String, why: String },
+    #[error("the {kind} {key} is kept under another's name")]
+    Misplaced { kind: &'static str, key: String },
+    #[error("transaction {transaction}: it is {status}, but its task is {state:?}")]
+    Task { transaction: TransactionId, status: &'static str, state: State },
+}
+
+impl Market {
+    /// Recomputes every balance from the journal and compares holds, entries and transactions. A market at work is looked
+    /// at again, until no money moved in between.
+    pub async fn verify(&self) -> Result<Report, Refused> {
+        let store = &**self.engine().store();
+        let mut last: Option<Report> = None;
+        for _ in 0..PASSES {
+            let before = store.health().await.map_err(unread)?.entries;
+            let mut report = look(store).await.map_err(unread)?;
+            let after = store.health().await.map_err(unread)?.entries;
+            if before == after || report.is_clean() {
+                return Ok(report);
+            }
+            if let Some(last) = last {
+                report.differences.retain(|difference| last.differences.contains(difference));
+                report.mismatches.retain(|mismatch| last.mismatches.contains(mismatch));
+            }
+            report.moving = true;
+            last = Some(report);
+        }
+        Ok(last.unwrap_or_default())
+    }
+}
+
+/// An account as the journal tells it.
+#[derive(Default)]
+struct Told {
+    /// Place in the journal and amount, as the store posted them.
+    posted: Vec<(u64, i64)>,
+    /// By what the entries say.
+    balance: i128,
+    lines: u64,
+}
+
+async fn look(store: &dyn Store) -> Result<Report, Trouble> {
+    let mut report = Report::default();
+    let mut journal = Journal::default();
+    let mut after = 0;
+    loop {
+        let page = store.journal(after, AT_ONCE).await?;
+        let Some((last, _)) = page.last() else { break };
+        after = *last;
+        for (place, entry) in &page {
+            report.entries += 1;
+            journal.take(*place, entry, &mut report);
+        }
+    }
+    let accounts = accounts(store, &mut journal, &mut report).await?;
+    let holds: Vec<Hold> = rows(store, kind::HOLD, |hold: &Hold| hold.transaction, &mut report).await?;
+    let transactions: Vec<Transaction> =
+        rows(store, kind::TRANSACTION, |transaction: &Transaction| transaction.id, &mut report).await?;
+    (report.holds, report.transactions) = (holds.len() as u64, transactions.len() as u64);
+    report.differences = market::verify(&accounts, &journal.postings, &holds, &transactions);
+    statements(store, &journal, &mut report).await?;
+    for transaction in &transactions {
+        task(store, transaction, &mut report).await?;
+    }
+    Ok(report)
+}
+
+/// The journal in the market's words.
+#[derive(Default)]
+struct Journal {
+    postings: Vec<Posting>,
+    accounts: HashMap<Arc<str>, (AccountId, Told)>,
+}
+
+impl Journal {
+    fn take(&mut self, place: u64, entry: &Entry, report: &mut Report) {
+        let booked = match Booked::from_row(&entry.body) {
+            Ok(booked) => booked,
+            Err(error) => {
+                report.others += 1;
+                let ours = entry.postings.iter().filter(|posting| account_of(&posting.account).is_some());
+                let mut is_ours = false;
+                for posting in ours {
+                    is_ours = true;
+                    self.post(place, &posting.account, posting.amount);
+                }
+                if is_ours {
+                    report.mismatches.push(Mismatch::Foreign { id: entry.id, why: error.to_string() });
+                }
+                return;
+            }
+        };
+        if kept::entry_id(&booked.id) != entry.id {
+            report.mismatches.push(Mismatch::Misnamed { id: entry.id, name: booked.id.to_string() });
+        }
+        let mut said: HashMap<String, i128> = HashMap::new();
+        for (line, number) in booked.lines.iter().zip(0_u8..) {
+            let key = line.account.key();
+            let known = self.accounts.entry(key.as_str().into());
+            let (account, told) = known.or_insert_with(|| (line.account.clone(), Told::default()));
+            told.balance += i128::from(line.amount.hundredths());
+            told.lines += 1;
+            self.postings.push(Posting {
+                entry: booked.id.clone(),
+                line: number,
+                account: account.clone(),
+                no: told.lines,
+                kind: line.kind,
+                amount: line.amount,
+                balance_after: ut(told.balance),
+                transaction: booked.transaction,
+                note: booked.note.clone(),
+                at: entry.at,
+            });
+            *said.entry(key).or_default() += i128::from(line.amount.hundredths());
+        }
+        let mut agrees = said.len() == entry.postings.len();
+        for posting in &entry.postings {
+            agrees &= said.get(&*posting.account) == Some(&i128::from(posting.amount));
+            self.post(place, &posting.account, posting.amount);
+        }
+        if !agrees {
+            report.mismatches.push(Mismatch::Moved { entry: booked.id.to_string() });
+        }
+    }
+
+    fn post(&mut self, place: u64, key: &Arc<str>, amount: i64) {
+        if !self.accounts.contains_key(key) {
+            let Some(account) = account_of(key) else { return };
+            self.accounts.insert(key.clone(), (account, Told::default()));
+        }
+        if let Some((_, told)) = self.accounts.get_mut(key) {
+            told.posted.push((place, amount));
+        }
+    }
+}
+
+/// What does not fit into an amount is told as the nearest that does: it differs all the same.
+fn ut(hundredths: i128) -> Ut {
+    Ut::from_hundredths(i64::try_from(hundredths).unwrap_or(if hundredths < 0 { i64::MIN } else { i64::MAX }))
+}
+
+/// The account of a key, if it is one of the market's.
+pub(super) fn account_of(key: &str) -> Option<AccountId> {
+    let mut parts = key.split('\u{1f}');
+    let (purse, tenant, user) = (parts.next()?, Arc::<str>::from(parts.next()?), parts.next());
+    let purse = match (purse, user) {
+        ("a", Some(user)) => Purse::Available(UserId::from(user)),
+        ("f", Some(user)) => Purse::Frozen(UserId::from(user)),
+        ("c", None) => Purse::Commission,
+        ("o", None) => Purse::Outside,
+        (_, Some(_) | None) => return None,
+    };
+    parts.next().is_none().then_some(AccountId { tenant, purse })
+}
+
+/// The accounts as the store has them. It keeps no count of their lines: the journal's is taken for it, and the statements
+/// are looked at one by one.
+async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report) -> Result<Vec<Account>, Trouble> {
+    let (mut accounts, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.accounts(after, AT_ONCE).await?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(last.clone());
+        for (key, balance) in page {
+            let Some(id) = account_of(&key) else { continue };
+            let (_, told) = journal.accounts.entry(key).or_insert_with(|| (id.clone(), Told::default()));
+            accounts.push(Account { id, balance: Ut::from_hundredths(balance), lines: told.lines });
+        }
+    }
+    report.accounts = accounts.len() as u64;
+    Ok(accounts)
+}
+
+/// Every row of a kind.
+async fn rows<R: Row>(
+    store: &dyn Store,
+    kind: &'static str,
+    id: fn(&R) -> TransactionId,
+    report: &mut Report,
+) -> Result<Vec<R>, Trouble> {
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let query =
+            RecordQuery { kind: kind.into(), list: ALL.into(), after, skip: 0, limit: AT_ONCE as u32, count: false };
+        let page = store.records(query).await?;
+        after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
+        for (record, _) in &page.records {
+            match R::from_row(&record.body) {
+                Ok(row) if *kept::transaction_key(id(&row)) == *record.key => rows.push(row),
+                Ok(_) => {
+                    report.mismatches.push(Mismatch::Misplaced { kind: R::NAME, key: record.key.to_string() });
+                }
+                Err(error) => report.mismatches.push(Mismatch::Unreadable {
+                    kind: R::NAME,
+                    key: record.key.to_string(),
+                    why: error.to_string(),
+                }),
+            }
+        }
+        if !page.more || after.is_none() {
+            return Ok(rows);
+        }
+    }
+}
+
+/// The statement of each account has the journal's lines, and runs as they do. What is newer than the journal that was
+/// read is left out.
+async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -> Result<(), Trouble> {
+    for (key, (account, told)) in &journal.accounts {
+        let newest = told.posted.last().map_or(0, |(place, _)| *place);
+        let mut balance: i128 = told.posted.iter().map(|(_, amount)| i128::from(*amount)).sum();
+        let mut expected = told.posted.iter().rev();
+        let mut before = Some(newest.saturating_add(1));
+        let wrong = 'walk: loop {
+            let page = store.statement(key.clone(), before, AT_ONCE).await?;
+            for line in &page {
+                let Some((place, amount)) = expected.next() else { break 'walk Some(line.no) };
+                if (line.no, line.amount, i128::from(line.balance)) != (*place, *amount, balance) {
+                    break 'walk Some(*place);
+                }
+                balance -= i128::from(*amount);
+            }
+            match page.last() {
+                Some(oldest) if page.len() == AT_ONCE => before = Some(oldest.no),
+                Some(_) | None => break expected.next().map(|(place, _)| *place),
+            }
+        };
+        if let Some(no) = wrong {
+            report.mismatches.push(Mismatch::Statement { account: account.clone(), no });
+        }
+    }
+    Ok(())
+}
+
+/// A purchase's task shows what the purchase has come to, for as long as it is kept.
+async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report) -> Result<(), Trouble> {
+    let mut row = transaction.clone();
+    for _ in 0..PASSES {
+        let Some(head) = store.head(row.id.0).await? else { return Ok(()) };
+        if head.row.state == row.state() {
+            return Ok(());
+        }
+        // It may have moved since its row was read.
+        let now = store.record(kind::TRANSACTION.into(), kept::transaction_key(row.id)).await?;
+        let Some(now) = now.and_then(|record| Transaction::from_row(&record.body).ok()) else { return Ok(()) };
+        if now.version == row.version {
+            let (transaction, status) = (row.id, row.status.name());
+            report.mismatches.push(Mismatch::Task { transaction, status, state: head.row.state });
+            return Ok(());
+        }
+        row = now;
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! What the cases are written with: a fair on a store, with people, money and things to buy.
+
+mod books;
+mod shelf;
+mod workers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::{Along, Engine};
+use market::capability::{DeliveryMode, Draft, Rules, Served, Status as Offered};
+use market::transaction::{Action, Status};
+use market::{AccountId, Actor, Capability, CapabilityId, Row, Transaction, TransactionId, UserId, Ut, Via, autonomy};
+use model::ports::agent::Agent;
+use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
+use stores::sqlite::{Durability, Options};
+use stores::{memory, sqlite};
+use tempfile::TempDir;
+use trade::{Callbacks, Caller, Config, Market, NewUser, Refused, Wish};
+
+pub(crate) use books::{adds_up, balance, frozen, purchases};
+pub(crate) use shelf::Shelf;
+pub(crate) use workers::{Phone, Post, acting, done, echo};
+
+pub(crate) const TENANT: &str = "default";
+/// However slow the machine, a case that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where a case lives: data that outlasts the process, and the process that has it open.
+pub(crate) struct House {
+    data: Data,
+    shelf: Option<Arc<Shelf>>,
+}
+
+enum Data {
+    Memory(Arc<memory::Store>),
+    Sqlite(TempDir),
+}
+
+/// Runs a case on each store.
+pub(crate) async fn on_both_stores(case: impl AsyncFn(House)) {
+    for (name, house) in [("memory", House::memory as fn() -> House), ("sqlite", House::sqlite)] {
+        eprintln!("on the {name} store:");
+        let done = tokio::time::timeout(PATIENCE, case(house())).await;
+        assert!(done.is_ok(), "the case hangs on the {name} store");
+    }
+}
+
+pub(crate) fn quick() -> Limits {
+    Limits { cancel_grace_ms: 50, drain_ms: 200, ..Limits::default() }
+}
+
+impl House {
+    pub(crate) fn memory() -> House {
+        House { data: Data::Memory(Arc::new(memory::Store::new())), shelf: None }
+    }
+
+    pub(crate) fn sqlite() -> House {
+        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), shelf: None }
+    }
+
+    fn open(&mut self) -> Arc<Shelf> {
+        assert!(self.shelf.is_none(), "one process at a time");
+        let shelf = match &self.data {
+            Data::Memory(store) => Shelf::new(store.clone(), false),
+            Data::Sqlite(folder) => {
+                let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
+                Shelf::new(Arc::new(sqlite::Store::open(options).unwrap()), true)
+            }
+        };
+        self.shelf = Some(shelf.clone());
+        shelf
+    }
+
+    /// A market on the data, with these agents.
+    pub(crate) async fn fair(&mut self, agents: Vec<Arc<dyn Agent>>, config: Config) -> Fair {
+        let engine = Engine::start(self.open(), agents, quick(), None).await.unwrap();
+        let market = Market::start(engine, config, true).await.unwrap();
+        Fair { market }
+    }
+
+    /// The same, with sellers called by a phone of the case's.
+    pub(crate) async fn fair_with(
+        &mut self,
+        agents: Vec<Arc<dyn Agent>>,
+        config: Config,
+        callbacks: Arc<dyn Callbacks>,
+    ) -> Fair {
+        let engine = Engine::start(self.open(), agents, quick(), None).await.unwrap();
+        let market = Market::start_with(engine, config, true, callbacks).await.unwrap();
+        Fair { market }
+    }
+
+    /// A market that an operator has opened: nothing acts by itself.
+    pub(crate) async fn fair_offline(&mut self, agents: Vec<Arc<dyn Agent>>) -> Fair {
+        let engine = Engine::start(self.open(), agents, quick(), None).await.unwrap();
+        let market = Market::start(engine, Config::default(), false).await.unwrap();
+        Fair { market }
+    }
+
+    /// The same in memory, with time that is paused and goes by what sleeps.
+    pub(crate) async fn paused(config: Config, callbacks: Option<Arc<dyn Callbacks>>) -> Fair {
+        let mut house = House::memory();
+        let shelf = house.open();
+        shelf.go_by_sleepers();
+        let engine = Engine::start(shelf, vec![echo()], quick(), None).await.unwrap();
+        let market = match callbacks {
+            Some(callbacks) => Market::start_with(engine, config, true, callbacks).await.unwrap(),
+            None => Market::start(engine, config, true).await.unwrap(),
+        };
+        Fair { market }
+    }
+
+    /// `kill -9`: whatever the process was about to do, it does not.
+    pub(crate) async fn kill(&mut self) {
+        let shelf = self.shelf.take().unwrap();
+        shelf.die();
+        if matches!(self.data, Data::Sqlite(_)) {
+            shelf.close_inner().await;
+        }
+    }
+}
+
+/// A market with people on it.
+#[derive(Clone)]
+pub(crate) struct Fair {
+    pub(crate) market: Market,
+}
+
+pub(crate) fn ut(whole: i64) -> Ut {
+    Ut::from_hundredths(whole * 100)
+}
+
+pub(crate) fn json(value: &serde_json::Value) -> Json {
+    Json::from_value(value)
+}
+
+/// A caller whose agents may spend as they like.
+pub(crate) fn caller(user: &str, via: Via) -> Caller {
+    let limits = autonomy::Limits { per_call: ut(1_000_000), daily: ut(100_000_000), ..autonomy::Limits::default() };
+    Caller { tenant: TENANT.into(), user: UserId::from(user), via, limits }
+}
+
+pub(crate) fn agent_of(user: &str) -> Caller {
+    caller(user, Via::Agent)
+}
+
+pub(crate) fn person(user: &str) -> Actor {
+    Actor::person(TENANT, &UserId::from(user))
+}
+
+/// What a capability is sold by, with a price of 120.
+pub(crate) fn offer(served: Served) -> Draft {
+    Draft {
+        title: Some("OCR of invoices".into()),
+        description: Some("Reads an invoice".into()),
+        category: Some("documents".into()),
+        capability_type: Some("service".into()),
+        pricing_model: Some("per_use".into()),
+        price_ut: Json::parse("120"),
+        served: Some(served),
+        ..Draft::default()
+    }
+}
+
+impl Fair {
+    pub(crate) fn engine(&self) -> &Engine {
+        self.market.engine()
+    }
+
+    pub(crate) async fn user(&self, id: &str, acts_alone: bool) {
+        let new = NewUser { id: Some(UserId::from(id)), acts_alone, ..NewUser::default() };
+        self.market.open_user(new).await.unwrap();
+    }
+
+    /// Puts a capability of the seller's on the market.
+    pub(crate) async fn sells(&self, seller: &str, id: &str, draft: Draft) -> CapabilityId {
+        let terms = draft.check(&Rules { private_callbacks: true, review: false }).unwrap();
+        let (tenant, now): (Arc<str>, Time) = (TENANT.into(), self.market.now());
+        let mut capability = Capability::new(&tenant, CapabilityId::from(id), UserId::from(seller), terms, now);
+        capability.status = Offered::Active;
+        let put = RecordChange::Put {
+            kind: "market/capability".into(),
+            key: format!("{TENANT}\u{1f}{id}").into(),
+            expect: Expect::Absent,
+            body: capability.to_row().into(),
+            lists: vec![Listed { list: "all".into(), rank: now.0 }],
+        };
+        self.engine().keep(Along { records: vec![put], ..Along::default() }).await.unwrap();
+        capability.id
+    }
+
+    pub(crate) async fn sells_async(&self, seller: &str, id: &str, draft: Draft) -> CapabilityId {
+        self.sells(seller, id, Draft { delivery_mode: Some(DeliveryMode::Async.name().into()), ..draft }).await
+    }
+
+    /// Money from outside.
+    pub(crate) async fn has(&self, user: &str, amount: i64) {
+        let (tenant, user): (Arc<str>, UserId) = (TENANT.into(), UserId::from(user));
+        let postings = vec![
+            Posting {
+                account: AccountId::available(&tenant, &user).key().into(),
+                amount: amount * 100,
+                floor: Some(0),
+            },
+            Posting { account: AccountId::outside(&tenant).key().into(), amount: -amount * 100, floor: None },
+        ];
+        let entry = Entry { id: uuid::Uuid::now_v7(), at: Time(1), body: Bytes::from_static(b"\x01{}"), postings };
+        self.engine().keep(Along { entries: vec![entry], ..Along::default() }).await.unwrap();
+    }
+
+    pub(crate) async fn order(&self, buyer: &str, capability: &CapabilityId) -> Result<Transaction, Refused> {
+        self.market.order(&agent_of(buyer), Wish::of(capability.clone()), None).await
+    }
+
+    pub(crate) async fn order_with(
+        &self,
+        buyer: &str,
+        capability: &CapabilityId,
+        input: &serde_json::Value,
+    ) -> Transaction {
+        let wish = Wish { input: Some(json(input)), ..Wish::of(capability.clone()) };
+        self.market.order(&agent_of(buyer), wish, None).await.unwrap()
+    }
+
+    pub(crate) async fn act(&self, user: &str, id: TransactionId, action: Action) -> Result<Transaction, Refused> {
+        self.market.act(&person(user), id, action, None).await
+    }
+
+    pub(crate) async fn row(&self, id: TransactionId) -> Transaction {
+        self.market.transaction(&Actor::Platform, id).await.unwrap()
+    }
+
+    /// The purchase once it has come to this, by following it; it must come to it.
+    pub(crate) async fn comes_to(&self, id: TransactionId, status: Status) -> Transaction {
+        let mut follow = self.market.follow(&Actor::Platform, id).await.unwrap();
+        let mut last = None;
+        while let Some(row) = follow.next().await {
+            let row = row.unwrap();
+            if row.status == status {
+                return row;
+            }
+            last = Some(row);
+        }
+        panic!("it never was {status:?}; in the end it is {last:?}")
+    }
+}
+
+pub(crate) fn deliver(result: &serde_json::Value) -> Action {
+    Action::Deliver { result: Some(json(result)), deliverables: Vec::new() }
+}
+
+/// Looks again and again until it is so.
+pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    while !holds().await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

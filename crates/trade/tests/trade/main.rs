@@ -1,0 +1,14 @@
+//! The market as its callers see it: whole purchases, on real stores, with real and small agents. Each file is one topic.
+//! One binary, so that it is linked once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+mod common;
+
+mod agents;
+mod callbacks;
+mod clock;
+mod crash;
+mod jobs;
+mod purchases;
+mod stress;
