@@ -16,6 +16,7 @@ pub mod json;
 pub mod limits;
 pub mod ports;
 pub mod push;
+pub mod reach;
 pub mod record;
 pub mod stored;
 pub mod task;

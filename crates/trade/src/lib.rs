@@ -43,8 +43,8 @@ pub use refused::{NotKnown, Refused, What};
 pub use sellers::{Answered, Callbacks, Job, JobAct, JobEvent, Jobs, Letter, Web};
 pub use wallet::{JournalEntry, Mismatch, Report, StatementLine, Stats, Wallet};
 
-/// The name purchases have where an agent's name is asked for.
-pub const AGENT: &str = "market";
+/// The name purchases have where an agent's name is asked for: one that no agent of a config can have.
+pub const AGENT: &str = "uumit.market";
 /// The dialect purchases are opened in.
 pub const DIALECT: &str = "uumit";
 

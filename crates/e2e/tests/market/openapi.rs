@@ -6,7 +6,7 @@ use std::process::Command;
 use e2e::{http::Request, setup};
 use serde_json::Value;
 
-use crate::people::{FREE_HAND, open, options, verify};
+use crate::people::{FREE_HAND, open, start, verify};
 
 /// What must hold of every answer.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
@@ -15,7 +15,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 
 #[test]
 fn nothing_breaks_it_and_every_answer_is_documented() {
-    let server = options("true").sqlite_only("schemathesis").start();
+    let server = start("true");
     let buyer = open(&server, "1000000", FREE_HAND);
     let document = server.exchange(&Request::new("GET", "/api/v1/public/openapi.json")).json();
     assert_eq!(document["openapi"].as_str().map(|version| &version[..3]), Some("3.1"), "{document}");
@@ -29,7 +29,19 @@ fn nothing_breaks_it_and_every_answer_is_documented() {
         .args(["--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "15"])
         // A stream has no end to wait for; what it says is read by tests of its own.
         .args(["--exclude-path", "/agent-runtime/connect"])
-        .args(["--seed", "7", "--workers", "2", "--suppress-health-check", "all", "--warnings", "off"])
+        // One worker: with two of them, Python 3.11 itself fails now and then (a parser that counts its depth for all threads).
+        .args([
+            "--seed",
+            "7",
+            "--workers",
+            "1",
+            "--request-timeout",
+            "20",
+            "--suppress-health-check",
+            "all",
+            "--warnings",
+            "off",
+        ])
         .args(["-H", &format!("X-Api-Key: {}", buyer.key), "-H", &format!("X-Platform-User-Id: {}", buyer.id)]);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

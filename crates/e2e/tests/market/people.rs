@@ -5,19 +5,14 @@ use std::net::SocketAddr;
 use std::process::Output;
 
 use e2e::http::{Connection, Request, Response};
-use e2e::server::Options;
 use e2e::{Events, Server};
 use serde_json::{Value, json};
 
 /// A market without a demo: nobody acts alone.
 pub(crate) const PLAIN: &str = "agents: { echo: { kind: echo } }\n";
 
-pub(crate) fn options(market: &str) -> Options {
-    Server::options().config(&format!("{PLAIN}market: {market}\n"))
-}
-
 pub(crate) fn start(market: &str) -> Server {
-    options(market).start()
+    Server::options().config(&format!("{PLAIN}market: {market}\n")).start()
 }
 
 /// Somebody with a key.

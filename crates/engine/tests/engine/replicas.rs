@@ -6,7 +6,7 @@ use model::ports::agent::{EndState, Restart};
 use model::{Kind, Limits, State, TaskId};
 
 use crate::common::{
-    Adverbs as _, Manners, Mood, Post, Process, Puppet, Square, artifacts, at, begin, cancel, echo, get, history,
+    Adverbs as _, Cue, Manners, Mood, Post, Process, Puppet, Square, artifacts, at, begin, cancel, echo, get, history,
     hook_of, kind, last_words, log, next_heard, quick, say, subscribe, task_of, task_when, text_piece, until, working,
 };
 
@@ -270,14 +270,31 @@ async fn a_config_set_here_is_delivered_from_here_while_the_turn_is_there() {
     assert!(elsewhere.sent().is_empty());
 }
 
+/// Two processes with a post each, and a turn that the first one runs.
+struct Two {
+    here: Process,
+    ours: Arc<Post>,
+    there: Process,
+    theirs: Arc<Post>,
+    id: TaskId,
+    cue: Cue,
+}
+
+impl Two {
+    async fn with_a_turn_here() -> Self {
+        let (square, puppet) = (Square::new(), Puppet::new());
+        let (ours, theirs) = (Post::new(), Post::new());
+        let here = square.start_post(puppet.clone(), quick(), Some(&ours)).await;
+        let there = square.start_post(puppet.clone(), quick(), Some(&theirs)).await;
+        let id = begin(&here.engine, "puppet", say("go")).await.id;
+        let cue = puppet.turn().await;
+        Self { here, ours, there, theirs, id, cue }
+    }
+}
+
 #[tokio::test]
 async fn the_configs_of_one_that_died_are_delivered_by_another_from_where_it_was() {
-    let (square, puppet) = (Square::new(), Puppet::new());
-    let (theirs, ours) = (Post::new(), Post::new());
-    let here = square.start_post(puppet.clone(), quick(), Some(&ours)).await;
-    let dying = square.start_post(puppet.clone(), quick(), Some(&theirs)).await;
-    let id = begin(&here.engine, "puppet", say("go")).await.id;
-    let cue = puppet.turn().await;
+    let Two { here, ours, there: dying, theirs, id, cue } = Two::with_a_turn_here().await;
     configured(&dying, id, "c").await;
     cue.says(working("one"));
     theirs.said_to("https://hook", "working: one").await;
@@ -292,12 +309,7 @@ async fn the_configs_of_one_that_died_are_delivered_by_another_from_where_it_was
 
 #[tokio::test]
 async fn a_config_removed_here_is_no_longer_delivered_there() {
-    let (square, puppet) = (Square::new(), Puppet::new());
-    let (theirs, ours) = (Post::new(), Post::new());
-    let here = square.start_post(puppet.clone(), quick(), Some(&ours)).await;
-    let there = square.start_post(puppet.clone(), quick(), Some(&theirs)).await;
-    let id = begin(&here.engine, "puppet", say("go")).await.id;
-    let cue = puppet.turn().await;
+    let Two { here, there, theirs, id, cue, .. } = Two::with_a_turn_here().await;
     configured(&there, id, "c").await;
     configured(&there, id, "kept").await;
     assert_eq!(there.engine.figures().push_active, 2);
@@ -313,12 +325,7 @@ async fn a_config_removed_here_is_no_longer_delivered_there() {
 /// Whoever is asked to deliver again does so from then on, and the other lets go.
 #[tokio::test]
 async fn a_config_delivered_again_here_is_let_go_there() {
-    let (square, puppet) = (Square::new(), Puppet::new());
-    let (theirs, ours) = (Post::new(), Post::new());
-    let here = square.start_post(puppet.clone(), quick(), Some(&ours)).await;
-    let there = square.start_post(puppet.clone(), quick(), Some(&theirs)).await;
-    let id = begin(&here.engine, "puppet", say("go")).await.id;
-    let cue = puppet.turn().await;
+    let Two { here, ours, there, theirs, id, cue } = Two::with_a_turn_here().await;
     configured(&there, id, "c").await;
     cue.says(working("one"));
     theirs.said_to("https://hook", "working: one").await;

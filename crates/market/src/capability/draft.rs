@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::Json;
+use model::reach::{Reach, reach};
 use url::{Host, Url};
 
 use super::{CapabilityType, DeliveryMode, FieldError, PricingModel, Rules, Served, Terms};
@@ -199,25 +200,7 @@ fn is_public(host: Option<Host<&str>>) -> bool {
             let last = name.rsplit('.').next().unwrap_or_default();
             name.contains('.') && !["localhost", "local", "internal", "lan", "home", "arpa"].contains(&last)
         }
-        Some(Host::Ipv4(ip)) => public_v4(ip),
-        Some(Host::Ipv6(ip)) => match ip.to_ipv4_mapped() {
-            Some(ip) => public_v4(ip),
-            // 2000::/3 is what is handed out; 2001:db8::/32 is for books.
-            None => ip.segments()[0] & 0xe000 == 0x2000 && ip.segments()[..2] != [0x2001, 0x0db8],
-        },
+        Some(Host::Ipv4(ip)) => reach(ip.into()) == Reach::Public,
+        Some(Host::Ipv6(ip)) => reach(ip.into()) == Reach::Public,
     }
-}
-
-fn public_v4(ip: std::net::Ipv4Addr) -> bool {
-    let [a, b, ..] = ip.octets();
-    let shared = a == 100 && (64..128).contains(&b);
-    let benchmark = a == 198 && (b == 18 || b == 19);
-    !(ip.is_private()
-        || ip.is_loopback()
-        || ip.is_link_local()
-        || ip.is_documentation()
-        || shared
-        || benchmark
-        || a == 0
-        || a >= 224)
 }

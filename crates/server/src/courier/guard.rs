@@ -4,79 +4,10 @@
 //!
 //! What counts is the address that is connected to, not the name: see [`super::resolve`].
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
+use model::reach::{Reach, embedded, reach};
 use url::{Host, Url};
-
-/// Where an address is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
-    Public,
-    Loopback,
-    /// A private network, or nothing that could be a receiver at all.
-    Private,
-}
-
-pub(super) fn reach(ip: IpAddr) -> Reach {
-    match ip {
-        IpAddr::V4(ip) => reach_v4(ip),
-        IpAddr::V6(ip) => reach_v6(ip),
-    }
-}
-
-fn reach_v4(ip: Ipv4Addr) -> Reach {
-    if ip.is_loopback() {
-        return Reach::Loopback;
-    }
-    let [a, b, c, _] = ip.octets();
-    let private = match (a, b, c) {
-        // This network, which connects to ourselves; private networks; link-local.
-        (0 | 10, ..) | (172, 16..=31, _) | (192, 168, _) | (169, 254, _) => true,
-        // Shared by carriers, for protocols, for benchmarks.
-        (100, 64..=127, _) | (192, 0, 0) | (198, 18..=19, _) => true,
-        // For documentation; relays from and to IPv6.
-        (192, 0, 2) | (198, 51, 100) | (203, 0, 113) | (192, 88, 99) => true,
-        // Multicast, reserved, broadcast.
-        (224.., ..) => true,
-        _ => false,
-    };
-    if private { Reach::Private } else { Reach::Public }
-}
-
-fn reach_v6(ip: Ipv6Addr) -> Reach {
-    if ip.is_loopback() {
-        return Reach::Loopback;
-    }
-    if let Some(within) = embedded(ip) {
-        return reach_v4(within);
-    }
-    let s = ip.segments();
-    // Only 2000::/3 is handed out for the public; within it some is not.
-    let public = s[0] & 0xe000 == 0x2000
-        && match (s[0], s[1]) {
-            // For protocols: Teredo, benchmarks, hashes of keys and others.
-            (0x2001, 0..=0x1ff) => false,
-            // For documentation.
-            (0x2001, 0xdb8) | (0x3fff, 0..=0xfff) => false,
-            _ => true,
-        };
-    if public { Reach::Public } else { Reach::Private }
-}
-
-/// The IPv4 address that an IPv6 one stands for: mapped, translated, compatible, behind NAT64, 6to4.
-fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
-    let at = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        Some(Ipv4Addr::new(a, b, c, d))
-    };
-    match ip.segments() {
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
-        | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..] => at(high, low),
-        _ => None,
-    }
-}
 
 /// What is let through.
 #[derive(Clone, Debug, Default)]
@@ -222,8 +153,8 @@ impl Guard {
                 let reach = if is_localhost(bare(name)) { Reach::Loopback } else { Reach::Public };
                 (self.lists(bare(name), port), reach)
             }
-            Host::Ipv4(ip) => (self.lists_ip((*ip).into(), port), reach_v4(*ip)),
-            Host::Ipv6(ip) => (self.lists_ip((*ip).into(), port), reach_v6(*ip)),
+            Host::Ipv4(ip) => (self.lists_ip((*ip).into(), port), reach((*ip).into())),
+            Host::Ipv6(ip) => (self.lists_ip((*ip).into(), port), reach((*ip).into())),
         };
         if listed {
             return Ok(());

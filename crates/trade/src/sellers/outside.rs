@@ -2,12 +2,13 @@
 //! refused unless the operator allows it: our own machine, its network, and the addresses clouds keep their secrets at.
 //! What counts is the address that is connected to, not the name.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use model::ports::Future;
+use model::reach::{Reach, reach};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
@@ -103,8 +104,8 @@ fn words(error: &reqwest::Error) -> String {
 fn admit(url: &Url) -> Result<(), String> {
     let public = match url.host() {
         Some(Host::Domain(_)) => true,
-        Some(Host::Ipv4(ip)) => is_public_v4(ip),
-        Some(Host::Ipv6(ip)) => is_public_v6(ip),
+        Some(Host::Ipv4(ip)) => reach(ip.into()) == Reach::Public,
+        Some(Host::Ipv6(ip)) => reach(ip.into()) == Reach::Public,
         None => false,
     };
     match (url.scheme(), public) {
@@ -122,53 +123,12 @@ impl Resolve for Public {
         let name = name.as_str().to_owned();
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|found| is_public(found.ip())).collect();
+            let public: Vec<SocketAddr> = found.filter(|found| reach(found.ip()) == Reach::Public).collect();
             if public.is_empty() {
                 return Err("the name resolves to no public address".into());
             }
             Ok(Box::new(public.into_iter()) as Addrs)
         })
-    }
-}
-
-fn is_public(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => is_public_v4(ip),
-        IpAddr::V6(ip) => is_public_v6(ip),
-    }
-}
-
-fn is_public_v4(ip: Ipv4Addr) -> bool {
-    let [a, b, c, _] = ip.octets();
-    match (a, b, c) {
-        // This network, which connects to ourselves; loopback; private networks; link-local.
-        (0 | 10 | 127, ..) | (172, 16..=31, _) | (192, 168, _) | (169, 254, _) => false,
-        // Shared by carriers, for protocols, for benchmarks.
-        (100, 64..=127, _) | (192, 0, 0) | (198, 18..=19, _) => false,
-        // For documentation; relays from and to IPv6.
-        (192, 0, 2) | (198, 51, 100) | (203, 0, 113) | (192, 88, 99) => false,
-        // Multicast, reserved, broadcast.
-        (224.., ..) => false,
-        _ => true,
-    }
-}
-
-fn is_public_v6(ip: Ipv6Addr) -> bool {
-    let at = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        Ipv4Addr::new(a, b, c, d)
-    };
-    match ip.segments() {
-        // Loopback, and what stands for an IPv4 address: mapped, compatible, translated, NAT64, 6to4.
-        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => false,
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
-        | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..] => is_public_v4(at(high, low)),
-        // For protocols and for documentation.
-        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // Only 2000::/3 is handed out for the public.
-        [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
