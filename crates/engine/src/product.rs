@@ -1,5 +1,6 @@
 //! Tasks that no turn drives: a product opens and moves them, together with its records and its journal, in one commit.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use model::ports::product::Product;
@@ -8,10 +9,11 @@ use model::{
     Artifact, Body, Chunk, ContextId, Entry, Fault, Inbound, Json, Kind, Message, Opened, Place, RecordChange, State,
     StatusChange, Task, TaskId, Time,
 };
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::batch::{Batch, Stamp};
-use crate::live::{Draft, Failed};
+use crate::live::{Draft, Failed, Live};
 use crate::open::commit_new;
 use crate::patience::Patience;
 use crate::subscription::{States, Subscription, Until};
@@ -19,6 +21,8 @@ use crate::{Engine, Shared, clock, troubled};
 
 /// Deadlines that are acted on at a time.
 const AT_ONCE: usize = 64;
+/// Tasks kept at hand between their moves.
+const RECENT: usize = 4_096;
 
 /// What changes together with a task, or by itself.
 #[derive(Clone, Debug, Default)]
@@ -114,15 +118,35 @@ impl From<Unmoved> for Fault {
     }
 }
 
-/// Whoever is told of deadlines.
+/// Whoever is told of deadlines, and the tasks that are likely to be moved next.
 pub(crate) struct Products {
     product: OnceLock<Arc<dyn Product>>,
     room: Arc<Semaphore>,
+    recent: Mutex<HashMap<TaskId, Arc<Live>>>,
 }
 
 impl Default for Products {
     fn default() -> Products {
-        Products { product: OnceLock::new(), room: Arc::new(Semaphore::new(AT_ONCE)) }
+        Products { product: OnceLock::new(), room: Arc::new(Semaphore::new(AT_ONCE)), recent: Mutex::default() }
+    }
+}
+
+impl Products {
+    /// Keeps a task at hand until it has settled, so that its next move need not read its log. Where others write to the
+    /// store as well, it would only be news to hear.
+    fn keep(&self, shared: &Shared, live: &Arc<Live>, is_settled: bool) {
+        if shared.store.is_shared() {
+            return;
+        }
+        let mut recent = self.recent.lock();
+        if is_settled {
+            recent.remove(&live.id);
+            return;
+        }
+        if recent.len() >= RECENT {
+            recent.clear();
+        }
+        recent.insert(live.id, live.clone());
     }
 }
 
@@ -186,14 +210,20 @@ impl Engine {
         let timers = batch.commit.timers.clone();
         let outcome = Shared::detached(async move {
             let outcome = commit_new(&shared, task.id, batch.commit).await?;
+            let task = Arc::new(task);
             if outcome == Outcome::Done {
                 shared.alarm.set(&timers);
                 shared.count(&batch.events);
+                if !shared.store.is_shared() {
+                    let live = shared.lives.entry(task.id);
+                    live.opened(task.clone(), batch.events, &shared.limits).await;
+                    shared.products.keep(&shared, &live, task.core.is_settled());
+                }
             }
             Ok((outcome, task))
         });
         match outcome.await? {
-            (Outcome::Done, task) => Ok(Arc::new(task)),
+            (Outcome::Done, task) => Ok(task),
             (Outcome::Conflict(met), _) => Err(Unmoved::Met(met)),
             (Outcome::Refused(trouble) | Outcome::Unknown(trouble), _) => Err(troubled(trouble).into()),
         }
@@ -203,7 +233,11 @@ impl Engine {
     pub async fn move_product(&self, task: TaskId, to: Moved, along: Along) -> Result<Arc<Task>, Unmoved> {
         let shared = self.shared.clone();
         let moved = tokio::spawn(async move {
-            let live = shared.live(task).await.map_err(Failed::Fault)?;
+            // However old it is: whoever appends to a log that has grown reads on.
+            let live = match shared.lives.find(task) {
+                Some(live) => Some(live),
+                None => shared.live(task).await.map_err(Failed::Fault)?,
+            };
             let live = live.ok_or_else(|| Failed::Fault(Fault::task_not_found(task)))?;
             let appended = live.append(&shared, |now| {
                 if now.core.is_settled() {
@@ -213,7 +247,11 @@ impl Engine {
                 draft.along = Some(along.clone());
                 Ok(draft)
             });
-            appended.await
+            let moved = appended.await;
+            if let Ok(task) = &moved {
+                shared.products.keep(&shared, &live, task.core.is_settled());
+            }
+            moved
         });
         match moved.await {
             Ok(Ok(task)) => Ok(task),

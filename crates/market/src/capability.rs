@@ -323,6 +323,11 @@ impl Terms {
         }
     }
 
+    /// It may be sold only so often.
+    pub fn is_limited(&self) -> bool {
+        self.daily_limit.is_some() || self.rate_limit_per_min.is_some()
+    }
+
     /// The seller has agreed beforehand.
     pub fn accepts_by_itself(&self, price: Ut) -> bool {
         self.served.by_machine() || self.auto_accept_min.is_some_and(|least| price >= least)

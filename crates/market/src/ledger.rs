@@ -144,6 +144,10 @@ impl EntryId {
     fn outside(kind: LineKind, tenant: &str, reference: &str) -> EntryId {
         EntryId(format!("{}/{tenant}/{reference}", kind.name()).into())
     }
+    /// The purchase it is of, if it is of one.
+    pub fn transaction(&self) -> Option<TransactionId> {
+        self.0.split_once('/')?.0.parse().ok()
+    }
     pub fn as_str(&self) -> &str {
         &self.0
     }

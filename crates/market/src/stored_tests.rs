@@ -128,6 +128,7 @@ fn transactions() -> Vec<Transaction> {
         pricing_model: PricingModel::PerUse,
         served: Served::Person,
         auto_accept: false,
+        counted: false,
         booked_hours: None,
         price: ut(12_000),
         commission: ut(1_200),

@@ -107,6 +107,9 @@ pub struct Transaction {
     pub served: Served,
     /// The seller agreed beforehand: the platform may accept in the seller's name.
     pub auto_accept: bool,
+    /// It counts against a limit of its capability.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub booked_hours: Option<i64>,
     pub price: Ut,

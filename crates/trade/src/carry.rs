@@ -12,8 +12,6 @@ pub(crate) struct Setting {
     pub(crate) spent: Option<(Ut, u64)>,
     /// The version of the capability that was looked at, where the step is an order.
     pub(crate) capability: Option<u64>,
-    /// The sales of its capability are counted.
-    pub(crate) counted: bool,
     pub(crate) look_at: Option<Time>,
     /// What is written down so that a repeat is known.
     pub(crate) once: Option<RecordChange>,
@@ -31,7 +29,7 @@ pub(crate) fn along(step: &Step, setting: Setting) -> Along {
     let transaction = &step.transaction;
     let key = kept::transaction_key(transaction.id);
     let before = |version: u64| if version <= 1 { Expect::Absent } else { Expect::Version(version - 1) };
-    let lists = kept::lists_of(transaction, setting.counted);
+    let lists = kept::lists_of(transaction);
     let mut records = vec![put(kind::TRANSACTION, key.clone(), before(transaction.version), transaction, lists)];
     if let Some(hold) = &step.hold {
         let expect = if hold.end.is_none() { Expect::Absent } else { Expect::Version(1) };

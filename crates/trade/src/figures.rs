@@ -8,7 +8,7 @@ use market::transaction::{Role, Status};
 use market::{Capability, CapabilityId, Row, Transaction, Ut};
 use model::RecordQuery;
 
-use crate::kept::{self, ALL, kind, row};
+use crate::kept::{self, ALL, Standing, kind, row};
 use crate::refused::unread;
 use crate::{Caller, Filter, Market, Paging, Refused, offers};
 
@@ -119,7 +119,7 @@ impl Market {
     /// What the caller has earned: with each of its capabilities.
     pub async fn income(&self, caller: &Caller) -> Result<BTreeMap<CapabilityId, Income>, Refused> {
         let mut earned: BTreeMap<CapabilityId, Income> = BTreeMap::new();
-        let list = kept::purchases(Role::Seller, &caller.tenant, &caller.user, Some(Status::Settled.name()));
+        let list = kept::purchases(Role::Seller, &caller.tenant, &caller.user, Standing::Over(Status::Settled));
         self.walk_rows(kind::TRANSACTION, list, |sale: Transaction| {
             earned.entry(sale.capability.clone()).or_default().add(&sale);
         })

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use market::ledger::{AccountId, EntryId, LineKind};
-use market::transaction::Role;
-use market::{Capability, CapabilityId, Row, Transaction, TransactionId, UserId, Ut, autonomy};
+use market::transaction::{Role, Status};
+use market::{Capability, CapabilityId, Row, Served, Transaction, TransactionId, UserId, Ut, autonomy};
 use model::{Expect, Listed, Posting, RecordChange, RecordQuery};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -76,30 +76,49 @@ pub(crate) fn listed(list: impl Into<Arc<str>>, rank: i64) -> Listed {
     Listed { list: list.into(), rank }
 }
 
-/// Where a user's purchases or sales are listed, all of them or those of one status.
-pub(crate) fn purchases(role: Role, tenant: &str, user: &UserId, status: Option<&str>) -> Arc<str> {
-    match status {
-        Some(status) => joined(&[role.name(), tenant, user.as_str(), status]),
-        None => joined(&[role.name(), tenant, user.as_str()]),
-    }
+/// Which of a user's purchases or sales are in a list. There is none for each status of those that are under way: a step
+/// that moves a purchase on leaves its lists as they are, and few are under way at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Any,
+    /// Not over yet.
+    Open,
+    /// A seller's program is to do something about it.
+    Job,
+    /// Over, and how.
+    Over(Status),
 }
 
-/// Where the sales of one capability are listed, if they are counted.
+/// Where a user's purchases or sales are listed.
+pub(crate) fn purchases(role: Role, tenant: &str, user: &UserId, standing: Standing) -> Arc<str> {
+    let standing = match standing {
+        Standing::Any => return joined(&[role.name(), tenant, user.as_str()]),
+        Standing::Open => "open",
+        Standing::Job => "job",
+        Standing::Over(status) => status.name(),
+    };
+    joined(&[role.name(), tenant, user.as_str(), standing])
+}
+
+/// Where the sales of one capability are listed, if they count.
 pub(crate) fn sales(tenant: &str, id: &CapabilityId) -> Arc<str> {
     joined(&["of", tenant, id.as_str()])
 }
 
 /// The lists a transaction is in, by the time it was made.
-pub(crate) fn lists_of(transaction: &Transaction, counted: bool) -> Vec<Listed> {
-    let (tenant, rank, status) = (&*transaction.tenant, transaction.created_at.0, transaction.status.name());
-    let parties = [(Role::Buyer, &transaction.buyer), (Role::Seller, &transaction.seller)];
+pub(crate) fn lists_of(transaction: &Transaction) -> Vec<Listed> {
+    let (tenant, rank) = (&*transaction.tenant, transaction.created_at.0);
+    let standing = if transaction.status.is_terminal() { Standing::Over(transaction.status) } else { Standing::Open };
     let mut lists = vec![listed(ALL, rank)];
-    for (role, user) in parties {
-        lists.push(listed(purchases(role, tenant, user, None), rank));
-        lists.push(listed(purchases(role, tenant, user, Some(status)), rank));
-    }
-    if counted {
+    if transaction.counted {
         lists.push(listed(sales(tenant, &transaction.capability), rank));
+    }
+    for (role, user) in [(Role::Buyer, &transaction.buyer), (Role::Seller, &transaction.seller)] {
+        lists.push(listed(purchases(role, tenant, user, Standing::Any), rank));
+        lists.push(listed(purchases(role, tenant, user, standing), rank));
+    }
+    if transaction.served == Served::Worker && matches!(transaction.status, Status::Frozen | Status::Accepted) {
+        lists.push(listed(purchases(Role::Seller, tenant, &transaction.seller, Standing::Job), rank));
     }
     lists
 }
@@ -185,10 +204,14 @@ pub(crate) fn entry(entry: &market::Entry) -> model::Entry {
     model::Entry { id: entry_id(&head.id), at: head.at, body: Bytes::from(body.to_row()), postings }
 }
 
+/// Entries of one time are neighbours: the beginning of a purchase's id is when it was made.
 pub(crate) fn entry_id(id: &EntryId) -> Uuid {
     let hash = Sha256::digest(id.as_str());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash[..16]);
+    if let Some(transaction) = id.transaction() {
+        bytes[..8].copy_from_slice(&transaction.0.0.as_bytes()[..8]);
+    }
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 

@@ -70,7 +70,9 @@ struct Shared {
     /// What no person has to do is done by this process.
     serves: bool,
     queues: orders::Queues,
+    recent: orders::Recent,
     door: people::Door,
+    seen: people::Seen,
 }
 
 /// How this market deals.
@@ -163,7 +165,9 @@ impl Market {
             callbacks,
             serves,
             queues: orders::Queues::default(),
+            recent: orders::Recent::default(),
             door: people::Door::default(),
+            seen: people::Seen::default(),
         };
         let market = Market { shared: Arc::new(shared) };
         if serves {

@@ -12,7 +12,7 @@ use model::{ContextId, Json, Kind, Place, RecordQuery, Time, Visibility};
 use parking_lot::Mutex;
 
 use crate::carry::{self, Setting};
-use crate::kept::{self, Spent, kind};
+use crate::kept::{self, Spent, Standing, kind};
 use crate::once::{Fresh, Made};
 use crate::refused::unread;
 use crate::{AGENT, Caller, DIALECT, Market, Once, Paged, Paging, Refused, User, What, sellers};
@@ -23,6 +23,8 @@ const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;
 /// Users whose orders stand in line; above this, those that do not are forgotten.
 const LINES: usize = 1_024;
+/// Purchases remembered between their steps.
+const RECENT: usize = 4_096;
 
 /// What a buyer asks for.
 #[derive(Clone, Debug)]
@@ -61,12 +63,34 @@ impl Queues {
     }
 }
 
+/// Purchases as this process last left them, so that the next step of one need not read it. A step's commit fails if its
+/// row has changed since; whatever is refused on account of one of these is looked at again.
+#[derive(Default)]
+pub(crate) struct Recent(Mutex<HashMap<TransactionId, Transaction>>);
+
+impl Recent {
+    fn keep(&self, row: &Transaction) {
+        let mut rows = self.0.lock();
+        if row.status.is_terminal() {
+            rows.remove(&row.id);
+            return;
+        }
+        if rows.len() >= RECENT {
+            rows.clear();
+        }
+        rows.insert(row.id, row.clone());
+    }
+
+    fn take(&self, id: TransactionId) -> Option<Transaction> {
+        self.0.lock().remove(&id)
+    }
+}
+
 /// An order as a step, and what it rests on.
 struct Ordered {
     step: Step,
     /// The day's sum before it and the version of its row, where the step adds to it.
     spent: Option<(Ut, u64)>,
-    counted: bool,
     /// The version of the capability's row.
     capability: u64,
 }
@@ -122,7 +146,7 @@ impl Market {
             Via::Person => None,
         };
         for _ in 0..ATTEMPTS {
-            let Ordered { step, spent, counted, capability } = match self.ordered(caller, &wish).await {
+            let Ordered { step, spent, capability } = match self.ordered(caller, &wish).await {
                 Ok(ordered) => ordered,
                 // The same request may have been faster, and have taken the last there was.
                 Err(refused) => {
@@ -136,12 +160,12 @@ impl Market {
             let made = fresh.as_ref().map(|fresh| {
                 fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.created_at)
             });
-            let along =
-                carry::along(&step, Setting { spent, capability: Some(capability), counted, look_at, once: made });
+            let along = carry::along(&step, Setting { spent, capability: Some(capability), look_at, once: made });
             let row = &step.transaction;
             let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: carry::moved(&step) };
             match self.engine().open_product(&place(row), birth, along).await {
                 Ok(_) => {
+                    self.shared.recent.keep(&step.transaction);
                     self.drive(&step.transaction);
                     return Ok(step.transaction);
                 }
@@ -177,8 +201,8 @@ impl Market {
         let found = self.read::<Capability>(kind::CAPABILITY, key).await?;
         let (capability, version) = found.ok_or(Refused::Unknown(What::Capability))?;
         let terms = &capability.terms;
-        let counted = terms.daily_limit.is_some() || terms.rate_limit_per_min.is_some();
-        let (sold_today, sold_this_minute) = if counted { self.sold(&capability, now).await? } else { (0, 0) };
+        let (sold_today, sold_this_minute) =
+            if terms.is_limited() { self.sold(&capability, now).await? } else { (0, 0) };
         let key = kept::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
         let spent = match caller.via {
             Via::Agent => self.read::<Spent>(kind::SPENT, key).await?.map(|(spent, version)| (spent.sum, version)),
@@ -215,7 +239,7 @@ impl Market {
         let step = Transaction::create(order, &capability, now, &config.purchases)?;
         self.can_pay(&step).await?;
         let spent = step.spend.is_some().then_some(spent);
-        Ok(Ordered { step, spent, counted, capability: version })
+        Ok(Ordered { step, spent, capability: version })
     }
 
     /// Whether what a step asks to be available is. Where money moves, the commit itself sees to it.
@@ -281,10 +305,16 @@ impl Market {
             },
             None => None,
         };
-        for _ in 0..ATTEMPTS {
-            let row = self.read_transaction(id).await?;
+        for _ in 0..=ATTEMPTS {
+            let remembered = self.shared.recent.take(id);
+            let is_remembered = remembered.is_some();
+            let row = match remembered {
+                Some(row) => row,
+                None => self.read_transaction(id).await?,
+            };
             let step = match row.step(actor, action.clone(), self.now(), &self.config().purchases) {
                 Ok(step) => step,
+                Err(_) if is_remembered => continue,
                 // The same request may have been faster: then this is its answer.
                 Err(refusal) => {
                     let Some((caller, once)) = &once else { return Err(refusal.into()) };
@@ -295,15 +325,14 @@ impl Market {
                 }
             };
             let look_at = self.look_at(&step.transaction).await?;
-            // A counted sale stays where it is listed for as long as its capability says so.
-            let counted = self.is_counted(&row).await?;
             let made = fresh.as_ref().map(|fresh| {
                 fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.updated_at)
             });
-            let along = carry::along(&step, Setting { spent: None, capability: None, counted, look_at, once: made });
+            let along = carry::along(&step, Setting { spent: None, capability: None, look_at, once: made });
             let without_task = along.clone();
             match self.engine().move_product(id.0, carry::moved(&step), along).await {
                 Ok(_) => {
+                    self.shared.recent.keep(&step.transaction);
                     self.drive(&step.transaction);
                     return Ok(step.transaction);
                 }
@@ -334,13 +363,6 @@ impl Market {
             }
         }
         Err(Refusal::Changed.into())
-    }
-
-    async fn is_counted(&self, row: &Transaction) -> Result<bool, Refused> {
-        let capability = self.read_capability(&row.capability).await?;
-        Ok(capability.is_some_and(|capability| {
-            capability.terms.daily_limit.is_some() || capability.terms.rate_limit_per_min.is_some()
-        }))
     }
 
     /// When it must be looked at next.
@@ -378,26 +400,46 @@ impl Market {
         status: Option<Status>,
         paging: Paging,
     ) -> Result<Paged<Transaction>, Refused> {
-        let status = status.map(Status::name);
-        let list = |role| kept::purchases(role, &caller.tenant, &caller.user, status);
         match role {
-            Some(role @ (Role::Buyer | Role::Seller)) => self.page(kind::TRANSACTION, list(role), paging).await,
+            Some(role @ (Role::Buyer | Role::Seller)) => self.of_one_side(caller, role, status, paging).await,
             Some(Role::Platform) => {
                 Ok(Paged { items: Vec::new(), total: 0, page: paging.page, size: paging.size, more: false })
             }
             None => {
                 // Nobody buys from themselves: the two lists have nothing in common.
                 let upto = Paging { page: 1, size: paging.page.saturating_mul(paging.size) };
-                let bought = self.page::<Transaction>(kind::TRANSACTION, list(Role::Buyer), upto).await?;
-                let sold = self.page::<Transaction>(kind::TRANSACTION, list(Role::Seller), upto).await?;
+                let bought = self.of_one_side(caller, Role::Buyer, status, upto).await?;
+                let sold = self.of_one_side(caller, Role::Seller, status, upto).await?;
                 let total = bought.total + sold.total;
                 let mut items = bought.items;
                 items.extend(sold.items);
                 items.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.id)));
-                let skip = (paging.page.saturating_sub(1) as usize).saturating_mul(paging.size as usize);
-                let items: Vec<Transaction> = items.into_iter().skip(skip).take(paging.size as usize).collect();
-                let more = skip as u64 + (items.len() as u64) < total;
-                Ok(Paged { items, total, page: paging.page, size: paging.size, more })
+                Ok(paged(items, total, paging))
+            }
+        }
+    }
+
+    async fn of_one_side(
+        &self,
+        caller: &Caller,
+        role: Role,
+        status: Option<Status>,
+        paging: Paging,
+    ) -> Result<Paged<Transaction>, Refused> {
+        let list = |standing| kept::purchases(role, &caller.tenant, &caller.user, standing);
+        match status {
+            None => self.page(kind::TRANSACTION, list(Standing::Any), paging).await,
+            Some(over) if over.is_terminal() => self.page(kind::TRANSACTION, list(Standing::Over(over)), paging).await,
+            Some(under_way) => {
+                let mut items = Vec::new();
+                self.walk_rows(kind::TRANSACTION, list(Standing::Open), |row: Transaction| {
+                    if row.status == under_way {
+                        items.push(row);
+                    }
+                })
+                .await?;
+                let total = items.len() as u64;
+                Ok(paged(items, total, paging))
             }
         }
     }
@@ -408,6 +450,14 @@ impl Market {
         let states = self.engine().follow_product(id.0).await?;
         Ok(Follow { market: self.clone(), id, states, last: None, over: false })
     }
+}
+
+/// A page of what was read from its beginning.
+fn paged(items: Vec<Transaction>, total: u64, paging: Paging) -> Paged<Transaction> {
+    let skip = (paging.page.saturating_sub(1) as usize).saturating_mul(paging.size as usize);
+    let items: Vec<Transaction> = items.into_iter().skip(skip).take(paging.size as usize).collect();
+    let more = skip as u64 + (items.len() as u64) < total;
+    Paged { items, total, page: paging.page, size: paging.size, more }
 }
 
 fn short(needed: Ut, on_it: i64) -> Refused {
@@ -422,5 +472,8 @@ fn place(row: &Transaction) -> Place {
         authenticated: true,
         scopes: Arc::default(),
     };
-    Place::new(buyer, AGENT.into(), DIALECT.into(), Visibility::Parties, std::slice::from_ref(&row.seller.0))
+    let place =
+        Place::new(buyer, AGENT.into(), DIALECT.into(), Visibility::Parties, std::slice::from_ref(&row.seller.0));
+    // The parties find it in the lists of its row.
+    Place { views: Vec::new(), ..place }
 }

@@ -14,6 +14,7 @@ use model::Time;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use device::sweep;
+pub(crate) use keys::Seen;
 pub(crate) use login::Door;
 pub(crate) use secrets::{draw, secrets};
 

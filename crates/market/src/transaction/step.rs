@@ -59,6 +59,7 @@ impl Transaction {
             pricing_model: terms.pricing_model,
             served: terms.served.clone(),
             auto_accept: terms.accepts_by_itself(price),
+            counted: terms.is_limited(),
             booked_hours: order.booked_hours.filter(|_| terms.pricing_model == PricingModel::PerHour),
             price,
             commission: rules.commission.of(price),

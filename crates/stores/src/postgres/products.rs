@@ -32,10 +32,20 @@ pub(super) static ENTRIES_KNOWN: Sql =
 pub(super) static ENTRY_NUMBERS: Sql =
     Sql { text: "SELECT nextval('rialto.entry_no') FROM generate_series(1, $1)", types: &[Type::INT8] };
 
+/// Takes records out of the lists they are in no more: most changes of a record leave it in its lists.
 pub(super) static UNLIST: Sql = Sql {
-    text: "DELETE FROM rialto.record_list USING unnest($1::bytea[], $2::bytea[]) AS u (kind, key)
-           WHERE record_list.kind = u.kind AND record_list.key = u.key",
-    types: &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
+    text: "DELETE FROM rialto.record_list AS old USING unnest($1::bytea[], $2::bytea[]) AS u (kind, key)
+           WHERE old.kind = u.kind AND old.key = u.key AND NOT EXISTS (
+             SELECT 1 FROM unnest($3::bytea[], $4::bytea[], $5::bytea[], $6::bigint[]) AS new (kind, key, list, rank)
+             WHERE new.kind = old.kind AND new.key = old.key AND new.list = old.list AND new.rank = old.rank)",
+    types: &[
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::INT8_ARRAY,
+    ],
 };
 pub(super) static RECORD_DROP: Sql = Sql {
     text: "DELETE FROM rialto.record USING unnest($1::bytea[], $2::bytea[]) AS u (kind, key)
@@ -55,7 +65,7 @@ pub(super) static RECORD_ADD: Sql = Sql {
 };
 pub(super) static LIST: Sql = Sql {
     text: "INSERT INTO rialto.record_list (kind, key, list, rank)
-           SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[])",
+           SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[]) ON CONFLICT DO NOTHING",
     types: &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::INT8_ARRAY],
 };
 pub(super) static ACCOUNT_ADD: Sql = Sql {
@@ -263,7 +273,13 @@ impl<'a> Products<'a> {
         }
         let results = join!(
             biased;
-            run(!unlist.0.is_empty(), db.execute(&UNLIST, [&unlist.0, &unlist.1])),
+            run(
+                !unlist.0.is_empty(),
+                db.execute(
+                    &UNLIST,
+                    [&unlist.0, &unlist.1, &lists.keys.0, &lists.keys.1, &lists.list, &lists.rank]
+                )
+            ),
             run(!drop.0.is_empty(), db.execute(&RECORD_DROP, [&drop.0, &drop.1])),
             run(
                 !change.version.is_empty(),

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::columns::{Context, Id, pack_views, row_from, unpack_views};
 use super::counters::{self, Tally};
+use super::products::Memory;
 use super::statements::Statements;
 use super::tail::{Pieces, Tail};
 use crate::{rules, shape};
@@ -31,6 +32,7 @@ pub(super) struct Pen<'db> {
     pub(super) wrote: bool,
     tasks: HashMap<TaskId, Kept>,
     names: HashMap<Arc<str>, i64>,
+    pub(super) memory: Memory,
     next_no: i64,
 }
 
@@ -59,7 +61,7 @@ impl rules::Known for Pen<'_> {
         Ok(self.find(task)?.map(|kept| (Seq(kept.seq), Epoch(kept.epoch))).unwrap_or_default())
     }
     fn version(&mut self, kind: &Arc<str>, key: &Arc<str>) -> rusqlite::Result<u64> {
-        Ok(self.find_record(kind, key)?.map_or(0, |(_, version)| version))
+        self.record_version(kind, key)
     }
     fn has_entry(&mut self, id: Uuid) -> rusqlite::Result<bool> {
         self.sql.entry_find.exists(params![id.as_bytes()])
@@ -71,7 +73,16 @@ impl rules::Known for Pen<'_> {
 
 impl<'db> Pen<'db> {
     pub(super) fn new(sql: Statements<'db>, tail: Tail, next_no: i64) -> Pen<'db> {
-        Pen { sql, tally: Tally::default(), tail, wrote: false, tasks: HashMap::new(), names: HashMap::new(), next_no }
+        Pen {
+            sql,
+            tally: Tally::default(),
+            tail,
+            wrote: false,
+            tasks: HashMap::new(),
+            names: HashMap::new(),
+            memory: Memory::default(),
+            next_no,
+        }
     }
 
     /// To be called before each transaction.
@@ -83,12 +94,14 @@ impl<'db> Pen<'db> {
         if self.names.len() > REMEMBERED {
             self.names.clear();
         }
+        self.memory.keep_to(REMEMBERED);
     }
 
     /// The transaction failed: nothing of what is remembered can be trusted.
     pub(super) fn forget(&mut self, readers: &RwLock<Pieces>) {
         self.tasks.clear();
         self.names.clear();
+        self.memory.forget();
         self.tally.forget();
         self.tail.forget(readers);
     }

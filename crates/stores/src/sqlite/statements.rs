@@ -111,12 +111,14 @@ statements! {
                   WHERE no = ?1 AND NOT EXISTS (SELECT 1 FROM blob_use WHERE blob_no = ?1)";
     blob_delete: "DELETE FROM blob WHERE no = ?1";
 
-    record_find: "SELECT no, version FROM record WHERE kind = ?1 AND key = ?2";
-    record_add: "INSERT INTO record (kind, key, version, body) VALUES (?1, ?2, 1, ?3)";
-    record_change: "UPDATE record SET version = ?2, body = ?3 WHERE no = ?1";
+    record_find: "SELECT no, version, lists FROM record WHERE kind = ?1 AND key = ?2";
+    record_add: "INSERT INTO record (kind, key, version, body, lists) VALUES (?1, ?2, 1, ?3, ?4)";
+    record_change: "UPDATE record SET version = ?2, body = ?3, lists = ?4 WHERE no = ?1";
     record_delete: "DELETE FROM record WHERE no = ?1";
-    record_list: "INSERT INTO record_list (kind, list, rank, key, record_no) VALUES (?1, ?2, ?3, ?4, ?5)";
-    record_unlist: "DELETE FROM record_list WHERE record_no = ?1";
+    record_list_find: "SELECT no FROM record_list WHERE kind = ?1 AND name = ?2";
+    record_list_add: "INSERT INTO record_list (kind, name) VALUES (?1, ?2)";
+    record_place: "INSERT INTO record_place (list_no, rank, key, record_no) VALUES (?1, ?2, ?3, ?4)";
+    record_unplace: "DELETE FROM record_place WHERE list_no = ?1 AND rank = ?2 AND key = ?3";
 
     account_find: "SELECT balance FROM account WHERE name = ?1";
     account_put: "INSERT INTO account (name, balance) VALUES (?1, ?2)

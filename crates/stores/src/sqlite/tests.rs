@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use model::ports::store::{Append, Commit, ListQuery, Opening, Outcome, Row, Store as _, Trouble};
 use model::{
-    Body, ContextId, Event, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time, View, stored,
+    Body, ContextId, Event, Expect, Listed, PushChange, PushProgress, PushRow, PushState, RecordChange, RecordQuery,
+    Seq, State, TaskId, Time, View, stored,
 };
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -99,6 +100,45 @@ fn write_in_first_schema(db: &rusqlite::Connection, task: TaskId, event: &Event)
     .unwrap();
     let payload = stored::encode(std::slice::from_ref(event));
     db.execute("INSERT INTO log (key, last_seq, payload) VALUES ((1 << 26) + 1, 1, ?1)", [payload]).unwrap();
+}
+
+/// Lists of records had names once, and an index of their own told which ones a record is in.
+#[tokio::test]
+async fn records_of_the_sixth_schema_are_where_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = rusqlite::Connection::open(folder::database(folder.path())).unwrap();
+    for migration in &schema::MIGRATIONS[..6] {
+        db.execute_batch(migration).unwrap();
+    }
+    db.pragma_update(None, "application_id", schema::APPLICATION).unwrap();
+    db.pragma_update(None, "user_version", 6).unwrap();
+    db.execute_batch(
+        "INSERT INTO record VALUES (1, 'k', 'a', 3, x'01'), (2, 'k', 'b', 1, x'02'), (3, 'other', 'a', 1, x'03');
+         INSERT INTO record_list VALUES ('k', 'all', 10, 'a', 1), ('k', 'mine', -5, 'a', 1), ('k', 'all', 20, 'b', 2),
+                                        ('other', 'all', 1, 'a', 3);",
+    )
+    .unwrap();
+    drop(db);
+
+    let store = Store::open(Options::new(folder.path())).unwrap();
+    let keys = async |kind: &str, list: &str| {
+        let (kind, list) = (kind.into(), list.into());
+        let query = RecordQuery { kind, list, after: None, skip: 0, limit: 10, count: true };
+        let page = store.records(query).await.unwrap();
+        assert_eq!(page.total, Some(page.records.len() as u64));
+        page.records.into_iter().map(|(record, rank)| (record.key.to_string(), rank)).collect::<Vec<_>>()
+    };
+    assert_eq!(keys("k", "all").await, [("b".to_owned(), 20), ("a".to_owned(), 10)]);
+    assert_eq!(keys("k", "mine").await, [("a".to_owned(), -5)]);
+    assert_eq!(keys("other", "all").await, [("a".to_owned(), 1)]);
+    // What is changed leaves the lists it is no longer in.
+    let lists = vec![Listed { list: "mine".into(), rank: -5 }];
+    let (kind, key, body) = ("k".into(), "a".into(), "four".into());
+    let records = vec![RecordChange::Put { kind, key, expect: Expect::Version(3), body, lists }];
+    assert_eq!(store.commit(Commit { records, ..Commit::default() }).await, Outcome::Done);
+    assert_eq!(keys("k", "all").await, [("b".to_owned(), 20)]);
+    assert_eq!(keys("k", "mine").await, [("a".to_owned(), -5)]);
+    assert_eq!(store.record("k".into(), "a".into()).await.unwrap().unwrap().version, 4);
 }
 
 #[tokio::test]

@@ -1,12 +1,16 @@
 //! API keys, and who is asking. Of a key only the hash is kept: whoever reads the store cannot act for anybody.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{Along, Unmoved};
 use market::{FieldError, Row, UserId, Via};
 use model::ports::store::Conflict;
 use model::{Expect, RecordChange, Time};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::{Credentials, Issued, NewKey, User, login, secrets, users};
 use crate::kept::{self, kind};
@@ -14,6 +18,10 @@ use crate::{Caller, Market, NotKnown, Refused, What};
 
 /// Characters of a secret that somebody chose.
 const CHOSEN: std::ops::RangeInclusive<usize> = 16..=256;
+
+/// Keys remembered, and for how long.
+const SEEN: usize = 4_096;
+const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// A key as it is kept, under the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +68,35 @@ impl KeyRow {
         };
         let lists = vec![kept::listed(list, self.made_at.0)];
         kept::put(kind::KEY, secrets::print(secret), Expect::Absent, self, lists)
+    }
+}
+
+/// Whom a key, known by its hash, lately acted for: a program that asks again at once is known without looking. It is good
+/// for a moment only, since other processes change users as well.
+#[derive(Default)]
+pub(crate) struct Seen(Mutex<HashMap<Shown, (Instant, Arc<User>)>>);
+
+/// A key's hash, and for whom it says it acts.
+type Shown = (Arc<str>, UserId);
+
+impl Seen {
+    fn find(&self, shown: &Shown) -> Option<Arc<User>> {
+        let seen = self.0.lock();
+        let (at, user) = seen.get(shown)?;
+        (at.elapsed() < A_MOMENT).then(|| user.clone())
+    }
+
+    fn keep(&self, shown: Shown, user: &Arc<User>) {
+        let mut seen = self.0.lock();
+        if seen.len() >= SEEN {
+            seen.clear();
+        }
+        seen.insert(shown, (Instant::now(), user.clone()));
+    }
+
+    /// Something about somebody has changed.
+    pub(super) fn forget(&self) {
+        self.0.lock().clear();
     }
 }
 
@@ -110,18 +147,25 @@ impl Market {
                 let user = shown.user.ok_or(NotKnown::NoUser)?;
                 (self.by_key(key, &user.into()).await?, Via::Agent)
             }
-            (None, Some(token)) => (self.by_token(token, login::Kind::Access).await?, Via::Person),
+            (None, Some(token)) => (Arc::new(self.by_token(token, login::Kind::Access).await?), Via::Person),
             (None, None) => return Err(NotKnown::Missing.into()),
         };
         let limits = user.limits(&self.config().limits);
-        Ok(Caller { tenant: user.tenant, user: user.id, via, limits })
+        Ok(Caller { tenant: user.tenant.clone(), user: user.id.clone(), via, limits })
     }
 
-    async fn by_key(&self, secret: &str, user: &UserId) -> Result<User, Refused> {
-        let row = self.read::<KeyRow>(kind::KEY, secrets::print(secret)).await?.map(|(row, _)| row);
-        let row = row.filter(|row| row.tenant == self.config().tenant).ok_or(NotKnown::Key)?;
+    async fn by_key(&self, secret: &str, user: &UserId) -> Result<Arc<User>, Refused> {
+        let (tenant, print) = (self.config().tenant.clone(), secrets::print(secret));
+        let shown = (print, user.clone());
+        if let Some(known) = self.shared.seen.find(&shown).filter(|known| known.tenant == tenant) {
+            return Ok(known);
+        }
+        let row = self.read::<KeyRow>(kind::KEY, shown.0.clone()).await?.map(|(row, _)| row);
+        let row = row.filter(|row| row.tenant == tenant).ok_or(NotKnown::Key)?;
         let user = self.user(user).await?.filter(|user| row.who.may_act_for(user));
-        user.ok_or(NotKnown::NotLinked.into())
+        let user = Arc::new(user.ok_or(NotKnown::NotLinked)?);
+        self.shared.seen.keep(shown, &user);
+        Ok(user)
     }
 }
 

@@ -140,7 +140,10 @@ impl Market {
             let key = kept::user_key(&user.tenant, &user.id);
             let put = kept::put(kind::USER, key, Expect::Version(version), &user, user.lists());
             match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
-                Ok(()) => return Ok(user),
+                Ok(()) => {
+                    self.shared.seen.forget();
+                    return Ok(user);
+                }
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }

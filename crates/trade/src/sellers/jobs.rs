@@ -11,7 +11,7 @@ use model::{Json, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::kept::{self, kind};
+use crate::kept::{self, Standing, kind};
 use crate::{Caller, Market, Once, Paging, Refused, What};
 
 /// How often a stream says that it is there.
@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_secs(2);
 const PAGE: u32 = 200;
 /// Jobs that are looked through for one seller; beyond that the newest come first.
 const MOST: usize = 2_000;
+/// Pages looked through for them.
+const PAGES: u32 = 20;
 /// Whoever resumes hears again of what was frozen shortly before the last it has seen: commits overtake each other.
 const OVERLAP_MS: i64 = 10_000;
 /// Failures to be tried again that are remembered.
@@ -144,24 +146,17 @@ impl Jobs {
     /// Looks for jobs that were not told yet, the oldest first.
     async fn find(&mut self) -> Result<(), Refused> {
         let mut found = Vec::new();
-        for status in [Status::Accepted, Status::Frozen] {
+        let list = kept::purchases(Role::Seller, &self.market.config().tenant, &self.seller, Standing::Job);
+        let mut page = 1;
+        while found.len() < MOST && page <= PAGES {
+            let rows: crate::Paged<Transaction> =
+                self.market.page(kind::TRANSACTION, list.clone(), Paging { page, size: PAGE }).await?;
             // What was accepted is known to whoever resumes.
-            if status == Status::Accepted && self.since.is_some() {
-                continue;
+            found.extend(rows.items.into_iter().filter(|row| row.status == Status::Frozen || self.since.is_none()));
+            if !rows.more {
+                break;
             }
-            let mut page = 1;
-            while found.len() < MOST {
-                let list =
-                    kept::purchases(Role::Seller, &self.market.config().tenant, &self.seller, Some(status.name()));
-                let rows: crate::Paged<Transaction> =
-                    self.market.page(kind::TRANSACTION, list, Paging { page, size: PAGE }).await?;
-                let more = rows.more;
-                found.extend(rows.items);
-                if !more {
-                    break;
-                }
-                page += 1;
-            }
+            page += 1;
         }
         // Those that are no longer there need not be remembered.
         let there: HashSet<TransactionId> = found.iter().map(|row| row.id).collect();

@@ -24,6 +24,7 @@ fn row(status: Status, served: Served, auto_accept: bool) -> Transaction {
         pricing_model: capability::PricingModel::PerUse,
         served,
         auto_accept,
+        counted: false,
         booked_hours: None,
         price: Ut::from_hundredths(100),
         commission: Ut::from_hundredths(10),

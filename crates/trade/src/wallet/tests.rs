@@ -99,7 +99,7 @@ impl Stall {
     }
 
     async fn rewrite(&self, row: &Transaction) {
-        let lists = kept::lists_of(row, false);
+        let lists = kept::lists_of(row);
         self.write(put(kind::TRANSACTION, kept::transaction_key(row.id), Expect::Any, row, lists)).await;
     }
 }

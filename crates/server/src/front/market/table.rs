@@ -3,9 +3,10 @@
 mod rows;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use dialects::framing::query;
 use http::{Method, request};
@@ -358,18 +359,34 @@ fn weight(pattern: &str) -> Vec<u8> {
     segments(pattern).map(weigh).collect()
 }
 
+/// Routes by their first segment, which is said outright in each; of those the first that fits is the one.
+static BY_FIRST: LazyLock<HashMap<&'static str, Vec<&'static Route>>> = LazyLock::new(|| {
+    let mut routes: HashMap<&str, Vec<&Route>> = HashMap::new();
+    for route in ROUTES.iter() {
+        routes.entry(first(route.path)).or_default().push(route);
+    }
+    for routes in routes.values_mut() {
+        routes.sort_by_cached_key(|route| std::cmp::Reverse(weight(route.path)));
+    }
+    routes
+});
+
+fn first(path: &str) -> &str {
+    segments(path).next().unwrap_or_default()
+}
+
 /// The route of a request, and what its path names.
 pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, Vec<Cow<'a, str>>), Refusal> {
     let nothing = || Refusal::missing(format!("there is nothing at /api/v1{path}; see /api/v1/openapi.json"));
-    let fitting = ROUTES.iter().filter_map(|route| Some((route, fits(route.path, path)?)));
-    let best = fitting.max_by_key(|(route, _)| weight(route.path));
+    let likely = BY_FIRST.get(first(path)).map_or(&[][..], |routes| routes);
+    let best = likely.iter().find_map(|route| Some((*route, fits(route.path, path)?)));
     let (like, named) = best.ok_or_else(nothing)?;
     // HEAD asks for what GET would say; hyper leaves the body away.
     let verb = if *verb == Method::HEAD { &Method::GET } else { verb };
-    let mut here = ROUTES.iter().filter(|route| route.path == like.path);
+    let mut here = likely.iter().filter(|route| route.path == like.path);
     let Some(route) = here.find(|route| route.verb == *verb) else {
-        let mut allow: Vec<&str> =
-            ROUTES.iter().filter(|route| route.path == like.path).map(|route| route.verb.as_str()).collect();
+        let here = likely.iter().filter(|route| route.path == like.path);
+        let mut allow: Vec<&str> = here.map(|route| route.verb.as_str()).collect();
         if allow.contains(&"GET") {
             allow.push("HEAD");
         }

@@ -71,3 +71,11 @@ fn a_query_is_read_or_refused() {
         assert_eq!((refused.code, 400), (Code::BAD, refused.code.status), "{bad}");
     }
 }
+
+/// What routes are looked up by.
+#[test]
+fn every_route_says_its_first_segment() {
+    for route in ROUTES.iter() {
+        assert!(!first(route.path).is_empty() && !first(route.path).starts_with('{'), "{}", route.path);
+    }
+}

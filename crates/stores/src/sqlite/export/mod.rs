@@ -395,7 +395,7 @@ impl Export {
             count("blob_use")?,
             count("push")?,
             count("record")?,
-            count("record_list")?,
+            count("record_place")?,
             count("entry")?,
             count("posting")?,
             count("account")?,

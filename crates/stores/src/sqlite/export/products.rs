@@ -21,12 +21,14 @@ impl Export {
         )
     }
 
-    /// Record by record. A place has no room for the kind, which is the record's.
+    /// Record by record, as each of them says.
     pub(crate) fn record_places(&self, after: Option<&Place>, most: Batch) -> Page<RecordPlace> {
         self.page(
-            "SELECT record_no, kind, key, list, rank FROM record_list INDEXED BY record_list_by_record
-             WHERE (record_no, kind, list, rank) > (?1, coalesce((SELECT kind FROM record WHERE no = ?1), ''), ?2, ?3)
-             ORDER BY record_no, kind, list, rank LIMIT ?4",
+            "SELECT record.no, record.kind, record.key, list.name, placed.value ->> 1
+             FROM record CROSS JOIN json_each(record.lists) AS placed
+                         CROSS JOIN record_list AS list ON list.no = placed.value ->> 0
+             WHERE record.no >= ?1 AND (record.no, list.name, placed.value ->> 1) > (?1, ?2, ?3)
+             ORDER BY record.no, list.name, placed.value ->> 1 LIMIT ?4",
             params![Place::at(after, 0), Place::text(after), Place::at(after, 1), limit(most)],
             |row| {
                 let (kind, key, list): (_, _, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
