@@ -116,6 +116,29 @@ pub struct Common {
     pub merge_chunks: Option<bool>,
     /// What one turn may say, in bytes. Default 67108864.
     pub max_output_bytes: Option<usize>,
+    /// What its turns cost; needs a `market`. Default nothing.
+    pub price: Option<Price>,
+}
+
+/// What turns of an agent cost, in decimal texts of UT. What is left out costs nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Price {
+    /// With the first turn of a task, such as "0.50".
+    pub per_task: Option<String>,
+    /// With each turn.
+    pub per_turn: Option<String>,
+    /// For a thousand tokens read, at most six digits after the point.
+    pub per_1k_input: Option<String>,
+    /// For a thousand tokens written.
+    pub per_1k_output: Option<String>,
+    /// For a second of work.
+    pub per_second: Option<String>,
+    /// The most a turn may cost, set aside before it begins. Needed where something is metered; otherwise it is what is
+    /// fixed.
+    pub hold: Option<String>,
+    /// The user of the market who is paid, less the commission. Default: the platform is.
+    pub seller: Option<String>,
 }
 
 /// Something an agent can do.

@@ -42,7 +42,7 @@ mod telling;
 mod testing;
 pub mod worker;
 
-pub use config::{AgentConfig, Agents, Error, build, from_flag};
+pub use config::{AgentConfig, Agents, Error, Price, build, from_flag};
 pub use secret::Secret;
 
 use std::sync::Arc;

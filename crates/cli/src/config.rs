@@ -72,6 +72,7 @@ pub(crate) struct Config {
     /// Default false; the demo has one.
     #[schemars(with = "Option<crate::market_config::Written>")]
     pub(crate) market: Option<crate::market_config::Switch>,
+    pub(crate) files: crate::files_config::Files,
     pub(crate) log: Log,
     pub(crate) timeouts: Timeouts,
     pub(crate) limits: Limits,
@@ -129,6 +130,9 @@ pub(crate) struct Key {
     /// When it ends, as in `2027-01-01T00:00:00Z`. Default never.
     #[serde(default)]
     pub(crate) expires_at: Option<String>,
+    /// What its owner may spend on agents with a price. Default: `market.budgets.per_key`.
+    #[serde(default)]
+    pub(crate) budget: Option<crate::price_config::WrittenBudget>,
 }
 
 /// How LangSmith's endpoint behaves.

@@ -151,6 +151,7 @@ fn known<T>(outcome: Result<T, Refused>) -> anyhow::Result<T> {
         Refused::Fault(fault) => anyhow::anyhow!("{fault} ({:?})", fault.cause),
         Refused::Rule(_)
         | Refused::Capability(_)
+        | Refused::Demand(_)
         | Refused::Fields(_)
         | Refused::Unknown(_)
         | Refused::Who(_)

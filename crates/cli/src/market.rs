@@ -255,11 +255,12 @@ fn verify(verify: &Verify) -> anyhow::Result<bool> {
             Some(_) | None => {}
         }
         lines.push(format!(
-            "{} accounts, {} entries, {} transactions, {} holds: {}",
+            "{} accounts, {} entries, {} transactions, {} holds, {} of turns: {}",
             report["accounts"],
             report["entries"],
             report["transactions"],
             report["holds"],
+            report["turn_holds"],
             if clean { "all agrees" } else { "something differs" }
         ));
         if report["at_work"] == true {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 use server::settings::Uumit;
 
 use crate::config::{nearest, secret};
+use crate::price_config::WrittenBudgets;
 
 const YEAR_MS: u64 = 366 * 24 * 3_600_000;
 /// Parties of the demo act by themselves after so long.
@@ -87,10 +88,14 @@ pub(crate) struct Market {
     tenant: Option<String>,
     /// Agents of this server that sellers may offer: a purchase then runs a turn of one. Default none.
     agents: Vec<String>,
+    /// How much is kept of what sellers deliver as files.
+    files: FileLimits,
     /// How long a login is good, in seconds. Default 3600.
     access_s: Option<u64>,
     /// How long a login can be renewed, in seconds. Default 2592000 (30 days).
     refresh_s: Option<u64>,
+    /// What callers may spend on agents with a `price`.
+    budgets: WrittenBudgets,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -102,6 +107,18 @@ pub(crate) struct Limits {
     daily: Option<String>,
 }
 
+/// How much is kept of what sellers deliver as files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FileLimits {
+    /// Of one file. Default 10485760 (10 MiB).
+    file_bytes: Option<u64>,
+    /// Files of one purchase. Default 64.
+    per_purchase: Option<u32>,
+    /// Of all files of one seller that are still there. Default 1073741824 (1 GiB).
+    user_bytes: Option<u64>,
+}
+
 impl Market {
     /// Whether it can be meant so. What a secret is, is looked at when it is needed.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
@@ -111,6 +128,9 @@ impl Market {
             ("confirm_ms", self.confirm_ms, 1, 10 * YEAR_MS),
             ("window_ms", self.window_ms, 100, 3_600_000),
             ("requests_per_minute", self.requests_per_minute.map(u64::from), 1, 1_000_000_000),
+            ("files.file_bytes", self.files.file_bytes, 1, 512 << 20),
+            ("files.per_purchase", self.files.per_purchase.map(u64::from), 0, 64),
+            ("files.user_bytes", self.files.user_bytes, 0, 1 << 50),
             ("access_s", self.access_s, 1, 366 * 86_400),
             ("refresh_s", self.refresh_s, 1, 10 * 366 * 86_400),
         ] {
@@ -167,6 +187,14 @@ impl Market {
         Ok((commission, autonomy::Limits { per_call, daily, ..usual }))
     }
 
+    pub(crate) fn budgets(&self) -> &WrittenBudgets {
+        &self.budgets
+    }
+
+    pub(crate) fn commission(&self) -> anyhow::Result<Rate> {
+        Ok(self.rates()?.0)
+    }
+
     /// With the secret it names. In the demo, parties that act alone do so.
     pub(crate) fn config(&self, is_demo: bool) -> anyhow::Result<trade::Config> {
         let (commission, limits) = self.rates()?;
@@ -188,6 +216,10 @@ impl Market {
             }
             config.callback_secret = Some(value.into());
         }
+        let files = &mut config.files;
+        files.file_bytes = self.files.file_bytes.unwrap_or(files.file_bytes);
+        files.per_purchase = self.files.per_purchase.unwrap_or(files.per_purchase);
+        files.user_bytes = self.files.user_bytes.unwrap_or(files.user_bytes);
         config.agents = self.agents.iter().map(|name| name.as_str().into()).collect();
         config.acts_after_ms = is_demo.then_some(DEMO_ACTS_AFTER_MS);
         Ok(config)
@@ -245,7 +277,7 @@ mod tests {
         let secret = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(secret.path(), "0123456789abcdef\n").unwrap();
         let text = format!(
-            "market:\n  commission: \"0.05\"\n  auto_freeze: true\n  accept_ms: 1000\n  deliver_ms: 2000\n  confirm_ms: 3000\n  limits: {{ per_call: \"0.5\", daily: 20 }}\n  review: true\n  private_callbacks: true\n  invalid_state_code: -32010\n  window_ms: 500\n  requests_per_minute: 60\n  callback_secret: file:{}\n  tenant: shop\n  access_s: 60\n  refresh_s: 600\n  agents: [upper, lower]\n",
+            "market:\n  commission: \"0.05\"\n  auto_freeze: true\n  accept_ms: 1000\n  deliver_ms: 2000\n  confirm_ms: 3000\n  limits: {{ per_call: \"0.5\", daily: 20 }}\n  review: true\n  private_callbacks: true\n  invalid_state_code: -32010\n  window_ms: 500\n  requests_per_minute: 60\n  callback_secret: file:{}\n  tenant: shop\n  access_s: 60\n  refresh_s: 600\n  agents: [upper, lower]\n  files: {{ file_bytes: 5, per_purchase: 6, user_bytes: 7 }}\n",
             secret.path().display()
         );
         let market = read(&text).unwrap();
@@ -254,6 +286,7 @@ mod tests {
         assert_eq!((rules.commission, rules.auto_freeze), (Rate::parse("0.05").unwrap(), true));
         assert_eq!((rules.accept_ms, rules.deliver_ms, rules.confirm_ms), (1_000, 2_000, 3_000));
         assert_eq!((config.limits.per_call.to_string(), config.limits.daily.to_string()), ("0.5".into(), "20".into()));
+        assert_eq!(config.files, trade::FileLimits { file_bytes: 5, per_purchase: 6, user_bytes: 7 });
         assert!(config.capabilities.review && config.capabilities.private_callbacks);
         assert_eq!(config.agents, [Arc::from("upper"), Arc::from("lower")]);
         market.check_agents(&["echo", "lower", "upper"]).unwrap();
@@ -273,6 +306,7 @@ mod tests {
             ("market: { limits: { daily: '-1' } }\n", "market.limits.daily: \"-1\" is below zero"),
             ("market: { limits: { per_call: '0.001' } }\n", "at most 2 digits"),
             ("market: { accept_ms: 0 }\n", "market.accept_ms: 0 is out of range"),
+            ("market: { files: { per_purchase: 65 } }\n", "market.files.per_purchase: 65 is out of range"),
             ("market: { window_ms: 1 }\n", "market.window_ms: 1 is out of range"),
             ("market: { requests_per_minute: 0 }\n", "market.requests_per_minute: 0 is out of range"),
             ("market: { tenant: '' }\n", "market.tenant"),

@@ -70,6 +70,8 @@ fn ask_data(found: &Found, request: Request) -> anyhow::Result<Value> {
     runtime.block_on(async {
         let opened = choice.visit(folder).await?;
         let engine = Engine::offline(opened.store.clone(), model::Limits::default());
+        // Who cancels or removes a task gives back what was set aside for its turn.
+        engine.set_books(std::sync::Arc::new(trade::Ledger));
         let desk = admin::Desk { engine: &engine, folder, running: None };
         let done = admin::perform(&desk, request).await;
         engine.drain().await;

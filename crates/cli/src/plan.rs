@@ -12,6 +12,7 @@ use crate::command::{Auth, Serve};
 use crate::config::{Card, Config, Durability, secret};
 use crate::guard;
 use crate::market_config::{Market, Switch};
+use crate::price_config::Prices;
 use crate::roster::Roster;
 use crate::store::{Choice, Place};
 
@@ -77,6 +78,11 @@ impl Plan {
         }
     }
 
+    /// What its agents cost, in a market that keeps its tenant once it is open.
+    pub(crate) fn prices(&self, open: Option<&Market>) -> anyhow::Result<Option<Prices>> {
+        Prices::of(&self.config, open.cloned().or_else(|| self.market()).as_ref())
+    }
+
     /// Whether others reach this server through a proxy: it names theirs, or an address that is not this machine's.
     pub(crate) fn is_behind_proxy(&self) -> bool {
         let local = |url: &str| {
@@ -132,6 +138,7 @@ impl Plan {
             retired: Vec::new(),
             langgraph: self.langgraph(),
             market: None,
+            files: config.files.settings(),
             auth_required: config.auth.required,
             keys,
             issuers: config.auth.jwt.iter().map(guard::JwtIssuer::settings).collect::<anyhow::Result<_>>()?,
@@ -229,10 +236,12 @@ impl Plan {
             }
         }
         config.push.check()?;
+        config.files.check(self.limits().blob_bytes as u64)?;
         if let Some(market) = self.market() {
             market.check()?;
             market.check_agents(&self.roster.names().map(|name| &**name).collect::<Vec<_>>())?;
         }
+        self.prices(None)?;
         if let Some(store) = &config.store {
             store.check()?;
         }

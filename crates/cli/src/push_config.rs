@@ -127,7 +127,7 @@ impl Push {
         if !self.enabled.unwrap_or(true) {
             return Ok(None);
         }
-        let Found { opened, data, address, public_url, behind_proxy } = found;
+        let Found { opened, data, address, public_url, behind_proxy, tls, files } = found;
         let seal = match (&self.key_file, &opened.shared) {
             (Some(path), _) => Seal::in_file(path).context("push.key_file")?,
             (None, None) => Seal::in_folder(&data.join(SEAL_KEY))?,
@@ -145,7 +145,12 @@ impl Push {
             same_everywhere(shared, "token key", signer.jwks(), advice).await?;
         }
         let usual = Options::default();
+        // Where nobody says how we are reached, and nobody reaches us where we listen, files are told whole.
+        let scheme = if tls { "https" } else { "http" };
+        let heard = (!behind_proxy && !address.ip().is_unspecified()).then(|| format!("{scheme}://{address}"));
+        let base = public_url.map(|url| url.trim_end_matches('/').to_owned()).or(heard);
         let options = Options {
+            files: base.map(|base| (base, files)),
             // Who reaches us through a proxy is not on this machine, wherever we listen.
             guard: Guard { loopback: address.ip().is_loopback() && !behind_proxy, allow: self.allowed()? },
             timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
@@ -185,6 +190,8 @@ pub(crate) struct Found<'a> {
     pub(crate) public_url: Option<&'a str>,
     /// Others come to us through a proxy, as far as the config tells.
     pub(crate) behind_proxy: bool,
+    pub(crate) tls: bool,
+    pub(crate) files: server::settings::Files,
 }
 
 pub(crate) struct Made {

@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::Serve;
 use crate::config::in_one_line;
-use crate::guard;
 use crate::market_config::Market;
 use crate::plan::Plan;
 use crate::roster::{Built, Changes};
+use crate::{guard, price_config};
 
 /// How often the file is looked at. It is read when it has looked the same twice, so that nobody reads half of it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -46,6 +46,8 @@ const FIXED: &[(&str, Read)] = &[
     ("market.tenant", |plan| plan.market().map(|market| market.tenant().to_owned()).unwrap_or_default()),
     // The issuer of the tokens on deliveries.
     ("public_url", |plan| format!("{:?}", plan.config.public_url.as_ref().filter(|_| plan.config.push.jwt))),
+    // Webhooks show files, too.
+    ("files", |plan| format!("{:?}", plan.config.files)),
     ("push", |plan| format!("{:?}", plan.config.push)),
     ("timeouts.turn_ms", |plan| format!("{:?}", plan.config.timeouts.turn_ms)),
     ("timeouts.cancel_grace_ms", |plan| format!("{:?}", plan.config.timeouts.cancel_grace_ms)),
@@ -236,8 +238,9 @@ impl Reloader {
         if let (Some(open), Some((next, _))) = (&self.open, &next) {
             settings.market = Some(next.settings(open.market.clone()));
         }
+        let prices = plan.prices(next.as_ref().map(|(market, _)| market))?;
         let (built, changes) = plan.roster.build(&self.built).await?;
-        let server = self.serving.change(settings, built.agents())?;
+        let server = self.serving.change(settings, price_config::put_on(prices.as_ref(), built.agents()))?;
         self.built = built;
         if let (Some(open), Some((next, config))) = (&mut self.open, next) {
             open.market.set_config(config);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use engine::Engine;
 use model::ports::courier::Courier;
+use model::ports::till::Books;
 use serde_json::Map;
 use server::accept::{self, Accept};
 use server::{Server, Settings, admin, log::Sink};
@@ -19,7 +20,7 @@ use crate::plan::Plan;
 use crate::push_config::Found;
 use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
 use crate::roster::Built;
-use crate::{banner, demo, demo_market, guard};
+use crate::{banner, demo, demo_market, guard, price_config};
 
 /// At most so many threads deliver webhooks.
 const OUTBOX_THREADS: usize = 4;
@@ -114,11 +115,16 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
         address,
         public_url: plan.config.public_url.as_deref(),
         behind_proxy: plan.is_behind_proxy(),
+        tls: settings.tls.is_some(),
+        files: settings.files,
     };
     let (courier, jwks) =
         plan.config.push.courier(found).await?.map_or((None, None), |made| (Some(made.courier), made.jwks));
     let courier = courier.map(|courier| courier as Arc<dyn Courier>);
-    let started = Engine::start_with(store, built.agents(), plan.limits(), courier, told.errands.clone()).await;
+    let served = price_config::put_on(plan.prices(None)?.as_ref(), built.agents());
+    // Also where nothing has a price: a turn may have been paid for before.
+    let (limits, books) = (plan.limits(), Some(Arc::new(trade::Ledger) as Arc<dyn Books>));
+    let started = Engine::start_paid(store, served, limits, courier, told.errands.clone(), books).await;
     let engine = started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({:?})", fault.cause))?;
     let open = match plan.market() {
         Some(config) => Some(Open::start(&engine, config, plan.is_demo()).await?),

@@ -105,6 +105,8 @@ impl Client {
             | Kind::Unauthenticated
             | Kind::Forbidden
             | Kind::RateLimited
+            | Kind::InsufficientBalance
+            | Kind::BudgetExceeded
             | Kind::KeyReused
             | Kind::Unavailable
             | Kind::Internal => false,

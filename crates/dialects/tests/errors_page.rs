@@ -34,6 +34,8 @@ fn meaning(kind: Kind) -> &'static str {
         Kind::Unauthenticated => "no credentials, or wrong ones",
         Kind::Forbidden => "the caller may not do this",
         Kind::RateLimited => "too many requests",
+        Kind::InsufficientBalance => "the agent has a price, and the caller's account has too little",
+        Kind::BudgetExceeded => "the agent has a price, and the budget of the key or the context is spent",
         Kind::KeyReused => "the `Idempotency-Key` came before with another body",
         Kind::Unavailable => "no new work now: full, read-only or shutting down",
         Kind::Internal => "our fault",
@@ -93,7 +95,7 @@ fn row(page: &mut String, fault: &str, when: &str, line: &ErrorLine, http: bool)
 /// A product whose table is not one of our kinds of faults, but its own.
 fn products(page: &mut String) {
     let text = "Only where a market is served. Code and message are the product's; `data.detail` says what is wrong, `data.error_type` tells cases of one code apart\n\
-        (`invalid_state` with `internal_status`, `idempotency_conflict`, `insufficient_balance`, `permission_denied`, `not_found`, `rate_limited`, …). HTTP 200, but for\n\
+        (`invalid_state` with `internal_status`, `idempotency_conflict`, `insufficient_balance`, `budget_exceeded`, `permission_denied`, `not_found`, `rate_limited`, …). HTTP 200, but for\n\
         429 and 503 with `Retry-After`, and 413. The code of `invalid_state` can be set to another.";
     writeln!(page, "## UUMit\n\n{text}\n\n| code | message | when |\n|---|---|---|").unwrap();
     for line in Line::ALL {
@@ -127,7 +129,7 @@ fn page() -> String {
         (
             a2a_v0_1::NAME,
             "A2A 0.1 (`tasks/send`)",
-            "JSON-RPC only: `{\"code\", \"message\"}`. An agent that fails is no error: its task is `failed`.",
+            "JSON-RPC only: `{\"code\", \"message\"}`, with `data` where money is the reason. An agent that fails is no error: its task is `failed`.",
             false,
         ),
     ];

@@ -24,7 +24,7 @@ fn shown(dialect: &str, kind: BlobKind) -> String {
     dialects::wire(dialect).unwrap().task(&mut w, &task, &TaskView::WHOLE, None);
     let segments = w.finish().into_segments().into_iter().map(|segment| match segment {
         Segment::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-        Segment::Blob(_) => "«content»".to_owned(),
+        Segment::Blob(_) | Segment::File(_) => "«content»".to_owned(),
     });
     segments.collect()
 }

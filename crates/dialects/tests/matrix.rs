@@ -16,7 +16,7 @@ use dialects::framing::jsonrpc::Id;
 use dialects::seen::{Seen, TaskSeen};
 use dialects::wire::{Head, Operation, Page, TaskView};
 use dialects::{WIRES, Wire, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, wire};
-use model::{Artifact, Body, Content, Fault, Json, Message, Part, Role, Shape, State, Task};
+use model::{Artifact, Blob, BlobKind, Body, Content, Fault, Json, Message, Part, Role, Shape, State, Task};
 
 /// What does not come back, per form.
 const LOSSES: &[(&str, &[&str])] = &[
@@ -50,6 +50,29 @@ fn replied_task() -> Task {
     task.core.shape = Shape::Reply;
     task.reply = Some(reply().into());
     task
+}
+
+/// A file that is shown by its address is to every reader like one that has always been somewhere else.
+fn by_address(wire: &dyn Wire) -> String {
+    let address = "https://x.example/files/0?signature=s";
+    let blob = Blob { kind: BlobKind::Raw, hash: [9; 32], len: 70_000 };
+    let named = |content| Part {
+        filename: Some("a.png".into()),
+        media_type: Some("image/png".into()),
+        metadata: Json::parse(r#"{"k":1}"#),
+        ..Part::new(content)
+    };
+    let written = |content: Content| {
+        let mut task = bare_task(State::Completed);
+        task.artifacts = vec![artifact("a-1", vec![Part::text("t"), named(content)]).into()];
+        encoded(|w| wire.task(w, &task, &TaskView::WHOLE, None))
+    };
+    let kept = written(Content::Blob(blob)).settled(|file| {
+        assert_eq!((file.name.as_deref(), file.media_type.as_deref()), (Some("a.png"), Some("image/png")));
+        Some(address.to_owned())
+    });
+    assert_eq!(kept, written(Content::Url(address.to_owned())), "{}", wire.name());
+    shown(&kept)
 }
 
 #[test]
@@ -96,6 +119,7 @@ fn every_case_in_every_form() {
             task.artifacts = vec![artifact("a-1", vec![part]).into()];
             line(name, shown(&encoded(|w| wire.task(w, &task, &TaskView::WHOLE, None))));
         }
+        line("raw blob by its address", by_address(*wire));
         line("push config", text(|w| wire.push_config(w, &push_configs()[0], Some("acme"))));
         line("push configs", text(|w| wire.push_list(w, &push_configs(), None, "n")));
         line("no push configs", text(|w| wire.push_list(w, &[], None, "")));

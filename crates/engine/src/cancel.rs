@@ -8,10 +8,14 @@ use model::{Body, Cancel, Fault, Kind, Place, State, Task, TaskId};
 use crate::live::{Draft, Live};
 use crate::pending;
 use crate::sight::Sight;
+use crate::till::Ending;
 use crate::{Engine, Shared};
 
 /// How often an operator's command looks whether a cancel has reached its agent.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Whoever ends a turn without its agent does not know how long it ran.
+const CUT_OFF: Ending = Ending { state: None, cut_off: true };
 
 impl Engine {
     /// Asks the agent to stop and answers when the task has settled, at the latest a second after the grace is over.
@@ -26,6 +30,24 @@ impl Engine {
     pub async fn cancel_by_operator(&self, id: TaskId) -> Result<Arc<Task>, Fault> {
         let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
         self.cancel_live(live, None).await
+    }
+
+    /// A task is about to be removed for good: what is set aside for its turn is not removed with it.
+    pub(crate) async fn give_back(&self, id: TaskId) -> Result<(), Fault> {
+        if self.shared.books.get().is_none() {
+            return Ok(());
+        }
+        let Some(live) = self.shared.live(id).await? else { return Ok(()) };
+        let shared = self.shared.clone();
+        Shared::detached(async move {
+            let ended = live.append(&shared, |task| {
+                let held = task.due.as_deref().is_some_and(|due| due.hold.is_some());
+                let bodies = if held { vec![pending::status(State::Canceled, None)] } else { Vec::new() };
+                Ok(Draft { ending: CUT_OFF, ..Draft::outside(bodies) })
+            });
+            ended.await.map(drop).map_err(Fault::from)
+        })
+        .await
     }
 
     async fn cancel_live(&self, live: Arc<Live>, metadata: Option<model::Json>) -> Result<Arc<Task>, Fault> {
@@ -62,7 +84,7 @@ impl Engine {
         }
         let settled = live.append(&self.shared, |task| {
             let bodies = if task.core.is_settled() { Vec::new() } else { vec![pending::status(State::Canceled, None)] };
-            Ok(Draft::outside(bodies))
+            Ok(Draft { ending: CUT_OFF, ..Draft::outside(bodies) })
         });
         settled.await.map_err(Fault::from)
     }
@@ -82,7 +104,7 @@ async fn request(shared: &Shared, live: &Live, metadata: Option<model::Json>) ->
         if task.core.turn.is_none() || (shared.offline && !shared.store.is_shared()) {
             bodies.push(pending::status(State::Canceled, None));
         }
-        Ok(Draft::outside(bodies))
+        Ok(Draft { ending: CUT_OFF, ..Draft::outside(bodies) })
     });
     let task = asked.await.map_err(Fault::from)?;
     live.stop_turn();

@@ -9,6 +9,7 @@
 //! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
 //! * `sight`: who sees which task
 //! * `product`: tasks that no turn drives, moved together with what their product keeps
+//! * `till`: what is set aside for a turn that costs something, and its one end
 //! * `push`, `outbox`: webhooks, as cursors on logs
 //! * `recovery`, `timers`, `replicas`: what a restart, a clock or another process brings
 //!
@@ -33,18 +34,20 @@ mod recovery;
 mod replicas;
 mod sight;
 mod subscription;
+mod till;
 mod timers;
 mod turn;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use model::ports::agent::{Agent, Profile};
 use model::ports::courier::Courier;
 use model::ports::store::{Health, Store, Trouble};
+use model::ports::till::Books;
 use model::ports::worker::Desk;
 use model::{Fault, Kind, Limits, TaskId};
 use tokio::runtime::Handle;
@@ -85,6 +88,8 @@ struct Shared {
     turn_ended: Notify,
     alarm: timers::Alarm,
     products: product::Products,
+    /// Who ends what was set aside for a turn.
+    books: OnceLock<Arc<dyn Books>>,
     draining: AtomicBool,
     /// There are aliases in the store, or were.
     aliases: AtomicBool,
@@ -174,7 +179,22 @@ impl Engine {
         courier: Option<Arc<dyn Courier>>,
         errands: Handle,
     ) -> Result<Engine, Fault> {
+        Engine::start_paid(store, agents, limits, courier, errands, None).await
+    }
+
+    /// The same, with books that end what was set aside for turns: a turn that is taken up again may have been paid for.
+    pub async fn start_paid(
+        store: Arc<dyn Store>,
+        agents: Vec<Arc<dyn Agent>>,
+        limits: Limits,
+        courier: Option<Arc<dyn Courier>>,
+        errands: Handle,
+        books: Option<Arc<dyn Books>>,
+    ) -> Result<Engine, Fault> {
         let engine = Engine::new(store, agents, limits, courier, false);
+        if let Some(books) = books {
+            engine.set_books(books);
+        }
         let aliases = engine.health().await?.aliases > 0;
         engine.shared.aliases.fetch_or(aliases, Ordering::Relaxed);
         outbox::start(&engine.shared, &errands).await?;
@@ -215,6 +235,7 @@ impl Engine {
             turn_ended: Notify::new(),
             alarm: timers::Alarm::default(),
             products: product::Products::default(),
+            books: OnceLock::new(),
             draining: AtomicBool::new(false),
             aliases,
             offline,
@@ -222,6 +243,13 @@ impl Engine {
             stats: Stats::default(),
         };
         Engine { shared: Arc::new(shared) }
+    }
+
+    /// Whoever ends what was set aside for turns; the first stays.
+    pub fn set_books(&self, books: Arc<dyn Books>) {
+        if self.shared.books.set(books).is_err() {
+            tracing::error!("somebody else wants to keep the books; the first does");
+        }
     }
 
     /// Other agents take messages from now on. A turn that runs goes on with the agent it began with, to its end; tasks of
@@ -252,9 +280,14 @@ impl Engine {
         &self.shared.store
     }
 
+    /// The bytes of large content that some task of this tenant has, if one does.
+    pub async fn stored(&self, tenant: &Arc<str>, hash: [u8; 32]) -> Result<Option<bytes::Bytes>, Fault> {
+        self.shared.store.blob(tenant.clone(), hash).await.map_err(troubled)
+    }
+
     /// The bytes of large content that a task of this tenant refers to.
     pub async fn blob(&self, tenant: &Arc<str>, hash: [u8; 32]) -> Result<bytes::Bytes, Fault> {
-        let found = self.shared.store.blob(tenant.clone(), hash).await.map_err(troubled)?;
+        let found = self.stored(tenant, hash).await?;
         found.ok_or_else(|| Fault::internal("a blob that a log refers to is missing"))
     }
 
@@ -330,6 +363,7 @@ impl Engine {
         if let Some(live) = self.shared.lives.find(task) {
             live.stop_turn();
         }
+        self.give_back(task).await?;
         let removed = self.shared.store.remove(task).await.map_err(troubled)?;
         self.shared.lives.vanish(task);
         self.shared.outbox.forget_task(task);

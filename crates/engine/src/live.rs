@@ -20,6 +20,7 @@ use crate::batch::{Batch, Stamp};
 use crate::patience::Patience;
 use crate::product::Along;
 use crate::push::{self, Registration};
+use crate::till::{self, Ending};
 use crate::{Shared, troubled};
 
 /// An event that is in the log, and its encodings, made once and shared by every reader.
@@ -129,6 +130,8 @@ pub(crate) struct Draft {
     pub(crate) push: Option<Registration>,
     /// What a product changes with them.
     pub(crate) along: Option<Along>,
+    /// How a turn that was paid for ends with them.
+    pub(crate) ending: Ending,
 }
 
 impl Draft {
@@ -285,16 +288,22 @@ impl Live {
         mut draft: impl FnMut(&Task) -> Result<Draft, Fault>,
     ) -> Result<Arc<Task>, Failed> {
         let _one_writer = self.writing.lock().await;
+        let mut unsettled = false;
         loop {
             if self.is_gone() {
                 return Err(Failed::Fault(Fault::task_not_found(self.id)));
             }
             let task = self.snapshot().map_err(Failed::Fault)?;
-            let draft = draft(&task).map_err(Failed::Fault)?;
+            let mut draft = draft(&task).map_err(Failed::Fault)?;
             if draft.bodies.is_empty() {
                 return Ok(task);
             }
             let stamp = Stamp { now: shared.clock.now(), epoch: draft.epoch };
+            let closing = if task.due.is_some() && !unsettled {
+                till::close(shared.books.get(), &task, &mut draft.bodies, draft.ending, stamp.now)
+            } else {
+                None
+            };
             let Batch { events, mut commit } = Batch::following(&task, draft.bodies, stamp, &shared.limits)
                 .map_err(|refused| Failed::Fault(Fault::internal(refused)))?;
             let expected = task.seq();
@@ -304,8 +313,9 @@ impl Live {
                 push::room(shared, self.id, &push.id).await.map_err(Failed::Fault)?;
                 commit.push.push(push.put(progress.clone()));
             }
-            if let Some(along) = draft.along {
-                along.add_to(self.id, &mut commit);
+            // What ends first frees what the next may need.
+            for along in [&closing, &draft.along].into_iter().flatten() {
+                along.clone().add_to(self.id, &mut commit);
             }
             if let Some((mut key, not_before)) = draft.key {
                 key.seq = events.last().map_or(key.seq, |e| e.seq);
@@ -331,6 +341,13 @@ impl Live {
                     continue;
                 }
                 Outcome::Conflict(Conflict::Key(key)) => return Err(Failed::Key(key)),
+                Outcome::Conflict(met)
+                    if closing.as_ref().is_some_and(|closing| till::is_about(closing, draft.along.as_ref(), &met)) =>
+                {
+                    tracing::error!(task = %self.id, "what was set aside for a turn cannot be ended: {met:?}; run rialto market verify");
+                    unsettled = true;
+                    continue;
+                }
                 Outcome::Conflict(
                     met @ (Conflict::Alias(_) | Conflict::Record(..) | Conflict::Funds(..) | Conflict::Entry(_)),
                 ) => return Err(Failed::Met(met)),

@@ -20,6 +20,7 @@ use crate::pending::{self, Pending};
 use crate::push::{self, Registration};
 use crate::sight::Sight;
 use crate::subscription::{Subscription, Until};
+use crate::till::{self, Reserved};
 use crate::turn::{self, Run};
 use crate::{Engine, Shared, clock, conversation, modes, troubled};
 
@@ -209,7 +210,7 @@ fn same_request(known: &KeyUse, now: &KeyUse) -> Result<(), Fault> {
     Err(Fault { field: Some("Idempotency-Key".into()), ..Fault::new(Kind::KeyReused, message) })
 }
 
-fn inbound(mut send: Send) -> Arc<Inbound> {
+fn inbound(mut send: Send, payer: Option<Arc<str>>) -> Arc<Inbound> {
     // The first generation's messages have no id; everybody else's readers expect one.
     if send.message.id.is_empty() {
         send.message.id = clock::text_id();
@@ -220,6 +221,7 @@ fn inbound(mut send: Send) -> Arc<Inbound> {
         accepted_output: send.accepted_output,
         extensions: send.extensions,
         trace: send.trace,
+        payer,
     })
 }
 
@@ -243,7 +245,8 @@ pub(crate) async fn open(
     let whole = push.is_none() && matches!(send.wait, Wait::Rest { .. });
     let fresh_context = send.context.is_none();
     let context = send.context.take().unwrap_or_else(|| ContextId(clock::text_id()));
-    let message = inbound(send);
+    let till = agent.till();
+    let message = inbound(send, till.as_ref().map(|_| place.caller.name.clone()));
     let admission = turn::admit(&agent, &message, None)?;
     let opened = Opened {
         id,
@@ -261,8 +264,17 @@ pub(crate) async fn open(
     };
     let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.hold(1)) };
     let turn = clock::turn_id();
-    let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push };
-    if admission.idempotent {
+    let reserved = match &till {
+        Some(till) => {
+            let asked = till::asked(place, (id, &opened.context), turn, true, stamp.now);
+            till.hold(&asked)?.map(|held| Reserved::new(till, held))
+        }
+        None => None,
+    };
+    let unpaid = reserved.is_none();
+    let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push, reserved };
+    // Nobody works ahead of being paid.
+    if admission.idempotent && unpaid {
         run_ahead(shared, agent, start).await
     } else {
         let (shared, agent) = (shared.clone(), agent.clone());
@@ -282,11 +294,14 @@ struct Start {
     key: Option<(KeyUse, Time)>,
     alias: Option<Claim>,
     push: Option<Registration>,
+    /// What is set aside for the turn.
+    reserved: Option<Reserved>,
 }
 
 impl Start {
     fn bodies(&self) -> Vec<Body> {
-        vec![Body::Message(self.message.clone()), Body::TurnStarted { turn: self.turn, attempt: 1 }]
+        let hold = self.reserved.as_ref().map(Reserved::hold);
+        vec![Body::Message(self.message.clone()), Body::TurnStarted { turn: self.turn, attempt: 1, hold }]
     }
 
     fn batch(self, shared: &Shared, bodies: Vec<Body>) -> Result<(Batch, Task), Fault> {
@@ -303,6 +318,9 @@ impl Start {
         }
         if let Some(push) = &self.push {
             batch.commit.push.push(push.put(push.opening(&task)));
+        }
+        if let Some(reserved) = &self.reserved {
+            reserved.along().add_to(task.id, &mut batch.commit);
         }
         Ok((batch, task))
     }
@@ -416,7 +434,7 @@ async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start)
 }
 
 async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
-    let (fresh, push) = (start.key, start.push.clone());
+    let (fresh, push, reserved) = (start.key, start.push.clone(), start.reserved.clone());
     // Told as of the message and the turn, whatever the agent said ahead of the commit.
     let said_ahead = bodies.len() > 2;
     let (batch, task) = start.batch(shared, bodies)?;
@@ -427,7 +445,13 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
     let still = if push.is_some() { Some(live.hold().await) } else { None };
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {}
-        other => return not_opened(other, fresh),
+        Outcome::Conflict(met) => {
+            if let Some(fault) = reserved.and_then(|reserved| reserved.refused(&met)) {
+                return Err(fault);
+            }
+            return not_opened(Outcome::Conflict(met), fresh);
+        }
+        other @ (Outcome::Refused(_) | Outcome::Unknown(_)) => return not_opened(other, fresh),
     }
     shared.count(&batch.events);
     shared.alarm.set(&timers);
@@ -489,9 +513,10 @@ pub(crate) async fn follow_up(
     };
     let fresh = key.map(|(key, _)| key);
     let key = key.map(|(key, not_before)| (KeyUse { task: id, ..key }, not_before));
-    let message = inbound(send);
+    let till = agent.till();
+    let message = inbound(send, till.as_ref().map(|_| place.caller.name.clone()));
     let turn = clock::turn_id();
-    let (mut running, mut begins) = (None, false);
+    let (mut running, mut begins, mut reserved) = (None, false, None);
     let appended = live.append(shared, |task| {
         if task.core.is_settled() {
             let message = "the task has settled and takes no more messages; send without taskId to start another";
@@ -505,13 +530,21 @@ pub(crate) async fn follow_up(
         if begins && running.is_none() {
             running = Some(shared.take_turn()?);
         }
+        // Of one that waits it is only asked whether it could be paid for; whether it is shows when its turn comes.
+        reserved = match &till {
+            Some(till) => {
+                let asked = till::asked(place, (id, &task.context), turn, false, shared.clock.now());
+                till.hold(&asked)?.filter(|_| begins).map(|held| Reserved::new(till, held))
+            }
+            None => None,
+        };
         let mut bodies = vec![Body::Message(message.clone())];
         if begins {
             bodies.push(pending::status(State::Working, None));
-            bodies.push(Body::TurnStarted { turn, attempt: 1 });
+            bodies.push(Body::TurnStarted { turn, attempt: 1, hold: reserved.as_ref().map(Reserved::hold) });
         }
         let draft = if begins { Draft::held(bodies, task, &*shared.store) } else { Draft::outside(bodies) };
-        Ok(Draft { key, push: push.clone(), ..draft })
+        Ok(Draft { key, push: push.clone(), along: reserved.as_ref().map(Reserved::along), ..draft })
     });
     let at = match appended.await {
         Ok(at) => at,
@@ -520,6 +553,10 @@ pub(crate) async fn follow_up(
                 same_request(&known, fresh)?;
             }
             return Ok(Begun::Repeat { task: known.task, seq: known.seq });
+        }
+        Err(Failed::Met(met)) => {
+            let refused = reserved.and_then(|reserved| reserved.refused(&met));
+            return Err(refused.unwrap_or_else(|| Failed::Met(met).into()));
         }
         Err(failed) => return Err(failed.into()),
     };

@@ -155,7 +155,7 @@ impl Pending {
     pub(crate) fn take(&mut self) -> Spoken {
         self.bytes = 0;
         self.seam = false;
-        Spoken { said: std::mem::take(&mut self.said), next_turn: None }
+        Spoken { said: std::mem::take(&mut self.said), next_turn: None, refused: None }
     }
 }
 
@@ -163,9 +163,19 @@ impl Pending {
 pub(crate) struct Spoken {
     said: Vec<Said>,
     next_turn: Option<TurnId>,
+    /// Why no other turn may follow.
+    refused: Option<Arc<Message>>,
 }
 
 impl Spoken {
+    /// No other turn follows, whoever spoke meanwhile: they are told why.
+    pub(crate) fn refuse_next(&mut self, why: impl Into<String>) {
+        self.refused = Some(message(Words::text(why)));
+    }
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
     /// The events these words are, given the task. The same words give the same ids when asked again.
     pub(crate) fn resolve(&mut self, task: &Task) -> (Vec<Body>, Then) {
         let mut bodies = Vec::with_capacity(self.said.len() + 2);
@@ -195,6 +205,15 @@ impl Spoken {
     /// The end of a turn, or, if somebody spoke during it, the beginning of the next.
     fn next_turn_or(&self, state: State, message: Option<&Arc<Message>>, task: &Task, bodies: &mut Vec<Body>) -> Then {
         let goes_on = task.core.waiting > 0 && !task.core.cancel_requested;
+        match (state, &self.refused) {
+            // What was asked for is done; what was said since is not taken up.
+            (State::Completed | State::InputRequired | State::AuthRequired, Some(why)) if goes_on => {
+                bodies.push(status(State::Working, message.cloned()));
+                bodies.push(status(State::Rejected, Some(why.clone())));
+                return Then::Over;
+            }
+            (_, Some(_) | None) => {}
+        }
         match state {
             // Completed is not said: the work is not over.
             State::Completed if goes_on => bodies.push(status(State::Working, message.cloned())),
@@ -221,7 +240,7 @@ impl Spoken {
             }
         }
         let turn = self.next_turn.unwrap_or_else(clock::turn_id);
-        bodies.push(Body::TurnStarted { turn, attempt: 1 });
+        bodies.push(Body::TurnStarted { turn, attempt: 1, hold: None });
         Then::NextTurn(turn)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use model::ports::product::Product;
-use model::ports::store::{Commit, Conflict, Guard, Outcome, Timer, TimerChange, TimerKind};
+use model::ports::store::{BlobWrite, Commit, Conflict, Guard, Outcome, Timer, TimerChange, TimerKind};
 use model::{
     Artifact, Body, Chunk, ContextId, Entry, Fault, Inbound, Json, Kind, Message, Opened, Place, RecordChange, State,
     StatusChange, Task, TaskId, Time,
@@ -30,6 +30,8 @@ pub struct Along {
     pub guards: Vec<Guard>,
     pub records: Vec<RecordChange>,
     pub entries: Vec<Entry>,
+    /// Large content of its task, gone with it. Nothing is kept for a task that is not there.
+    pub blobs: Vec<BlobWrite>,
     /// When the product wants to be told of the task; `Some(None)` is never, `None` leaves it as it is.
     pub deadline: Option<Option<Time>>,
 }
@@ -39,6 +41,7 @@ impl Along {
         commit.guards.extend(self.guards);
         commit.records.extend(self.records);
         commit.entries.extend(self.entries);
+        commit.blobs.extend(self.blobs);
         if let Some(due) = self.deadline {
             let kind = TimerKind::Deadline;
             commit.timers.push(match due {
@@ -198,7 +201,7 @@ impl Engine {
         if let Some(message) = birth.message {
             let message = Arc::new(message);
             let (accepted_output, extensions) = (Vec::new(), Vec::new());
-            let inbound = Inbound { message, metadata: None, accepted_output, extensions, trace: None };
+            let inbound = Inbound { message, metadata: None, accepted_output, extensions, trace: None, payer: None };
             bodies.push(Body::Message(Arc::new(inbound)));
         }
         bodies.extend(birth.to.bodies(&[]));
@@ -265,8 +268,8 @@ impl Engine {
     /// record: whoever calls this puts one whose body nobody else would write.
     pub async fn keep(&self, along: Along) -> Result<(), Unmoved> {
         let first = along.records.first().cloned();
-        let commit =
-            Commit { guards: along.guards, records: along.records, entries: along.entries, ..Commit::default() };
+        let Along { guards, records, entries, blobs, deadline: _ } = along;
+        let commit = Commit { guards, records, entries, blobs, ..Commit::default() };
         let shared = self.shared.clone();
         let outcome = Shared::detached(async move { Ok(keep(&shared, commit, first).await) }).await?;
         match outcome? {

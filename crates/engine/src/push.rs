@@ -42,6 +42,11 @@ impl Engine {
         self.shared.courier.is_some()
     }
 
+    /// What seals, for products that keep secrets of their own.
+    pub fn courier(&self) -> Option<&Arc<dyn Courier>> {
+        self.shared.courier.as_ref()
+    }
+
     pub async fn push(&self, place: &Place, call: PushCall) -> Result<PushAnswer, Fault> {
         let courier = self.shared.courier.clone().ok_or_else(unsupported)?;
         match call {

@@ -10,6 +10,7 @@ use model::{Body, Epoch, Fault, Kind, State, Task, TaskId};
 
 use crate::live::{Draft, Live, TurnHandle};
 use crate::pending;
+use crate::till::Ending;
 use crate::turn::{self, Run};
 use crate::{Shared, blobs, troubled};
 
@@ -120,12 +121,13 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: 
                 let words = pending::message(Words::text("restarted"));
                 bodies.push(pending::status(State::Working, Some(words)));
             }
-            bodies.push(Body::TurnStarted { turn: turn.id, attempt: turn.attempt + 1 });
+            bodies.push(Body::TurnStarted { turn: turn.id, attempt: turn.attempt + 1, hold: None });
             bodies
         } else {
             vec![pending::status(State::Failed, Some(pending::message(Words::text(why(rule, &agent, turn.attempt)))))]
         };
-        Ok(Draft::held(bodies, task, &*shared.store))
+        let ending = Ending { state: None, cut_off: true };
+        Ok(Draft { ending, ..Draft::held(bodies, task, &*shared.store) })
     });
     let task = begun.await.map_err(Fault::from)?;
     if let (true, Some(running), Some(agent), Some(turn)) = (taken, running, agent, task.core.turn) {

@@ -12,11 +12,12 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use model::ports::agent::{Admission, Agent, Emission, EndState, Turn, Words};
-use model::{Fault, Inbound, Task, TurnId};
+use model::{Body, Fault, Inbound, State, Task, TurnId};
 
 use crate::live::{Draft, Failed, Live, TurnHandle};
 use crate::patience::Patience;
 use crate::pending::{Pending, Spoken, Then};
+use crate::till::{self, Ending, Reserved};
 use crate::{RunningTurn, Shared, blobs, conversation};
 
 /// How many emissions one look at a busy agent takes before a commit begins.
@@ -153,17 +154,39 @@ impl Run {
     async fn commit(&self, mut spoken: Spoken) -> Result<Then, Failed> {
         let mut patience = Patience::new();
         loop {
-            let (mut then, mut lost) = (Then::GoOn, false);
+            let (mut then, mut lost, mut reserved) = (Then::GoOn, false, None);
             let outcome = self.live.append(&self.shared, |task| {
                 lost = !self.is_ours(task);
                 if lost {
                     return Ok(Draft::default());
                 }
-                let (bodies, next) = resolve(&mut spoken, task);
+                reserved = None;
+                let (mut bodies, next) = resolve(&mut spoken, task);
                 then = next;
-                Ok(Draft::held(bodies, task, &*self.shared.store))
+                if let Then::NextTurn(turn) = then
+                    && let Some(till) = self.agent.till()
+                {
+                    match till.hold(&till::asked_next(task, turn, self.shared.clock.now())) {
+                        Ok(held) => reserved = held.map(|held| Reserved::new(&till, held)),
+                        Err(fault) => {
+                            spoken.refuse_next(unpaid(&fault));
+                            (bodies, then) = resolve(&mut spoken, task);
+                        }
+                    }
+                }
+                if let (Some(Body::TurnStarted { hold, .. }), Some(reserved)) = (bodies.last_mut(), &reserved) {
+                    *hold = Some(reserved.hold());
+                }
+                // The turn itself is done, whatever becomes of those that should have followed.
+                let state = spoken.is_refused().then_some(State::Completed);
+                let draft = Draft::held(bodies, task, &*self.shared.store);
+                let along = reserved.as_ref().map(Reserved::along);
+                Ok(Draft { along, ending: Ending { state, cut_off: false }, ..draft })
             });
             match outcome.await {
+                Err(Failed::Met(met)) if let Some(fault) = reserved.as_ref().and_then(|r| r.refused(&met)) => {
+                    spoken.refuse_next(unpaid(&fault));
+                }
                 Ok(_) if lost => return Err(Failed::Lost),
                 Ok(_) => return Ok(then),
                 Err(Failed::Trouble(trouble)) => {
@@ -173,6 +196,11 @@ impl Run {
             }
         }
     }
+}
+
+/// What those are told whose messages no turn takes up.
+fn unpaid(fault: &Fault) -> String {
+    format!("what was said meanwhile was not taken up: {fault}")
 }
 
 /// The words as events; nothing at all for a task that somebody settled meanwhile.

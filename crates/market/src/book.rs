@@ -229,6 +229,6 @@ impl Book {
     }
 
     pub fn verify(&self) -> Vec<Difference> {
-        verify(self.accounts(), &self.journal, self.holds(), self.transactions())
+        verify(self.accounts(), &self.journal, self.holds(), self.transactions(), [])
     }
 }

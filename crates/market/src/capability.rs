@@ -10,7 +10,8 @@ use crate::{Actor, CapabilityId, UserId, Ut};
 
 mod draft;
 
-pub use draft::Draft;
+pub(crate) use draft::Wrong;
+pub use draft::{Draft, called_at};
 
 pub const MAX_REASON: usize = 500;
 /// A year; what is longer is no booking.

@@ -45,6 +45,10 @@ text_id!(
     /// What is for sale: `cap_ocr_invoice_v1`.
     CapabilityId
 );
+text_id!(
+    /// What somebody wants done: `dem_` and letters.
+    DemandId
+);
 
 /// A purchase. To A2A it is a task, so it has a task's id; people read it as 26 letters and digits that sort by time.
 ///

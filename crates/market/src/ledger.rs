@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use model::Time;
+use model::{Time, TurnId};
 use serde::{Deserialize, Serialize};
 
+use crate::tariff::TurnEntry;
 use crate::{TransactionId, UserId, Ut};
 
 /// Lines in one entry, at most. The longest there is, a partial settlement, has five.
@@ -139,6 +140,24 @@ impl EntryId {
     /// Of the settlement or of the release: there is one or the other.
     pub fn end(transaction: TransactionId) -> EntryId {
         EntryId(format!("{}/end", transaction.tx()).into())
+    }
+    /// Of what a turn of an agent costs: one entry sets money aside, one ends that.
+    pub fn turn(turn: TurnId, which: TurnEntry) -> EntryId {
+        let which = match which {
+            TurnEntry::Hold => "hold",
+            TurnEntry::End => "end",
+        };
+        EntryId(format!("turn/{turn}/{which}").into())
+    }
+    /// Which turn it is of, if it is one's.
+    pub fn of_turn(&self) -> Option<(TurnId, TurnEntry)> {
+        let (turn, which) = self.0.strip_prefix("turn/")?.split_once('/')?;
+        let which = match which {
+            "hold" => TurnEntry::Hold,
+            "end" => TurnEntry::End,
+            _ => return None,
+        };
+        Some((turn.parse().ok()?, which))
     }
     /// Of money that comes or goes; `reference` is whatever stands outside for it, such as an operator's note.
     fn outside(kind: LineKind, tenant: &str, reference: &str) -> EntryId {

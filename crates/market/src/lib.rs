@@ -10,8 +10,10 @@
 //! | [`ledger`] | accounts, and entries that cannot be out of balance |
 //! | [`hold`] | a buyer's money between freezing and its one end |
 //! | [`capability`] | what is for sale, and how it comes to market |
+//! | [`demand`] | what buyers want done, and how well what is for sale fits it |
 //! | [`transaction`] | a purchase and its state machine |
 //! | [`autonomy`] | how far agents may go by themselves, and a person's yes |
+//! | [`tariff`] | what a turn of an agent costs, and money between its beginning and its end |
 //! | [`stored`] | how rows are kept |
 //! | [`book`], [`verify`](mod@verify) | the reference store, and the check of any store |
 //!
@@ -83,19 +85,22 @@
 pub mod autonomy;
 pub mod book;
 pub mod capability;
+pub mod demand;
 pub mod hold;
 pub mod ids;
 pub mod ledger;
 pub mod money;
 pub mod refusal;
 pub mod stored;
+pub mod tariff;
 pub mod transaction;
 pub mod verify;
 
 pub use book::{Book, Conflict};
 pub use capability::{Capability, FieldError, Served};
+pub use demand::Demand;
 pub use hold::{End, Hold, Share};
-pub use ids::{Actor, CapabilityId, TransactionId, UserId, Via};
+pub use ids::{Actor, CapabilityId, DemandId, TransactionId, UserId, Via};
 pub use ledger::{Account, AccountId, Entry, EntryId, Guard, Line, LineKind, Posting, Purse};
 pub use money::{Rate, Ut};
 pub use refusal::Refusal;

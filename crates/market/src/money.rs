@@ -157,6 +157,11 @@ impl From<Rate> for u32 {
     }
 }
 
+/// Reads a decimal number as millionths.
+pub(crate) fn millionths(text: &str) -> Result<i64, Error> {
+    decimal(text, 6)
+}
+
 /// A decimal text as an integer of its `digits`-th decimal place.
 fn decimal(text: &str, digits: u32) -> Result<i64, Error> {
     let (negative, size) = match text.strip_prefix('-') {

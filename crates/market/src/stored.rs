@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::capability::Capability;
+use crate::demand::Demand;
 use crate::hold::Hold;
 use crate::ledger::{Account, Posting};
 use crate::transaction::Transaction;
@@ -57,6 +58,9 @@ impl Row for Hold {
 }
 impl Row for Capability {
     const NAME: &'static str = "capability";
+}
+impl Row for Demand {
+    const NAME: &'static str = "demand";
 }
 impl Row for Transaction {
     const NAME: &'static str = "transaction";

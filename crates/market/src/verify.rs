@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use model::TurnId;
+
 use crate::hold::Hold;
 use crate::ledger::{Account, AccountId, Entry, EntryId, LineKind, Posting, Purse};
+use crate::tariff::{TurnEntry, TurnHold};
 use crate::transaction::{Deadline, Status, Transaction};
 use crate::{TransactionId, Ut};
 
@@ -41,6 +44,8 @@ pub enum Difference {
     HoldDiffers { transaction: TransactionId },
     #[error("hold of {transaction}: no transaction explains it")]
     HoldStray { transaction: TransactionId },
+    #[error("turn {turn}: {what}")]
+    Turn { turn: TurnId, what: &'static str },
     #[error("transaction {transaction}: {what}")]
     Transaction { transaction: TransactionId, what: &'static str },
 }
@@ -72,11 +77,13 @@ pub fn verify<'a>(
     journal: impl IntoIterator<Item = &'a Posting>,
     holds: impl IntoIterator<Item = &'a Hold>,
     transactions: impl IntoIterator<Item = &'a Transaction>,
+    turns: impl IntoIterator<Item = &'a TurnHold>,
 ) -> Vec<Difference> {
     let mut found = Vec::new();
     let accounts = unique(accounts, |account| &account.id, |id| format!("account {id}"), &mut found);
     let holds = unique(holds, |hold| &hold.transaction, |id| format!("hold of {id}"), &mut found);
     let transactions = unique(transactions, |tx| &tx.id, |id| format!("transaction {id}"), &mut found);
+    let turns = unique(turns, |hold| &hold.turn, |id| format!("hold of turn {id}"), &mut found);
     let mut by_account: BTreeMap<&AccountId, Vec<&Posting>> = BTreeMap::new();
     let mut by_entry: BTreeMap<&EntryId, Vec<&Posting>> = BTreeMap::new();
     for posting in journal {
@@ -85,7 +92,7 @@ pub fn verify<'a>(
     }
 
     balances(&accounts, by_account, &mut found);
-    frozen(&accounts, &holds, &mut found);
+    frozen(&accounts, &holds, &turns, &mut found);
     sums(&accounts, &mut found);
     for (entry, lines) in &mut by_entry {
         lines.sort_by_key(|posting| posting.line);
@@ -99,6 +106,7 @@ pub fn verify<'a>(
         booked(transaction, &by_entry, &mut explained, &mut found);
         held(transaction, holds.get(&transaction.id).copied(), &mut found);
     }
+    paid(&turns, &by_entry, &mut explained, &mut found);
     found.extend(
         by_entry
             .iter()
@@ -164,11 +172,15 @@ fn balances<'a>(
 fn frozen(
     accounts: &BTreeMap<&AccountId, &Account>,
     holds: &BTreeMap<&TransactionId, &Hold>,
+    turns: &BTreeMap<&TurnId, &TurnHold>,
     found: &mut Vec<Difference>,
 ) {
     let mut frozen: BTreeMap<AccountId, Sum> = BTreeMap::new();
     for hold in holds.values().filter(|hold| hold.end.is_none()) {
         frozen.entry(AccountId::frozen(&hold.tenant, &hold.owner)).or_default().add(hold.amount);
+    }
+    for hold in turns.values() {
+        frozen.entry(AccountId::frozen(&hold.tenant, &hold.payer)).or_default().add(hold.amount);
     }
     for id in accounts.keys().filter(|id| matches!(id.purse, Purse::Frozen(_))) {
         frozen.entry((*id).clone()).or_default();
@@ -188,6 +200,78 @@ fn sums(accounts: &BTreeMap<&AccountId, &Account>, found: &mut Vec<Difference>) 
     }
     let unequal = tenants.into_iter().filter(|(_, sum)| !sum.is(Ut::ZERO));
     found.extend(unequal.map(|(tenant, sum)| Difference::NotZero { tenant: tenant.clone(), sum }));
+}
+
+/// A turn's money was set aside by one entry; while the turn runs there is its hold, afterwards the entry that ended it.
+fn paid(
+    turns: &BTreeMap<&TurnId, &TurnHold>,
+    by_entry: &BTreeMap<&EntryId, Vec<&Posting>>,
+    explained: &mut BTreeSet<EntryId>,
+    found: &mut Vec<Difference>,
+) {
+    for (turn, hold) in turns {
+        let name = EntryId::turn(**turn, TurnEntry::Hold);
+        let what = match (hold.frozen(), by_entry.get(&name)) {
+            (Err(_), _) => Some("its amounts make no entry"),
+            (Ok(_), None) => Some("it has a hold that no entry made"),
+            (Ok(expected), Some(lines)) if !is_same(&expected, lines) => Some("its hold is not what its entry says"),
+            (Ok(_), Some(_)) => None,
+        };
+        found.extend(what.map(|what| Difference::Turn { turn: **turn, what }));
+    }
+    for (entry, lines) in by_entry {
+        let Some((turn, which)) = entry.of_turn() else { continue };
+        explained.insert((*entry).clone());
+        let (hold, end) = (EntryId::turn(turn, TurnEntry::Hold), EntryId::turn(turn, TurnEntry::End));
+        let what = match which {
+            TurnEntry::Hold => match (turns.contains_key(&turn), by_entry.get(&end)) {
+                _ if frozen_by(lines).is_none() => Some("what set its money aside is no such entry"),
+                (true, Some(_)) => Some("it was paid for, and its money is still set aside"),
+                (false, None) => Some("its money was set aside, and neither hold nor payment is there"),
+                (false, Some(paid)) if !ends(lines, paid) => Some("what was paid for it is not what was set aside"),
+                (true, None) | (false, Some(_)) => None,
+            },
+            TurnEntry::End => match by_entry.get(&hold) {
+                None => Some("it was paid for out of nothing that was set aside"),
+                Some(_) => None,
+            },
+        };
+        found.extend(what.map(|what| Difference::Turn { turn, what }));
+    }
+}
+
+/// Whose money an entry sets aside, and how much.
+fn frozen_by<'a>(lines: &[&'a Posting]) -> Option<(&'a AccountId, Ut)> {
+    let [from, to] = lines else { return None };
+    let (Purse::Available(payer), Purse::Frozen(owner)) = (&from.account.purse, &to.account.purse) else { return None };
+    let is_one = payer == owner && from.kind == LineKind::Freeze && to.kind == LineKind::Freeze;
+    (is_one && to.amount.is_positive()).then_some((&to.account, to.amount))
+}
+
+/// Whether an entry ends just what another set aside, and does nothing else.
+fn ends(hold: &[&Posting], end: &[&Posting]) -> bool {
+    let Some((frozen, amount)) = frozen_by(hold) else { return false };
+    let mut out = Sum::default();
+    for line in end {
+        match (line.kind, &line.account.purse) {
+            (LineKind::SettleOut | LineKind::Unfreeze, Purse::Frozen(_)) if line.account == *frozen => {
+                out.add(line.amount);
+            }
+            (LineKind::Unfreeze, Purse::Available(_)) if line.account == hold[0].account => {}
+            (LineKind::Income, Purse::Available(_)) | (LineKind::Commission, Purse::Commission) => {}
+            (
+                LineKind::Freeze
+                | LineKind::Unfreeze
+                | LineKind::SettleOut
+                | LineKind::Income
+                | LineKind::Commission
+                | LineKind::Recharge
+                | LineKind::Withdraw,
+                Purse::Available(_) | Purse::Frozen(_) | Purse::Commission | Purse::Outside,
+            ) => return false,
+        }
+    }
+    amount.negated().is_some_and(|all| out.is(all)) && hold[0].note == end[0].note
 }
 
 /// The lines of an entry, in order: none missing, all about the same thing, zero in sum.

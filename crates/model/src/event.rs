@@ -30,6 +30,9 @@ pub enum Body {
         turn: TurnId,
         #[serde(rename = "n")]
         attempt: u32,
+        /// What was set aside for it, in the words of whoever keeps the money; with its first attempt only.
+        #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
+        hold: Option<Json>,
     },
     /// The turn is known under this name to a remote party; how to find it again after a crash.
     #[serde(rename = "bind")]
@@ -99,6 +102,9 @@ pub struct Inbound {
     pub extensions: Vec<String>,
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// Who pays for the turn that takes it up, where the agent has a price.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    pub payer: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +152,8 @@ impl Body {
     pub fn weight(&self) -> usize {
         let message = |m: &Message| m.parts.iter().map(crate::Part::weight).sum::<usize>();
         128 + match self {
-            Body::Opened(_) | Body::TurnStarted { .. } | Body::CancelRequested { .. } => 0,
+            Body::Opened(_) | Body::CancelRequested { .. } => 0,
+            Body::TurnStarted { hold, .. } => hold.as_ref().map_or(0, |hold| hold.text().len()),
             Body::Bound { remote } => remote.len(),
             Body::Message(inbound) => message(&inbound.message),
             Body::Replied(m) => message(m),

@@ -35,6 +35,10 @@ pub enum Kind {
     Unauthenticated,
     Forbidden,
     RateLimited,
+    /// What the agent asks for is more than the caller has.
+    InsufficientBalance,
+    /// What the agent asks for is more than the caller, or the conversation, may spend.
+    BudgetExceeded,
     /// The same `Idempotency-Key` came with another body.
     KeyReused,
     /// The server cannot take work now: the disk is full or read-only, a queue is full, it is shutting down.
@@ -43,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 23] = [
+    pub const ALL: [Kind; 25] = [
         Kind::Parse,
         Kind::InvalidRequest,
         Kind::MethodNotFound,
@@ -64,6 +68,8 @@ impl Kind {
         Kind::Unauthenticated,
         Kind::Forbidden,
         Kind::RateLimited,
+        Kind::InsufficientBalance,
+        Kind::BudgetExceeded,
         Kind::KeyReused,
         Kind::Unavailable,
         Kind::Internal,

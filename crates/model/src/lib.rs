@@ -31,4 +31,4 @@ pub use json::Json;
 pub use limits::Limits;
 pub use push::{PushChange, PushProgress, PushRow, PushSpec, PushState};
 pub use record::{Balance, Entry, Expect, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery};
-pub use task::{Core, OpenTurn, Refused, Shape, State, Status, Task};
+pub use task::{Core, Due, OpenTurn, Refused, Shape, State, Status, Task};

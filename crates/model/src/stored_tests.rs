@@ -49,8 +49,9 @@ fn every_event() -> Vec<Event> {
             accepted_output: vec!["text/plain".into()],
             extensions: vec!["x".into()],
             trace: Some("00-a-b-01".into()),
+            payer: None,
         })),
-        Body::TurnStarted { turn: TurnId(id(2)), attempt: 2 },
+        Body::TurnStarted { turn: TurnId(id(2)), attempt: 2, hold: None },
         Body::Bound { remote: "r".into() },
         Body::Status(StatusChange {
             state: State::Working,
@@ -101,4 +102,18 @@ fn a_newer_version_is_refused_by_name() {
     assert!(error.to_string().contains("version 9"), "{error}");
     assert!(matches!(decode(Seq(1), &[]), Err(Error::Empty)));
     assert!(matches!(decode(Seq(1), &[1, b'{']), Err(Error::Damaged(_))));
+}
+
+/// Members that came later: a log without them is read as it was, and with them as it is.
+#[test]
+fn what_a_turn_costs_is_kept_with_it_and_older_logs_know_nothing_of_it() {
+    let old = br#"[[5,{"turn":{"i":"00000000-0000-0000-0000-000000000002","n":1}}]]"#;
+    let new = br#"[[5,{"turn":{"i":"00000000-0000-0000-0000-000000000002","n":1,"h":{"amount":5}}}]]"#;
+    for (text, hold) in [(&old[..], None), (&new[..], Json::parse(r#"{"amount":5}"#))] {
+        let row = [&[1], text].concat();
+        let events = decode(Seq(1), &row).unwrap();
+        let turn = TurnId(Uuid::from_u128(2));
+        assert_eq!(events[0].body, Body::TurnStarted { turn, attempt: 1, hold });
+        assert_eq!(encode(&events), row, "what is not there takes no room");
+    }
 }

@@ -167,7 +167,7 @@ impl Core {
         match body {
             Body::Opened(_) => return Err(Refused::Opening),
             Body::Message(_) => self.waiting += 1,
-            Body::TurnStarted { turn, attempt } => {
+            Body::TurnStarted { turn, attempt, .. } => {
                 match self.turn {
                     // Another attempt of the same turn.
                     Some(open) if open.id == *turn => {}
@@ -246,6 +246,19 @@ pub struct Task {
     pub bound: Option<String>,
     /// The newest remote name of an earlier turn: where a conversation that goes on was had.
     pub bound_before: Option<String>,
+    /// What its turns cost, where its agent has a price.
+    pub due: Option<Box<Due>>,
+}
+
+/// The money side of a task: who pays for what waits, and what is set aside for the turn that runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Of the newest message that no turn has taken up.
+    pub payer: Option<Arc<str>>,
+    /// What was set aside for the open turn.
+    pub hold: Option<Json>,
+    /// The facts that turn has told of itself, such as its usage.
+    pub facts: Option<Json>,
 }
 
 impl Task {
@@ -277,6 +290,7 @@ impl Task {
             reply: None,
             bound: None,
             bound_before: None,
+            due: None,
         })
     }
 
@@ -320,8 +334,15 @@ impl Task {
                     self.history.push(question);
                 }
                 self.history.push(inbound.message.clone());
+                if let Some(payer) = &inbound.payer {
+                    self.due.get_or_insert_default().payer = Some(payer.clone());
+                }
             }
-            Body::TurnStarted { attempt, .. } => {
+            Body::TurnStarted { attempt, hold, .. } => {
+                if *attempt <= 1 && (hold.is_some() || self.due.is_some()) {
+                    let due = self.due.get_or_insert_default();
+                    **due = Due { hold: hold.clone(), ..Due::default() };
+                }
                 if *attempt <= 1
                     && let Some(earlier) = self.bound.take()
                 {
@@ -341,12 +362,21 @@ impl Task {
                 self.status = Status { state: State::Completed, message: None, at: event.at };
             }
             Body::Metadata(json) => {
+                if let Some(due) = self.due.as_deref_mut().filter(|due| due.hold.is_some()) {
+                    due.facts = Some(due.facts.as_ref().map_or_else(|| json.clone(), |known| known.merged(json)));
+                }
                 self.metadata = Some(match &self.metadata {
                     Some(known) => known.merged(json),
                     None => json.clone(),
                 });
             }
             Body::CancelRequested { .. } => {}
+        }
+        // What was set aside for a turn ends with it.
+        if self.core.turn.is_none()
+            && let Some(due) = self.due.as_deref_mut()
+        {
+            (due.hold, due.facts) = (None, None);
         }
         Ok(())
     }

@@ -40,10 +40,11 @@ fn said(text: &str) -> Body {
         accepted_output: vec![],
         extensions: vec![],
         trace: None,
+        payer: None,
     }))
 }
 fn turn(n: u128) -> Body {
-    Body::TurnStarted { turn: TurnId(Uuid::from_u128(n)), attempt: 1 }
+    Body::TurnStarted { turn: TurnId(Uuid::from_u128(n)), attempt: 1, hold: None }
 }
 fn status(state: State, text: Option<&str>) -> Body {
     Body::Status(StatusChange { state, message: text.map(|t| message(Role::Agent, t)), metadata: None })
@@ -207,4 +208,38 @@ proptest! {
         }
         prop_assert_eq!(task.history.iter().filter(|m| m.role == Role::User).count(), spoken);
     }
+}
+
+#[test]
+fn what_is_set_aside_lives_as_long_as_its_turn() {
+    let id = TurnId(Uuid::from_u128(1));
+    let hold = Json::parse(r#"{"amount":5}"#);
+    let asks = |payer: &str| {
+        let Body::Message(inbound) = said("x") else { unreachable!() };
+        Body::Message(Arc::new(Inbound { payer: Some(payer.into()), ..(*inbound).clone() }))
+    };
+    let facts = |text: &str| Body::Metadata(Json::parse(text).unwrap());
+    let mut task = Task::open(&opened(false)).unwrap();
+    let mut seq = 1;
+    let mut apply = |task: &mut Task, body: Body| {
+        seq += 1;
+        task.apply(&Event { seq: Seq(seq), at: Time(1), body }).unwrap();
+    };
+    apply(&mut task, asks("ann"));
+    assert_eq!(task.due.as_ref().unwrap().payer.as_deref(), Some("ann"));
+    apply(&mut task, Body::TurnStarted { turn: id, attempt: 1, hold: hold.clone() });
+    assert_eq!(task.due.as_deref(), Some(&Due { hold: hold.clone(), ..Due::default() }));
+    apply(&mut task, facts(r#"{"usage":1}"#));
+    // Another attempt is the same turn; who speaks meanwhile pays for the next.
+    apply(&mut task, Body::TurnStarted { turn: id, attempt: 2, hold: None });
+    apply(&mut task, asks("bob"));
+    apply(&mut task, facts(r#"{"usage":2,"more":3}"#));
+    let due = task.due.as_deref().unwrap();
+    assert_eq!((&due.hold, due.payer.as_deref()), (&hold, Some("bob")));
+    assert_eq!(due.facts, Json::parse(r#"{"usage":2,"more":3}"#));
+    apply(&mut task, status(State::InputRequired, None));
+    let due = task.due.as_deref().unwrap();
+    assert_eq!((&due.hold, &due.facts, due.payer.as_deref()), (&None, &None, Some("bob")));
+    apply(&mut task, turn(2));
+    assert_eq!(task.due.as_deref(), Some(&Due::default()), "a turn for nothing");
 }

@@ -17,6 +17,7 @@ mod cors;
 pub mod courier;
 pub mod crypto;
 pub mod front;
+mod links;
 pub mod log;
 mod metrics;
 mod mount;
@@ -53,6 +54,7 @@ pub struct Server {
     pub(crate) cache: Arc<cache::Cache>,
     pub(crate) metrics: Arc<metrics::Metrics>,
     pub(crate) log: log::Sink,
+    pub(crate) links: links::Links,
     /// Where workers finish what they have of agents that are gone.
     pub(crate) leaving: front::worker::Leaving,
 }
@@ -71,6 +73,7 @@ impl Server {
             throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
             pace: front::market::pace::Pace::new(&settings),
             metrics: Arc::new(metrics),
+            links: links::Links::new(engine.store().clone()),
             engine,
             settings,
             log,
@@ -98,6 +101,7 @@ impl Server {
             pace: self.pace.clone(),
             metrics: self.metrics.clone(),
             engine: self.engine.clone(),
+            links: self.links.clone(),
             settings,
             log: self.log.clone(),
             leaving: self.leaving.clone(),

@@ -111,6 +111,8 @@ pub(crate) enum Target<'a> {
     UumitCard,
     /// The market's REST: what follows `/api/v1`, with its leading slash.
     Market(&'a str),
+    /// A file by its address: what follows `/files/`.
+    File(&'a str),
     /// An agent's name, and what follows it: for its workers.
     Workers(&'a str, &'a str),
     Unknown,
@@ -201,6 +203,9 @@ impl Mounts {
                 return Target::Market(below);
             }
         }
+        if let Some(file) = path.strip_prefix("/files/") {
+            return Target::File(file);
+        }
         if let Some(below) = path.strip_prefix("/workers/") {
             let (name, rest) = below.split_at(below.find('/').unwrap_or(below.len()));
             return Target::Workers(name, rest);
@@ -275,6 +280,7 @@ mod tests {
             Target::Uumit => "uumit".into(),
             Target::UumitCard => "uumit card".into(),
             Target::Market(path) => format!("market {path}"),
+            Target::File(file) => format!("file {file}"),
             Target::Workers(name, path) => format!("workers {name} {path}"),
             Target::Unknown => "unknown".into(),
         }
@@ -312,6 +318,9 @@ mod tests {
             ("/workers/echo/lease", "workers echo /lease"),
             ("/workers/nobody", "workers nobody "),
             ("/workers", "unknown"),
+            ("/files/ab", "file ab"),
+            ("/files", "unknown"),
+            ("/a2a/files", "unknown"),
             ("/.well-known/jwks.json", "jwks"),
         ] {
             assert_eq!(name(mounts().resolve(path, true)), expected, "{path}");

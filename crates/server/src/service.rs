@@ -86,6 +86,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         Target::Card(_) if get && asks_for_assistant(server, head) => front::langgraph::card_by_query(server, head),
         Target::AssistantCard if get => front::langgraph::card_by_query(server, head),
         Target::UumitCard if get => front::uumit::card(server, head, told).await,
+        Target::File(file) if get => front::file(server, file, head, told).await,
         Target::Card(mounted) if get => {
             told.operation = "card";
             told.agent = Some(mounted.agent.clone());
@@ -104,6 +105,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         | Target::Jwks
         | Target::AssistantCard
         | Target::UumitCard
+        | Target::File(_)
         | Target::Card(_) => not_allowed("GET, HEAD"),
         Target::Uumit if head.method != Method::POST => not_allowed("POST"),
         Target::Uumit => {
@@ -114,7 +116,8 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
             front::uumit::answer(server, head, body, told).await
         }
         Target::Market(below) => {
-            let body = read_body(server, &head.headers, body).await;
+            let limit = front::market::body_bytes(server, below);
+            let body = read_body_within(server, &head.headers, body, limit).await;
             front::market::answer(server, below, head, body, told).await
         }
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
@@ -164,6 +167,7 @@ async fn turn_away(
         Target::Card(_)
         | Target::Agents
         | Target::Index
+        | Target::File(_)
         | Target::Workers(..)
         | Target::Unknown
         | Target::Health
@@ -211,7 +215,16 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Option<Response> {
 
 /// Reads a whole body within the limits of size and time.
 pub(crate) async fn read_body(server: &Server, headers: &HeaderMap, body: Incoming) -> Result<Bytes, Fault> {
-    let limit = server.engine.limits().body_bytes;
+    read_body_within(server, headers, body, None).await
+}
+
+async fn read_body_within(
+    server: &Server,
+    headers: &HeaderMap,
+    body: Incoming,
+    limit: Option<usize>,
+) -> Result<Bytes, Fault> {
+    let limit = limit.unwrap_or(server.engine.limits().body_bytes);
     let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
     if announced.is_some_and(|n| n > limit as u64) {
         return Err(too_large(limit));

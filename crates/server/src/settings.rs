@@ -50,6 +50,7 @@ pub struct Settings {
     /// Between comment lines on a silent stream.
     pub heartbeat_ms: u64,
     pub langgraph: Langgraph,
+    pub files: Files,
     /// The market, where there is one.
     pub market: Option<Uumit>,
     /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
@@ -86,6 +87,7 @@ impl Settings {
             cache_bytes: before.cache_bytes,
             jwks: before.jwks.clone(),
             market: before.market.clone(),
+            files: before.files,
             mounts: self.mounts.iter().cloned().chain(kept).collect(),
             retired,
             ..self
@@ -111,6 +113,7 @@ impl Settings {
             tls: None,
             jwks: None,
             langgraph: Langgraph::default(),
+            files: Files::default(),
             market: None,
             cors_origins: Vec::new(),
             cors_loopback: false,
@@ -131,6 +134,21 @@ pub struct Langgraph {
     /// Without one there is no such endpoint; agents are found by their ids all the same.
     pub profile: Option<dialects::langgraph::Profile>,
     pub assistants: Vec<(uuid::Uuid, Arc<str>)>,
+}
+
+/// How large files are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// Larger ones are shown by an address instead of their bytes; `None` never.
+    pub inline_max_bytes: Option<u64>,
+    /// How long an address is good for, at least.
+    pub url_expires_s: u32,
+}
+
+impl Default for Files {
+    fn default() -> Files {
+        Files { inline_max_bytes: Some(1 << 20), url_expires_s: 3_600 }
+    }
 }
 
 /// UUMit's endpoints: `/api/v1`, `/uumit`, and its rows at `/a2a`.

@@ -50,7 +50,7 @@ fn echo() -> (Vec<Body>, Vec<Body>) {
     let begin = vec![
         Body::Opened(Box::new(opened)),
         text(&"m".repeat(150)),
-        Body::TurnStarted { turn: TurnId(Uuid::now_v7()), attempt: 1 },
+        Body::TurnStarted { turn: TurnId(Uuid::now_v7()), attempt: 1, hold: None },
     ];
     (begin, vec![status(State::Working), text(&"a".repeat(170)), status(State::Completed)])
 }

@@ -30,13 +30,10 @@ pub(crate) fn malformed(commit: &Commit) -> Option<Trouble> {
     if let Some(mistaken) = commit.entries.iter().find_map(Entry::mistake) {
         return mistake(mistaken);
     }
-    if !commit.blobs.is_empty() || !commit.aliases.is_empty() {
+    if !commit.aliases.is_empty() {
         let tasks: HashSet<TaskId> = commit.appends.iter().map(|a| a.task).collect();
         if commit.aliases.iter().any(|alias| !tasks.contains(&alias.task)) {
             return mistake("an alias comes with an append to its task");
-        }
-        if commit.blobs.iter().any(|blob| !tasks.contains(&blob.task)) {
-            return mistake("a blob comes with an append to its task");
         }
     }
     None

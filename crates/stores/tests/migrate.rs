@@ -83,7 +83,7 @@ fn running(task: TaskId, starts: u32, epoch: Epoch) -> Append {
     };
     let working = StatusChange { state: State::Working, message: None, metadata: None };
     let mut bodies = vec![Body::Opened(Box::new(opened))];
-    bodies.extend((1..=starts).map(|attempt| Body::TurnStarted { turn, attempt }));
+    bodies.extend((1..=starts).map(|attempt| Body::TurnStarted { turn, attempt, hold: None }));
     bodies.push(Body::Status(working));
     let events: Vec<Event> =
         (1..).zip(bodies).map(|(seq, body)| Event { seq: Seq(seq), at: Time(1_000), body }).collect();

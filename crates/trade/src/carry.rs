@@ -15,6 +15,8 @@ pub(crate) struct Setting {
     pub(crate) look_at: Option<Time>,
     /// What is written down so that a repeat is known.
     pub(crate) once: Option<RecordChange>,
+    /// What else changes with it: the demand it is for, and what is to be told of it.
+    pub(crate) beside: Vec<RecordChange>,
 }
 
 /// What the task shows.
@@ -49,8 +51,10 @@ pub(crate) fn along(step: &Step, setting: Setting) -> Along {
         records.push(RecordChange::Leave { kind: kind::CAPABILITY.into(), key, expect: Expect::Version(version) });
     }
     records.extend(setting.once);
+    records.extend(setting.beside);
     Along {
         guards: Vec::new(),
+        blobs: Vec::new(),
         records,
         entries: step.entries.iter().map(kept::entry).collect(),
         deadline: Some(setting.look_at),

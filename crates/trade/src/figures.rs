@@ -15,6 +15,8 @@ use crate::{Caller, Filter, Market, Paging, Refused, offers};
 /// Rows that are looked at, at most: what is older is not counted.
 pub(crate) const LOOKED_AT: u32 = 10_000;
 const AT_A_TIME: u32 = 200;
+/// Prices that a price can be compared with, at least.
+const ENOUGH: u64 = 4;
 
 /// What others ask for the like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,48 @@ pub struct Prices {
     pub low: Ut,
     pub high: Ut,
     pub count: u64,
+}
+
+impl Prices {
+    /// Whether a price is out of line with these: beyond half as much again of what lies between the quarters, below the
+    /// lower or above the upper. Where all are alike, below half of it or above twice as much.
+    pub fn anomaly(&self, price: Ut) -> Anomaly {
+        if self.count < ENOUGH {
+            return Anomaly::Unknown;
+        }
+        let [low, high, price] = [self.low, self.high, price].map(|amount| i128::from(amount.hundredths()) * 2);
+        let (least, most) = match high - low {
+            0 => (low / 2, high * 2),
+            spread => (low - spread * 3 / 2, high + spread * 3 / 2),
+        };
+        match price {
+            price if price < least => Anomaly::Low,
+            price if price > most => Anomaly::High,
+            _ => Anomaly::Normal,
+        }
+    }
+}
+
+/// How a price stands among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Anomaly {
+    Normal,
+    Low,
+    High,
+    /// There are too few to compare with.
+    Unknown,
+}
+
+impl Anomaly {
+    pub const ALL: &'static [Anomaly] = &[Anomaly::Normal, Anomaly::Low, Anomaly::High, Anomaly::Unknown];
+    pub fn name(self) -> &'static str {
+        match self {
+            Anomaly::Normal => "normal",
+            Anomaly::Low => "low",
+            Anomaly::High => "high",
+            Anomaly::Unknown => "unknown",
+        }
+    }
 }
 
 /// What sales have come to.
@@ -68,12 +112,23 @@ impl Market {
         &self,
         kind: &'static str,
         list: Arc<str>,
+        see: impl FnMut(R),
+    ) -> Result<(), Refused> {
+        self.walk_first(kind, list, LOOKED_AT, see).await
+    }
+
+    /// The same, up to a bound of one's own.
+    pub(crate) async fn walk_first<R: Row>(
+        &self,
+        kind: &'static str,
+        list: Arc<str>,
+        most: u32,
         mut see: impl FnMut(R),
     ) -> Result<(), Refused> {
         let (mut looked_at, mut after) = (0_u32, None);
-        while looked_at < LOOKED_AT {
-            let (kind, list) = (kind.into(), list.clone());
-            let query = RecordQuery { kind, list, after, skip: 0, limit: AT_A_TIME, count: false };
+        while looked_at < most {
+            let (kind, list, limit) = (kind.into(), list.clone(), AT_A_TIME.min(most - looked_at));
+            let query = RecordQuery { kind, list, after, skip: 0, limit, count: false };
             let page = self.engine().store().records(query).await.map_err(unread)?;
             looked_at += page.records.len() as u32;
             for (record, _) in &page.records {
@@ -133,5 +188,33 @@ impl Market {
             self.page::<Capability>(kind::CAPABILITY, offers::on_market(&self.config().tenant), one).await?;
         let transactions = self.page::<Transaction>(kind::TRANSACTION, ALL, one).await?;
         Ok(Community { capabilities: capabilities.total, transactions: transactions.total })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_far_from_the_others_is_told() {
+        let ut = |whole: i64| Ut::from_hundredths(whole * 100);
+        let prices = Prices { median: ut(100), low: ut(80), high: ut(120), count: 4 };
+        for (price, expected) in [
+            (0, Anomaly::Low),
+            (19, Anomaly::Low),
+            (20, Anomaly::Normal),
+            (100, Anomaly::Normal),
+            (180, Anomaly::Normal),
+            (181, Anomaly::High),
+        ] {
+            assert_eq!(prices.anomaly(ut(price)), expected, "{price}");
+        }
+        let alike = Prices { median: ut(100), low: ut(100), high: ut(100), count: 9 };
+        for (price, expected) in
+            [(49, Anomaly::Low), (50, Anomaly::Normal), (200, Anomaly::Normal), (201, Anomaly::High)]
+        {
+            assert_eq!(alike.anomaly(ut(price)), expected, "{price}");
+        }
+        assert_eq!(Prices { count: 3, ..prices }.anomaly(ut(1_000)), Anomaly::Unknown);
     }
 }

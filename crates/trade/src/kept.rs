@@ -18,7 +18,16 @@ use crate::{Market, Paged, Paging, Refused};
 pub(crate) mod kind {
     pub(crate) const TRANSACTION: &str = "market/transaction";
     pub(crate) const HOLD: &str = "market/hold";
+    /// What is set aside for a turn of an agent, for as long as it runs.
+    pub(crate) const TURN_HOLD: &str = "market/turn-hold";
     pub(crate) const CAPABILITY: &str = "market/capability";
+    pub(crate) const DEMAND: &str = "market/demand";
+    /// An agent of a user's that lives elsewhere.
+    pub(crate) const EXTERNAL: &str = "market/external";
+    /// Which of a user's external agents want to hear of what.
+    pub(crate) const HOOKS: &str = "market/hooks";
+    /// What an external agent has yet to hear, or never will.
+    pub(crate) const NOTICE: &str = "market/notice";
     /// A confirmation that was used.
     pub(crate) const USED: &str = "market/used";
     /// What a user's agents have spent by themselves in a day.
@@ -36,6 +45,12 @@ pub(crate) mod kind {
     pub(crate) const ONCE: &str = "market/once";
     /// Which credit from outside a reference stands for.
     pub(crate) const CREDIT: &str = "market/credit";
+    /// A file that was uploaded or made for a purchase.
+    pub(crate) const FILE: &str = "market/file";
+    /// How much is kept of a purchase's files, or a seller's.
+    pub(crate) const FILE_SUM: &str = "market/file-sum";
+    /// A token to fetch a file with.
+    pub(crate) const GRANT: &str = "market/grant";
 }
 
 /// The list of everything of a kind.

@@ -7,16 +7,24 @@
 //! * `orders`: buying, and every step of a purchase
 //! * `offers`: what is for sale
 //! * `quote`: what something would cost, and a person's yes to it beforehand
+//! * `demands`: what is wanted, and what fits it
+//! * `externals`, `notices`: agents that live elsewhere, and the webhooks that tell them what happened
+//! * `files`: what is delivered as files, and tokens to fetch them with
 //! * `figures`: what the market tells of itself, and what sellers have earned
 //! * `wallet`: balances, statements, credit, and the check of it all
 //! * `people`: users, keys, logins, devices: who is asking
 //! * `sellers`: who does the work when no person does, and what the clock brings
+//! * `till`: agents with a price, and budgets
 //! * `carry`, `kept`: a step as a commit, rows as records
 //! * `once`: the same request twice is one
 
 mod carry;
+mod demands;
+mod externals;
 mod figures;
+mod files;
 mod kept;
+mod notices;
 mod offers;
 mod once;
 mod orders;
@@ -24,6 +32,7 @@ mod people;
 mod quote;
 mod refused;
 mod sellers;
+mod till;
 mod wallet;
 
 use std::sync::Arc;
@@ -33,7 +42,14 @@ use engine::Engine;
 use market::{Actor, UserId, Via, autonomy, capability, transaction};
 use model::{Fault, Time};
 
-pub use figures::{Community, Income, Prices};
+pub use demands::{Matched, Nearest};
+pub use externals::{External, NewExternal, Webhook, WebhookEdit};
+pub use figures::{Anomaly, Community, Income, Prices};
+pub use files::{
+    ANY_MEDIA, Allowed, DOWNLOADS, EXPIRES_S, File, FileLimits, Granted, NamedFile, NotGiven, USUAL_DOWNLOADS,
+    USUAL_EXPIRES_S, Upload,
+};
+pub use notices::{Deliveries, Event, Lost};
 pub use offers::{Edit, Filter, Invoked, Without};
 pub use once::Once;
 pub use orders::{Follow, Wish};
@@ -41,6 +57,7 @@ pub use people::{Approval, Credentials, Device, DeviceState, Issued, NewKey, New
 pub use quote::{Quote, Token};
 pub use refused::{NotKnown, Refused, What};
 pub use sellers::{Answered, Callbacks, Job, JobAct, JobEvent, Jobs, Letter, Web};
+pub use till::{Budgets, EXTENSION as PRICE_EXTENSION, Ledger, Priced, Terms};
 pub use wallet::{JournalEntry, Mismatch, Report, StatementLine, Stats, Wallet};
 
 /// The name purchases have where an agent's name is asked for: one that no agent of a config can have.
@@ -71,6 +88,10 @@ struct Shared {
     serves: bool,
     queues: orders::Queues,
     recent: orders::Recent,
+    notices: notices::Desk,
+    quiet: externals::Quiet,
+    /// Uploads of one seller and downloads by one token, each in its line.
+    files: orders::Queues,
     door: people::Door,
     seen: people::Seen,
 }
@@ -93,6 +114,7 @@ pub struct Config {
     pub callback_secret: Option<Arc<str>>,
     /// Agents of this server that may do sellers' work.
     pub agents: Vec<Arc<str>>,
+    pub files: FileLimits,
 }
 
 impl Default for Config {
@@ -107,6 +129,7 @@ impl Default for Config {
             acts_after_ms: None,
             callback_secret: None,
             agents: Vec::new(),
+            files: FileLimits::default(),
         }
     }
 }
@@ -166,6 +189,9 @@ impl Market {
             serves,
             queues: orders::Queues::default(),
             recent: orders::Recent::default(),
+            notices: notices::Desk::default(),
+            quiet: externals::Quiet::default(),
+            files: orders::Queues::default(),
             door: people::Door::default(),
             seen: people::Seen::default(),
         };
@@ -174,6 +200,10 @@ impl Market {
             market.shared.engine.set_product(Arc::new(sellers::Clockwork(market.clone())));
             tokio::spawn(once::sweep(market.clone()));
             tokio::spawn(people::sweep(market.clone()));
+            tokio::spawn(demands::sweep(market.clone()));
+            tokio::spawn(notices::deliver(market.clone()));
+            tokio::spawn(notices::sweep(market.clone()));
+            tokio::spawn(files::sweep(market.clone()));
         }
         Ok(market)
     }

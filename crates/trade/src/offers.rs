@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::kept::{self, capability_key, kind, listed, put};
 use crate::once::{Fresh, Made};
 use crate::refused::unread;
-use crate::{Caller, Config, Market, Once, Paged, Paging, Refused, What, Wish};
+use crate::{Caller, Config, Event, Market, Once, Paged, Paging, Refused, What, Wish};
 
 /// How often a change is tried again when somebody else was faster.
 const ATTEMPTS: u32 = 8;
@@ -83,7 +83,7 @@ impl Market {
             CapabilityId(format!("cap_{}", TransactionId::from(self.engine().new_task_id())).into())
         });
         let new = Capability::new(&caller.tenant, id, caller.user.clone(), terms, self.now());
-        match self.keep_capability(&new, Expect::Absent, fresh.as_ref()).await? {
+        match self.keep_capability(None, &new, Expect::Absent, fresh.as_ref()).await? {
             Ok(()) => Ok(new),
             Err(met) if is_about_once(&met) => self.met_itself(caller, once.as_ref()).await.and_then(capability_of),
             Err(_) => Err(Refused::Taken("capability")),
@@ -169,7 +169,10 @@ impl Market {
             };
             let met = match present.step(actor, action, self.now(), &self.config().capabilities)? {
                 After::Kept(next) => {
-                    match self.keep_capability(&next, Expect::Version(version), fresh.as_ref()).await? {
+                    match self
+                        .keep_capability(Some(present.status), &next, Expect::Version(version), fresh.as_ref())
+                        .await?
+                    {
                         Ok(()) => return Ok(Some(*next)),
                         Err(met) => met,
                     }
@@ -182,7 +185,8 @@ impl Market {
                     };
                     let mut records = vec![removed];
                     records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Removed, self.now())));
-                    match self.kept(records).await? {
+                    let last = Capability { version: present.version.saturating_add(1), ..present };
+                    match self.kept_and_told(records, Event::CapabilityRemoved, &last).await? {
                         Ok(()) => return Ok(None),
                         Err(met) => met,
                     }
@@ -197,6 +201,7 @@ impl Market {
 
     async fn keep_capability(
         &self,
+        from: Option<Status>,
         next: &Capability,
         expect: Expect,
         fresh: Option<&Fresh>,
@@ -204,10 +209,26 @@ impl Market {
         let mut records =
             vec![put(kind::CAPABILITY, capability_key(&next.tenant, &next.id), expect, next, lists_of(next))];
         records.extend(fresh.map(|fresh| fresh.used_for(Made::Capability(Box::new(next.clone())), next.updated_at)));
-        self.kept(records).await
+        let event = Event::of_capability(from, next.status);
+        self.kept_and_told(records, event, next).await
     }
 
-    async fn kept(&self, records: Vec<RecordChange>) -> Result<Result<(), Conflict>, Refused> {
+    /// With what is to be told of it.
+    async fn kept_and_told(
+        &self,
+        mut records: Vec<RecordChange>,
+        event: Event,
+        one: &Capability,
+    ) -> Result<Result<(), Conflict>, Refused> {
+        let notices = self.notices_of_capability(event, one).await?;
+        let told = !notices.is_empty();
+        records.extend(notices);
+        let done = self.kept(records).await?;
+        self.ring(told && done.is_ok());
+        Ok(done)
+    }
+
+    pub(crate) async fn kept(&self, records: Vec<RecordChange>) -> Result<Result<(), Conflict>, Refused> {
         match self.engine().keep(Along { records, ..Along::default() }).await {
             Ok(()) => Ok(Ok(())),
             Err(Unmoved::Met(met @ Conflict::Record(..))) => Ok(Err(met)),
@@ -215,7 +236,11 @@ impl Market {
         }
     }
 
-    async fn known(&self, caller: &Caller, once: Option<&Once>) -> Result<Result<Option<Fresh>, Made>, Refused> {
+    pub(crate) async fn known(
+        &self,
+        caller: &Caller,
+        once: Option<&Once>,
+    ) -> Result<Result<Option<Fresh>, Made>, Refused> {
         match once {
             Some(once) => Ok(self.used(caller, once).await?.map(Some)),
             None => Ok(Ok(None)),
@@ -223,7 +248,7 @@ impl Market {
     }
 
     /// The same request came twice at the same moment, and the other was faster.
-    async fn met_itself(&self, caller: &Caller, once: Option<&Once>) -> Result<Made, Refused> {
+    pub(crate) async fn met_itself(&self, caller: &Caller, once: Option<&Once>) -> Result<Made, Refused> {
         match self.known(caller, once).await? {
             Err(made) => Ok(made),
             Ok(_) => Err(Refusal::Changed.into()),
@@ -328,7 +353,9 @@ impl Market {
         };
         let ordered = match known {
             Some(Made::Transaction(made)) if made.capability == *id => *made,
-            Some(Made::Transaction(_) | Made::Capability(_) | Made::Removed) => return Err(Refused::KeyReused),
+            Some(Made::Transaction(_) | Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+                return Err(Refused::KeyReused);
+            }
             None => {
                 // As good as missing is what is not on sale; the order says so, too, but after the question below.
                 let capability = self.read_capability(id).await?.filter(Capability::is_on_sale);
@@ -459,7 +486,7 @@ fn not_served(at: &Transaction) -> Refused {
 fn capability_of(made: Made) -> Result<Capability, Refused> {
     match made {
         Made::Capability(made) => Ok(*made),
-        Made::Transaction(_) | Made::Removed => Err(Refused::KeyReused),
+        Made::Transaction(_) | Made::Demand(_) | Made::External(_) | Made::Removed => Err(Refused::KeyReused),
     }
 }
 
@@ -467,11 +494,11 @@ fn outcome_of(made: Made, id: &CapabilityId) -> Result<Option<Capability>, Refus
     match made {
         Made::Capability(made) if made.id == *id => Ok(Some(*made)),
         Made::Removed => Ok(None),
-        Made::Capability(_) | Made::Transaction(_) => Err(Refused::KeyReused),
+        Made::Capability(_) | Made::Transaction(_) | Made::Demand(_) | Made::External(_) => Err(Refused::KeyReused),
     }
 }
 
-fn is_about_once(met: &Conflict) -> bool {
+pub(crate) fn is_about_once(met: &Conflict) -> bool {
     matches!(met, Conflict::Record(kind, ..) if **kind == *kind::ONCE)
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use market::{Capability, Row, Transaction};
+use market::{Capability, Demand, Row, Transaction};
 use model::{Expect, RecordChange, RecordQuery, Time};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::kept::{self, ALL, kind};
 use crate::refused::unread;
-use crate::{Caller, Market, Refused};
+use crate::{Caller, External, Market, Refused};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
 const SWEEP: u32 = 500;
@@ -29,6 +29,8 @@ pub struct Once {
 pub(crate) enum Made {
     Transaction(Box<Transaction>),
     Capability(Box<Capability>),
+    Demand(Box<Demand>),
+    External(Box<External>),
     Removed,
 }
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Weak};
 use engine::{Birth, States, Unmoved};
 use market::transaction::{Action, Order, Role, Status};
 use market::{AccountId, autonomy};
-use market::{Actor, Capability, CapabilityId, Guard, Refusal, Step, Transaction, TransactionId, UserId, Ut, Via};
+use market::{Actor, Capability, CapabilityId, Guard, Refusal, Step, Transaction, TransactionId, Ut, Via};
 use model::ports::store::Conflict;
-use model::{ContextId, Json, Kind, Place, RecordQuery, Time, Visibility};
+use model::{ContextId, Json, Kind, Place, RecordChange, RecordQuery, Time, Visibility};
 use parking_lot::Mutex;
 
 use crate::carry::{self, Setting};
@@ -44,21 +44,22 @@ impl Wish {
     }
 }
 
-/// What an agent spends by itself adds up to its day's sum: its orders stand in line, so that none meets another's.
+/// What would meet stands in line, by a name: an agent's orders, whose prices add up to its day's sum; uploads of a seller;
+/// downloads by a token.
 #[derive(Default)]
-pub(crate) struct Queues(Mutex<HashMap<UserId, Weak<tokio::sync::Mutex<()>>>>);
+pub(crate) struct Queues(Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>);
 
 impl Queues {
-    fn of(&self, user: &UserId) -> Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn of(&self, name: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
         let mut lines = self.0.lock();
-        if let Some(line) = lines.get(user).and_then(Weak::upgrade) {
+        if let Some(line) = lines.get(name).and_then(Weak::upgrade) {
             return line;
         }
         if lines.len() >= LINES {
             lines.retain(|_, line| line.strong_count() > 0);
         }
         let line = Arc::default();
-        lines.insert(user.clone(), Arc::downgrade(&line));
+        lines.insert(name.clone(), Arc::downgrade(&line));
         line
     }
 }
@@ -138,9 +139,11 @@ impl Market {
         let fresh = match self.fresh(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Transaction(made)) => return Ok(*made),
-            Err(Made::Capability(_) | Made::Removed) => return Err(Refused::KeyReused),
+            Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+                return Err(Refused::KeyReused);
+            }
         };
-        let line = self.shared.queues.of(&caller.user);
+        let line = self.shared.queues.of(&caller.user.0);
         let _mine = match caller.via {
             Via::Agent => Some(line.lock().await),
             Via::Person => None,
@@ -152,7 +155,9 @@ impl Market {
                 Err(refused) => {
                     return match self.fresh(caller, once.as_ref()).await? {
                         Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Removed) => Err(refused),
+                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+                            Err(refused)
+                        }
                     };
                 }
             };
@@ -160,13 +165,17 @@ impl Market {
             let made = fresh.as_ref().map(|fresh| {
                 fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.created_at)
             });
-            let along = carry::along(&step, Setting { spent, capability: Some(capability), look_at, once: made });
+            let beside = self.beside(None, &step.transaction).await?;
+            let told = !beside.is_empty();
+            let capability = Some(capability);
+            let along = carry::along(&step, Setting { spent, capability, look_at, once: made, beside });
             let row = &step.transaction;
             let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: carry::moved(&step) };
             match self.engine().open_product(&place(row), birth, along).await {
                 Ok(_) => {
                     self.shared.recent.keep(&step.transaction);
                     self.drive(&step.transaction);
+                    self.ring(told);
                     return Ok(step.transaction);
                 }
                 Err(Unmoved::Fault(fault)) => return Err(fault.into()),
@@ -174,7 +183,9 @@ impl Market {
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
                     return match self.fresh(caller, once.as_ref()).await? {
                         Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Removed) => Err(Refusal::Changed.into()),
+                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+                            Err(Refusal::Changed.into())
+                        }
                     };
                 }
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::USED => {
@@ -301,7 +312,9 @@ impl Market {
             Some((caller, once)) => match self.used(caller, once).await? {
                 Ok(fresh) => Some(fresh),
                 Err(Made::Transaction(made)) if made.id == id => return Ok(*made),
-                Err(Made::Transaction(_) | Made::Capability(_) | Made::Removed) => return Err(Refused::KeyReused),
+                Err(
+                    Made::Transaction(_) | Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed,
+                ) => return Err(Refused::KeyReused),
             },
             None => None,
         };
@@ -320,7 +333,14 @@ impl Market {
                     let Some((caller, once)) = &once else { return Err(refusal.into()) };
                     return match self.used(caller, once).await? {
                         Err(Made::Transaction(made)) if made.id == id => Ok(*made),
-                        Ok(_) | Err(Made::Transaction(_) | Made::Capability(_) | Made::Removed) => Err(refusal.into()),
+                        Ok(_)
+                        | Err(
+                            Made::Transaction(_)
+                            | Made::Capability(_)
+                            | Made::Demand(_)
+                            | Made::External(_)
+                            | Made::Removed,
+                        ) => Err(refusal.into()),
                     };
                 }
             };
@@ -328,18 +348,24 @@ impl Market {
             let made = fresh.as_ref().map(|fresh| {
                 fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.updated_at)
             });
-            let along = carry::along(&step, Setting { spent: None, capability: None, look_at, once: made });
+            let beside = self.beside(Some(row.status), &step.transaction).await?;
+            let told = !beside.is_empty();
+            let along = carry::along(&step, Setting { spent: None, capability: None, look_at, once: made, beside });
             let without_task = along.clone();
             match self.engine().move_product(id.0, carry::moved(&step), along).await {
                 Ok(_) => {
                     self.shared.recent.keep(&step.transaction);
                     self.drive(&step.transaction);
+                    self.ring(told);
                     return Ok(step.transaction);
                 }
                 // An operator has removed the task; money must not be stuck with it.
                 Err(Unmoved::Fault(fault)) if fault.kind == Kind::TaskNotFound => {
                     match self.engine().keep(without_task).await {
-                        Ok(()) => return Ok(step.transaction),
+                        Ok(()) => {
+                            self.ring(told);
+                            return Ok(step.transaction);
+                        }
                         Err(Unmoved::Met(_)) => {}
                         Err(Unmoved::Fault(fault)) => return Err(fault.into()),
                     }
@@ -352,7 +378,9 @@ impl Market {
                     let Some((caller, once)) = &once else { return Err(Refusal::Changed.into()) };
                     return match self.used(caller, once).await? {
                         Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Removed) => Err(Refusal::Changed.into()),
+                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+                            Err(Refusal::Changed.into())
+                        }
                     };
                 }
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::USED => {
@@ -363,6 +391,13 @@ impl Market {
             }
         }
         Err(Refusal::Changed.into())
+    }
+
+    /// What else changes with a step that has brought a purchase from there to here.
+    async fn beside(&self, from: Option<Status>, row: &Transaction) -> Result<Vec<RecordChange>, Refused> {
+        let mut beside = self.notices_of_transaction(from, row).await?;
+        beside.extend(self.demand_along(row).await?);
+        Ok(beside)
     }
 
     /// When it must be looked at next.

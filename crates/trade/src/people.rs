@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use device::sweep;
 pub(crate) use keys::Seen;
 pub(crate) use login::Door;
-pub(crate) use secrets::{draw, secrets};
+pub(crate) use secrets::{draw, print, secrets, text};
 
 /// Keys this server made for itself, the same for every process on the store.
 pub struct Secrets {

@@ -2,7 +2,7 @@
 
 use engine::Unmoved;
 use market::capability::{self, FieldError};
-use market::{Refusal, autonomy};
+use market::{Refusal, autonomy, demand};
 use model::ports::store::Trouble;
 use model::{Fault, Kind};
 
@@ -14,6 +14,9 @@ pub enum Refused {
     /// A rule of what is for sale.
     #[error("{0}")]
     Capability(#[from] capability::Refused),
+    /// A rule of what is wanted.
+    #[error("{0}")]
+    Demand(#[from] demand::Refused),
     /// Fields that cannot be.
     #[error("{}", listed(.0))]
     Fields(Vec<FieldError>),
@@ -41,8 +44,11 @@ pub enum Refused {
 pub enum What {
     Transaction,
     Capability,
+    Demand,
+    External,
     User,
     Device,
+    File,
 }
 
 impl What {
@@ -50,8 +56,11 @@ impl What {
         match self {
             What::Transaction => "transaction",
             What::Capability => "capability",
+            What::Demand => "demand",
+            What::External => "external agent",
             What::User => "user",
             What::Device => "device code",
+            What::File => "file",
         }
     }
 }

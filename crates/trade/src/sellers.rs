@@ -29,6 +29,7 @@ use tokio::sync::Semaphore;
 use crate::refused::What;
 use crate::{Config, Market, Refused, User};
 
+pub(crate) use callback::sign;
 pub use jobs::{Job, JobAct, JobEvent, Jobs};
 pub use outside::{Answered, Callbacks, Letter, Web};
 

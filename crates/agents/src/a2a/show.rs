@@ -188,6 +188,8 @@ pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> Emissi
         | Kind::Unauthenticated
         | Kind::Forbidden
         | Kind::RateLimited
+        | Kind::InsufficientBalance
+        | Kind::BudgetExceeded
         | Kind::KeyReused
         | Kind::Unavailable
         | Kind::Internal => false,
@@ -196,6 +198,7 @@ pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> Emissi
         (Trouble::Refused, Kind::Unauthenticated | Kind::Forbidden) => {
             "the remote agent does not accept our credentials"
         }
+        (Trouble::Refused, Kind::InsufficientBalance | Kind::BudgetExceeded) => "the remote agent has to be paid",
         (Trouble::Refused, Kind::TaskNotFound) if taken => "the remote agent no longer knows the task",
         (Trouble::Refused, _) if refused_as_such => "the remote agent refused",
         (Trouble::Refused, _) => "the remote agent failed",

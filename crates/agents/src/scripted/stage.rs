@@ -80,7 +80,7 @@ impl Stage {
 
     fn attempt(&mut self, id: TurnId, attempt: u32, mut messages: Vec<Arc<Inbound>>) {
         messages.append(&mut self.waiting);
-        self.commit(Body::TurnStarted { turn: id, attempt });
+        self.commit(Body::TurnStarted { turn: id, attempt, hold: None });
         let (cancel, asked) = oneshot::channel();
         let task = self.task();
         let turn = Turn {
@@ -221,7 +221,14 @@ fn opened(undecided: bool) -> Opened {
 pub(crate) fn inbound(id: &str, parts: Vec<Part>) -> Inbound {
     let message =
         Message { id: id.into(), role: Role::User, parts, metadata: None, extensions: vec![], references: vec![] };
-    Inbound { message: Arc::new(message), metadata: None, accepted_output: vec![], extensions: vec![], trace: None }
+    Inbound {
+        message: Arc::new(message),
+        metadata: None,
+        accepted_output: vec![],
+        extensions: vec![],
+        trace: None,
+        payer: None,
+    }
 }
 
 pub(crate) fn json(text: &str) -> Json {

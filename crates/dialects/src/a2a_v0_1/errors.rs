@@ -1,4 +1,4 @@
-//! Faults into 0.1 errors: `{code, message}` and no more.
+//! Faults into 0.1 errors: `{code, message}` and no more, but for what is about money.
 //!
 //! The generation contradicts itself: its schema and sample servers know -32001 to -32005, its text goes on to -32011. A
 //! code is the schema's where it has one (so a settled task and a missing capability are both -32004), the text's where
@@ -37,6 +37,8 @@ pub fn line(kind: Kind, _operation: Operation) -> ErrorLine {
         Kind::Forbidden => entry(-32008, 403),
         Kind::RateLimited => entry(-32010, 429),
         Kind::Unavailable => entry(-32011, 503),
+        // Ours, as in every generation; the text's own end at -32011.
+        Kind::InsufficientBalance | Kind::BudgetExceeded => entry(-32042, 402),
         // Nobody of this generation states a version; -32009 would be read as a wrong state of the task.
         Kind::VersionNotSupported => entry(-32600, 400),
     }
@@ -45,6 +47,14 @@ pub fn line(kind: Kind, _operation: Operation) -> ErrorLine {
 /// A whole JSON-RPC error response.
 pub fn rpc_error(out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, operation: Operation) {
     let mut w = jsonrpc::begin_error(id, line(fault.kind, operation).rpc, &fault.message);
+    // The schema has a place for more. What a program must know to go on stands there; nobody else is given any.
+    if matches!(fault.kind, Kind::InsufficientBalance | Kind::BudgetExceeded) && !fault.facts.is_empty() {
+        w.key("data").begin_object();
+        for (name, value) in &fault.facts {
+            w.key(name).string(value);
+        }
+        w.end_object();
+    }
     jsonrpc::end_error(&mut w);
     if let Some(bytes) = w.finish().as_bytes() {
         out.extend_from_slice(bytes);

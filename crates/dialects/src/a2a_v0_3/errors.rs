@@ -43,6 +43,8 @@ pub fn line(kind: Kind, operation: Operation) -> ErrorLine {
         Kind::VersionNotSupported => entry(-32009, 400, "VersionNotSupportedError"),
         Kind::Unauthenticated => entry(-32041, 401, "UnauthenticatedError"),
         Kind::Forbidden => entry(-32043, 403, "ForbiddenError"),
+        Kind::InsufficientBalance => entry(-32042, 402, "InsufficientBalanceError"),
+        Kind::BudgetExceeded => entry(-32042, 402, "BudgetExceededError"),
         Kind::RateLimited => entry(-32049, 429, "RateLimitedError"),
         Kind::Unavailable => entry(-32053, 503, "UnavailableError"),
         Kind::Internal => entry(-32603, 500, "InternalError"),

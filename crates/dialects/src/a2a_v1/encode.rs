@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use model::{
-    Artifact, Blob, BlobKind, Body, Content, ContextId, Event, Json, Message, Part, PushConfig, State, Task, TaskId,
-    Time,
+    Artifact, BlobKind, Body, Content, ContextId, Event, Json, Message, Part, PushConfig, State, Task, TaskId, Time,
 };
 
 use super::shapes::{role_name, state_name};
@@ -283,20 +282,16 @@ fn part(w: &mut Writer, part: &Part) {
         Content::Raw(bytes) => w.key("raw").base64(bytes),
         Content::Url(url) => w.key("url").string(url),
         Content::Data(json) => w.key("data").json(json),
-        Content::Blob(blob) => w.key(blob_member(blob)).blob(blob),
+        Content::Blob(blob) => match blob.kind {
+            BlobKind::Raw => w.file(["raw", "url"], blob, part),
+            BlobKind::Text => w.key("text").blob(blob),
+            BlobKind::Data | BlobKind::Object => w.key("data").blob(blob),
+        },
     }
     metadata(w, part.metadata.as_ref());
     w.optional("filename", part.filename.as_deref());
     w.optional("mediaType", part.media_type.as_deref());
     w.end_object();
-}
-
-fn blob_member(blob: &Blob) -> &'static str {
-    match blob.kind {
-        BlobKind::Text => "text",
-        BlobKind::Raw => "raw",
-        BlobKind::Data | BlobKind::Object => "data",
-    }
 }
 
 pub(super) fn metadata(w: &mut Writer, json: Option<&Json>) {

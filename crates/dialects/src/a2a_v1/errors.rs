@@ -6,6 +6,7 @@
 //! | kind | JSON-RPC | HTTP |
 //! |---|---|---|
 //! | unauthenticated | -32041 | 401 |
+//! | insufficient balance, budget exceeded | -32042 | 402 |
 //! | forbidden | -32043 | 403 |
 //! | rate limited | -32049 | 429 |
 //! | unavailable | -32053 | 503 |
@@ -59,6 +60,9 @@ const fn table(kind: Kind) -> Line {
         Kind::Unauthenticated => entry(-32041, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"),
         Kind::Forbidden => entry(-32043, 403, "PERMISSION_DENIED", "PERMISSION_DENIED"),
         Kind::RateLimited => entry(-32049, 429, "RESOURCE_EXHAUSTED", "RATE_LIMITED"),
+        // Not RESOURCE_EXHAUSTED, which clients try again.
+        Kind::InsufficientBalance => entry(-32042, 402, "FAILED_PRECONDITION", "INSUFFICIENT_BALANCE"),
+        Kind::BudgetExceeded => entry(-32042, 402, "FAILED_PRECONDITION", "BUDGET_EXCEEDED"),
         Kind::KeyReused => entry(-32602, 400, "INVALID_ARGUMENT", "IDEMPOTENCY_KEY_REUSED"),
         Kind::Unavailable => entry(-32053, 503, "UNAVAILABLE", "UNAVAILABLE"),
         Kind::Internal => entry(-32603, 500, "INTERNAL", "INTERNAL_ERROR"),

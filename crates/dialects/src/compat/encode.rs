@@ -350,7 +350,7 @@ fn part(w: &mut Writer, form: Form, part: &Part) {
             Marks::default()
         }
         Content::Url(url) => {
-            file(w, form, part, |w| w.key(if form.is_proto() { "fileWithUri" } else { "uri" }).string(url));
+            file(w, form, part, |w| w.key(url_member(form)).string(url));
             Marks::default()
         }
         Content::Data(json) => {
@@ -365,7 +365,7 @@ fn part(w: &mut Writer, form: Form, part: &Part) {
                 Marks::of(part)
             }
             BlobKind::Raw => {
-                file(w, form, part, |w| w.key(bytes_member(form)).blob(blob));
+                file(w, form, part, |w| w.file([bytes_member(form), url_member(form)], blob, part));
                 Marks::default()
             }
             BlobKind::Data | BlobKind::Object => {
@@ -388,6 +388,10 @@ fn part_kind(w: &mut Writer, form: Form, name: &str) {
 
 fn bytes_member(form: Form) -> &'static str {
     if form.is_proto() { "fileWithBytes" } else { "bytes" }
+}
+
+fn url_member(form: Form) -> &'static str {
+    if form.is_proto() { "fileWithUri" } else { "uri" }
 }
 
 fn file(w: &mut Writer, form: Form, part: &Part, content: impl FnOnce(&mut Writer)) {

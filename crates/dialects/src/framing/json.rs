@@ -2,7 +2,8 @@
 //!
 //! A [`Writer`] places commas and escapes; the caller places everything else. What it makes is [`Encoded`]: a list of
 //! segments, nearly always one run of bytes. Only large content, which is kept beside the log, stands as a
-//! [`Segment::Blob`] between two runs; the front fetches it and streams it through [`super::blob::Transform`].
+//! [`Segment::Blob`] between two runs; the front fetches it and streams it through [`super::blob::Transform`]. A large file
+//! stands as a [`Segment::File`], which whoever sends it makes either its bytes or its address: see [`Encoded::settled`].
 //!
 //! What is written never holds a raw line break, so that every encoded value can be the `data:` line of an SSE frame.
 
@@ -11,7 +12,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use model::{Blob, BlobKind, Json, Time};
+use model::{Blob, BlobKind, Json, Part, Time};
 
 use super::blob;
 use super::stamp::stamp;
@@ -22,6 +23,18 @@ pub enum Segment {
     Bytes(Bytes),
     /// Content to be fetched and transformed according to its kind. Quotes around it belong to the byte segments.
     Blob(Blob),
+    /// A member of an object: a file.
+    File(Box<LargeFile>),
+}
+
+/// A file that may be shown by its bytes or by its address, and the name of the member for either.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargeFile {
+    pub blob: Blob,
+    pub name: Option<String>,
+    pub media_type: Option<String>,
+    bytes_member: &'static str,
+    url_member: &'static str,
 }
 
 /// An encoded value, ready to be framed.
@@ -54,7 +67,39 @@ impl Encoded {
     }
 
     pub fn has_blobs(&self) -> bool {
-        self.segments.iter().any(|segment| matches!(segment, Segment::Blob(_)))
+        self.segments.iter().any(|segment| matches!(segment, Segment::Blob(_) | Segment::File(_)))
+    }
+
+    /// The large files in it.
+    pub fn files(&self) -> impl Iterator<Item = &LargeFile> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::File(file) => Some(&**file),
+            Segment::Bytes(_) | Segment::Blob(_) => None,
+        })
+    }
+
+    /// The same without files: each is a blob now, or its address where there is one.
+    #[must_use]
+    pub fn settled(self, mut address: impl FnMut(&LargeFile) -> Option<String>) -> Encoded {
+        if self.files().next().is_none() {
+            return self;
+        }
+        let mut w = Writer::with_capacity(1_024);
+        for segment in self.segments {
+            match segment {
+                Segment::Bytes(bytes) => w.buf.extend_from_slice(&bytes),
+                Segment::Blob(blob) => w.push_blob(&blob),
+                Segment::File(file) => {
+                    // The comma before it is written.
+                    w.comma = false;
+                    match address(&file) {
+                        Some(url) => w.key(file.url_member).string(&url),
+                        None => w.key(file.bytes_member).blob(&file.blob),
+                    }
+                }
+            }
+        }
+        w.finish()
     }
 }
 
@@ -62,7 +107,13 @@ fn segment_len(segment: &Segment) -> u64 {
     match segment {
         Segment::Bytes(bytes) => bytes.len() as u64,
         Segment::Blob(blob) => blob_len(blob),
+        Segment::File(file) => file_len(file),
     }
+}
+
+/// As if it were shown by its bytes: no address is longer than a large file.
+fn file_len(file: &LargeFile) -> u64 {
+    file.bytes_member.len() as u64 + 5 + blob_len(&file.blob)
 }
 
 fn blob_len(blob: &Blob) -> u64 {
@@ -265,12 +316,26 @@ impl Writer {
         if quoted {
             self.buf.push(b'"');
         }
-        self.end_segment();
-        self.done_len += blob_len(blob);
-        self.done.push(Segment::Blob(*blob));
+        self.push_blob(blob);
         if quoted {
             self.buf.push(b'"');
         }
+    }
+
+    fn push_blob(&mut self, blob: &Blob) {
+        self.end_segment();
+        self.done_len += blob_len(blob);
+        self.done.push(Segment::Blob(*blob));
+    }
+
+    /// A member that is a large file: under the first name its bytes, under the second its address.
+    pub(crate) fn file(&mut self, [bytes_member, url_member]: [&'static str; 2], blob: &Blob, part: &Part) {
+        self.separate();
+        self.end_segment();
+        let (name, media_type) = (part.filename.clone(), part.media_type.clone());
+        let file = LargeFile { blob: *blob, name, media_type, bytes_member, url_member };
+        self.done_len += file_len(&file);
+        self.done.push(Segment::File(Box::new(file)));
     }
 
     fn end_segment(&mut self) {

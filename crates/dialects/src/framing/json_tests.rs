@@ -51,6 +51,7 @@ fn a_blob_parts_the_bytes_and_keeps_its_quotes_outside() {
         .map(|segment| match segment {
             Segment::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
             Segment::Blob(blob) => format!("<{:?} {}>", blob.kind, blob.len),
+            Segment::File(file) => panic!("{file:?}"),
         })
         .collect();
     assert_eq!(
@@ -85,4 +86,33 @@ proptest! {
         let text = format!("{before}{}{after}", special as char);
         prop_assert_eq!(serde_json::from_str::<String>(&written(|w| w.string(&text))).unwrap(), text);
     }
+}
+
+#[test]
+fn a_file_is_its_bytes_or_its_address() {
+    let blob = |len| Blob { kind: BlobKind::Raw, hash: [7; 32], len };
+    let part = model::Part { filename: Some("a".into()), ..model::Part::new(model::Content::Blob(blob(4))) };
+    let mut w = Writer::new();
+    w.begin_array();
+    for len in [4, 9_000] {
+        w.begin_object();
+        w.key("n").u64(len);
+        w.file(["raw", "url"], &blob(len), &part);
+        w.key("m").null();
+        w.end_object();
+    }
+    w.end_array();
+    let len = w.wire_len();
+    let encoded = w.finish();
+    assert!(encoded.has_blobs() && encoded.as_bytes().is_none());
+    assert_eq!((encoded.wire_len(), encoded.files().count()), (len, 2));
+    let by_bytes = encoded.clone().settled(|_| None);
+    assert_eq!((by_bytes.wire_len(), by_bytes.files().count(), by_bytes.segments.len()), (len, 0, 5));
+    let by_address =
+        encoded.clone().settled(|file| Some(format!("x:{}\"{}", file.name.as_deref().unwrap(), file.blob.len)));
+    let text = std::str::from_utf8(by_address.as_bytes().unwrap()).unwrap();
+    assert_eq!(text, r#"[{"n":4,"url":"x:a\"4","m":null},{"n":9000,"url":"x:a\"9000","m":null}]"#);
+    let mixed = encoded.settled(|file| (file.blob.len > 100).then(|| "y:".to_owned()));
+    assert_eq!(mixed.segments.len(), 3);
+    assert_eq!(mixed.segments[2], Segment::Bytes(r#"","m":null},{"n":9000,"url":"y:","m":null}]"#.into()));
 }

@@ -39,6 +39,7 @@ pub(crate) fn current(kind: Kind, _operation: Operation) -> ErrorLine {
         Kind::Unauthenticated => entry(-32041, 401),
         Kind::Forbidden => entry(-32043, 403),
         Kind::RateLimited => entry(-32049, 429),
+        Kind::InsufficientBalance | Kind::BudgetExceeded => entry(-32042, 402),
         Kind::Unavailable => entry(-32053, 503),
         Kind::Internal => entry(-32603, 200),
     }

@@ -173,6 +173,8 @@ impl Error {
             Kind::TaskNotCancelable | Kind::TaskSettled => {
                 Error { code: Some(invalid_state), ..said(Line::InvalidParams).typed("invalid_state") }
             }
+            Kind::InsufficientBalance => said(Line::InsufficientBalance).typed("insufficient_balance"),
+            Kind::BudgetExceeded => said(Line::InsufficientBalance).typed("budget_exceeded"),
             Kind::Unauthenticated => said(Line::Authentication),
             Kind::Forbidden => said(Line::PermissionDenied).typed("permission_denied"),
             Kind::RateLimited => Error::too_often(fault.message.clone(), fault.retry_after_s.unwrap_or(1)),

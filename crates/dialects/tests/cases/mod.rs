@@ -264,10 +264,12 @@ pub(crate) fn encoded(write: impl FnOnce(&mut Writer)) -> Encoded {
 /// Segments as text, blobs as what they stand for.
 pub(crate) fn shown(encoded: &Encoded) -> String {
     let mut out = String::new();
-    for segment in &encoded.segments {
+    // Files by their bytes, as where nothing is shown by its address.
+    for segment in &encoded.clone().settled(|_| None).segments {
         match segment {
             Segment::Bytes(bytes) => out.push_str(std::str::from_utf8(bytes).unwrap()),
             Segment::Blob(blob) => write!(out, "«{:?} of {}»", blob.kind, blob.len).unwrap(),
+            Segment::File(_) => panic!("a file that is neither bytes nor an address"),
         }
     }
     assert!(!out.contains(['\n', '\r']), "{out}");

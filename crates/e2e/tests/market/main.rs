@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
+mod demands;
 mod fidelity;
 mod openapi;
 mod people;
+mod prices;
 mod seed;
 mod stress;

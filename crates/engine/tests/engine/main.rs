@@ -34,6 +34,7 @@ mod store_trouble;
 mod stream;
 mod subscriptions;
 mod swap;
+mod till;
 mod timeouts;
 mod visibility;
 mod waiting;

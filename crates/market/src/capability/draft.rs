@@ -104,14 +104,14 @@ impl Draft {
 }
 
 /// Collects what is wrong, field by field.
-struct Wrong(Vec<FieldError>);
+pub(crate) struct Wrong(pub(crate) Vec<FieldError>);
 
 impl Wrong {
-    fn say(&mut self, field: &'static str, detail: impl Into<String>) {
+    pub(crate) fn say(&mut self, field: &'static str, detail: impl Into<String>) {
         self.0.push(FieldError::new(field, detail));
     }
 
-    fn text(&mut self, field: &'static str, text: Option<&str>, most: usize) -> Option<Arc<str>> {
+    pub(crate) fn text(&mut self, field: &'static str, text: Option<&str>, most: usize) -> Option<Arc<str>> {
         let text = text.map(str::trim).unwrap_or_default();
         if text.is_empty() {
             self.say(field, "is required");
@@ -124,7 +124,7 @@ impl Wrong {
         Some(text.into())
     }
 
-    fn one_of<T: Copy>(
+    pub(crate) fn one_of<T: Copy>(
         &mut self,
         field: &'static str,
         text: Option<&str>,
@@ -143,7 +143,7 @@ impl Wrong {
         found
     }
 
-    fn amount(&mut self, field: &'static str, json: Option<&Json>) -> Option<Ut> {
+    pub(crate) fn amount(&mut self, field: &'static str, json: Option<&Json>) -> Option<Ut> {
         match Ut::from_json(json?) {
             Ok(amount) if amount.is_negative() => self.say(field, "must not be negative"),
             Ok(amount) => return Some(amount),
@@ -152,7 +152,7 @@ impl Wrong {
         None
     }
 
-    fn count(&mut self, field: &'static str, number: Option<i64>, most: i64) -> Option<u32> {
+    pub(crate) fn count(&mut self, field: &'static str, number: Option<i64>, most: i64) -> Option<u32> {
         let number = number?;
         if (1..=most).contains(&number) {
             return u32::try_from(number).ok();
@@ -161,7 +161,7 @@ impl Wrong {
         None
     }
 
-    fn tags(&mut self, tags: &[String]) -> Vec<Arc<str>> {
+    pub(crate) fn tags(&mut self, tags: &[String]) -> Vec<Arc<str>> {
         if tags.len() > MAX_TAGS {
             self.say("tags", format!("must be at most {MAX_TAGS}"));
         }
@@ -173,23 +173,26 @@ impl Wrong {
 
     /// What can be told from the text. Where the name leads is looked at again whenever it is called.
     fn callback(&mut self, text: &str, rules: &Rules) {
-        let fault = match Url::parse(text) {
-            _ if text.len() > MAX_CALLBACK_URL => Some("is too long"),
-            Err(_) => Some("must be a URL"),
-            Ok(url) if url.scheme() != "https" && !(rules.private_callbacks && url.scheme() == "http") => {
-                Some("must begin with https://")
-            }
-            Ok(url) if !url.username().is_empty() || url.password().is_some() => Some("must hold no user or password"),
-            Ok(url) if url.fragment().is_some() => Some("must hold no fragment"),
-            Ok(url) if !rules.private_callbacks && !is_public(url.host()) => {
-                Some("must name a host that everybody can reach")
-            }
-            Ok(_) => None,
-        };
-        if let Some(fault) = fault {
-            self.say("callback_url", fault);
-        }
+        self.0.extend(called_at("callback_url", text, rules));
     }
+}
+
+/// What is wrong with an address that this server is to call, as far as its text tells.
+pub fn called_at(field: &'static str, text: &str, rules: &Rules) -> Option<FieldError> {
+    let fault = match Url::parse(text) {
+        _ if text.len() > MAX_CALLBACK_URL => Some("is too long"),
+        Err(_) => Some("must be a URL"),
+        Ok(url) if url.scheme() != "https" && !(rules.private_callbacks && url.scheme() == "http") => {
+            Some("must begin with https://")
+        }
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => Some("must hold no user or password"),
+        Ok(url) if url.fragment().is_some() => Some("must hold no fragment"),
+        Ok(url) if !rules.private_callbacks && !is_public(url.host()) => {
+            Some("must name a host that everybody can reach")
+        }
+        Ok(_) => None,
+    };
+    fault.map(|fault| FieldError::new(field, fault))
 }
 
 fn is_public(host: Option<Host<&str>>) -> bool {

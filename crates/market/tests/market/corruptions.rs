@@ -30,7 +30,7 @@ impl Rows {
         }
     }
     fn clean(&self) -> bool {
-        verify(&self.accounts, &self.journal, &self.holds, &self.transactions).is_empty()
+        verify(&self.accounts, &self.journal, &self.holds, &self.transactions, []).is_empty()
     }
 }
 

@@ -29,7 +29,7 @@ fn what_is_wrong_is_named() {
         let mut damaged = rows();
         damage(&mut damaged);
         page += &format!("-- {name}\n");
-        for difference in verify(&damaged.accounts, &damaged.journal, &damaged.holds, &damaged.transactions) {
+        for difference in verify(&damaged.accounts, &damaged.journal, &damaged.holds, &damaged.transactions, []) {
             page += &format!("{difference}\n");
         }
     };

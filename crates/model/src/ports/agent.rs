@@ -10,6 +10,7 @@ use futures_util::future::Shared;
 use futures_util::stream::BoxStream;
 
 use super::Future;
+use super::till::Till;
 use super::worker::Desk;
 use crate::{ContextId, Fault, Inbound, Json, Message, Part, State, Task, TaskId, TurnId};
 
@@ -24,6 +25,11 @@ pub trait Agent: Send + Sync + 'static {
 
     /// Where workers fetch its turns, if it leaves them to workers.
     fn desk(&self) -> Option<Arc<dyn Desk>> {
+        None
+    }
+
+    /// Where its turns are paid for, if they have a price.
+    fn till(&self) -> Option<Arc<dyn Till>> {
         None
     }
 }

@@ -281,7 +281,7 @@ pub struct KeyUse {
     pub at: Time,
 }
 
-/// A large part; comes with an append to its task.
+/// Large content of a task, kept for as long as it is. Of a task that is not there nothing is kept.
 #[derive(Clone, Debug)]
 pub struct BlobWrite {
     pub tenant: Arc<str>,

@@ -221,6 +221,7 @@ fn verified(report: &Report) -> Value {
         "entries": report.entries,
         "transactions": report.transactions,
         "holds": report.holds,
+        "turn_holds": report.turns,
         "entries_of_others": report.others,
         "at_work": report.moving,
         "differences": differences,
@@ -256,6 +257,7 @@ fn told(refused: Refused) -> Fault {
         Refused::Fault(fault) => fault,
         refused @ (Refused::Rule(_)
         | Refused::Capability(_)
+        | Refused::Demand(_)
         | Refused::Fields(_)
         | Refused::Unknown(_)
         | Refused::Who(_)

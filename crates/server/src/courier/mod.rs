@@ -34,6 +34,8 @@ pub use resolve::{Lookup, System};
 pub use seal::Seal;
 
 use crate::body::in_json;
+use crate::links::{Links, Terms};
+use crate::settings::Files;
 use headers::Around;
 
 /// The name of the seal's key in the data folder.
@@ -54,6 +56,8 @@ pub struct Options {
     /// Signs what no secret of a config's own does.
     pub signing_secret: Option<String>,
     pub lookup: Arc<dyn Lookup>,
+    /// How large files are shown, and where the server is reached; without it, by their bytes.
+    pub files: Option<(String, Files)>,
 }
 
 impl Default for Options {
@@ -64,6 +68,7 @@ impl Default for Options {
             timeout_ms: 15_000,
             signing_secret: None,
             lookup: Arc::new(System),
+            files: None,
         }
     }
 }
@@ -78,6 +83,8 @@ struct Desk {
     guard: Arc<Guard>,
     signing_secret: Option<String>,
     post: post::Post,
+    links: Links,
+    files: Option<(String, Files)>,
 }
 
 impl HttpCourier {
@@ -88,7 +95,7 @@ impl HttpCourier {
         signer: Option<Signer>,
         options: Options,
     ) -> Result<HttpCourier, KeyFault> {
-        let Options { guard, connect_ms, timeout_ms, signing_secret, lookup } = options;
+        let Options { guard, connect_ms, timeout_ms, signing_secret, lookup, files } = options;
         let guard = Arc::new(guard);
         let (connect, whole) = (Duration::from_millis(connect_ms), Duration::from_millis(timeout_ms));
         let post = post::Post::new(&guard, &lookup, connect, whole);
@@ -97,7 +104,8 @@ impl HttpCourier {
                 "cannot make an HTTP client for webhooks: {error}; set push.enabled to false to go without"
             ))
         })?;
-        Ok(HttpCourier(Arc::new(Desk { store, seal, signer, guard, signing_secret, post })))
+        let links = Links::new(store.clone());
+        Ok(HttpCourier(Arc::new(Desk { store, seal, signer, guard, signing_secret, post, links, files })))
     }
 
     /// Refuses a key that opens none of the configs there are, as far as a few of them tell: going on would give them all
@@ -176,6 +184,7 @@ impl Desk {
         let timestamp = jiff::Timestamp::now().as_second();
         let key = headers::signing_key(spec, self.signing_secret.as_deref());
         let mut reading = sign::Reading::new(key, &id, timestamp, self.signer.is_some());
+        let body = self.settle(letter, body).await.map_err(failed)?;
         for segment in &body.segments {
             reading.take(&self.load(&letter.tenant, segment).await.map_err(failed)?);
         }
@@ -206,6 +215,13 @@ impl Desk {
         Ok(receipt)
     }
 
+    /// Once for both the signature and the body: an address has a time in it.
+    async fn settle(&self, letter: &Letter, body: Encoded) -> Result<Encoded, String> {
+        let Some((base, files)) = &self.files else { return Ok(body.settled(|_| None)) };
+        let terms = Terms { base: base.clone(), tenant: letter.tenant.clone(), files: *files };
+        self.links.settle(body, &terms).await.map_err(|fault| fault.to_string())
+    }
+
     /// Large content is fetched while it is sent, so that a letter holds no more of it than one part.
     fn body(self: &Arc<Self>, letter: &Letter, encoded: Encoded) -> reqwest::Body {
         if let Some(bytes) = encoded.as_bytes() {
@@ -227,6 +243,7 @@ impl Desk {
                 Ok(None) => Err("a part of the task is missing in the store".into()),
                 Err(trouble) => Err(trouble.to_string()),
             },
+            Segment::File(_) => Err("a file was not settled".into()),
         }
     }
 }

@@ -18,7 +18,7 @@ use model::ports::agent;
 use model::{Call, Fault, Kind, State};
 use uuid::Uuid;
 
-use super::{Asked, Done, Told, into_body, sign, stream, who};
+use super::{Asked, Done, Told, into_body, sign, stream, terms, who};
 use crate::Server;
 use crate::body::Response;
 use crate::callers;
@@ -112,12 +112,14 @@ async fn call(
     sort(&asked, profile, &mut decoded, context.as_ref(), resume, request).await?;
     let (done, tenant) = asked.perform(decoded, body, told).await.map_err(|fault| named(fault, request))?;
     let mut response = match done {
-        Done::Stream(follow) => stream::rpc(server.clone(), wire, *follow, tenant, request.id.clone()),
+        Done::Stream(follow) => {
+            stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.clone())
+        }
         done => {
             let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
             asked.write(&mut w, &done);
             jsonrpc::end_result(&mut w);
-            super::rpc::json(into_body(server, &tenant, w.finish()))
+            super::rpc::json(into_body(server, head, &tenant, w.finish()).await?)
         }
     };
     sign(&mut response, wire);

@@ -2,6 +2,7 @@
 //! the call out and writes the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in
 //! [`stream`]. No front knows a wire; it only holds a [`Wire`]. Workers, who are no callers, have [`worker`].
 
+mod files;
 pub(crate) mod langgraph;
 pub(crate) mod market;
 pub(crate) mod rest;
@@ -24,7 +25,10 @@ use model::{Call, Caller, ContextId, EventId, Fault, Kind, Place, Task, TaskId, 
 use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
 
+pub(crate) use files::{answer as file, percent};
+
 use crate::body::{Body, Response, in_json};
+use crate::links::Terms;
 use crate::mount::Mounted;
 use crate::service::trace;
 use crate::settings::Door;
@@ -437,6 +441,8 @@ fn status_of(kind: Kind) -> Option<StatusCode> {
         | Kind::ExtendedCardNotConfigured
         | Kind::ExtensionRequired
         | Kind::VersionNotSupported
+        | Kind::InsufficientBalance
+        | Kind::BudgetExceeded
         | Kind::KeyReused
         | Kind::Internal => None,
     }
@@ -479,14 +485,29 @@ fn extensions(headers: &HeaderMap) -> Vec<String> {
     names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).take(100).collect()
 }
 
+/// How large files are shown to whoever asks this.
+fn terms(server: &Server, head: &request::Parts, tenant: &Arc<str>) -> Terms {
+    let base = server.cards.base_url(&server.settings, head);
+    Terms { base, tenant: tenant.clone(), files: server.settings.files }
+}
+
 /// A body of what was encoded: at once where it is in memory, piece by piece where it refers to large content.
-fn into_body(server: &Arc<Server>, tenant: &Arc<str>, encoded: Encoded) -> Body {
+async fn into_body(
+    server: &Arc<Server>,
+    head: &request::Parts,
+    tenant: &Arc<str>,
+    encoded: Encoded,
+) -> Result<Body, Fault> {
     if let Some(bytes) = encoded.as_bytes() {
-        return bytes.clone().into();
+        return Ok(bytes.clone().into());
+    }
+    let encoded = server.links.settle(encoded, &terms(server, head, tenant)).await?;
+    if let Some(bytes) = encoded.as_bytes() {
+        return Ok(bytes.clone().into());
     }
     let (server, tenant) = (server.clone(), tenant.clone());
     let segments = futures_util::stream::iter(encoded.into_segments());
-    Body::stream(futures_util::StreamExt::then(segments, move |segment| {
+    Ok(Body::stream(futures_util::StreamExt::then(segments, move |segment| {
         let (server, tenant) = (server.clone(), tenant.clone());
         async move {
             load(&server, &tenant, segment).await.map_err(|fault| {
@@ -494,7 +515,7 @@ fn into_body(server: &Arc<Server>, tenant: &Arc<str>, encoded: Encoded) -> Body 
                 std::io::Error::other(fault.message)
             })
         }
-    }))
+    })))
 }
 
 async fn load(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
@@ -504,17 +525,22 @@ async fn load(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<By
             let content = server.engine.blob(tenant, blob.hash).await?;
             Ok(in_json(blob.kind, &content))
         }
+        Segment::File(file) => Err(Fault::internal(format!("a file was not settled: {:?}", file.name))),
     }
 }
 
 /// All of it in memory, for a frame of a stream.
-async fn load_all(server: &Server, tenant: &Arc<str>, encoded: Encoded) -> Result<Bytes, Fault> {
+async fn load_all(server: &Server, terms: &Terms, encoded: Encoded) -> Result<Bytes, Fault> {
+    if let Some(bytes) = encoded.as_bytes() {
+        return Ok(bytes.clone());
+    }
+    let encoded = server.links.settle(encoded, terms).await?;
     if let Some(bytes) = encoded.as_bytes() {
         return Ok(bytes.clone());
     }
     let mut out = Vec::new();
     for segment in encoded.into_segments() {
-        out.extend_from_slice(&load(server, tenant, segment).await?);
+        out.extend_from_slice(&load(server, &terms.tenant, segment).await?);
     }
     Ok(out.into())
 }

@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Call, Fault, Kind};
 
-use super::{Asked, Done, Told, into_body, sign, stated_version, stream, who};
+use super::{Asked, Done, Told, into_body, sign, stated_version, stream, terms, who};
 use crate::Server;
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
@@ -89,12 +89,12 @@ async fn call(
     let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: false };
     let (done, tenant) = asked.perform(decoded, &body, told).await?;
     let mut response = match done {
-        Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, tenant),
+        Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, terms(server, head, &tenant)),
         Done::Kept(bytes) => json(head, wire, bytes.into()),
         done => {
             let mut w = Writer::with_capacity(1_024);
             asked.write(&mut w, &done);
-            json(head, wire, into_body(server, &tenant, w.finish()))
+            json(head, wire, into_body(server, head, &tenant, w.finish()).await?)
         }
     };
     asked.finish(&mut response);

@@ -14,7 +14,7 @@ use http::{HeaderValue, StatusCode, request};
 use model::{Call, Fault, Kind};
 
 use super::{
-    A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, status_of, stream, uumit, who,
+    A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, status_of, stream, terms, uumit, who,
 };
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
@@ -133,7 +133,9 @@ impl Attempt<'_> {
         let params = request.params.map_or("", |params| params.get());
         let (done, tenant) = asked.perform(decoded, params.as_bytes(), told).await?;
         let mut response = match done {
-            Done::Stream(follow) => stream::rpc(server.clone(), wire, *follow, tenant, request.id.to_owned()),
+            Done::Stream(follow) => {
+                stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.to_owned())
+            }
             Done::Kept(bytes) => {
                 let mut out = Vec::with_capacity(bytes.len() + request.id.text().len() + 40);
                 jsonrpc::write_result_head(&mut out, &request.id);
@@ -145,7 +147,7 @@ impl Attempt<'_> {
                 let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
                 asked.write(&mut w, &done);
                 jsonrpc::end_result(&mut w);
-                json(into_body(server, &tenant, w.finish()))
+                json(into_body(server, head, &tenant, w.finish()).await?)
             }
         };
         asked.finish(&mut response);

@@ -21,22 +21,17 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::{Counted, Follow, load_all, sign};
 use crate::Server;
 use crate::body::{Body, Response};
+use crate::links::Terms;
 
 /// A piece of a stream grows no further than this before it is sent.
 const PIECE: usize = 32 << 10;
 
-pub(super) fn rpc(
-    server: Arc<Server>,
-    wire: &'static dyn Wire,
-    follow: Follow,
-    tenant: Arc<str>,
-    id: OwnedId,
-) -> Response {
-    respond(server, wire, follow, tenant, Envelope::Rpc(id))
+pub(super) fn rpc(server: Arc<Server>, wire: &'static dyn Wire, follow: Follow, terms: Terms, id: OwnedId) -> Response {
+    respond(server, wire, follow, terms, Envelope::Rpc(id))
 }
 
-pub(super) fn rest(server: Arc<Server>, wire: &'static dyn Wire, follow: Follow, tenant: Arc<str>) -> Response {
-    respond(server, wire, follow, tenant, Envelope::Bare)
+pub(super) fn rest(server: Arc<Server>, wire: &'static dyn Wire, follow: Follow, terms: Terms) -> Response {
+    respond(server, wire, follow, terms, Envelope::Bare)
 }
 
 /// A subscription that is refused, told inside a stream: some clients read nothing else.
@@ -69,23 +64,17 @@ struct Feed {
     server: Arc<Server>,
     wire: &'static dyn Wire,
     follow: Follow,
-    tenant: Arc<str>,
+    terms: Terms,
     envelope: Envelope,
     heartbeat: Duration,
     over: bool,
     _open: Counted<Gauge>,
 }
 
-fn respond(
-    server: Arc<Server>,
-    wire: &'static dyn Wire,
-    follow: Follow,
-    tenant: Arc<str>,
-    envelope: Envelope,
-) -> Response {
+fn respond(server: Arc<Server>, wire: &'static dyn Wire, follow: Follow, terms: Terms, envelope: Envelope) -> Response {
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
     let open = Counted::new(server.metrics.streams.clone());
-    let feed = Feed { server, wire, follow, tenant, envelope, heartbeat, over: false, _open: open };
+    let feed = Feed { server, wire, follow, terms, envelope, heartbeat, over: false, _open: open };
     let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
         let piece = feed.next_piece().await?;
         Some((piece, feed))
@@ -180,7 +169,7 @@ impl Feed {
     }
 
     async fn write_value(&mut self, piece: &mut Vec<u8>, seq: Option<Seq>, value: Encoded) {
-        match load_all(&self.server, &self.tenant, value).await {
+        match load_all(&self.server, &self.terms, value).await {
             Ok(result) => self.frame(piece, seq, &result),
             Err(fault) => self.write_fault(piece, &fault),
         }

@@ -258,8 +258,9 @@ fn error_of(uumit: &Uumit, refused: &Refused, told: &mut Told) -> Error {
     match refused {
         Refused::Rule(rule) => Error::of_refusal(rule, uumit.invalid_state_code, uumit.market.now()),
         Refused::Unknown(What::Transaction) => Error::no_task(),
-        Refused::Unknown(What::Capability | What::User | What::Device)
+        Refused::Unknown(What::Capability | What::Demand | What::External | What::User | What::Device | What::File)
         | Refused::Capability(_)
+        | Refused::Demand(_)
         | Refused::Fields(_)
         | Refused::Taken(_) => said(Line::InvalidParams),
         Refused::Who(_) => said(Line::Authentication),

@@ -236,6 +236,41 @@ async fn large_content_arrives_whole_and_signed() {
 }
 
 #[tokio::test]
+async fn a_large_file_is_told_by_its_address_in_every_dialect() {
+    let content: Bytes = (0..=255).cycle().take(300_001).collect::<Vec<u8>>().into();
+    // The bytes are nowhere: whoever asked for them would fail.
+    let store = store_with(vec![], vec![]).await;
+    let mut receiver = Receiver::start(Act::status("200 OK")).await;
+    let files = server::settings::Files { inline_max_bytes: Some(100_000), url_expires_s: 60 };
+    let with_files = || server::courier::Options { files: Some(("https://x.example".into(), files)), ..options() };
+    let courier = courier_with(store.clone(), None, with_files());
+    let mut told = 0;
+    for wire in dialects::WIRES {
+        let mut spec = spec(&receiver.url());
+        spec.token = Some("token".into());
+        spec.dialect = wire.name().into();
+        match courier.deliver(letter(spec, chunk(&content, [9; 32]))).await {
+            // Webhooks of some dialects are told of states only.
+            Receipt::Untold => continue,
+            receipt => assert_eq!(receipt, Receipt::Taken, "{}", wire.name()),
+        }
+        let heard = receiver.heard().await;
+        assert_signed(&heard, b"token");
+        let text = heard.json().to_string();
+        assert!(
+            text.contains(&format!("\"https://x.example/files/{}?tenant=acme&expires=", "09".repeat(32))),
+            "{text}"
+        );
+        told += 1;
+    }
+    assert!(told > 0);
+    let mut spec = spec(&receiver.url());
+    spec.token = Some("token".into());
+    let small = courier.deliver(letter(spec, chunk(&content.slice(..70_000), [9; 32]))).await;
+    assert!(matches!(small, Receipt::Failed { .. }), "what is small is loaded: {small:?}");
+}
+
+#[tokio::test]
 async fn a_key_that_opens_nothing_is_refused_at_the_start() {
     let sealed = courier(options()).seal(task_id(), &spec("https://example.com/")).unwrap();
     let row = |spec: Bytes| {

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a harness fails by panicking in the test that uses it")]
 
 mod change;
+mod files;
 mod generations;
 mod kit;
 mod limits;
 mod market;
 mod mounts;
+mod prices;
 mod tls;
 mod uumit;
 mod workers;

@@ -1,5 +1,8 @@
 //! The market's REST, over its socket.
 
+mod demands;
+mod externals;
+mod files;
 mod runtime;
 
 use engine::Engine;
@@ -7,8 +10,8 @@ use market::Ut;
 use model::Limits;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use server::Settings;
 use server::settings::Uumit;
+use server::{Settings, courier};
 use std::sync::Arc;
 use trade::{Config, Market, NewKey, NewUser};
 
@@ -30,7 +33,9 @@ async fn house_with(uumit: impl FnOnce(Uumit) -> Uumit) -> House {
 async fn house_in(settings: Settings, uumit: impl FnOnce(Uumit) -> Uumit) -> House {
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
     let store = Arc::new(stores::memory::Store::new());
-    let engine = Engine::start(store, agents, Limits::default(), None).await.unwrap();
+    let seal = courier::Seal::new(&[7; 32]).unwrap();
+    let courier = courier::HttpCourier::new(store.clone(), seal, None, courier::Options::default()).unwrap();
+    let engine = Engine::start(store, agents, Limits::default(), Some(Arc::new(courier))).await.unwrap();
     let config = Config { agents: vec!["echo".into()], ..Config::default() };
     let market = Market::start(engine.clone(), config, true).await.unwrap();
     for user in [BUYER, SELLER] {
@@ -424,6 +429,15 @@ async fn no_garbage_breaks_it() {
         "result",
         "error",
         "retryable",
+        "description",
+        "budget_ut",
+        "expires_in_days",
+        "top_k",
+        "platform_url",
+        "agent_name",
+        "webhook_url",
+        "webhook_events",
+        "webhook_secret",
     ];
     let document: Value = house.at(Method::GET, "/openapi.json").send().await.unwrap().json().await.unwrap();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -434,7 +448,9 @@ async fn no_garbage_breaks_it() {
         for (verb, operation) in item.as_object().unwrap() {
             let verb = Method::from_bytes(verb.to_uppercase().as_bytes()).unwrap();
             for id in [&*capability, "%00", "..", "tx_00000000000000000000000000", "mine"] {
-                let path = path.replace("{id}", id).replace("{path}", id);
+                let path = ["{id}", "{path}", "{access_id}", "{access_token}"]
+                    .iter()
+                    .fold(path.clone(), |p, name| p.replace(name, id));
                 for (n, value) in odd.iter().enumerate() {
                     let mut body = serde_json::Map::new();
                     for (m, field) in fields.iter().enumerate() {

@@ -74,3 +74,21 @@ pub(super) async fn a_refused_commit_leaves_no_blob(factory: &dyn Factory) {
     conflict(store.commit(Commit { blobs, ..commit([more(task, 9, 1)]) }).await);
     assert_eq!(read(&store, "a", 1).await, None);
 }
+
+pub(super) async fn a_blob_may_come_without_an_append(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let (task, nobody) = (id(), id());
+    done(&store, commit([opening(task, 1)])).await;
+    let alone = |task, hash| Commit { blobs: vec![blob("a", task, hash, b"one")], ..Commit::default() };
+    done(&store, alone(task, 1)).await;
+    done(&store, alone(task, 1)).await;
+    // Nobody would ever take it out again.
+    done(&store, alone(nobody, 2)).await;
+    assert_eq!(read(&store, "a", 1).await.as_deref(), Some(&b"one"[..]));
+    assert_eq!(read(&store, "a", 2).await, None);
+    let health = store.health().await.unwrap();
+    assert_eq!((health.blobs, health.blob_bytes), (1, 3));
+    assert!(store.remove(task).await.unwrap());
+    assert_eq!(read(&store, "a", 1).await, None);
+    assert_eq!(store.health().await.unwrap().blobs, 0);
+}

@@ -212,6 +212,7 @@ suite! { $
         a_blob_of_another_tenant_is_missing
         a_large_blob_comes_back_whole
         a_refused_commit_leaves_no_blob
+        a_blob_may_come_without_an_append
     }
     lists {
         a_list_is_newest_status_first

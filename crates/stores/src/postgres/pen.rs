@@ -171,6 +171,7 @@ impl<'a> Wants<'a> {
                 pushed.insert(push::task_of(change).0);
             }
             for blob in &commit.blobs {
+                tasks.insert(blob.task.0);
                 blobs.insert((names.get(&blob.tenant).copied().unwrap_or_default(), blob.hash.as_slice()));
             }
         }
@@ -516,6 +517,10 @@ impl<'a> Slate<'a> {
     }
 
     fn keep_blob(&mut self, blob: &'a BlobWrite) {
+        if self.kept(blob.task).is_none() {
+            // It would never go.
+            return;
+        }
         let tenant = self.names.get(&blob.tenant).copied().unwrap_or_default();
         if self.blobs.insert((tenant, blob.hash)) {
             self.new_blobs.insert((tenant, blob.hash), blob);
@@ -527,6 +532,7 @@ impl<'a> Slate<'a> {
     pub(super) fn is_blank(&self) -> bool {
         self.log.is_empty()
             && self.products.is_blank()
+            && self.blob_uses.is_empty()
             && self.access.is_empty()
             && !self.keys.values().any(|key| key.dirty)
             && !self.aliases.values().any(|alias| alias.before != alias.now)

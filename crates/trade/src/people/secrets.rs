@@ -78,11 +78,11 @@ pub(crate) fn draw<const N: usize>() -> Result<[u8; N], Fault> {
 }
 
 /// 43 characters nobody can guess, for headers and addresses.
-pub(super) fn text() -> Result<String, Fault> {
+pub(crate) fn text() -> Result<String, Fault> {
     Ok(URL_SAFE_NO_PAD.encode(draw::<32>()?))
 }
 
 /// What is kept of a secret. It was drawn from 32 bytes, so a fast hash gives nothing away.
-pub(super) fn print(secret: &str) -> Arc<str> {
+pub(crate) fn print(secret: &str) -> Arc<str> {
     kept::hex(&Sha256::digest(secret))
 }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Worked;
-use crate::{DIALECT, Market, Refused};
+use crate::{DIALECT, Market, Refused, Upload};
 
 /// What an agent made, as a purchase's result.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ struct Made {
     texts: Vec<String>,
     artifacts: Vec<Value>,
     files: Vec<Deliverable>,
+    /// Files of this and of earlier artifacts.
+    count: usize,
     /// Bytes so far, roughly: whoever makes too much is stopped before all of it is in memory.
     bytes: usize,
 }
@@ -238,7 +240,7 @@ impl Market {
     }
 
     async fn add_artifact(&self, row: &Transaction, artifact: &Artifact, made: &mut Made) -> Result<(), Undeliverable> {
-        let mut own = Made { bytes: made.bytes, ..Made::default() };
+        let mut own = Made { bytes: made.bytes, count: made.count, ..Made::default() };
         self.add_parts(row, &artifact.parts, &mut own).await?;
         let mut whole = Map::new();
         whole.insert("artifact_id".into(), artifact.id.as_ref().into());
@@ -249,7 +251,7 @@ impl Market {
         made.artifacts.push(whole.into());
         made.texts.extend(own.texts);
         made.files.extend(own.files);
-        made.bytes = own.bytes;
+        (made.bytes, made.count) = (own.bytes, own.count);
         Ok(())
     }
 
@@ -282,6 +284,16 @@ impl Market {
             if made.bytes > most {
                 return Err(Undeliverable::Words(too_large(most)));
             }
+            if matches!(content, Content::Url(_) | Content::Raw(_) | Content::Blob(_)) {
+                made.count += 1;
+                if made.count > MAX_DELIVERABLES {
+                    let words = format!(
+                        "the agent made more than {MAX_DELIVERABLES} files, which is more than can be delivered"
+                    );
+                    return Err(Undeliverable::Words(words));
+                }
+            }
+            let before = made.count.saturating_sub(1);
             let value = match content {
                 Content::Text(text) => {
                     made.texts.push(text.clone());
@@ -289,14 +301,14 @@ impl Market {
                 }
                 Content::Data(data) => json!({"type": "data", "data": data.to_value()}),
                 Content::Url(url) => {
-                    let file = file(part, made.files.len())?;
+                    let file = elsewhere(part, before)?;
                     let value = json!({"type": "file", "deliverable_id": *file.deliverable_id,
                         "access_id": *file.access_id, "file_name": *file.file_name, "url": url});
                     made.files.push(file);
                     value
                 }
                 Content::Raw(_) | Content::Blob(_) => {
-                    let file = file(part, made.files.len())?;
+                    let file = self.keep_made(row, part, before).await?;
                     let value = json!({"type": "file", "deliverable_id": *file.deliverable_id,
                         "access_id": *file.access_id, "file_name": *file.file_name});
                     made.files.push(file);
@@ -304,13 +316,42 @@ impl Market {
                 }
             };
             made.artifacts.push(value);
-            if made.files.len() > MAX_DELIVERABLES {
-                let words =
-                    format!("the agent made more than {MAX_DELIVERABLES} files, which is more than can be delivered");
-                return Err(Undeliverable::Words(words));
-            }
         }
         Ok(())
+    }
+
+    /// A file the agent made is one of the purchase's; whoever comes later finds the same.
+    async fn keep_made(&self, row: &Transaction, part: &Part, before: usize) -> Result<Deliverable, Undeliverable> {
+        let most = self.config().files.file_bytes;
+        let too_large =
+            || Undeliverable::Words(format!("a file of the agent's is too large: it may have {most} bytes"));
+        let bytes = match &part.content {
+            Content::Raw(bytes) => bytes.clone(),
+            Content::Blob(blob) if blob.len > most => return Err(too_large()),
+            Content::Blob(blob) => self.engine().blob(&row.tenant, blob.hash).await?,
+            Content::Text(_) | Content::Url(_) | Content::Data(_) => return Err(Fault::internal("not a file").into()),
+        };
+        let name: Arc<str> = name_of(part, before).into();
+        // An empty file has nothing to be fetched, and is named all the same.
+        if bytes.is_empty() {
+            return elsewhere(part, before);
+        }
+        let media_type = part.media_type.as_deref().unwrap_or(crate::ANY_MEDIA).into();
+        let upload = |media_type| Upload { name: name.clone(), media_type, bytes: bytes.clone() };
+        let which = format!("agent {before}");
+        let kept = match self.keep_file(row, upload(media_type), &which).await {
+            // An agent may call its files what it likes.
+            Err(Refused::Fields(errors)) if errors.iter().any(|error| error.field == "Content-Type") => {
+                self.keep_file(row, upload(crate::ANY_MEDIA.into()), &which).await
+            }
+            kept => kept,
+        };
+        match kept {
+            Ok(file) => Ok(file.delivered_as(None)),
+            Err(Refused::Fault(fault)) if fault.kind == Kind::TooLarge => Err(too_large()),
+            Err(Refused::Fault(fault)) => Err(fault.into()),
+            Err(refused) => Err(Undeliverable::Words(format!("a file of the agent's cannot be kept: {refused}"))),
+        }
     }
 
     /// Stops what was begun for a purchase that is over.
@@ -360,14 +401,21 @@ fn covers(mode: &str, media: &str) -> bool {
     }
 }
 
-/// A file by the name its part has, or one made up.
-fn file(part: &Part, before: usize) -> Result<Deliverable, Undeliverable> {
-    let named = part.filename.as_deref().map(str::trim).filter(|name| !name.is_empty());
-    let name = named.map_or_else(|| format!("file-{}", before + 1), |name| name.chars().take(MAX_NAME).collect());
+/// The name a part has, or one made up.
+fn name_of(part: &Part, before: usize) -> String {
+    let named: String = part.filename.as_deref().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
+    match named.trim() {
+        "" => format!("file-{}", before + 1),
+        named => named.chars().take(MAX_NAME).collect(),
+    }
+}
+
+/// A file that is not kept here.
+fn elsewhere(part: &Part, before: usize) -> Result<Deliverable, Undeliverable> {
     let drawn = || {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(Fault::internal)?;
         Ok::<Arc<str>, Fault>(crate::kept::hex(&bytes))
     };
-    Ok(Deliverable { deliverable_id: drawn()?, access_id: drawn()?, file_name: name.into() })
+    Ok(Deliverable { deliverable_id: drawn()?, access_id: drawn()?, file_name: name_of(part, before).into() })
 }

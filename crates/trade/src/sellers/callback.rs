@@ -232,7 +232,7 @@ fn request_id(id: TransactionId, purpose: &str) -> String {
 }
 
 /// Hex of HMAC-SHA256 over time, request and body.
-fn sign(secret: &[u8], timestamp: &str, request_id: &str, body: &[u8]) -> String {
+pub(crate) fn sign(secret: &[u8], timestamp: &str, request_id: &str, body: &[u8]) -> String {
     // A key of any length will do.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     for piece in [timestamp.as_bytes(), b".", request_id.as_bytes(), b".", body] {

@@ -8,13 +8,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use market::ledger::Purse;
+use market::tariff::TurnHold;
 use market::{Account, AccountId, Difference, Hold, Posting, Row, Transaction, TransactionId, UserId, Ut};
 use model::ports::store::{Store, Trouble};
-use model::{Entry, RecordQuery, State};
+use model::{Entry, RecordQuery, State, Task, TaskId, TurnId};
 use uuid::Uuid;
 
 use crate::kept::{self, ALL, Booked, kind};
 use crate::refused::unread;
+use crate::till::{BudgetEntry, turn_key};
 use crate::{Market, Refused};
 
 const AT_ONCE: usize = 1_000;
@@ -28,6 +30,8 @@ pub struct Report {
     pub entries: u64,
     pub transactions: u64,
     pub holds: u64,
+    /// Holds of turns that run.
+    pub turns: u64,
     /// Entries of other products: counted, and left alone.
     pub others: u64,
     /// Money moved while it was looked at, each time: what is reported stood there every time.
@@ -65,6 +69,8 @@ pub enum Mismatch {
     Misplaced { kind: &'static str, key: String },
     #[error("transaction {transaction}: it is {status}, but its task is {state:?}")]
     Task { transaction: TransactionId, status: &'static str, state: State },
+    #[error("turn {turn} of task {task}: {what}")]
+    Turn { turn: TurnId, task: TaskId, what: &'static str },
 }
 
 impl Market {
@@ -115,15 +121,19 @@ async fn look(store: &dyn Store) -> Result<Report, Trouble> {
         }
     }
     let accounts = accounts(store, &mut journal, &mut report).await?;
-    let holds: Vec<Hold> = rows(store, kind::HOLD, |hold: &Hold| hold.transaction, &mut report).await?;
+    let of = |id: TransactionId| kept::transaction_key(id);
+    let holds: Vec<Hold> = rows(store, kind::HOLD, |hold: &Hold| of(hold.transaction), &mut report).await?;
     let transactions: Vec<Transaction> =
-        rows(store, kind::TRANSACTION, |transaction: &Transaction| transaction.id, &mut report).await?;
+        rows(store, kind::TRANSACTION, |transaction: &Transaction| of(transaction.id), &mut report).await?;
+    let turns: Vec<TurnHold> = rows(store, kind::TURN_HOLD, |hold: &TurnHold| turn_key(hold.turn), &mut report).await?;
     (report.holds, report.transactions) = (holds.len() as u64, transactions.len() as u64);
-    report.differences = market::verify(&accounts, &journal.postings, &holds, &transactions);
+    report.turns = turns.len() as u64;
+    report.differences = market::verify(&accounts, &journal.postings, &holds, &transactions, &turns);
     statements(store, &journal, &mut report).await?;
     for transaction in &transactions {
         task(store, transaction, &mut report).await?;
     }
+    running(store, turns, &mut report).await?;
     Ok(report)
 }
 
@@ -138,6 +148,8 @@ impl Journal {
     fn take(&mut self, place: u64, entry: &Entry, report: &mut Report) {
         let booked = match Booked::from_row(&entry.body) {
             Ok(booked) => booked,
+            // Budgets are no money: what is spent of them is counted on accounts of their own.
+            Err(_) if BudgetEntry::from_row(&entry.body).is_ok() => return,
             Err(error) => {
                 report.others += 1;
                 let ours = entry.postings.iter().filter(|posting| account_of(&posting.account).is_some());
@@ -238,7 +250,7 @@ async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report)
 async fn rows<R: Row>(
     store: &dyn Store,
     kind: &'static str,
-    id: fn(&R) -> TransactionId,
+    key: impl Fn(&R) -> Arc<str>,
     report: &mut Report,
 ) -> Result<Vec<R>, Trouble> {
     let (mut rows, mut after) = (Vec::new(), None);
@@ -249,7 +261,7 @@ async fn rows<R: Row>(
         after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
         for (record, _) in &page.records {
             match R::from_row(&record.body) {
-                Ok(row) if *kept::transaction_key(id(&row)) == *record.key => rows.push(row),
+                Ok(row) if key(&row) == record.key => rows.push(row),
                 Ok(_) => {
                     report.mismatches.push(Mismatch::Misplaced { kind: R::NAME, key: record.key.to_string() });
                 }
@@ -292,6 +304,36 @@ async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -
             report.mismatches.push(Mismatch::Statement { account: account.clone(), no });
         }
     }
+    Ok(())
+}
+
+/// What is set aside for a turn is there for as long as the turn runs, and no longer: each way round, and as the log says.
+async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -> Result<(), Trouble> {
+    let mut open: HashMap<TaskId, TurnHold> = turns.into_iter().map(|hold| (hold.task, hold)).collect();
+    let mut after = None;
+    loop {
+        let page = store.unfinished(after, AT_ONCE).await?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for (task, _) in page {
+            let log = store.logs(vec![task]).await?.pop().unwrap_or_default();
+            let Ok(Some(folded)) = Task::fold(&log) else { continue };
+            let Some(turn) = folded.core.turn else { continue };
+            let told = folded.due.as_deref().and_then(|due| due.hold.as_ref());
+            let told = told.map(|hold| serde_json::from_str::<TurnHold>(hold.text()).ok());
+            let what = match (told, open.remove(&task)) {
+                (None, None) => continue,
+                (Some(told), Some(kept)) if told.as_ref() == Some(&kept) && kept.turn == turn.id => continue,
+                (Some(_), Some(_)) => "what is set aside for it is not what its log says",
+                (Some(_), None) => "it runs, and what was set aside for it is not there",
+                (None, Some(_)) => "something is set aside for it that its log does not know",
+            };
+            report.mismatches.push(Mismatch::Turn { turn: turn.id, task, what });
+        }
+    }
+    let left = open.into_values().map(|hold| (hold.turn, hold.task));
+    let what = "it does not run, and something is still set aside for it";
+    report.mismatches.extend(left.map(|(turn, task)| Mismatch::Turn { turn, task, what }));
     Ok(())
 }
 

@@ -12,7 +12,7 @@ pub(super) fn cash<'a>(_: &'a Ask<'a>, _: Keyed) -> Going<'a, ()> {
 }
 
 pub(super) fn hall<'a>(_: &'a Ask<'a>, _: Keyed) -> Going<'a, ()> {
-    let words = "the task hall (tasks, orders, deliverables, disputes) is not part of this server: buy and sell \
+    let words = "the task hall (tasks, orders, disputes) is not part of this server: buy and sell \
                  capabilities at /api/v1/capabilities and /api/v1/transactions";
     Box::pin(async move { Err(Refusal::new(Code::HALL, words)) })
 }

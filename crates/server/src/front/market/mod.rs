@@ -2,8 +2,11 @@
 //!
 //! Every answer is an envelope, `{code, message, data, timestamp}`; clients branch on `code`, where 0 is success.
 
+mod demands;
 mod doors;
 mod elsewhere;
+mod externals;
+mod files;
 mod money;
 mod more;
 mod openapi;
@@ -28,6 +31,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use trade::{Credentials, NotKnown, Once, Paged, Refused};
 
+pub(crate) use files::body_bytes;
 use refusal::{Code, Refusal, RefusalData};
 use table::{Ask, Keyed, Reply, Route, Who};
 
@@ -102,7 +106,7 @@ async fn call(
     let query = table::read_query(route, head.uri.query())?;
     let (text, by_form) = read(server, route, head, &body)?;
     let once = once(route, head, below, &text)?;
-    let ask = Ask { server, market, head, caller, named, query, once, by_form, address: told.address };
+    let ask = Ask { server, market, head, caller, named, query, once, by_form, body: &body, address: told.address };
     (route.go)(&ask, &text).await
 }
 
@@ -126,7 +130,7 @@ fn read<'a>(
     head: &request::Parts,
     body: &'a [u8],
 ) -> Result<(std::borrow::Cow<'a, str>, bool), Refusal> {
-    let Some(takes) = route.takes else { return Ok(("{}".into(), false)) };
+    let Some(takes) = route.takes.filter(|takes| !takes.bytes) else { return Ok(("{}".into(), false)) };
     let said = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if takes.form && said.split(';').next().is_some_and(|bare| bare.trim().eq_ignore_ascii_case(FORM)) {
         return Ok((of_form(body)?.into(), true));

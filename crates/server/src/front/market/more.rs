@@ -1,10 +1,11 @@
 //! What the market tells of itself, and what sellers have earned: categories, prices, income; and many drafts at once.
 
+use market::Ut;
 use market::capability::PricingModel;
 use market::transaction::{Role, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trade::{Income, Once};
+use trade::{Anomaly, Income, Once};
 
 use super::refusal::{FieldDetail, Refusal};
 use super::sale::{self, NewCapability};
@@ -21,6 +22,17 @@ pub(super) const SUGGESTION: [Param; 2] = [
         words: "What others with this price model ask.",
         kind: ParamKind::OneOf(|| names(PricingModel::ALL, PricingModel::name)),
     },
+];
+
+pub(super) const ANOMALY: [Param; 4] = [
+    Param { name: "price_ut", words: "The price in question: a decimal number.", kind: ParamKind::Text { most: 32 } },
+    Param {
+        name: "capability_id",
+        words: "Or that of this capability on the market, among those of its category and price model.",
+        kind: ParamKind::Text { most: 200 },
+    },
+    SUGGESTION[0],
+    SUGGESTION[1],
 ];
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -69,6 +81,21 @@ struct Category {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct PriceSuggestion {
+    median_price_ut: String,
+    suggested_range_low: String,
+    suggested_range_high: String,
+    sample_count: u64,
+}
+
+/// How a price stands among what others ask for the like.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct PriceCheck {
+    price_ut: String,
+    is_anomalous: bool,
+    /// `unknown` where there are fewer than four to compare with.
+    #[schemars(extend("enum" = names(Anomaly::ALL, Anomaly::name)))]
+    level: &'static str,
+    reason: String,
     median_price_ut: String,
     suggested_range_low: String,
     suggested_range_high: String,
@@ -170,6 +197,50 @@ pub(super) fn suggestion<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, PriceSugge
         let model = ask.text("pricing_model").and_then(PricingModel::from_name);
         let prices = ask.market.prices(ask.text("category"), model).await?;
         Ok(PriceSuggestion {
+            median_price_ut: prices.median.to_string(),
+            suggested_range_low: prices.low.to_string(),
+            suggested_range_high: prices.high.to_string(),
+            sample_count: prices.count,
+        })
+    })
+}
+
+pub(super) fn anomaly<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, PriceCheck> {
+    Box::pin(async move {
+        let (mut category, mut model) =
+            (ask.text("category").map(str::to_owned), ask.text("pricing_model").and_then(PricingModel::from_name));
+        let price = match (ask.text("price_ut"), ask.text("capability_id")) {
+            (None, None) => return Err(Refusal::field("price_ut", "is required, or a capability_id")),
+            (Some(_), Some(_)) => {
+                return Err(Refusal::field("capability_id", "has a price of its own: leave price_ut out"));
+            }
+            (Some(text), None) => match Ut::parse(text) {
+                Ok(price) if !price.is_negative() => price,
+                Ok(_) => return Err(Refusal::field("price_ut", "must not be negative")),
+                Err(error) => return Err(Refusal::field("price_ut", error.to_string())),
+            },
+            (None, Some(id)) => {
+                let one = ask.market.capability(None, &id.into()).await?;
+                category.get_or_insert_with(|| one.terms.category.to_string());
+                model.get_or_insert(one.terms.pricing_model);
+                one.terms.price
+            }
+        };
+        let prices = ask.market.prices(category.as_deref(), model).await?;
+        let level = prices.anomaly(price);
+        let reason = match level {
+            Anomaly::Normal => {
+                format!("it is in line with {} others, of which half ask {} or less", prices.count, prices.median)
+            }
+            Anomaly::Low => format!("it is far below what most ask: {} to {}", prices.low, prices.high),
+            Anomaly::High => format!("it is far above what most ask: {} to {}", prices.low, prices.high),
+            Anomaly::Unknown => format!("there are {} to compare with, which is too few", prices.count),
+        };
+        Ok(PriceCheck {
+            price_ut: price.to_string(),
+            is_anomalous: matches!(level, Anomaly::Low | Anomaly::High),
+            level: level.name(),
+            reason,
             median_price_ut: prices.median.to_string(),
             suggested_range_low: prices.low.to_string(),
             suggested_range_high: prices.high.to_string(),

@@ -123,8 +123,23 @@ fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
         "responses": responses(route, schemas, refused),
     });
     if let Some(takes) = route.takes {
-        let schema = schemas.read(takes.schema);
-        let mut content = json!({ "application/json": { "schema": schema } });
+        let schema = match takes.bytes {
+            true => json!({ "type": "string", "format": "binary" }),
+            false => schemas.read(takes.schema),
+        };
+        let media = if takes.bytes { "application/octet-stream" } else { "application/json" };
+        let mut content = json!({ media: { "schema": schema } });
+        if takes.bytes {
+            content[super::files::MULTIPART] = json!({ "schema": {
+                "type": "object",
+                "required": ["file"],
+                "properties": {
+                    "file": { "type": "string", "format": "binary" },
+                    "transaction_id": { "type": "string" },
+                    "filename": { "type": "string" },
+                },
+            } });
+        }
         if takes.form {
             content[FORM] = json!({ "schema": schema });
         }
@@ -191,6 +206,11 @@ fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
             both["text/html"] = html["text/html"].clone();
             Some(both)
         }
+        Gives::Bytes(schema) => {
+            let mut both = success(schema);
+            both["*/*"] = json!({ "schema": { "type": "string", "format": "binary" } });
+            Some(both)
+        }
         Gives::Json(schema) => Some(json!({ "application/json": { "schema": schemas.written(schema) } })),
         Gives::Html => Some(html.clone()),
         // The schema is that of one event, as readers of streams take it.
@@ -207,6 +227,11 @@ fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
     let mut responses = Map::new();
     if let Some(content) = content {
         responses.insert("200".to_owned(), json!({ "description": "Done.", "content": content }));
+    }
+    if let Gives::Bytes(_) = route.gives {
+        let part = json!({ "*/*": { "schema": { "type": "string", "format": "binary" } } });
+        responses.insert("206".to_owned(), json!({ "description": "The range asked for.", "content": part }));
+        responses.insert("304".to_owned(), json!({ "description": "You have it already." }));
     }
     let codes = route.refusals();
     let mut statuses: Vec<u16> = codes.iter().map(|code| code.status).collect();
@@ -250,6 +275,7 @@ fn words(codes: &[Code], status: u16) -> String {
             Code::WALLET => "not possible with this wallet",
             Code::HALL => "the task hall is not here",
             Code::STATE => "too late or too early",
+            Code::GONE => "used up, expired or removed",
             Code::NOT_SERVED => "the seller did not serve it",
             Code::BROKEN => "the server failed",
             Code::AWAY => "the server cannot reach its data; try again shortly",

@@ -37,7 +37,11 @@ fn what_is_read_and_what_is_written_have_names_of_their_own() {
             schemas.read(takes.schema);
         }
         match route.gives {
-            Gives::Data(schema) | Gives::Json(schema) | Gives::DataOrHtml(schema) | Gives::Events(schema) => {
+            Gives::Data(schema)
+            | Gives::Json(schema)
+            | Gives::DataOrHtml(schema)
+            | Gives::Bytes(schema)
+            | Gives::Events(schema) => {
                 drop(schemas.written(schema));
             }
             Gives::Html | Gives::Nothing => {}

@@ -6,8 +6,7 @@ use model::{ContextId, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use trade::{Caller, Wish};
-use uuid::Uuid;
+use trade::{Caller, NamedFile, Wish};
 
 use super::refusal::Refusal;
 use super::table::{Ask, Going, Keyed, Param, ParamKind};
@@ -94,11 +93,14 @@ pub(super) struct Delivery {
 /// Ids are drawn where there are none.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct DeliveredFile {
+    /// Of a file that is kept elsewhere; one that was uploaded has a name already.
+    #[serde(default)]
     #[schemars(length(min = 1, max = 255))]
-    file_name: String,
+    file_name: Option<String>,
     #[serde(default)]
     #[schemars(length(min = 1, max = 255))]
     deliverable_id: Option<String>,
+    /// Of a file that was uploaded for this purchase.
     #[serde(default)]
     #[schemars(length(min = 1, max = 255))]
     access_id: Option<String>,
@@ -289,20 +291,24 @@ pub(super) fn reject<'a>(ask: &'a Ask<'a>, body: Rejection) -> Going<'a, Shown> 
     Box::pin(step(ask, Action::Reject { reason: body.reason.map(Into::into) }))
 }
 
-/// Files as they are kept, each with its ids.
-pub(super) fn files(written: Vec<DeliveredFile>) -> Vec<Deliverable> {
-    let drawn = |id: Option<String>, prefix: &str| id.unwrap_or_else(|| format!("{prefix}{}", Uuid::now_v7().simple()));
-    let kept = written.into_iter().map(|file| Deliverable {
-        deliverable_id: drawn(file.deliverable_id, "dlv_").into(),
-        access_id: drawn(file.access_id, "acc_").into(),
-        file_name: file.file_name.into(),
+/// Files as a delivery names them.
+pub(super) fn files(written: Vec<DeliveredFile>) -> Vec<NamedFile> {
+    let named = written.into_iter().map(|file| NamedFile {
+        deliverable_id: file.deliverable_id.map(Into::into),
+        access_id: file.access_id.map(Into::into),
+        file_name: file.file_name.map(Into::into),
     });
-    kept.collect()
+    named.collect()
 }
 
 pub(super) fn deliver<'a>(ask: &'a Ask<'a>, body: Delivery) -> Going<'a, Shown> {
-    let deliverables = files(body.deliverables);
-    Box::pin(step(ask, Action::Deliver { result: body.result_payload, deliverables }))
+    Box::pin(async move {
+        // Only whoever may see it is told which files it has.
+        let id = id(ask)?;
+        ask.market.transaction(&ask.caller()?.actor(), id).await?;
+        let deliverables = ask.market.named_files(id, files(body.deliverables)).await?;
+        step(ask, Action::Deliver { result: body.result_payload, deliverables }).await
+    })
 }
 
 pub(super) fn confirm<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {

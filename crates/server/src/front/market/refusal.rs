@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use market::capability::{self, FieldError};
+use market::demand;
 use model::{Fault, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -42,6 +43,8 @@ codes! {
     /// The task hall, which is not here.
     HALL = 4001 / 409,
     STATE = 4501 / 409,
+    /// A download that is used up, expired or removed.
+    GONE = 4502 / 410,
     NOT_SERVED = 5001 / 502,
     BROKEN = 9999 / 500,
     AWAY = 9999 / 503,
@@ -59,13 +62,16 @@ pub(super) struct FieldDetail {
 pub(super) struct RefusalData {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) details: Vec<FieldDetail>,
-    /// Where the transaction stands, where that is the reason.
+    /// Where the transaction, capability or demand stands, where that is the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) internal_status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) needed_ut: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) available_ut: Option<String>,
+    /// The reason in a word, where `code` alone does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<&'static str>,
 }
 
 /// A refusal as it is answered.
@@ -89,6 +95,13 @@ impl Refusal {
         let (field, detail) = (field.into(), detail.into());
         let mut refusal = Refusal::new(Code::BAD, format!("{field} {detail}"));
         refusal.data.details.push(FieldDetail { field, detail });
+        refusal
+    }
+
+    /// A refusal with its reason in a word.
+    pub(super) fn because(reason: &'static str, code: Code, message: impl Into<String>) -> Refusal {
+        let mut refusal = Refusal::new(code, message);
+        refusal.data.reason = Some(reason);
         refusal
     }
 
@@ -127,6 +140,14 @@ impl From<Refused> for Refusal {
                     refusal
                 }
                 capability::Refused::Invalid(error) => Refusal::fields(&[error], message),
+            },
+            Refused::Demand(refused) => match refused {
+                demand::Refused::NotOwner => Refusal::new(Code::DENIED, message),
+                demand::Refused::NotOpen(status) | demand::Refused::WrongState { status, .. } => {
+                    let mut refusal = Refusal::new(Code::STATE, message);
+                    refusal.data.internal_status = Some(status.name());
+                    refusal
+                }
             },
             Refused::Fields(errors) => Refusal::fields(&errors, message),
             Refused::Unknown(_) => Refusal::new(Code::MISSING, message),
@@ -200,11 +221,32 @@ impl From<Fault> for Refusal {
             Kind::Unauthenticated => Code::NOBODY,
             Kind::Forbidden => Code::DENIED,
             Kind::TaskNotCancelable | Kind::TaskSettled => Code::STATE,
+            Kind::InsufficientBalance | Kind::BudgetExceeded => Code::SHORT,
             Kind::KeyReused => Code::EXISTS,
             Kind::RateLimited => Code::QUOTA,
             Kind::Unavailable => Code::AWAY,
             Kind::InvalidAgentResponse | Kind::Internal => Code::BROKEN,
         };
-        Refusal { retry_after_s: fault.retry_after_s.map(u64::from), ..Refusal::new(code, fault.message) }
+        let fact = |name: &str| fault.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+        let (needed_ut, available_ut) = (fact("needed"), fact("available"));
+        let data = Box::new(RefusalData { needed_ut, available_ut, ..RefusalData::default() });
+        Refusal { retry_after_s: fault.retry_after_s.map(u64::from), data, ..Refusal::new(code, fault.message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_about_money_has_the_code_of_money_and_its_amounts() {
+        for kind in [Kind::InsufficientBalance, Kind::BudgetExceeded] {
+            let fault = Fault::new(kind, "too little").fact("needed", "0.5").fact("available", "0.1");
+            let refusal = Refusal::from(fault);
+            assert_eq!((refusal.code.number, refusal.status()), (3001, StatusCode::PAYMENT_REQUIRED));
+            let RefusalData { needed_ut, available_ut, .. } = *refusal.data;
+            assert_eq!((needed_ut.as_deref(), available_ut.as_deref()), (Some("0.5"), Some("0.1")));
+        }
+        assert_eq!(*Refusal::from(Fault::task_not_found("t")).data, RefusalData::default());
     }
 }

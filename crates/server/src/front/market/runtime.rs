@@ -196,7 +196,17 @@ pub(super) fn act<'a>(ask: &'a Ask<'a>, body: JobAction) -> Going<'a, JobDone> {
             "accept_job" => JobAct::Accept,
             "reject_job" => JobAct::Reject { reason: body.reason.map(Into::into) },
             "heartbeat" => JobAct::Heartbeat { progress: body.progress },
-            "deliver" => JobAct::Deliver { result: body.result, deliverables: files(body.deliverables) },
+            "deliver" => {
+                let deliverables = match body.job_id.as_deref().and_then(|id| id.parse().ok()) {
+                    Some(id) => {
+                        ask.market.transaction(&ask.caller()?.actor(), id).await?;
+                        ask.market.named_files(id, files(body.deliverables)).await?
+                    }
+                    // Refused below, for its id.
+                    None => Vec::new(),
+                };
+                JobAct::Deliver { result: body.result, deliverables }
+            }
             "fail" => JobAct::Fail { error: body.error.map(Into::into), retryable: body.retryable },
             "send_message" => {
                 let words = "cannot be send_message: agents do not write to each other here; what a buyer has to know \

@@ -139,7 +139,7 @@ impl TryFrom<NewCapability> for Draft {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "only its schema is used: amounts are read by the market's own rules")]
-enum Amount {
+pub(super) enum Amount {
     Text(String),
     Number(f64),
 }
@@ -259,7 +259,7 @@ pub(super) struct Shown {
 
 impl Shown {
     /// As anybody may see it.
-    fn of(one: &Capability) -> Shown {
+    pub(super) fn of(one: &Capability) -> Shown {
         let terms = &one.terms;
         Shown {
             id: one.id.to_string(),
@@ -308,6 +308,12 @@ impl Shown {
 pub(super) struct Removed {
     id: String,
     removed: bool,
+}
+
+impl Removed {
+    pub(super) fn of(id: impl Into<String>) -> Removed {
+        Removed { id: id.into(), removed: true }
+    }
 }
 
 /// What came of a call at once.
@@ -426,7 +432,7 @@ pub(super) fn offline<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
 pub(super) fn remove<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Removed> {
     Box::pin(async move {
         change(ask, Action::Remove).await?;
-        Ok(Removed { id: id(ask).to_string(), removed: true })
+        Ok(Removed::of(id(ask).to_string()))
     })
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Ask<'a> {
     pub(super) once: Option<Once>,
     /// The body came as a form: a person sits in front of it.
     pub(super) by_form: bool,
+    /// As it came, for routes that take bytes.
+    pub(super) body: &'a bytes::Bytes,
     /// Where the caller calls from; known only where something is limited.
     pub(super) address: IpAddr,
 }
@@ -137,6 +139,8 @@ pub(super) enum Gives {
     Events(Schemed),
     /// As `data` in the envelope, or as a page to whoever sent a form.
     DataOrHtml(Schemed),
+    /// A file, or as `data` in the envelope what is told of it.
+    Bytes(Schemed),
     /// Never anything but a refusal.
     Nothing,
 }
@@ -148,6 +152,8 @@ pub(super) struct Takes {
     /// It cannot be left out.
     pub(super) required: bool,
     pub(super) form: bool,
+    /// It is a file, of any type, and no JSON.
+    pub(super) bytes: bool,
 }
 
 /// What a handler has: data to be put into the envelope, or the whole answer.
@@ -203,7 +209,7 @@ fn decoded<B: DeserializeOwned>(text: &str) -> Result<B, Refusal> {
     })
 }
 
-fn written<D: Serialize>(data: &D) -> Result<Reply, Refusal> {
+pub(super) fn written<D: Serialize>(data: &D) -> Result<Reply, Refusal> {
     serde_json::to_vec(data).map(Reply::Data).map_err(|error| {
         tracing::error!("an answer could not be written: {error}");
         Refusal::new(Code::BROKEN, "the server could not write its answer")
@@ -250,8 +256,12 @@ where
 {
     let mut route = route(verb, path, summary, Gives::Data(schemed::<D>), by::<B, D>(go));
     // What a DELETE would say in a body is lost on the way too often.
-    route.takes =
-        (route.verb != Method::DELETE).then_some(Takes { schema: schemed::<B>, required: false, form: false });
+    route.takes = (route.verb != Method::DELETE).then_some(Takes {
+        schema: schemed::<B>,
+        required: false,
+        form: false,
+        bytes: false,
+    });
     route
 }
 
@@ -266,7 +276,23 @@ fn whole(
     Route { who: Who::Anyone, ..route(Method::GET, path, summary, gives, go) }
 }
 
+/// What reads and answers in a way of its own.
+fn freely(
+    verb: Method,
+    path: &'static str,
+    summary: &'static str,
+    gives: Gives,
+    go: for<'a> fn(&'a Ask<'a>) -> Going<'a, Reply>,
+) -> Route {
+    route(verb, path, summary, gives, Box::new(move |ask, _| go(ask)))
+}
+
 impl Route {
+    /// Its body is a file.
+    fn takes_bytes(mut self) -> Route {
+        self.takes = Some(Takes { schema: any_object, required: true, form: false, bytes: true });
+        self
+    }
     fn who(mut self, who: Who) -> Route {
         self.who = who;
         self

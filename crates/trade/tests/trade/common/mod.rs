@@ -1,6 +1,7 @@
 //! What the cases are written with: a fair on a store, with people, money and things to buy.
 
 mod books;
+mod seal;
 mod shelf;
 mod workers;
 
@@ -75,7 +76,9 @@ impl House {
 
     /// A market on the data, with these agents.
     pub(crate) async fn fair(&mut self, agents: Vec<Arc<dyn Agent>>, config: Config) -> Fair {
-        let engine = Engine::start(self.open(), agents, quick(), None).await.unwrap();
+        let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::Ledger));
+        let started = Engine::start_paid(self.open(), agents, quick(), None, errands, Some(books)).await;
+        let engine = started.unwrap();
         let market = Market::start(engine, config, true).await.unwrap();
         Fair { market }
     }
@@ -92,6 +95,20 @@ impl House {
         Fair { market }
     }
 
+    /// The same, with a seal for the secrets of webhooks.
+    pub(crate) async fn fair_told(&mut self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+        let engine = Engine::start(self.open(), Vec::new(), quick(), Some(Arc::new(seal::Seal))).await.unwrap();
+        Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
+    }
+
+    /// Another process on the same data, which nothing ends.
+    pub(crate) async fn another(&self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+        let Data::Memory(store) = &self.data else { panic!("one process at a time has that open") };
+        let shelf = Shelf::new(store.clone(), false);
+        let engine = Engine::start(shelf, Vec::new(), quick(), Some(Arc::new(seal::Seal))).await.unwrap();
+        Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
+    }
+
     /// A market that an operator has opened: nothing acts by itself.
     pub(crate) async fn fair_offline(&mut self, agents: Vec<Arc<dyn Agent>>) -> Fair {
         let engine = Engine::start(self.open(), agents, quick(), None).await.unwrap();
@@ -101,10 +118,23 @@ impl House {
 
     /// The same in memory, with time that is paused and goes by what sleeps.
     pub(crate) async fn paused(config: Config, callbacks: Option<Arc<dyn Callbacks>>) -> Fair {
+        House::paused_with(config, callbacks, None).await
+    }
+
+    /// The same, with a seal for the secrets of webhooks.
+    pub(crate) async fn paused_told(config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+        House::paused_with(config, Some(callbacks), Some(Arc::new(seal::Seal))).await
+    }
+
+    async fn paused_with(
+        config: Config,
+        callbacks: Option<Arc<dyn Callbacks>>,
+        courier: Option<Arc<dyn model::ports::courier::Courier>>,
+    ) -> Fair {
         let mut house = House::memory();
         let shelf = house.open();
         shelf.go_by_sleepers();
-        let engine = Engine::start(shelf, vec![echo()], quick(), None).await.unwrap();
+        let engine = Engine::start(shelf, vec![echo()], quick(), courier).await.unwrap();
         let market = match callbacks {
             Some(callbacks) => Market::start_with(engine, config, true, callbacks).await.unwrap(),
             None => Market::start(engine, config, true).await.unwrap(),
@@ -252,8 +282,13 @@ pub(crate) fn deliver(result: &serde_json::Value) -> Action {
 }
 
 /// Looks again and again until it is so.
-pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(holds: impl AsyncFnMut() -> bool) {
+    until_by(Duration::from_millis(1), holds).await;
+}
+
+/// The same, in steps of one's own.
+pub(crate) async fn until_by(step: Duration, mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(step).await;
     }
 }

@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::{
-    Ask, Gives, Going, Keyed, PAGES, Reply, Route, Who, act, any_object, decoded, get, schemed, whole, written,
+    Ask, Gives, Going, Keyed, PAGES, Reply, Route, Who, act, any_object, decoded, freely, get, schemed, whole, written,
 };
 use crate::front::market::refusal::Code;
-use crate::front::market::{doors, elsewhere, money, more, openapi, purchases, quote, runtime, sale};
+use crate::front::market::{
+    demands, doors, elsewhere, externals, files, money, more, openapi, purchases, quote, runtime, sale,
+};
 
 const STEP: &[Code] = &[Code::DENIED, Code::STATE];
 /// What a change of a capability may come to.
@@ -79,6 +81,10 @@ pub(in crate::front::market) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new
             get("/pricing/suggestion", "What others ask for the like", more::suggestion)
                 .who(Who::Anyone)
                 .query(&more::SUGGESTION),
+            get("/pricing/anomaly-check", "Whether a price is out of line with others", more::anomaly)
+                .who(Who::Anyone)
+                .query(&more::ANOMALY)
+                .may(&[Code::MISSING]),
             get("/capabilities/mine", "Your capabilities, the newest first", sale::mine)
                 .query(&sale::MINE)
                 .query(&PAGES),
@@ -99,6 +105,8 @@ pub(in crate::front::market) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new
             .may(&[Code::DENIED, Code::INVALID, Code::SHORT, Code::STATE, Code::NOT_SERVED]),
         ],
     );
+    room("demands", demands());
+    room("external agents", externals());
     room("agent runtime", runtime());
     room(
         "capability runtime",
@@ -136,6 +144,7 @@ pub(in crate::front::market) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new
         ],
     );
     room("auth", doors());
+    room("deliverables", deliverables());
     room(
         "interop",
         vec![
@@ -178,7 +187,7 @@ pub(in crate::front::market) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new
             .collect(),
     );
     let hall = "The task hall is not part of this server: always refused with 4001";
-    let halls = ["/tasks", "/tasks/{path*}", "/orders", "/orders/{path*}", "/deliverables", "/deliverables/{path*}"];
+    let halls = ["/tasks", "/tasks/{path*}", "/orders", "/orders/{path*}"];
     let halls = halls.into_iter().chain(["/disputes", "/disputes/{path*}"]);
     let verbs = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
     let halls = halls.flat_map(|path| verbs.iter().map(move |verb| (verb, path)));
@@ -188,6 +197,97 @@ pub(in crate::front::market) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new
     );
     all
 });
+
+/// What is wanted, and what fits it.
+fn demands() -> Vec<Route> {
+    let post = Method::POST;
+    vec![
+        act(post.clone(), "/demands", "Say what you want done", demands::create)
+            .needs_body()
+            .may(&[Code::INVALID, Code::STATE]),
+        get("/demands", "Your demands, or everybody's that are open; the newest first", demands::list)
+            .query(&demands::LIST)
+            .query(&PAGES),
+        get("/demands/{id}", "An open demand, or one of your own", demands::one),
+        act(post.clone(), "/demands/{id}/cancel", "Take a demand back", demands::cancel).may(STEP),
+        act(post.clone(), "/demands/{id}/evaluate-clarity", "How clearly your demand is said", demands::clarity)
+            .only_asks()
+            .may(&[Code::DENIED]),
+        act(
+            post.clone(),
+            "/demands/{id}/evaluate-alignment",
+            "How well a capability fits a demand; one of them is yours",
+            demands::alignment_with,
+        )
+        .needs_body()
+        .only_asks()
+        .may(&[Code::DENIED, Code::INVALID]),
+        act(
+            post.clone(),
+            "/demands/evaluate-alignment",
+            "How well a capability fits a demand; one of them is yours",
+            demands::alignment_between,
+        )
+        .needs_body()
+        .only_asks()
+        .may(&[Code::DENIED, Code::MISSING, Code::INVALID]),
+        act(
+            post.clone(),
+            "/capabilities/match",
+            "What is on the market that fits a demand of yours, the best first",
+            demands::offers,
+        )
+        .needs_body()
+        .only_asks()
+        .may(&[Code::DENIED, Code::MISSING, Code::INVALID, Code::STATE]),
+        act(
+            post,
+            "/capabilities/{id}/discover-demands",
+            "Open demands that a capability of yours fits, the best first",
+            demands::wanting,
+        )
+        .query(&demands::TOP_K)
+        .only_asks()
+        .may(&[Code::DENIED]),
+    ]
+}
+
+/// Agents that live elsewhere, and their webhooks.
+fn externals() -> Vec<Route> {
+    const CHANGE: &[Code] = &[Code::STATE, Code::INVALID];
+    vec![
+        act(Method::POST, "/external-agents", "An agent of yours that lives elsewhere", externals::create)
+            .query(&externals::NEW)
+            .may(CHANGE),
+        get("/external-agents", "Your external agents, the newest first", externals::list).query(&PAGES),
+        get("/external-agents/{id}", "One of your external agents, and how its webhook is doing", externals::one),
+        act(
+            Method::DELETE,
+            "/external-agents/{id}",
+            "Remove one; what it has not heard yet it will not",
+            externals::remove,
+        )
+        .may(CHANGE),
+        act(
+            Method::PATCH,
+            "/external-agents/{id}/webhook",
+            "Where it is told of what happens, of which events, and what signs that",
+            externals::set_webhook,
+        )
+        .needs_body()
+        .may(CHANGE),
+        act(Method::DELETE, "/external-agents/{id}/webhook", "Tell it no more", externals::remove_webhook).may(CHANGE),
+        // Twice does no harm: what is no longer dead is not found again.
+        act(
+            Method::POST,
+            "/external-agents/{id}/webhook/redeliver",
+            "Tell it again what it was told in vain",
+            externals::redeliver,
+        )
+        .only_asks()
+        .may(CHANGE),
+    ]
+}
 
 /// Where sellers' programs fetch their work.
 fn runtime() -> Vec<Route> {
@@ -199,6 +299,35 @@ fn runtime() -> Vec<Route> {
     );
     let act = act(Method::POST, "/agent-runtime/act", "What your program does with a job", runtime::act);
     vec![connect.who(Who::Caller), act.needs_body().may(STEP).may(&[Code::MISSING, Code::INVALID])]
+}
+
+/// Files of purchases.
+fn deliverables() -> Vec<Route> {
+    let upload = freely(
+        Method::POST,
+        files::UPLOAD,
+        "Bring a file for one of your sales; the same again is the same file",
+        Gives::Data(schemed::<files::Kept>),
+        files::upload,
+    );
+    let grant = act(
+        Method::POST,
+        "/deliverables/{access_id}/grant-access",
+        "A token to fetch a file with, a few times and for a while (its parties)",
+        files::grant,
+    );
+    let download = freely(
+        Method::GET,
+        "/deliverables/{access_token}/download",
+        "The file of a token, or where it is",
+        Gives::Bytes(schemed::<files::Link>),
+        files::download,
+    );
+    vec![
+        upload.takes_bytes().only_asks().query(&files::UPLOADED).may(STEP).may(&[Code::MISSING, Code::INVALID]),
+        grant.only_asks().may(&[Code::INVALID]),
+        download.who(Who::Anyone).query(&files::DOWNLOAD).may(&[Code::DENIED, Code::GONE, Code::STATE]),
+    ]
 }
 
 /// The ways in.

@@ -1,0 +1,165 @@
+//! What a turn costs, from the engine's side: when something is set aside, and that it ends exactly once.
+//!
+//! A hold begins with the event that starts its turn and ends with the event that ends it, in the same commits. There is
+//! one way into a log ([`crate::live::Live::append`]), so there is one place where holds end. Nothing here knows money.
+
+use std::sync::Arc;
+
+use model::ports::store::Conflict;
+use model::ports::till::{Asked, Books, Ended, Held, Till};
+use model::{Body, Caller, Json, Place, State, Task, TaskId, Time, TurnId};
+
+use crate::product::Along;
+
+/// What is set aside for a turn, and who says what a refusal of it means.
+#[derive(Clone)]
+pub(crate) struct Reserved {
+    till: Arc<dyn Till>,
+    held: Held,
+}
+
+impl Reserved {
+    pub(crate) fn new(till: &Arc<dyn Till>, held: Held) -> Reserved {
+        Reserved { till: till.clone(), held }
+    }
+
+    /// As the log keeps it.
+    pub(crate) fn hold(&self) -> Json {
+        self.held.hold.clone()
+    }
+
+    pub(crate) fn along(&self) -> Along {
+        Along { records: self.held.records.clone(), entries: self.held.entries.clone(), ..Along::default() }
+    }
+
+    /// What the caller is told of a conflict, if it is about this.
+    pub(crate) fn refused(&self, met: &Conflict) -> Option<model::Fault> {
+        self.till.refused(&self.held.hold, met)
+    }
+}
+
+/// A turn that a caller's message begins.
+pub(crate) fn asked<'a>(
+    place: &'a Place,
+    (task, context): (TaskId, &'a model::ContextId),
+    turn: TurnId,
+    first: bool,
+    now: Time,
+) -> Asked<'a> {
+    let Caller { tenant, name, authenticated, .. } = &place.caller;
+    Asked { agent: &place.agent, tenant, payer: name, known: *authenticated, task, context, turn, first, now }
+}
+
+/// A turn that follows another one at once, paid for by whoever spoke last meanwhile.
+pub(crate) fn asked_next(task: &Task, turn: TurnId, now: Time) -> Asked<'_> {
+    let spoke = task.due.as_deref().and_then(|due| due.payer.as_ref());
+    let payer = spoke.unwrap_or(&task.owner);
+    // Who cannot pay was told so when it spoke; a message from before the agent had a price is its task's owner's.
+    let known = spoke.is_some() || **payer != *Caller::anonymous().name;
+    let (agent, tenant, context) = (&task.agent, &task.tenant, &task.context);
+    Asked { agent, tenant, payer, known, task: task.id, context, turn, first: false, now }
+}
+
+/// How a draft ends a turn, where its events alone do not tell.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ending {
+    /// As what it is paid for.
+    pub(crate) state: Option<State>,
+    /// Nobody knows how long it ran.
+    pub(crate) cut_off: bool,
+}
+
+/// Ends what is set aside for the open turn, if these events end the turn: the caller is told in the task's metadata and
+/// with the ending event itself. Answers what goes along.
+pub(crate) fn close(
+    books: Option<&Arc<dyn Books>>,
+    task: &Task,
+    bodies: &mut Vec<Body>,
+    ending: Ending,
+    now: Time,
+) -> Option<Along> {
+    let (due, turn) = (task.due.as_deref()?, task.core.turn?);
+    let hold = due.hold.as_ref()?;
+    let (mut core, mut facts) = (task.core, due.facts.clone());
+    let at = bodies.iter().position(|body| {
+        if let Body::Metadata(json) = body {
+            facts = Some(facts.as_ref().map_or_else(|| json.clone(), |known| known.merged(json)));
+        }
+        // What may not follow is refused where the batch is made.
+        core.step(body, now).is_ok() && core.turn.is_none_or(|open| open.id != turn.id)
+    })?;
+    let state = match (ending.state, &bodies[at]) {
+        (Some(state), _) => state,
+        (None, Body::Status(change)) => change.state,
+        // The next turn begins at once only after one that completed.
+        (
+            None,
+            Body::Replied(_)
+            | Body::TurnStarted { .. }
+            | Body::Opened(_)
+            | Body::Message(_)
+            | Body::Bound { .. }
+            | Body::Artifact(_)
+            | Body::Metadata(_)
+            | Body::CancelRequested { .. },
+        ) => State::Completed,
+    };
+    let Some(books) = books else {
+        tracing::error!(task = %task.id, turn = %turn.id, "a turn that was paid for has ended, and nobody keeps the books");
+        return None;
+    };
+    let ran_ms = (!ending.cut_off).then(|| now.0.saturating_sub(turn.started_at.0).max(0).unsigned_abs());
+    let metadata = task.metadata.as_ref();
+    let ended = Ended { hold, facts: facts.as_ref(), metadata, state, ran_ms, now };
+    let settled = match books.settle(&ended) {
+        Ok(settled) => settled,
+        Err(fault) => {
+            tracing::error!(task = %task.id, turn = %turn.id, cause = ?fault.cause, "a turn could not be settled: {fault}");
+            return None;
+        }
+    };
+    let told = |known: &Option<Json>| {
+        Some(known.as_ref().map_or_else(|| settled.metadata.clone(), |known| known.merged(&settled.metadata)))
+    };
+    // Of a turn that another follows, the word before it is the last.
+    let last = if matches!(bodies[at], Body::TurnStarted { .. }) { at.checked_sub(1) } else { Some(at) };
+    match last.and_then(|last| bodies.get_mut(last)) {
+        Some(Body::Status(change)) => change.metadata = told(&change.metadata),
+        Some(Body::Replied(message)) => {
+            let message = Arc::make_mut(message);
+            message.metadata = told(&message.metadata);
+        }
+        Some(
+            Body::Opened(_)
+            | Body::Message(_)
+            | Body::TurnStarted { .. }
+            | Body::Bound { .. }
+            | Body::Artifact(_)
+            | Body::Metadata(_)
+            | Body::CancelRequested { .. },
+        )
+        | None => {}
+    }
+    bodies.insert(at, Body::Metadata(settled.metadata));
+    Some(Along { records: settled.records, entries: settled.entries, ..Along::default() })
+}
+
+/// Whether a conflict is about what ends a hold, and not about what begins one: the books are not as they must be. The turn
+/// ends all the same, and the check of the books tells.
+pub(crate) fn is_about(closing: &Along, beginning: Option<&Along>, met: &Conflict) -> bool {
+    let takes_from = |along: &Along, account: &str| {
+        let postings = along.entries.iter().flat_map(|entry| &entry.postings);
+        postings.filter(|posting| posting.amount < 0).any(|posting| *posting.account == *account)
+    };
+    match met {
+        Conflict::Record(kind, key, _) => closing.records.iter().any(|change| {
+            let (closing_kind, closing_key, _) = change.about();
+            (closing_kind, closing_key) == (kind, key)
+        }),
+        Conflict::Entry(id) => closing.entries.iter().any(|entry| entry.id == *id),
+        Conflict::Funds(account, _) => {
+            takes_from(closing, account) && !beginning.is_some_and(|begins| takes_from(begins, account))
+        }
+        Conflict::Seq(..) | Conflict::Epoch(..) | Conflict::Key(_) | Conflict::Alias(_) => false,
+    }
+}

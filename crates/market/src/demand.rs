@@ -1,0 +1,265 @@
+//! What somebody wants done: a demand, open until something is bought for it, its owner takes it back, or its time is over.
+//! How clearly it is said, and how well an offer fits it, are scores with their reasons: see [`fit()`] and [`Clarity`].
+
+use std::sync::Arc;
+
+use model::{Json, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::capability::{CapabilityType, DeliveryMode, FieldError, PricingModel, Wrong, named};
+use crate::{Actor, DemandId, TransactionId, UserId, Ut};
+
+mod clarity;
+mod fit;
+mod words;
+
+pub use clarity::{Clarity, Level};
+pub use fit::{Fit, Offered, Wanted, fit};
+
+const MAX_TITLE: usize = 200;
+const MAX_DESCRIPTION: usize = 10_000;
+const MAX_CATEGORY: usize = 50;
+const MAX_CRITERIA: usize = 2_000;
+const EXPIRES_IN_DAYS: u32 = 30;
+const MAX_EXPIRES_IN_DAYS: i64 = 365;
+const DAY_MS: u64 = 86_400_000;
+
+named!(
+    /// Where a demand stands.
+    Status {
+        Open = "open",
+        /// Something was bought for it.
+        Matched = "matched",
+        Cancelled = "cancelled",
+        Expired = "expired",
+    }
+);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demand {
+    pub tenant: Arc<str>,
+    pub id: DemandId,
+    pub owner: UserId,
+    pub wants: Wants,
+    pub status: Status,
+    /// What was bought for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<TransactionId>,
+    pub expires_at: Time,
+    pub created_at: Time,
+    pub updated_at: Time,
+    /// Grows with every change; 1 is the first.
+    pub version: u64,
+}
+
+/// What a buyer says, after the checks. What is left open is left to the seller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wants {
+    pub title: Arc<str>,
+    pub description: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability_type: Option<CapabilityType>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pricing_model: Option<PricingModel>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_mode: Option<DeliveryMode>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Arc<str>>,
+    /// The most it may cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Ut>,
+    /// How the buyer will tell that it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceptance_criteria: Option<Arc<str>>,
+}
+
+/// What a buyer wrote, before the checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draft {
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub category: Option<String>,
+    pub capability_type: Option<String>,
+    pub pricing_model: Option<String>,
+    pub delivery_mode: Option<String>,
+    pub tags: Vec<String>,
+    /// A JSON number or a decimal string.
+    pub budget_ut: Option<Json>,
+    pub acceptance_criteria: Option<String>,
+    pub expires_in_days: Option<i64>,
+}
+
+impl Draft {
+    /// All that is wrong with it, or what is wanted and until when.
+    pub fn check(&self, now: Time) -> Result<(Wants, Time), Vec<FieldError>> {
+        let mut wrong = Wrong(Vec::new());
+        let title = wrong.text("title", self.title.as_deref(), MAX_TITLE);
+        let description = wrong.text("description", self.description.as_deref(), MAX_DESCRIPTION);
+        let mut maybe = |field, text: Option<&String>, most| text.and_then(|text| wrong.text(field, Some(text), most));
+        let category = maybe("category", self.category.as_ref(), MAX_CATEGORY);
+        let acceptance_criteria = maybe("acceptance_criteria", self.acceptance_criteria.as_ref(), MAX_CRITERIA);
+        let capability_type = self
+            .capability_type
+            .as_deref()
+            .and_then(|text| wrong.one_of("capability_type", Some(text), CapabilityType::ALL, CapabilityType::name));
+        let pricing_model = self
+            .pricing_model
+            .as_deref()
+            .and_then(|text| wrong.one_of("pricing_model", Some(text), PricingModel::ALL, PricingModel::name));
+        let delivery_mode = self
+            .delivery_mode
+            .as_deref()
+            .and_then(|text| wrong.one_of("delivery_mode", Some(text), DeliveryMode::ALL, DeliveryMode::name));
+        let tags = wrong.tags(&self.tags);
+        let budget = wrong.amount("budget_ut", self.budget_ut.as_ref());
+        let days = wrong.count("expires_in_days", self.expires_in_days, MAX_EXPIRES_IN_DAYS);
+        match (title, description) {
+            (Some(title), Some(description)) if wrong.0.is_empty() => {
+                let wants = Wants {
+                    title,
+                    description,
+                    category,
+                    capability_type,
+                    pricing_model,
+                    delivery_mode,
+                    tags,
+                    budget,
+                    acceptance_criteria,
+                };
+                Ok((wants, now.plus_ms(u64::from(days.unwrap_or(EXPIRES_IN_DAYS)) * DAY_MS)))
+            }
+            (Some(_) | None, Some(_) | None) => Err(wrong.0),
+        }
+    }
+}
+
+/// What is done to a demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Cancel,
+    /// Its owner has ordered something for it.
+    Match(TransactionId),
+    /// What was ordered for it has ended without a sale.
+    Reopen(TransactionId),
+    /// Its time is over.
+    Expire,
+}
+
+named!(Verb { Cancel = "cancel", Match = "match", Reopen = "reopen", Expire = "expire" });
+
+impl Action {
+    pub fn verb(self) -> Verb {
+        match self {
+            Action::Cancel => Verb::Cancel,
+            Action::Match(_) => Verb::Match,
+            Action::Reopen(_) => Verb::Reopen,
+            Action::Expire => Verb::Expire,
+        }
+    }
+}
+
+/// Why it cannot be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("only its owner may do this with a demand")]
+    NotOwner,
+    #[error("a demand that is {} is no longer open", .0.name())]
+    NotOpen(Status),
+    #[error("this demand cannot {} while it is {}", .verb.name(), .status.name())]
+    WrongState { verb: Verb, status: Status },
+}
+
+impl Demand {
+    pub fn new(
+        tenant: &Arc<str>,
+        id: DemandId,
+        owner: UserId,
+        (wants, expires_at): (Wants, Time),
+        now: Time,
+    ) -> Demand {
+        Demand {
+            tenant: tenant.clone(),
+            id,
+            owner,
+            wants,
+            status: Status::Open,
+            transaction: None,
+            expires_at,
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        }
+    }
+
+    /// Where it stands at that time: nothing is open beyond its time, whether or not somebody has noted it.
+    pub fn standing(&self, now: Time) -> Status {
+        match self.status {
+            Status::Open if self.expires_at <= now => Status::Expired,
+            status @ (Status::Open | Status::Matched | Status::Cancelled | Status::Expired) => status,
+        }
+    }
+
+    /// What may be done to it by whom.
+    pub fn step(&self, actor: &Actor, action: Action, now: Time) -> Result<Demand, Refused> {
+        let verb = action.verb();
+        let owner = actor.is(&self.tenant, &self.owner);
+        let allowed = match verb {
+            Verb::Cancel | Verb::Match => owner,
+            Verb::Reopen | Verb::Expire => *actor == Actor::Platform,
+        };
+        if !allowed {
+            return Err(Refused::NotOwner);
+        }
+        let mut next = self.clone();
+        next.status = match (action, self.standing(now)) {
+            (Action::Cancel, Status::Open) => Status::Cancelled,
+            (Action::Match(transaction), Status::Open) => {
+                next.transaction = Some(transaction);
+                Status::Matched
+            }
+            (Action::Reopen(transaction), Status::Matched) if self.transaction == Some(transaction) => {
+                next.transaction = None;
+                if self.expires_at <= now { Status::Expired } else { Status::Open }
+            }
+            (Action::Expire, Status::Expired) if self.status == Status::Open => Status::Expired,
+            (Action::Cancel | Action::Match(_), status @ (Status::Matched | Status::Cancelled | Status::Expired)) => {
+                return Err(Refused::NotOpen(status));
+            }
+            (
+                Action::Reopen(_) | Action::Expire,
+                status @ (Status::Open | Status::Matched | Status::Cancelled | Status::Expired),
+            ) => return Err(Refused::WrongState { verb, status }),
+        };
+        next.updated_at = now.max(self.updated_at);
+        next.version = self.version.saturating_add(1);
+        Ok(next)
+    }
+}
+
+/// A part of a score: so many points of so many, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    pub criterion: &'static str,
+    pub points: u32,
+    pub of: u32,
+    pub detail: String,
+}
+
+impl Reason {
+    fn new(criterion: &'static str, points: u32, of: u32, detail: impl Into<String>) -> Reason {
+        Reason { criterion, points: points.min(of), of, detail: detail.into() }
+    }
+}
+
+/// What the reasons come to, of a hundred. Without reasons there is nothing to be had.
+fn score(reasons: &[Reason]) -> u32 {
+    let sum = |part: fn(&Reason) -> u32| reasons.iter().map(part).sum::<u32>();
+    let (points, of) = (sum(|reason| reason.points), sum(|reason| reason.of));
+    (points * 100 + of / 2).checked_div(of).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "demand_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+//! A caller's money set aside for one turn of an agent, between its beginning and its one end.
+//!
+//! What is here says all that ending it needs: whoever ends the turn reads nothing else. It is kept for as long as the turn
+//! runs; afterwards the two entries speak for themselves.
+
+use std::sync::Arc;
+
+use model::{TaskId, Time, TurnId};
+use serde::{Deserialize, Serialize};
+
+use super::{Owed, Price, Usage};
+use crate::ledger::{AccountId, Entry, EntryId, Head, Line, LineKind, Unfit, moved};
+use crate::{Rate, Row, UserId, Ut};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnHold {
+    pub tenant: Arc<str>,
+    pub agent: Arc<str>,
+    pub task: TaskId,
+    /// What it is for; one hold each.
+    pub turn: TurnId,
+    /// Whose money it is.
+    pub payer: UserId,
+    pub amount: Ut,
+    pub made_at: Time,
+    /// The turn is its task's first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
+    pub price: Price,
+    /// Who is paid; the platform where nobody else is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seller: Option<UserId>,
+    /// The platform's share of what a seller is paid.
+    #[serde(default)]
+    pub commission: Rate,
+    /// The budgets it is taken from, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budgeted>,
+}
+
+impl Row for TurnHold {
+    const NAME: &'static str = "turn hold";
+}
+
+/// A budget that a turn draws on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budgeted {
+    /// Where what is spent of it is counted, below zero.
+    pub account: Arc<str>,
+    pub amount: Ut,
+    /// Whose it is, in a word for people: `key` or `context`.
+    pub of: Arc<str>,
+    /// Its time, in a word.
+    pub window: Arc<str>,
+}
+
+/// Which of a turn's two entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TurnEntry {
+    Hold,
+    End,
+}
+
+impl TurnHold {
+    /// The entry that sets it aside.
+    pub fn frozen(&self) -> Result<Entry, Unfit> {
+        let lines = moved(LineKind::Freeze, self.available(), self.set_aside(), self.amount)?;
+        Entry::new(self.head(TurnEntry::Hold, self.made_at), lines)
+    }
+
+    /// What the turn costs: no more than was set aside.
+    pub fn cost(&self, used: &Usage, owed: Owed) -> Ut {
+        self.price.cost(self.first, used, owed).min(self.amount)
+    }
+
+    /// The entry that ends it: the cost to whoever is paid, the rest back.
+    pub fn ended(&self, cost: Ut, at: Time) -> Result<Entry, Unfit> {
+        if cost.is_negative() || cost > self.amount {
+            return Err(Unfit::MoreThanHeld { asked: cost, held: self.amount });
+        }
+        let commission = if self.seller.is_some() { self.commission.of(cost) } else { cost };
+        let income = cost.minus(commission).ok_or(Unfit::Overflow)?;
+        let rest = self.amount.minus(cost).ok_or(Unfit::Overflow)?;
+        let out = |amount: Ut| amount.negated().ok_or(Unfit::Overflow);
+        let seller = self.seller.as_ref().unwrap_or(&self.payer);
+        let mut lines = vec![
+            Line::new(self.set_aside(), LineKind::SettleOut, out(cost)?),
+            Line::new(AccountId::available(&self.tenant, seller), LineKind::Income, income),
+            Line::new(AccountId::commission(&self.tenant), LineKind::Commission, commission),
+            Line::new(self.set_aside(), LineKind::Unfreeze, out(rest)?),
+            Line::new(self.available(), LineKind::Unfreeze, rest),
+        ];
+        lines.retain(|line| !line.amount.is_zero());
+        Entry::new(self.head(TurnEntry::End, at), lines)
+    }
+
+    fn available(&self) -> AccountId {
+        AccountId::available(&self.tenant, &self.payer)
+    }
+
+    fn set_aside(&self) -> AccountId {
+        AccountId::frozen(&self.tenant, &self.payer)
+    }
+
+    fn head(&self, which: TurnEntry, at: Time) -> Head {
+        let note = format!("{}, task {}", self.agent, self.task);
+        Head { id: EntryId::turn(self.turn, which), at, transaction: None, note: Some(note.into()) }
+    }
+}

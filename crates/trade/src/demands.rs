@@ -1,0 +1,380 @@
+//! What is wanted: made, found, taken back, and matched with what is for sale.
+//!
+//! An order for an open demand of the buyer's own closes it in the same commit, and opens it again should the purchase end
+//! without a sale. Matching looks at so many offers and no more; what it finds, and in which order, follows from what is
+//! there alone.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Along;
+use market::demand::{self, Action, Clarity, Draft, Fit, Offered, Status, Wanted, fit};
+use market::transaction::Status as Stage;
+use market::{Actor, Capability, CapabilityId, Demand, DemandId, Refusal, Transaction, TransactionId, UserId};
+use model::ports::store::Conflict;
+use model::{Expect, Fault, Kind, Listed, RecordChange, RecordQuery, Time};
+use sha2::{Digest, Sha256};
+
+use crate::kept::{self, kind, listed, put};
+use crate::offers::{in_category, is_about_once, on_market};
+use crate::once::{Fresh, Made};
+use crate::refused::unread;
+use crate::{Caller, Market, Once, Paged, Paging, Refused, What};
+
+const ATTEMPTS: u32 = 8;
+/// Open demands of one user.
+const MOST_OPEN: u64 = 200;
+/// Rows that a match looks at: so many of the same category, and so many of all.
+const LOOKED_AT: u32 = 1_000;
+/// How long what is over is kept.
+const KEPT_MS: i64 = 30 * 86_400_000;
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const SWEEP: u32 = 200;
+/// Of a sweep.
+const PASSES: u32 = 100;
+
+/// What fits, the best first, and how many were looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nearest<T> {
+    pub items: Vec<Matched<T>>,
+    pub looked_at: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched<T> {
+    pub row: T,
+    pub fit: Fit,
+}
+
+/// The best so many, in an order that depends on nothing but the rows.
+fn best<T, K: Ord>(mut found: Vec<Matched<T>>, top: usize, then: impl Fn(&T) -> K) -> Vec<Matched<T>> {
+    found.sort_by_cached_key(|one| (std::cmp::Reverse(one.fit.score), then(&one.row)));
+    found.truncate(top);
+    found
+}
+
+fn key(tenant: &str, id: &DemandId) -> Arc<str> {
+    kept::joined(&[tenant, id.as_str()])
+}
+
+fn open(tenant: &str) -> Arc<str> {
+    kept::joined(&["open", tenant])
+}
+
+/// Categories are free text: their lists are named by a hash.
+fn open_in(tenant: &str, category: &str) -> Arc<str> {
+    kept::joined(&["open-category", tenant, &kept::hex(&Sha256::digest(category)[..16])])
+}
+
+fn owned(tenant: &str, owner: &UserId, status: Option<Status>) -> Arc<str> {
+    match status {
+        Some(status) => kept::joined(&["owner-status", tenant, owner.as_str(), status.name()]),
+        None => kept::joined(&["owner", tenant, owner.as_str()]),
+    }
+}
+
+/// What must be looked at when its time comes: the first to come is the first of the list.
+const EXPIRING: &str = "expiring";
+const OVER: &str = "over";
+
+fn lists_of(one: &Demand) -> Vec<Listed> {
+    let (tenant, rank) = (&*one.tenant, one.created_at.0);
+    let mut lists =
+        vec![listed(owned(tenant, &one.owner, None), rank), listed(owned(tenant, &one.owner, Some(one.status)), rank)];
+    match one.status {
+        Status::Open => {
+            lists.push(listed(open(tenant), rank));
+            lists.extend(one.wants.category.as_deref().map(|category| listed(open_in(tenant, category), rank)));
+            lists.push(listed(EXPIRING, one.expires_at.0.saturating_neg()));
+        }
+        Status::Matched | Status::Cancelled | Status::Expired => {
+            lists.push(listed(OVER, one.updated_at.0.saturating_neg()));
+        }
+    }
+    lists
+}
+
+fn put_demand(one: &Demand, expect: Expect) -> RecordChange {
+    put(kind::DEMAND, key(&one.tenant, &one.id), expect, one, lists_of(one))
+}
+
+fn demand_of(made: Made, id: Option<&DemandId>) -> Result<Demand, Refused> {
+    match made {
+        Made::Demand(made) if id.is_none_or(|id| made.id == *id) => Ok(*made),
+        Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) | Made::External(_) | Made::Removed => {
+            Err(Refused::KeyReused)
+        }
+    }
+}
+
+impl Market {
+    /// A new demand of the caller's, open at once.
+    pub async fn want(&self, caller: &Caller, draft: &Draft, once: Option<Once>) -> Result<Demand, Refused> {
+        let fresh = match self.known(caller, once.as_ref()).await? {
+            Ok(fresh) => fresh,
+            Err(made) => return demand_of(made, None),
+        };
+        let now = self.now();
+        let wanted = draft.check(now).map_err(Refused::Fields)?;
+        self.expire(now).await?;
+        // A limit of courtesy: demands that come at the same moment may pass it together.
+        let mine = owned(&caller.tenant, &caller.user, Some(Status::Open));
+        if self.page::<Demand>(kind::DEMAND, mine, Paging { page: 1, size: 1 }).await?.total >= MOST_OPEN {
+            let words = format!("you have {MOST_OPEN} open demands, and more there may not be; cancel one first");
+            return Err(Fault::new(Kind::RateLimited, words).into());
+        }
+        let id = DemandId(format!("dem_{}", TransactionId::from(self.engine().new_task_id())).into());
+        let new = Demand::new(&caller.tenant, id, caller.user.clone(), wanted, now);
+        match self.keep_demand(&new, Expect::Absent, fresh.as_ref()).await? {
+            Ok(()) => Ok(new),
+            Err(met) if is_about_once(&met) => demand_of(self.met_itself(caller, once.as_ref()).await?, None),
+            Err(_) => Err(Refusal::Changed.into()),
+        }
+    }
+
+    async fn keep_demand(
+        &self,
+        next: &Demand,
+        expect: Expect,
+        fresh: Option<&Fresh>,
+    ) -> Result<Result<(), Conflict>, Refused> {
+        let mut records = vec![put_demand(next, expect)];
+        records.extend(fresh.map(|fresh| fresh.used_for(Made::Demand(Box::new(next.clone())), next.updated_at)));
+        self.kept(records).await
+    }
+
+    async fn read_demand(&self, id: &DemandId) -> Result<Option<(Demand, u64)>, Refused> {
+        let tenant = self.config().tenant.clone();
+        self.read::<Demand>(kind::DEMAND, key(&tenant, id)).await
+    }
+
+    /// An open one, or one of the caller's own, as it stands now.
+    pub async fn demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Refused> {
+        let (mut found, _) = self.read_demand(id).await?.ok_or(Refused::Unknown(What::Demand))?;
+        found.status = found.standing(self.now());
+        let shown = found.status == Status::Open || caller.actor().is(&found.tenant, &found.owner);
+        if shown { Ok(found) } else { Err(Refused::Unknown(What::Demand)) }
+    }
+
+    /// One of the caller's own.
+    async fn own_demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Refused> {
+        let found = self.demand(caller, id).await?;
+        match caller.actor().is(&found.tenant, &found.owner) {
+            true => Ok(found),
+            false => Err(demand::Refused::NotOwner.into()),
+        }
+    }
+
+    /// The caller's own, the newest first.
+    pub async fn my_demands(
+        &self,
+        caller: &Caller,
+        status: Option<Status>,
+        paging: Paging,
+    ) -> Result<Paged<Demand>, Refused> {
+        self.expire(self.now()).await?;
+        self.page(kind::DEMAND, owned(&caller.tenant, &caller.user, status), paging).await
+    }
+
+    /// Everybody's that are open, the newest first.
+    pub async fn open_demands(&self, category: Option<&str>, paging: Paging) -> Result<Paged<Demand>, Refused> {
+        self.expire(self.now()).await?;
+        let tenant = self.config().tenant.clone();
+        let list = category.map_or_else(|| open(&tenant), |category| open_in(&tenant, category));
+        self.page(kind::DEMAND, list, paging).await
+    }
+
+    pub async fn cancel_demand(&self, caller: &Caller, id: &DemandId, once: Option<Once>) -> Result<Demand, Refused> {
+        let fresh = match self.known(caller, once.as_ref()).await? {
+            Ok(fresh) => fresh,
+            Err(made) => return demand_of(made, Some(id)),
+        };
+        for _ in 0..ATTEMPTS {
+            self.demand(caller, id).await?;
+            let (present, version) = self.read_demand(id).await?.ok_or(Refused::Unknown(What::Demand))?;
+            let next = match present.step(&caller.actor(), Action::Cancel, self.now()) {
+                Ok(next) => next,
+                // The same request may have been faster: then this is its answer.
+                Err(refused) => {
+                    return match self.known(caller, once.as_ref()).await? {
+                        Err(made) => demand_of(made, Some(id)),
+                        Ok(_) => Err(refused.into()),
+                    };
+                }
+            };
+            match self.keep_demand(&next, Expect::Version(version), fresh.as_ref()).await? {
+                Ok(()) => return Ok(next),
+                Err(met) if is_about_once(&met) => {
+                    return demand_of(self.met_itself(caller, once.as_ref()).await?, Some(id));
+                }
+                Err(_) => {}
+            }
+        }
+        Err(Refusal::Changed.into())
+    }
+
+    /// How clearly it is said: for its owner.
+    pub async fn clarity(&self, caller: &Caller, id: &DemandId) -> Result<Clarity, Refused> {
+        Ok(Clarity::of(&self.own_demand(caller, id).await?.wants))
+    }
+
+    /// How well an offer fits a demand: for whoever sees both, and has one of them.
+    pub async fn alignment(
+        &self,
+        caller: &Caller,
+        wanted: &DemandId,
+        offered: &CapabilityId,
+    ) -> Result<(Demand, Capability, Fit), Refused> {
+        let demand = self.demand(caller, wanted).await?;
+        let offer = self.capability(Some(caller), offered).await?;
+        if demand.owner != caller.user && offer.owner != caller.user {
+            return Err(demand::Refused::NotOwner.into());
+        }
+        let found = fit(&Wanted::of(&demand.wants), &Offered::of(&offer.terms));
+        Ok((demand, offer, found))
+    }
+
+    /// What is for sale that fits an open demand of the caller's: the best first, then the cheaper, then by id.
+    pub async fn offers_for(&self, caller: &Caller, id: &DemandId, top: usize) -> Result<Nearest<Capability>, Refused> {
+        let demand = self.own_demand(caller, id).await?;
+        if demand.status != Status::Open {
+            return Err(demand::Refused::NotOpen(demand.status).into());
+        }
+        let wanted = Wanted::of(&demand.wants);
+        let tenant = &*demand.tenant;
+        let lists =
+            [demand.wants.category.as_deref().map(|category| in_category(tenant, category)), Some(on_market(tenant))];
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        for list in lists.into_iter().flatten() {
+            self.walk_first(kind::CAPABILITY, list, LOOKED_AT, |row: Capability| {
+                if !seen.insert(row.id.clone()) || row.owner == demand.owner || !row.is_on_sale() {
+                    return;
+                }
+                let fit = fit(&wanted, &Offered::of(&row.terms));
+                if fit.related {
+                    found.push(Matched { row, fit });
+                }
+            })
+            .await?;
+        }
+        let items = best(found, top, |row| (row.terms.price, row.id.clone()));
+        Ok(Nearest { items, looked_at: seen.len() as u64 })
+    }
+
+    /// Open demands that a capability of the caller's fits, whether or not it is on the market yet: the best first, then the better paid, then by id.
+    pub async fn demands_for(
+        &self,
+        caller: &Caller,
+        id: &CapabilityId,
+        top: usize,
+    ) -> Result<Nearest<Demand>, Refused> {
+        let offer = self.capability(Some(caller), id).await?;
+        if !caller.actor().is(&offer.tenant, &offer.owner) {
+            let words = "only its owner may ask which demands a capability fits";
+            return Err(Fault::new(Kind::Forbidden, words).into());
+        }
+        let offered = Offered::of(&offer.terms);
+        let (tenant, now) = (&*offer.tenant, self.now());
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        for list in [open_in(tenant, &offer.terms.category), open(tenant)] {
+            self.walk_first(kind::DEMAND, list, LOOKED_AT, |row: Demand| {
+                if !seen.insert(row.id.clone()) || row.owner == offer.owner || row.standing(now) != Status::Open {
+                    return;
+                }
+                let fit = fit(&Wanted::of(&row.wants), &offered);
+                if fit.related {
+                    found.push(Matched { row, fit });
+                }
+            })
+            .await?;
+        }
+        let items = best(found, top, |row| (std::cmp::Reverse(row.wants.budget), row.id.clone()));
+        Ok(Nearest { items, looked_at: seen.len() as u64 })
+    }
+
+    /// What a step of a purchase does to the demand it is for. What names no open demand of the buyer's is only a name.
+    pub(crate) async fn demand_along(&self, row: &Transaction) -> Result<Option<RecordChange>, Refused> {
+        let Some(id) = &row.demand else { return Ok(None) };
+        let (actor, action) = match row.status {
+            Stage::PendingFreeze | Stage::Frozen if row.version == 1 => {
+                (Actor::person(&row.tenant, &row.buyer), Action::Match(row.id))
+            }
+            Stage::CancelledByBuyer | Stage::RejectedBySeller | Stage::Failed => {
+                (Actor::Platform, Action::Reopen(row.id))
+            }
+            Stage::PendingFreeze | Stage::Frozen | Stage::Accepted | Stage::Delivered | Stage::Settled => {
+                return Ok(None);
+            }
+        };
+        let Some((present, version)) = self.read_demand(&DemandId(id.clone())).await? else { return Ok(None) };
+        let next = present.step(&actor, action, self.now()).ok();
+        Ok(next.map(|next| put_demand(&next, Expect::Version(version))))
+    }
+
+    /// Notes of those whose time is over that it is; so many at a time.
+    async fn expire(&self, now: Time) -> Result<bool, Refused> {
+        let due = self.first(EXPIRING, now).await?;
+        let all = due.len() == SWEEP as usize;
+        let changes = due.into_iter().filter_map(|(row, version)| {
+            let next = row.step(&Actor::Platform, Action::Expire, now).ok()?;
+            Some(put_demand(&next, Expect::Version(version)))
+        });
+        self.tidied(changes.collect()).await?;
+        Ok(all)
+    }
+
+    /// Forgets what has been over for long; so many at a time.
+    async fn forget_demands(&self) -> Result<bool, Refused> {
+        let old = self.first(OVER, Time(self.now().0.saturating_sub(KEPT_MS))).await?;
+        let all = old.len() == SWEEP as usize;
+        let changes = old.into_iter().map(|(row, version)| RecordChange::Remove {
+            kind: kind::DEMAND.into(),
+            key: key(&row.tenant, &row.id),
+            expect: Expect::Version(version),
+        });
+        self.tidied(changes.collect()).await?;
+        Ok(all)
+    }
+
+    async fn tidied(&self, records: Vec<RecordChange>) -> Result<(), Refused> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        match self.engine().keep(Along { records, ..Along::default() }).await {
+            // Or somebody else is at the same work, or its owner was faster.
+            Ok(()) | Err(engine::Unmoved::Met(Conflict::Record(..))) => Ok(()),
+            Err(unmoved) => Err(unmoved.into()),
+        }
+    }
+
+    /// The first of a list whose time has come by then, with their versions.
+    async fn first(&self, list: &str, by: Time) -> Result<Vec<(Demand, u64)>, Refused> {
+        let (kind, list) = (kind::DEMAND.into(), list.into());
+        let query = RecordQuery { kind, list, after: None, skip: 0, limit: SWEEP, count: false };
+        let page = self.engine().store().records(query).await.map_err(unread)?;
+        let come = page.records.iter().filter(|(_, rank)| rank.saturating_neg() <= by.0);
+        come.map(|(record, _)| Ok((kept::row(&record.body)?, record.version))).collect()
+    }
+}
+
+/// Closes demands whose time is over and forgets old ones, until the store is closed.
+pub(crate) async fn sweep(market: Market) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        for _ in 0..PASSES {
+            if market.engine().is_draining() {
+                return;
+            }
+            let more = async { Ok::<_, Refused>(market.expire(market.now()).await? | market.forget_demands().await?) };
+            match more.await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(refused) => {
+                    tracing::warn!("demands whose time is over stay for now: {refused}");
+                    break;
+                }
+            }
+        }
+    }
+}
