@@ -37,6 +37,7 @@ mod secret;
 mod shell;
 mod speech;
 mod sse;
+pub mod system;
 mod telling;
 #[cfg(test)]
 mod testing;

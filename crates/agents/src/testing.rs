@@ -30,6 +30,7 @@ pub(crate) fn turn(parts: Vec<Part>) -> Turn {
         bound: None,
         cancelled: futures_util::future::pending().boxed().shared(),
         whole: false,
+        children: model::ports::children::none(),
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Config {
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) written: BTreeMap<String, Value>,
+    /// Graphs of agents that are agents themselves, by name. Default none.
+    pub(crate) systems: systems::Systems,
     /// The form of agent cards. Default `hybrid`.
     pub(crate) card: Option<Card>,
     /// Refuse requests that do not say `A2A-Version`. Default false.

@@ -1,4 +1,4 @@
-//! Which agents are served: the config's in its order, then those of `--agent`; with neither, the demo's.
+//! Which agents are served: the config's in its order, then those of `--agent`; with neither, the demo's. Then the systems.
 //!
 //! An agent that is built stays built for as long as it is written the same: a reload does not forget who waits in its
 //! queue, nor ask another machine for its card again.
@@ -36,6 +36,7 @@ struct Entry {
 enum What {
     Demo(fn(&agents::Settings) -> Arc<dyn Agent>, agents::Settings),
     Configured(Box<AgentConfig>),
+    System(Box<(systems::System, systems::Graph)>),
 }
 
 /// Agents at work.
@@ -84,6 +85,10 @@ impl Roster {
                 None => entries.push(entry),
             }
         }
+        if entries.is_empty() {
+            bail!("agents: there is none; write one, or leave agents out for the demo's");
+        }
+        add_systems(&mut entries, &config.systems)?;
         let Some(first) = entries.first() else {
             bail!("agents: there is none; write one, or leave agents out for the demo's");
         };
@@ -143,11 +148,44 @@ impl Entry {
     async fn build(&self) -> anyhow::Result<Arc<dyn Agent>> {
         match &self.what {
             What::Demo(build, settings) => Ok(build(settings)),
+            What::System(system) => Ok(Arc::new(agents::system::Agent::new(&self.name, &system.0, system.1.clone()))),
             What::Configured(config) => {
                 agents::build(&self.name, (**config).clone()).await.map_err(|error| anyhow!("agents: {error}"))
             }
         }
     }
+}
+
+/// The systems after the agents they are made of.
+fn add_systems(entries: &mut Vec<Entry>, systems: &systems::Systems) -> anyhow::Result<()> {
+    let agents: Vec<Arc<str>> = entries.iter().map(|entry| entry.name.clone()).collect();
+    let is_system = |name: &str| systems.0.iter().any(|(known, _)| known == name);
+    let mut made_of: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (name, system) in &systems.0 {
+        if agents.iter().any(|agent| **agent == **name) {
+            bail!("systems.{name}: an agent has this name, too; rename one");
+        }
+        let is_known = |agent: &str| is_system(agent) || agents.iter().any(|known| **known == *agent);
+        let graph = system.check(is_known).map_err(|wrong| {
+            let lines: Vec<String> = wrong.iter().map(|wrong| format!("systems.{name}.{wrong}")).collect();
+            anyhow!("{}", lines.join("\n"))
+        })?;
+        made_of
+            .insert(name, graph.nodes().map(|node| node.agent.to_owned()).filter(|agent| is_system(agent)).collect());
+        let print = serde_json::to_string(system)?;
+        let what = What::System(Box::new((system.clone(), graph)));
+        entries.push(Entry { name: name.as_str().into(), what, print });
+    }
+    // Whoever is only made of what has been seen to end is fine; who is left goes round.
+    while let Some(fine) = made_of.iter().find(|(_, parts)| !parts.iter().any(|part| made_of.contains_key(&**part))) {
+        let fine = *fine.0;
+        made_of.remove(fine);
+    }
+    if !made_of.is_empty() {
+        let names: Vec<&str> = made_of.keys().copied().collect();
+        bail!("systems: {} are made of each other; break the ring", names.join(", "));
+    }
+    Ok(())
 }
 
 /// An agent as it is written, and the secrets in files that it refers to.
@@ -290,6 +328,50 @@ mod tests {
         assert_eq!(changes.changed, ["a"], "its secret is another");
         let (_, changes) = roster("agents: { c: { kind: echo } }\n", &[]).unwrap().build(&third).await.unwrap();
         assert_eq!((changes.added.join(" "), changes.removed.join(" ")), ("c".to_owned(), "a b".to_owned()));
+    }
+
+    const SYSTEM: &str = "systems:\n  both: { graph: { upper: { next: again } } }\n  more: { agents: [both, again] }\n";
+
+    #[test]
+    fn systems_are_served_after_the_agents_they_are_made_of() {
+        let (names, default) = served(&format!("{TWO}{SYSTEM}"), &[]);
+        assert_eq!((names.join(" ").as_str(), default.as_str()), ("upper again both more", "upper"));
+        assert_eq!(served(&format!("default: both\n{TWO}{SYSTEM}"), &[]).1, "both");
+        // Also of the demo's agents.
+        let (names, _) = served("systems: { twice: { graph: { one: { agent: echo, next: scripted } } } }\n", &[]);
+        assert_eq!(names.last().map(String::as_str), Some("twice"));
+    }
+
+    #[test]
+    fn a_system_that_cannot_run_is_refused_with_the_path() {
+        for (systems, says) in [
+            ("s: { graph: { upper: { next: uper } } }", "systems.s.graph.upper.next: there is no agent \"uper\""),
+            ("s: { graph: { again: { next: again } } }", "systems.s.graph.again: the loop again → again has no bound"),
+            ("s: { entry: x, agents: [upper] }", "systems.s.entry: there is no node \"x\""),
+            ("s:", "systems.s.graph: there is no node"),
+            ("again: { agents: [upper] }", "systems.again: an agent has this name"),
+            ("s: { agents: [t] }, t: { agents: [upper, s] }", "systems: s, t are made of each other; break the ring"),
+            ("s: { agents: [s] }", "systems: s are made of each other"),
+        ] {
+            let error = refused(&format!("{TWO}systems: {{ {systems} }}\n"), &[]);
+            assert!(error.contains(says), "{systems}: {error}");
+        }
+        let error = format!("{:#}", Config::parse("systems: { s: { grph: {} } }\n").unwrap_err());
+        assert!(error.contains("did you mean `graph`?"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_system_is_built_anew_when_it_is_written_otherwise() {
+        let yaml = format!("{TWO}{SYSTEM}");
+        let (first, changes) = roster(&yaml, &[]).unwrap().build(&Built::default()).await.unwrap();
+        assert_eq!(changes.added, ["upper", "again", "both", "more"]);
+        let (second, changes) = roster(&yaml, &[]).unwrap().build(&first).await.unwrap();
+        assert_eq!(changes, Changes::default());
+        let other = yaml.replace("next: again", "next: again, retries: 2");
+        let (third, changes) = roster(&other, &[]).unwrap().build(&second).await.unwrap();
+        assert_eq!(changes.changed, ["both"]);
+        let (_, changes) = roster(TWO, &[]).unwrap().build(&third).await.unwrap();
+        assert_eq!(changes.removed, ["both", "more"]);
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Engine {
     }
 }
 
-async fn request(shared: &Shared, live: &Live, metadata: Option<model::Json>) -> Result<Arc<Task>, Fault> {
+pub(crate) async fn request(shared: &Shared, live: &Live, metadata: Option<model::Json>) -> Result<Arc<Task>, Fault> {
     let asked = live.append(shared, |task| {
         if task.core.is_settled() {
             let message = "Task cannot be canceled: it has settled";

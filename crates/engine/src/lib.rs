@@ -7,6 +7,7 @@
 //! * `open` and `resume`: a message opens a task or continues one, and a turn begins
 //! * `turn`: one run of an agent, pumped into the log
 //! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
+//! * `children`: tasks that a turn opens to get its work done
 //! * `sight`: who sees which task
 //! * `product`: tasks that no turn drives, moved together with what their product keeps
 //! * `till`: what is set aside for a turn that costs something, and its one end
@@ -19,6 +20,7 @@ mod alias;
 mod batch;
 mod blobs;
 mod cancel;
+mod children;
 mod clock;
 mod conversation;
 mod live;
@@ -90,6 +92,7 @@ struct Shared {
     products: product::Products,
     /// Who ends what was set aside for a turn.
     books: OnceLock<Arc<dyn Books>>,
+    estate: children::Estate,
     draining: AtomicBool,
     /// There are aliases in the store, or were.
     aliases: AtomicBool,
@@ -199,6 +202,7 @@ impl Engine {
         engine.shared.aliases.fetch_or(aliases, Ordering::Relaxed);
         outbox::start(&engine.shared, &errands).await?;
         recovery::recover(&engine.shared).await?;
+        tokio::spawn(children::see_to_estates(engine.shared.clone()));
         tokio::spawn(timers::run(engine.shared.clone()));
         tokio::spawn(timers::sweep(engine.shared.clone()));
         if engine.shared.store.is_shared() {
@@ -236,6 +240,7 @@ impl Engine {
             alarm: timers::Alarm::default(),
             products: product::Products::default(),
             books: OnceLock::new(),
+            estate: children::Estate::default(),
             draining: AtomicBool::new(false),
             aliases,
             offline,
@@ -394,6 +399,13 @@ impl Shared {
             return Err(Fault::new(Kind::Unavailable, "too many turns are running; try again shortly").retry_after(1));
         }
         Ok(running)
+    }
+
+    /// The same for a child: its parent has a place among those that run and waits for it, so it is never refused one.
+    fn take_child_turn(self: &Arc<Self>) -> Result<RunningTurn, Fault> {
+        self.refuse_if_draining()?;
+        self.running.fetch_add(1, Ordering::SeqCst);
+        Ok(RunningTurn { shared: self.clone() })
     }
 }
 

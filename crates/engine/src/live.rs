@@ -361,6 +361,9 @@ impl Live {
             shared.alarm.set(&timers);
             shared.count(&events);
             let task = self.absorb(shared, events).map_err(Failed::Fault)?;
+            if task.core.is_settled() {
+                shared.estate.settled(&task);
+            }
             if let Some((progress, push)) = push {
                 push.begin(shared, progress);
             }

@@ -18,11 +18,11 @@ use crate::live::{Draft, Failed, Live, TurnHandle};
 use crate::patience::Patience;
 use crate::pending::{self, Pending};
 use crate::push::{self, Registration};
-use crate::sight::Sight;
+use crate::sight::{PIECE, Sight};
 use crate::subscription::{Subscription, Until};
 use crate::till::{self, Reserved};
 use crate::turn::{self, Run};
-use crate::{Engine, Shared, clock, conversation, modes, troubled};
+use crate::{Engine, RunningTurn, Shared, children, clock, conversation, modes, troubled};
 
 /// How long a caller who does not want to wait gives an agent to say whether it makes a task at all.
 const FIRST_WORD: Duration = Duration::from_millis(100);
@@ -226,15 +226,28 @@ fn inbound(mut send: Send, payer: Option<Arc<str>>) -> Arc<Inbound> {
 }
 
 /// Opens a task.
-pub(crate) async fn open(
+pub(crate) fn open(
+    shared: &Arc<Shared>,
+    place: &Place,
+    agent: Arc<dyn Agent>,
+    send: Send,
+    key: Option<(KeyUse, Time)>,
+    alias: Option<Claim>,
+) -> impl Future<Output = Result<Begun, Fault>> {
+    open_as(shared, place, agent, send, key, alias, None)
+}
+
+/// Opens a task, or a child under the id that is its own. A child that is there already is a repeat.
+pub(crate) async fn open_as(
     shared: &Arc<Shared>,
     place: &Place,
     agent: Arc<dyn Agent>,
     mut send: Send,
     key: Option<(KeyUse, Time)>,
     alias: Option<Claim>,
+    child: Option<TaskId>,
 ) -> Result<Begun, Fault> {
-    let id = key.map_or_else(clock::task_id, |(key, _)| key.task);
+    let id = child.unwrap_or_else(|| key.map_or_else(clock::task_id, |(key, _)| key.task));
     let push = match send.push.take() {
         Some(config) => {
             let alias = alias.as_ref().map(|claim| claim.text.clone());
@@ -260,7 +273,7 @@ pub(crate) async fn open(
         alias: alias.as_ref().map(|claim| claim.text.clone()),
         follows: alias.as_ref().and_then(|claim| claim.was),
         // Whoever chose an id wants a task under it.
-        undecided: admission.undecided && alias.is_none(),
+        undecided: admission.undecided && alias.is_none() && child.is_none(),
     };
     let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.hold(1)) };
     let turn = clock::turn_id();
@@ -271,8 +284,8 @@ pub(crate) async fn open(
         }
         None => None,
     };
-    let unpaid = reserved.is_none();
-    let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push, reserved };
+    let (unpaid, is_child) = (reserved.is_none(), child.is_some());
+    let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push, reserved, is_child };
     // Nobody works ahead of being paid.
     if admission.idempotent && unpaid {
         run_ahead(shared, agent, start).await
@@ -296,9 +309,20 @@ struct Start {
     push: Option<Registration>,
     /// What is set aside for the turn.
     reserved: Option<Reserved>,
+    /// Others may have opened it before, or at this moment.
+    is_child: bool,
 }
 
 impl Start {
+    fn take_turn(&self, shared: &Arc<Shared>) -> Result<RunningTurn, Fault> {
+        if self.is_child { shared.take_child_turn() } else { shared.take_turn() }
+    }
+
+    /// What it takes to know a first commit of ours again.
+    fn mark(&self) -> Mark {
+        Mark { key: self.key, child: self.is_child.then_some(self.turn) }
+    }
+
     fn bodies(&self) -> Vec<Body> {
         let hold = self.reserved.as_ref().map(Reserved::hold);
         vec![Body::Message(self.message.clone()), Body::TurnStarted { turn: self.turn, attempt: 1, hold }]
@@ -352,6 +376,7 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
             bound: None,
             cancelled: handle.cancelled(),
             whole: start.whole,
+            children: children::of(shared, &so_far),
         },
     );
     turn::run_ahead(&mut stream, &mut pending).await;
@@ -370,7 +395,7 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
     }
     let shared = shared.clone();
     Shared::detached(async move {
-        let running = shared.take_turn()?;
+        let running = start.take_turn(&shared)?;
         let (at_message, whole) = (start.turn, start.whole);
         let begun = commit_opening(&shared, start, bodies).await?;
         if let Begun::Going { live, .. } = &begun {
@@ -385,14 +410,14 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
 
 /// The whole turn in one commit. Should the caller go away while it is written, nothing is left to do.
 async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
-    let (fresh, push) = (start.key, start.push.clone());
+    let (mark, push) = (start.mark(), start.push.clone());
     let (batch, task) = start.batch(shared, bodies)?;
     let live = push.as_ref().map(|_| shared.lives.entry(task.id));
     let _still = match &live {
         Some(live) => Some(live.hold().await),
         None => None,
     };
-    match commit_new(shared, task.id, batch.commit).await? {
+    match commit_first_of(shared, task.id, batch.commit, mark).await? {
         Outcome::Done => {
             shared.count(&batch.events);
             if let Some(push) = &push {
@@ -400,7 +425,7 @@ async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result
             }
             Ok(Begun::Over { task: Arc::new(task), events: batch.events })
         }
-        other => not_opened(other, fresh),
+        other => not_opened(other, mark),
     }
 }
 
@@ -420,9 +445,39 @@ pub(crate) async fn commit_new(shared: &Shared, task: TaskId, commit: Commit) ->
     }
 }
 
+/// By what a first commit is known again.
+#[derive(Clone, Copy)]
+struct Mark {
+    key: Option<(KeyUse, Time)>,
+    /// The turn that begins with it, for a child: its id is not ours alone.
+    child: Option<TurnId>,
+}
+
+/// The same for a task that may be a child.
+async fn commit_first_of(shared: &Shared, task: TaskId, commit: Commit, mark: Mark) -> Result<Outcome, Fault> {
+    let Some(turn) = mark.child else { return commit_new(shared, task, commit).await };
+    let trouble = match shared.store.commit(commit).await {
+        Outcome::Unknown(trouble) => trouble,
+        known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => return Ok(known),
+    };
+    let mut patience = Patience::new();
+    loop {
+        match shared.store.events(task, Seq::ZERO, PIECE).await {
+            Ok(kept) if kept.is_empty() => return Ok(Outcome::Refused(trouble)),
+            Ok(kept) => {
+                let ours =
+                    |event: &Event| matches!(&event.body, Body::TurnStarted { turn: known, .. } if *known == turn);
+                let there = Outcome::Conflict(Conflict::Seq(task, Seq(kept.len() as u64)));
+                return Ok(if kept.iter().any(ours) { Outcome::Done } else { there });
+            }
+            Err(unread) => patience.pause(shared, task, unread).await.map_err(troubled)?,
+        }
+    }
+}
+
 /// An agent with side effects runs only once its turn is in the log.
 async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
-    let running = shared.take_turn()?;
+    let running = start.take_turn(shared)?;
     let (turn, whole) = (start.turn, start.whole);
     let bodies = start.bodies();
     let begun = commit_opening(shared, start, bodies).await?;
@@ -434,7 +489,7 @@ async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start)
 }
 
 async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
-    let (fresh, push, reserved) = (start.key, start.push.clone(), start.reserved.clone());
+    let (mark, push, reserved) = (start.mark(), start.push.clone(), start.reserved.clone());
     // Told as of the message and the turn, whatever the agent said ahead of the commit.
     let said_ahead = bodies.len() > 2;
     let (batch, task) = start.batch(shared, bodies)?;
@@ -443,15 +498,15 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
     let live = shared.lives.entry(task.id);
     // Nobody touches its config before it is known here.
     let still = if push.is_some() { Some(live.hold().await) } else { None };
-    match commit_new(shared, task.id, batch.commit).await? {
+    match commit_first_of(shared, task.id, batch.commit, mark).await? {
         Outcome::Done => {}
         Outcome::Conflict(met) => {
             if let Some(fault) = reserved.and_then(|reserved| reserved.refused(&met)) {
                 return Err(fault);
             }
-            return not_opened(Outcome::Conflict(met), fresh);
+            return not_opened(Outcome::Conflict(met), mark);
         }
-        other @ (Outcome::Refused(_) | Outcome::Unknown(_)) => return not_opened(other, fresh),
+        other @ (Outcome::Refused(_) | Outcome::Unknown(_)) => return not_opened(other, mark),
     }
     shared.count(&batch.events);
     shared.alarm.set(&timers);
@@ -468,8 +523,12 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
 }
 
 /// A first commit that did not happen, or may not have.
-fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, Fault> {
+fn not_opened(outcome: Outcome, mark: Mark) -> Result<Begun, Fault> {
+    let fresh = mark.key;
     match outcome {
+        Outcome::Conflict(Conflict::Seq(task, _) | Conflict::Epoch(task, _)) if mark.child.is_some() => {
+            Ok(Begun::Repeat { task, seq: Seq(1) })
+        }
         Outcome::Done => Err(Fault::internal("a commit that happened was taken for one that did not")),
         Outcome::Conflict(Conflict::Key(known)) => {
             if let Some((fresh, _)) = &fresh {

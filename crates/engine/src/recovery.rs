@@ -12,7 +12,7 @@ use crate::live::{Draft, Live, TurnHandle};
 use crate::pending;
 use crate::till::Ending;
 use crate::turn::{self, Run};
-use crate::{Shared, blobs, troubled};
+use crate::{Shared, blobs, children, troubled};
 
 const PAGE: usize = 256;
 /// How long to wait before turns are taken up that could not be.
@@ -105,14 +105,21 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: 
     };
     // Reattaching repeats nothing, so it may be done for as long as the work takes.
     let attempts_left = rule == Restart::Resume || turn.attempt < shared.limits.attempts;
-    let goes_on = !task.core.cancel_requested && rule != Restart::Fail && attempts_left;
+    // Whoever it worked for has gone.
+    let stops = task.core.cancel_requested || children::is_orphaned(shared, &task).await?;
+    let goes_on = !stops && rule != Restart::Fail && attempts_left;
     // Before anything is said, so that a turn that finds no room now is the same turn later.
-    let running = if goes_on { Some(shared.take_turn()?) } else { None };
+    let is_child = task.views.iter().any(|view| view.parent().is_some());
+    let running = match goes_on {
+        true if is_child => Some(shared.take_child_turn()?),
+        true => Some(shared.take_turn()?),
+        false => None,
+    };
     let mut taken = false;
     let begun = live.append(shared, |task| {
         taken = is_orphan(shared, task, orphan);
         let Some(turn) = task.core.turn.filter(|_| taken) else { return Ok(Draft::default()) };
-        let bodies = if task.core.cancel_requested {
+        let bodies = if stops || task.core.cancel_requested {
             vec![pending::status(State::Canceled, None)]
         } else if goes_on {
             let mut bodies = Vec::new();

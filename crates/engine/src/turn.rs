@@ -18,7 +18,7 @@ use crate::live::{Draft, Failed, Live, TurnHandle};
 use crate::patience::Patience;
 use crate::pending::{Pending, Spoken, Then};
 use crate::till::{self, Ending, Reserved};
-use crate::{RunningTurn, Shared, blobs, conversation};
+use crate::{RunningTurn, Shared, blobs, children, conversation};
 
 /// How many emissions one look at a busy agent takes before a commit begins.
 const LOOK: usize = 1_024;
@@ -271,6 +271,7 @@ pub(crate) async fn prepare(
         messages,
         bound: so_far.bound.clone(),
         earlier: conversation::of(shared, &so_far),
+        children: children::of(shared, &so_far),
         so_far,
         cancelled: handle.cancelled(),
         whole: false,

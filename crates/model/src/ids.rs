@@ -106,6 +106,14 @@ impl View {
     pub fn system(tenant: &str, system: &str) -> Self {
         Self(format!("s\u{1f}{tenant}\u{1f}{system}").into())
     }
+    /// The tasks that a task's turns opened.
+    pub fn child(parent: TaskId) -> Self {
+        Self(format!("c\u{1f}{parent}").into())
+    }
+    /// Whose children are listed here, if any task's.
+    pub fn parent(&self) -> Option<TaskId> {
+        self.0.strip_prefix("c\u{1f}").and_then(|parent| parent.parse().ok())
+    }
 }
 
 /// The position of an event in its task's log. The first event is 1; 0 means "before anything".

@@ -96,6 +96,7 @@ impl Stage {
             bound: task.bound.clone(),
             cancelled: asked.map(|_| ()).boxed().shared(),
             whole: false,
+            children: model::ports::children::none(),
         };
         let said = Some(self.agent.run(turn));
         self.open = Some(Open { id, attempt, messages, said, cancel: Some(cancel) });

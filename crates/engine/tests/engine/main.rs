@@ -34,6 +34,7 @@ mod store_trouble;
 mod stream;
 mod subscriptions;
 mod swap;
+mod systems;
 mod till;
 mod timeouts;
 mod visibility;

@@ -139,9 +139,9 @@ async fn a_credential_that_is_not_bound_to_the_system_sends_and_finds_nothing() 
         let task = task_of(engine.send(&bound, say("ask")).await).id;
         house.shelf().calls();
         for send in [say("hi"), say("hi").to(task), model::Send { alias: Some("a".into()), ..say("hi") }] {
-            let fault = engine.send(&unbound, send.clone()).await.unwrap_err();
+            let fault = Box::pin(engine.send(&unbound, send.clone())).await.unwrap_err();
             assert_eq!((fault.kind, &*fault.message), (Kind::Forbidden, "this credential is not bound to scripted"));
-            assert_eq!(kind(engine.stream(&unbound, send, None).await), Kind::Forbidden);
+            assert_eq!(kind(Box::pin(engine.stream(&unbound, send, None)).await), Kind::Forbidden);
         }
         assert_eq!(house.shelf().calls(), [""; 0], "before anything exists");
         assert_eq!(kind(engine.get(&unbound, &task.to_string()).await), Kind::TaskNotFound);

@@ -10,6 +10,7 @@ use futures_util::future::Shared;
 use futures_util::stream::BoxStream;
 
 use super::Future;
+use super::children::Children;
 use super::till::Till;
 use super::worker::Desk;
 use crate::{ContextId, Fault, Inbound, Json, Message, Part, State, Task, TaskId, TurnId};
@@ -110,6 +111,8 @@ pub struct Turn {
     pub cancelled: Cancelled,
     /// Whoever asked waits for the answer whole and follows nothing: progress need not be told at once.
     pub whole: bool,
+    /// The tasks it may open to get its work done.
+    pub children: Arc<dyn Children>,
 }
 
 /// The conversation before this task.

@@ -1,8 +1,9 @@
 //! Where the engine meets the world: the store it commits to, the agents it runs, the courier that
-//! brings webhooks, the desk at which workers fetch turns, the till
-//! at which they are paid for. Implementations live in the crates `stores`, `agents` and `server`; only the binary names them.
+//! brings webhooks, the desk at which workers fetch turns, the tasks that a turn opens, the till at which it is paid for.
+//! Implementations live in the crates `stores`, `agents`, `server` and `trade`; only the binary names them.
 
 pub mod agent;
+pub mod children;
 pub mod courier;
 pub mod product;
 pub mod store;

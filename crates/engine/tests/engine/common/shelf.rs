@@ -45,6 +45,8 @@ pub(crate) struct Shelf {
     holding: watch::Sender<bool>,
     refused: AtomicUsize,
     commits: AtomicUsize,
+    /// The process dies when so many are written, before anybody is told of the last.
+    last: AtomicUsize,
     payload_most: AtomicUsize,
     /// What was asked of it, by name.
     calls: Mutex<Vec<&'static str>>,
@@ -64,6 +66,7 @@ impl Shelf {
             holding: watch::Sender::new(false),
             refused: AtomicUsize::new(0),
             commits: AtomicUsize::new(0),
+            last: AtomicUsize::new(usize::MAX),
             payload_most: AtomicUsize::new(0),
             calls: Mutex::default(),
         })
@@ -72,6 +75,16 @@ impl Shelf {
     /// The process is gone: it hears and says nothing any more.
     pub(crate) fn die(&self) {
         self.dead.cancel();
+    }
+
+    /// The process dies with its commit of this number.
+    pub(crate) fn die_with(&self, commit: usize) {
+        self.last.store(commit, Ordering::SeqCst);
+    }
+
+    /// Resolves when the process has died.
+    pub(crate) async fn died(&self) {
+        self.dead.cancelled().await;
     }
 
     pub(crate) fn inner(&self) -> &Arc<dyn Store> {
@@ -155,8 +168,9 @@ impl Store for Shelf {
             return Box::pin(std::future::ready(Outcome::Refused(Trouble::Closed)));
         }
         self.calls.lock().push("commit");
+        let mut is_last = false;
         if !commit.appends.is_empty() {
-            self.commits.fetch_add(1, Ordering::SeqCst);
+            is_last = self.commits.fetch_add(1, Ordering::SeqCst) + 1 >= self.last.load(Ordering::SeqCst);
             let payload = commit.appends.iter().map(|append| append.payload.len()).sum();
             self.payload_most.fetch_max(payload, Ordering::SeqCst);
         }
@@ -190,6 +204,9 @@ impl Store for Shelf {
         };
         Box::pin(async move {
             let outcome = alive(&dead, answer).await;
+            if is_last {
+                dead.cancel();
+            }
             if matches!(outcome, Outcome::Done) {
                 let _ = holding.wait_for(|hold| !hold).await;
             }

@@ -1,0 +1,78 @@
+//! A system: a graph of agents that is one agent to whoever calls.
+//!
+//! A turn walks the graph ([`systems::Run`]). Each visit of a node is a task of its own, opened through the
+//! turn's [`Children`](model::ports::children::Children), with its agent's own rule for crashes. What happens is told in
+//! the system's task, one status message for each step, with an [`Entry`] in its metadata; what a node gives is
+//! an artifact. That log is also how a run goes on after a crash, or when somebody has answered a question: the
+//! run is told again from the entries, and what was begun is found by its name. No step is built upon before
+//! the log has it.
+//!
+//! * [`Journal`] reads and writes the entries
+//! * `answer` understands approvals
+//! * `work` is one turn over time
+
+mod answer;
+mod journal;
+mod work;
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use model::ports::agent::{self, Admission, Emission, Profile, Restart, Skill, Turn};
+use model::{Fault, Inbound, Task};
+use systems::{Graph, System};
+
+use crate::config;
+use crate::delegation::{Delegation, MAX_HOPS};
+use crate::speech::speak;
+
+pub use journal::{Entry, Journal, KEY, Step, artifact_key};
+
+/// The artifact that is the result of the whole system.
+pub const RESULT: &str = "result";
+
+/// A system as an agent.
+pub struct Agent {
+    profile: Profile,
+    graph: Arc<Graph>,
+}
+
+impl Agent {
+    /// The agent of a system that was checked.
+    pub fn new(name: &str, system: &System, graph: Graph) -> Agent {
+        let description = system.description.clone().unwrap_or_else(|| format!("Multi-agent system: {name}"));
+        let mut profile = config::profile(name, description, Restart::Resume);
+        if let Some(title) = &system.title {
+            profile.title.clone_from(title);
+        }
+        profile.skills.push(Skill {
+            id: name.to_owned(),
+            name: profile.title.clone(),
+            description: profile.description.clone(),
+            tags: vec!["system".to_owned()],
+            examples: Vec::new(),
+        });
+        Agent { profile, graph: Arc::new(graph) }
+    }
+
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+}
+
+impl agent::Agent for Agent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, message: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
+        // A ring is found by those who pass on to other servers; here only its length is looked at.
+        Delegation::of(&message.message)?.check("", MAX_HOPS)?;
+        Ok(Admission { undecided: false, restart: Restart::Resume, idempotent: false })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let (name, graph) = (self.profile.name.clone(), self.graph.clone());
+        speak(move |voice| work::turn(voice, turn, name, graph))
+    }
+}

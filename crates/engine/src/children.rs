@@ -1,0 +1,285 @@
+//! Tasks that a turn opens: found again by what they are for, cancelled with their parent.
+//!
+//! A child's id is made of its parent's and its key, so that the store itself refuses a second one; no other record
+//! of it is needed. It is in one list, its parent's. Whoever ends a parent in another way than its own agent would puts it
+//! on the [`Estate`], and a loop asks the children that still run to stop; those whose parent ended while nobody was there
+//! find out when they are taken up again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use model::ports::Future;
+use model::ports::children::{Child, Children, Opened, has};
+use model::ports::store::{Cursor, ListQuery};
+use model::{Caller, Fault, Kind, Message, Place, Send, State, Task, TaskId, View, Wait};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
+
+use crate::open::{Begun, To, follow_up, open_as};
+use crate::patience::Patience;
+use crate::sight::Sight;
+use crate::{Engine, Shared, blobs, cancel, modes, troubled};
+
+/// Children looked at together.
+const PAGE: u32 = 100;
+
+/// The children of one task, for the turn that opens them.
+pub(crate) struct Nursery {
+    shared: Weak<Shared>,
+    parent: TaskId,
+    tenant: Arc<str>,
+    owner: Arc<str>,
+    dialect: Arc<str>,
+}
+
+/// How the turn of this task gets at its children. Every turn has one, and few have children: it costs next to nothing.
+pub(crate) fn of(shared: &Arc<Shared>, parent: &Task) -> Arc<dyn Children> {
+    Arc::new(Nursery {
+        shared: Arc::downgrade(shared),
+        parent: parent.id,
+        tenant: parent.tenant.clone(),
+        owner: parent.owner.clone(),
+        dialect: parent.dialect.clone(),
+    })
+}
+
+/// As old as its parent by the look of it, so that they lie together; otherwise a hash.
+fn id(parent: TaskId, key: &str) -> TaskId {
+    let mut hash = Sha256::new();
+    hash.update(b"child\0");
+    hash.update(parent.0.as_bytes());
+    hash.update(key);
+    let hash: [u8; 32] = hash.finalize().into();
+    let mut bytes = *parent.0.as_bytes();
+    bytes[6..].copy_from_slice(&hash[..10]);
+    let built = uuid::Builder::from_bytes(bytes).with_version(uuid::Version::SortRand);
+    TaskId(built.with_variant(uuid::Variant::RFC4122).into_uuid())
+}
+
+fn gone() -> Fault {
+    Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly")
+}
+
+impl Nursery {
+    fn place(&self) -> Place {
+        let (tenant, name) = (self.tenant.clone(), self.owner.clone());
+        let caller = Caller { tenant, name, authenticated: true, scopes: Arc::default() };
+        let view = View::child(self.parent);
+        Place {
+            caller,
+            agent: "".into(),
+            mount: "system".into(),
+            views: vec![view.clone()],
+            reads: vec![view],
+            parties: Vec::new(),
+            dialect: self.dialect.clone(),
+        }
+    }
+
+    /// Does it to its end, whoever goes away meanwhile.
+    fn detached<T, F>(&self, work: impl FnOnce(Arc<Shared>, Place, TaskId) -> F) -> Future<'static, Result<T, Fault>>
+    where
+        T: std::marker::Send + 'static,
+        F: std::future::Future<Output = Result<T, Fault>> + std::marker::Send + 'static,
+    {
+        let Some(shared) = self.shared.upgrade() else { return Box::pin(std::future::ready(Err(gone()))) };
+        Box::pin(Shared::detached(work(shared, self.place(), self.parent)))
+    }
+}
+
+impl Children for Nursery {
+    fn id(&self, key: &str) -> TaskId {
+        id(self.parent, key)
+    }
+
+    fn open(&self, child: Child) -> Future<'static, Result<Opened, Fault>> {
+        self.detached(|shared, place, parent| async move { open(&shared, place, parent, child).await })
+    }
+
+    fn at_rest(&self, child: TaskId) -> Future<'static, Result<Option<Arc<Task>>, Fault>> {
+        let shared = self.shared.upgrade();
+        Box::pin(async move {
+            let shared = shared.ok_or_else(gone)?;
+            let Some(live) = shared.live(child).await? else { return Ok(None) };
+            let task = match live.wait_until(|task| task.core.is_at_rest()).await {
+                Err(fault) if fault.kind == Kind::TaskNotFound => return Ok(None),
+                task => task?,
+            };
+            blobs::load_task(&*shared.store, task).await.map(Some)
+        })
+    }
+
+    fn tell(&self, child: TaskId, message: Message) -> Future<'static, Result<(), Fault>> {
+        self.detached(move |shared, mut place, _| async move {
+            let (_, task) =
+                shared.visible_live(&place, child, Sight::Task).await?.ok_or_else(|| Fault::task_not_found(child))?;
+            if task.history.iter().any(|said| said.id == message.id) {
+                return Ok(());
+            }
+            place.agent = task.agent.clone();
+            let agent = shared.agent(&task.agent)?;
+            drop(task);
+            follow_up(&shared, &place, agent, To { task: child, alias: None }, send(message), None).await.map(drop)
+        })
+    }
+
+    fn cancel(&self, child: TaskId) -> Future<'static, Result<(), Fault>> {
+        self.detached(move |shared, _, _| async move { stop(&shared, child).await })
+    }
+
+    fn logged(
+        &self,
+        holds: Box<dyn Fn(&Task) -> bool + std::marker::Send + Sync>,
+    ) -> Future<'static, Result<(), Fault>> {
+        let (shared, parent) = (self.shared.upgrade(), self.parent);
+        Box::pin(async move {
+            let live = shared.ok_or_else(gone)?.lives.find(parent).ok_or_else(|| Fault::task_not_found(parent))?;
+            live.wait_until(|task| holds(task)).await.map(drop)
+        })
+    }
+}
+
+fn send(message: Message) -> Send {
+    Send {
+        message,
+        task: None,
+        alias: None,
+        context: None,
+        // Nobody follows it but its parent, who wants the whole.
+        wait: Wait::Rest { max_ms: None },
+        history: None,
+        accepted_output: Vec::new(),
+        metadata: None,
+        push: None,
+        extensions: Vec::new(),
+        trace: None,
+        idempotency: None,
+    }
+}
+
+async fn open(shared: &Arc<Shared>, mut place: Place, parent: TaskId, child: Child) -> Result<Opened, Fault> {
+    let id = id(parent, &child.key);
+    if child.again && shared.live(id).await?.is_some() {
+        return Ok(Opened { id, over: None });
+    }
+    let agent = shared.agent(&child.agent)?;
+    if !shared.limits.any_input_mode {
+        modes::check_modes(&child.message.parts, &agent.profile().input_modes)?;
+    }
+    place.agent = child.agent;
+    let send = Send { context: Some(child.context), ..send(child.message) };
+    let begun = open_as(shared, &place, agent, send, None, None, Some(id)).await?;
+    // A parent that ended meanwhile has looked for children to stop before this one was there.
+    let over = shared.lives.find(parent).and_then(|live| live.task()).map(|task| task.core);
+    if over.is_some_and(|core| core.is_settled() || core.cancel_requested) {
+        stop(shared, id).await?;
+    }
+    match begun {
+        Begun::Over { task, .. } => Ok(Opened { id, over: Some(blobs::load_task(&*shared.store, task).await?) }),
+        Begun::Going { .. } | Begun::Repeat { .. } | Begun::Taken => Ok(Opened { id, over: None }),
+    }
+}
+
+/// Asks a task to stop, if there is anything to stop.
+async fn stop(shared: &Arc<Shared>, task: TaskId) -> Result<(), Fault> {
+    let Some(live) = shared.live(task).await? else { return Ok(()) };
+    if live.snapshot()?.core.is_settled() {
+        return Ok(());
+    }
+    match cancel::request(shared, &live, None).await {
+        Ok(_) => Ok(()),
+        Err(fault) if matches!(fault.kind, Kind::TaskNotCancelable | Kind::TaskNotFound) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Parents that ended without their agents, whose children are to be stopped.
+#[derive(Default)]
+pub(crate) struct Estate {
+    parents: Mutex<VecDeque<TaskId>>,
+    told: Notify,
+}
+
+impl Estate {
+    /// A task has settled. Where its agent has seen it to its end there is nothing left to do.
+    pub(crate) fn settled(&self, task: &Task) {
+        if task.state() != State::Completed && has(task) {
+            self.parents.lock().push_back(task.id);
+            self.told.notify_one();
+        }
+    }
+
+    fn next(&self) -> Option<TaskId> {
+        self.parents.lock().pop_front()
+    }
+}
+
+/// Stops the children of parents that have ended.
+pub(crate) async fn see_to_estates(shared: Arc<Shared>) {
+    loop {
+        let Some(parent) = shared.estate.next() else {
+            tokio::select! {
+                () = shared.estate.told.notified() => continue,
+                () = shared.stopped.cancelled() => return,
+            }
+        };
+        if let Err(fault) = stop_all(&shared, parent).await {
+            tracing::error!(task = %parent, cause = ?fault.cause, "the children of a task could not be stopped: {fault}");
+        }
+    }
+}
+
+async fn stop_all(shared: &Arc<Shared>, parent: TaskId) -> Result<(), Fault> {
+    // State by state, in the order a task goes through them, so that none slips by.
+    for state in State::ALL.into_iter().filter(|state| !state.is_terminal()) {
+        let mut after: Option<Cursor> = None;
+        loop {
+            let query = ListQuery {
+                views: vec![View::child(parent)],
+                context: None,
+                state: Some(state),
+                since: None,
+                after,
+                limit: PAGE,
+                count: false,
+            };
+            let mut patience = Patience::new();
+            let page = loop {
+                match shared.store.list(query.clone()).await {
+                    Ok(page) => break page,
+                    Err(trouble) => patience.pause(shared, parent, trouble).await.map_err(troubled)?,
+                }
+            };
+            for (child, _) in &page.tasks {
+                if let Err(fault) = stop(shared, *child).await {
+                    tracing::error!(task = %child, cause = ?fault.cause, "a child could not be stopped: {fault}");
+                }
+            }
+            match page.tasks.last() {
+                Some((_, cursor)) if page.more => after = Some(*cursor),
+                Some(_) | None => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a child's parent has ended, or is about to be: then there is nobody left to work for.
+pub(crate) async fn is_orphaned(shared: &Arc<Shared>, task: &Task) -> Result<bool, Fault> {
+    let Some(parent) = task.views.iter().find_map(View::parent) else { return Ok(false) };
+    let Some(live) = shared.live(parent).await? else { return Ok(true) };
+    let core = live.snapshot()?.core;
+    Ok(core.is_settled() || core.cancel_requested)
+}
+
+impl Engine {
+    /// Where the children of a task can be read, listed and followed, by whoever may see the task.
+    pub async fn children(&self, place: &Place, parent: &str) -> Result<Place, Fault> {
+        let id = self.shared.named(place, parent).await?.task;
+        let found = self.shared.visible_live(place, id, Sight::Task).await?;
+        let (_, task) = found.ok_or_else(|| Fault::task_not_found(parent))?;
+        let reads = vec![View::child(task.id)];
+        Ok(Place { views: Vec::new(), reads, ..place.clone() })
+    }
+}

@@ -1,0 +1,188 @@
+//! A system that can run: nodes in the order they were written, edges between them, nothing left to doubt.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::condition::{Output, Test};
+use crate::spec::{Join, On};
+
+/// A checked system. Made by [`System::check`](crate::System::check).
+#[derive(Clone, Debug)]
+pub struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) entries: Vec<usize>,
+    pub(crate) max_turns: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) name: Arc<str>,
+    pub(crate) agent: Arc<str>,
+    pub(crate) out: Vec<Edge>,
+    /// The nodes that lead here, each once, in the graph's order.
+    pub(crate) sources: Vec<usize>,
+    pub(crate) join: Join,
+    /// A join was written, or several edges lead here: a failure before it is the join's to judge.
+    pub(crate) gathers: bool,
+    pub(crate) retries: u32,
+    /// What is asked before it begins.
+    pub(crate) question: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Edge {
+    pub(crate) to: usize,
+    pub(crate) on: On,
+    pub(crate) when: When,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum When {
+    Always,
+    If(Test),
+    Otherwise,
+}
+
+/// A node as others may look at it: for cards, for pictures, for an API.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeView<'a> {
+    pub name: &'a str,
+    pub agent: &'a str,
+    pub asks: bool,
+    pub is_entry: bool,
+    graph: &'a Graph,
+    index: usize,
+}
+
+impl<'a> NodeView<'a> {
+    /// The nodes it leads to, each once for every edge, with how it must have ended and whether there is a condition.
+    pub fn leads_to(&self) -> impl Iterator<Item = (&'a str, On, bool)> + use<'a> {
+        let graph = self.graph;
+        let out = graph.nodes[self.index].out.iter();
+        out.map(move |edge| (&*graph.nodes[edge.to].name, edge.on, !matches!(edge.when, When::Always)))
+    }
+}
+
+impl Graph {
+    /// The nodes in the order they were written.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.nodes.iter().enumerate().map(|(index, node)| NodeView {
+            name: &node.name,
+            agent: &node.agent,
+            asks: node.question.is_some(),
+            is_entry: self.entries.contains(&index),
+            graph: self,
+            index,
+        })
+    }
+
+    /// How often a run may come to one node.
+    pub fn max_turns(&self) -> u32 {
+        self.max_turns
+    }
+
+    /// The same graph with another bound for its loops, for callers who may set it per task.
+    pub fn with_max_turns(mut self, max_turns: u32) -> Graph {
+        if self.ring().is_some() {
+            self.max_turns = max_turns.clamp(1, crate::check::MAX_TURNS);
+        }
+        self
+    }
+
+    /// The most visits a run can have, tries again included.
+    pub fn most_visits(&self) -> u64 {
+        self.nodes.iter().map(|node| u64::from(self.max_turns) * (1 + u64::from(node.retries))).sum()
+    }
+
+    pub(crate) fn index(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| *node.name == *name)
+    }
+
+    /// Where a node's result goes, each node once, in the order of its edges.
+    pub(crate) fn taken(&self, node: usize, on: On, result: &Output) -> Vec<usize> {
+        let edges = || self.nodes[node].out.iter().filter(move |edge| edge.on == on);
+        let met = |edge: &Edge| match &edge.when {
+            When::If(test) => test.holds(result),
+            When::Always | When::Otherwise => false,
+        };
+        let any = edges().any(met);
+        let mut targets = Vec::new();
+        for edge in edges() {
+            let goes = match &edge.when {
+                When::Always => true,
+                When::If(test) => test.holds(result),
+                When::Otherwise => !any,
+            };
+            if goes && !targets.contains(&edge.to) {
+                targets.push(edge.to);
+            }
+        }
+        targets
+    }
+
+    /// Whether a run may end at this node, whatever follows it.
+    pub(crate) fn may_end(&self, node: usize) -> bool {
+        let mut on_success = self.nodes[node].out.iter().filter(|edge| edge.on == On::Completed);
+        !on_success.any(|edge| matches!(edge.when, When::Always | When::Otherwise))
+    }
+
+    /// The nodes reached from these, themselves included, over edges that `open` lets pass.
+    pub(crate) fn reach(
+        &self,
+        from: impl IntoIterator<Item = usize>,
+        mut open: impl FnMut(usize, usize) -> bool,
+    ) -> Vec<bool> {
+        let mut reached = vec![false; self.nodes.len()];
+        let mut queue: VecDeque<usize> = VecDeque::new();
+        for node in from {
+            if !std::mem::replace(&mut reached[node], true) {
+                queue.push_back(node);
+            }
+        }
+        while let Some(node) = queue.pop_front() {
+            for edge in &self.nodes[node].out {
+                if !reached[edge.to] && open(node, edge.to) {
+                    reached[edge.to] = true;
+                    queue.push_back(edge.to);
+                }
+            }
+        }
+        reached
+    }
+
+    /// A ring of nodes, the first one at both ends, if there is one.
+    pub(crate) fn ring(&self) -> Option<Vec<usize>> {
+        // 0 not seen, 1 on the way, 2 done.
+        let mut seen = vec![0_u8; self.nodes.len()];
+        for first in 0..self.nodes.len() {
+            if seen[first] != 0 {
+                continue;
+            }
+            seen[first] = 1;
+            let mut way = vec![(first, 0_usize)];
+            while let Some((node, next)) = way.last_mut() {
+                let Some(edge) = self.nodes[*node].out.get(*next) else {
+                    seen[*node] = 2;
+                    way.pop();
+                    continue;
+                };
+                *next += 1;
+                match seen[edge.to] {
+                    0 => {
+                        seen[edge.to] = 1;
+                        way.push((edge.to, 0));
+                    }
+                    1 => {
+                        let mut ring: Vec<usize> = way.iter().map(|(node, _)| *node).collect();
+                        let begin = ring.iter().position(|node| *node == edge.to).unwrap_or(0);
+                        ring.drain(..begin);
+                        ring.push(edge.to);
+                        return Some(ring);
+                    }
+                    _done => {}
+                }
+            }
+        }
+        None
+    }
+}

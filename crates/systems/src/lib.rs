@@ -1,0 +1,41 @@
+//! Systems: graphs of agents that are one agent to whoever calls.
+//!
+//! A [`System`] is what somebody wrote, in the words of Orloj's `AgentSystem`. [`System::check`] makes a [`Graph`] of it,
+//! or says everything that is wrong and where. A [`Run`] is one way through the graph: events go in, actions come out.
+//!
+//! This crate is pure: no I/O, no clock, no randomness. The same events give the same run, so that a run can be told
+//! again from its events, after a crash or for somebody who only looks.
+//!
+//! ```
+//! use systems::{Action, End, NodeEvent, Run, System};
+//! let system: System = serde_json::from_value(serde_json::json!({
+//!     "graph": { "draft": { "next": "edit" } }
+//! })).unwrap();
+//! let graph = system.check(|agent| ["draft", "edit"].contains(&agent)).unwrap();
+//! let (mut run, actions) = Run::start(graph.into(), vec![model::Part::text("a poem")]);
+//! let [Action::Start(first)] = &actions[..] else { panic!() };
+//! assert_eq!(first.visit.to_string(), "draft#1");
+//! let ended = NodeEvent::Ended { visit: first.visit.clone(), end: End::Completed(vec![model::Part::text("roses")]) };
+//! let [Action::Start(second)] = &run.apply(ended).unwrap()[..] else { panic!() };
+//! assert_eq!((&*second.agent, second.input[0].as_text()), ("edit", Some("roses")));
+//! ```
+//!
+//! | room | what |
+//! |---|---|
+//! | [`spec`] | a system as it is written |
+//! | [`condition`] | when an edge is taken |
+//! | [`check`] | what is wrong with it |
+//! | [`graph`] | a system that can run |
+//! | [`run`] | the state machine |
+
+pub mod check;
+pub mod condition;
+pub mod graph;
+pub mod run;
+pub mod spec;
+
+pub use check::Wrong;
+pub use condition::Condition;
+pub use graph::Graph;
+pub use run::{Action, End, Finish, NodeEvent, Run, Stand, Start, Unexpected, VisitId};
+pub use spec::{System, Systems};
