@@ -173,7 +173,7 @@ pub trait Store: Send + Sync + 'static {
 /// reads the store first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// A log has grown to this length.
+    /// A log that was there before has grown to this length. Of a new one nobody is told.
     Grown(TaskId, Seq),
     /// Push configs of the task were put or removed.
     Push(TaskId),

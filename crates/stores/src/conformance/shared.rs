@@ -261,8 +261,8 @@ pub(super) async fn counts_are_exact_after_two_processes_wrote_at_once(factory: 
 pub(super) async fn what_one_process_does_is_hinted_to_the_other(factory: &dyn Factory) {
     let Some([a, b]) = two(factory).await else { return };
     let (mut to_a, mut to_b) = (a.hints(), b.hints());
+    // Of a new task nobody has to hear: nobody can be waiting for it.
     let task = open(&a, |o| o).await;
-    hears(&mut to_b, Hint::Grown(task, Seq(1))).await;
     put(&a, more(task, 1, 3)).await;
     hears(&mut to_b, Hint::Grown(task, Seq(4))).await;
     let config = PushRow {
@@ -292,11 +292,14 @@ pub(super) async fn what_one_process_does_is_hinted_to_the_other(factory: &dyn F
     hears(&mut to_b, Hint::Removed(task)).await;
     // Nobody hears of what he did himself: what the other does now is the first that A hears.
     let theirs = open(&b, |o| o).await;
-    assert_eq!(tokio::time::timeout(PATIENCE, to_a.next()).await.unwrap(), Some(Hint::Grown(theirs, Seq(1))));
+    put(&b, more(theirs, 1, 1)).await;
+    assert_eq!(tokio::time::timeout(PATIENCE, to_a.next()).await.unwrap(), Some(Hint::Grown(theirs, Seq(2))));
     // Many at once arrive too, or the news that some did not.
     let tasks: Vec<TaskId> = (0..1_000).map(|_| id()).collect();
     let opened = join_all(tasks.iter().map(|task| a.commit(commit([opening(*task, 1)])))).await;
     assert!(opened.into_iter().all(|outcome| outcome == Outcome::Done));
+    let grown = join_all(tasks.iter().map(|task| a.commit(commit([more(*task, 1, 1)])))).await;
+    assert!(grown.into_iter().all(|outcome| outcome == Outcome::Done));
     let mut left: std::collections::HashSet<TaskId> = tasks.into_iter().collect();
     while !left.is_empty() {
         match tokio::time::timeout(PATIENCE, to_b.next()).await.unwrap() {

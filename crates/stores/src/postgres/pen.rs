@@ -383,7 +383,10 @@ impl<'a> Slate<'a> {
                 (Some(open), Some(row)) => self.open(append, open, row)?,
                 _ => self.append(append),
             }
-            self.news.grown(append.task, append.last());
+            // Of a task that was not there before, nobody elsewhere can be waiting for more.
+            if append.open.is_none() {
+                self.news.grown(append.task, append.last());
+            }
         }
         for used in &commit.keys {
             self.use_key(used);
