@@ -43,7 +43,6 @@ mod tests;
 mod trouble;
 mod writer;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -76,7 +75,7 @@ const SHORT_READ_LOGS: usize = 100;
 pub struct Store {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    lock: Mutex<Option<File>>,
+    lock: Mutex<Option<folder::Lock>>,
 }
 
 /// What the writer, the checkpoint thread and the readers share.

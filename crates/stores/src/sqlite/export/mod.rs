@@ -4,7 +4,6 @@
 mod products;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -40,7 +39,7 @@ pub(crate) struct Export {
     tenants: HashMap<String, i32>,
     /// Tenants that blobs have and nothing else names.
     more_names: Vec<Name>,
-    _lock: File,
+    _lock: folder::Lock,
 }
 
 impl Export {
