@@ -74,6 +74,9 @@ pub(crate) struct Config {
     /// Default false; the demo has one.
     #[schemars(with = "Option<crate::market_config::Written>")]
     pub(crate) market: Option<crate::market_config::Switch>,
+    /// Orloj's endpoints at `/orloj`, `/v1/agent-systems` and `/a2a`, for systems with `a2a: { enabled: true }`. There if
+    /// this section is.
+    pub(crate) orloj: Option<crate::orloj_config::Orloj>,
     pub(crate) files: crate::files_config::Files,
     pub(crate) log: Log,
     pub(crate) timeouts: Timeouts,

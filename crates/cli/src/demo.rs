@@ -55,6 +55,12 @@ pub(crate) fn write(
     Ok(all)
 }
 
+/// A member of a section that stands in the file already.
+pub(crate) fn kept(data: &Path, section: &str, member: &str) -> Option<String> {
+    let all: Value = serde_json::from_slice(&std::fs::read(data.join(FILE)).ok()?).ok()?;
+    all.get(section)?.get(member)?.as_str().map(str::to_owned)
+}
+
 /// All of it or nothing, for the owner's eyes.
 fn replace(file: &Path, all: &Map<String, Value>) -> io::Result<()> {
     let beside = file.with_extension("json.new");

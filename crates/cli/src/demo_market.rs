@@ -139,7 +139,7 @@ pub(crate) fn try_it(base: &str, section: &Value) -> String {
     )
 }
 
-fn drawn() -> anyhow::Result<String> {
+pub(crate) fn drawn() -> anyhow::Result<String> {
     let mut random = [0_u8; 16];
     getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("the system has no randomness: {error}"))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())

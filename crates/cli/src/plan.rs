@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use server::Settings;
-use server::settings::{CardForm, Key, Langgraph, Timeouts};
+use server::settings::{CardForm, Key, Langgraph, Orloj, Timeouts};
 use stores::{postgres, sqlite};
 
 use crate::command::{Auth, Serve};
 use crate::config::{Card, Config, Durability, secret};
-use crate::guard;
 use crate::market_config::{Market, Switch};
 use crate::price_config::Prices;
 use crate::roster::Roster;
 use crate::store::{Choice, Place};
+use crate::{demo_orloj, guard};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -54,6 +54,9 @@ impl Plan {
         };
         let listen = options.listen.or(config.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
         let data = options.whereabouts.data.clone().or(config.data.clone()).unwrap_or_else(|| "rialto-data".into());
+        if file.is_none() && options.agents.is_empty() {
+            config.systems = demo_orloj::systems()?;
+        }
         let roster = Roster::make(&config, &options.agents, scripted)?;
         let plan = Plan { listen, data, config, roster, from_file: file.is_some() };
         plan.refuse_open_door()?;
@@ -67,6 +70,13 @@ impl Plan {
         let wanted = self.config.langgraph.as_ref().map(|wanted| wanted.profile.unwrap_or_default().into());
         let profile = wanted.or(self.is_demo().then_some(dialects::langgraph::Profile::Documented));
         Langgraph { profile, assistants: assistants.collect() }
+    }
+
+    /// Orloj's endpoints are there in the demo and where the config wants them.
+    fn orloj(&self) -> anyhow::Result<Option<Orloj>> {
+        let demo = self.is_demo().then(Default::default);
+        let Some(wanted) = self.config.orloj.clone().or(demo) else { return Ok(None) };
+        wanted.settings(&self.config, self.roster.shown_systems().collect()).map(Some)
     }
 
     /// How the market deals, if there is one: in the demo, and where the config wants it.
@@ -138,6 +148,7 @@ impl Plan {
             retired: Vec::new(),
             langgraph: self.langgraph(),
             market: None,
+            orloj: self.orloj()?,
             files: config.files.settings(),
             auth_required: config.auth.required,
             keys,

@@ -24,7 +24,7 @@ use crate::config::in_one_line;
 use crate::market_config::Market;
 use crate::plan::Plan;
 use crate::roster::{Built, Changes};
-use crate::{guard, price_config};
+use crate::{demo_orloj, guard, price_config};
 
 /// How often the file is looked at. It is read when it has looked the same twice, so that nobody reads half of it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -234,6 +234,9 @@ impl Reloader {
         let mut plan = Plan::make(&self.options)?;
         let needs_restart = self.fixed.hold(&mut plan)?;
         let mut settings = plan.settings()?;
+        if plan.is_demo() {
+            demo_orloj::let_in(&mut settings, &demo_orloj::token(&plan.data)?);
+        }
         let next = self.open.as_ref().map(|open| open.next(plan.market())).transpose()?;
         if let (Some(open), Some((next, _))) = (&self.open, &next) {
             settings.market = Some(next.settings(open.market.clone()));

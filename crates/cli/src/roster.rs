@@ -14,7 +14,10 @@ use anyhow::{anyhow, bail};
 use model::ports::agent::Agent;
 use serde_json::Value;
 
+use server::settings::OrlojSystem;
+
 use crate::config::{Config, nearest};
+use crate::orloj_config;
 
 /// How long `config check` tries to reach another machine.
 const REACH: Duration = Duration::from_secs(2);
@@ -108,6 +111,16 @@ impl Roster {
     /// In order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
         self.entries.iter().map(|entry| &entry.name)
+    }
+
+    /// The systems that Orloj's endpoints show, in order.
+    pub(crate) fn shown_systems(&self) -> impl Iterator<Item = OrlojSystem> {
+        self.entries.iter().filter_map(|entry| match &entry.what {
+            What::System(system) => {
+                orloj_config::shown(&entry.name, &system.0, system.1.nodes().map(|node| node.agent))
+            }
+            What::Demo(..) | What::Configured(_) => None,
+        })
     }
 
     /// The agents, those of `before` that are written the same among them.

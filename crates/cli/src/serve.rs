@@ -20,7 +20,7 @@ use crate::plan::Plan;
 use crate::push_config::Found;
 use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
 use crate::roster::Built;
-use crate::{banner, demo, demo_market, guard, price_config};
+use crate::{banner, demo, demo_market, demo_orloj, guard, price_config};
 
 /// At most so many threads deliver webhooks.
 const OUTBOX_THREADS: usize = 4;
@@ -131,7 +131,11 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
         None => None,
     };
     let market = open.as_ref().map(Open::settings);
-    let settings = Settings { listen: address, jwks, market, ..settings };
+    let mut settings = Settings { listen: address, jwks, market, ..settings };
+    let token = if plan.is_demo() { Some(demo_orloj::token(&plan.data)?) } else { None };
+    if let Some(token) = &token {
+        demo_orloj::let_in(&mut settings, token);
+    }
     let server = Server::new(engine.clone(), settings, told.sink.clone())?;
     let loaded = admin::load_keys(&engine, server.callers()).await;
     loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({:?})", fault.cause))?;
@@ -147,6 +151,7 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
         if let Some(open) = &open {
             sections.push((demo_market::SECTION, demo_market::section(&open.market).await?));
         }
+        sections.extend(token.iter().map(|token| (demo_orloj::SECTION, demo_orloj::section(token))));
         let shown = demo::write(&plan.data, &base, &sections)
             .with_context(|| format!("cannot write {} in the data folder", demo::FILE))?;
         if let Some(open) = &open {

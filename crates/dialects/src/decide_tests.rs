@@ -110,8 +110,40 @@ fn headers_tell_whose_a_request_is_before_its_body_does() {
         (None, true, Some(Owner::Uumit)),
         (None, false, None),
     ] {
-        assert_eq!(by_headers(dialect, platform_user), owner, "{dialect:?} {platform_user}");
+        assert_eq!(by_headers(dialect, platform_user, false, MARKET), owner, "{dialect:?} {platform_user}");
     }
+    // Rows of a product hold only where it is mounted.
+    assert_eq!(by_headers(Some("orloj"), false, true, MARKET), Some(Owner::Any));
+    assert_eq!(by_headers(Some("orloj"), true, false, BOTH), Some(Owner::Orloj));
+    assert_eq!(by_headers(Some("uumit"), false, true, SYSTEMS), Some(Owner::Any));
+    assert_eq!(by_headers(None, true, false, SYSTEMS), None);
+    assert_eq!(by_headers(None, false, true, SYSTEMS), Some(Owner::Orloj));
+    assert_eq!(by_headers(None, true, true, BOTH), Some(Owner::Uumit));
+    assert_eq!(by_headers(None, false, true, MARKET), None);
+}
+
+const MARKET: Products = Products { uumit: true, orloj: false };
+const SYSTEMS: Products = Products { uumit: false, orloj: true };
+const BOTH: Products = Products { uumit: true, orloj: true };
+
+#[test]
+fn a_message_is_orlojs_where_it_is_mounted_and_a_task_is_if_only_it_knows_it() {
+    for (method, params, owner) in [
+        ("tasks/send", r#"{"id":"t","message":{}}"#, Owner::Orloj),
+        ("tasks/sendSubscribe", r#"{"id":"task_1","message":{"role":"user"}}"#, Owner::Orloj),
+        ("tasks/send", r#"{"id":"t","sessionId":"s","message":{}}"#, Owner::First),
+        ("tasks/send", r#"{"capability_id":"cap_1","message":{}}"#, Owner::Uumit),
+        ("tasks/get", r#"{"id":"task_1"}"#, Owner::Uumit),
+        ("tasks/get", r#"{"id":"t"}"#, Owner::OrlojIfKnown),
+        ("tasks/cancel", r#"{"id":"t"}"#, Owner::OrlojIfKnown),
+        ("tasks/send", r#"{"id":"t"}"#, Owner::Any),
+        ("tasks/resubscribe", r#"{"id":"t"}"#, Owner::Any),
+        ("message/send", r#"{"message":{}}"#, Owner::Any),
+    ] {
+        assert_eq!(by_params(method, Some(params), BOTH), owner, "{method} {params}");
+    }
+    assert_eq!(by_params("tasks/get", Some(r#"{"id":"task_1"}"#), SYSTEMS), Owner::OrlojIfKnown);
+    assert_eq!(by_params("tasks/send", Some(r#"{"capability_id":"c"}"#), SYSTEMS), Owner::Any);
 }
 
 #[test]
@@ -132,7 +164,7 @@ fn params_tell_whose_a_request_is_where_no_header_does() {
         ("message/send", r#"{"capability_id":"cap_1"}"#, Owner::Any),
         ("tasks/resubscribe", r#"{"id":"task_1"}"#, Owner::Any),
     ] {
-        assert_eq!(by_params(method, Some(params)), owner, "{method} {params}");
+        assert_eq!(by_params(method, Some(params), MARKET), owner, "{method} {params}");
     }
-    assert_eq!(by_params("tasks/send", None), Owner::Any);
+    assert_eq!(by_params("tasks/send", None, MARKET), Owner::Any);
 }

@@ -5,7 +5,8 @@
 //! * [`a2a_v1`] is protocol 1.0 over JSON-RPC and HTTP+JSON; [`a2a_v0_3`] is 0.3 and 0.2 over both; [`a2a_v0_1`] is the
 //!   first generation; [`a2a_v0`] answers where nobody can tell the last two apart. What those three share is in `compat`.
 //! * [`langgraph`] is a product's dialect: it has an endpoint, an envelope and errors of its own. [`uumit`] is another: its
-//!   tasks are purchases, so it has requests and answers of its own, too, made of the nouns of [`market`].
+//!   tasks are purchases, so it has requests and answers of its own, too, made of the nouns of [`market`]. [`orloj`] is
+//!   a third: calls of its own to systems of agents, with tasks and errors in its own shapes.
 //! * [`mod@wire`] is how a front speaks any of them without knowing which; [`mod@decide`] finds out which.
 //! * [`card`] writes the agent's card for readers of every generation; [`card_read`] reads those of others.
 //! * [`mod@peer`] is the client's direction: how another server is asked (`request` in each folder), and [`seen`] is what
@@ -26,6 +27,7 @@ pub mod decide;
 mod forms;
 pub mod framing;
 pub mod langgraph;
+pub mod orloj;
 pub mod peer;
 pub mod seen;
 pub mod uumit;

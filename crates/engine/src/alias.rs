@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 
 use model::ports::agent::Agent;
 use model::ports::store::{AliasWrite, Commit, Guard, KeyUse};
-use model::{Fault, Kind, Place, Send, TaskId, Time};
+use model::{Again, Fault, Kind, Place, Send, TaskId, Time};
 use sha2::{Digest, Sha256};
 
+use crate::live::Live;
 use crate::open::{Begun, To, follow_up, open};
 use crate::sight::Sight;
-use crate::{Engine, Shared, troubled};
+use crate::{Engine, Shared, cancel, troubled};
 
 /// How often a send looks again when others move its alias.
 const TRIES: usize = 16;
@@ -23,19 +24,35 @@ pub(crate) struct Claim {
     key: [u8; 32],
     /// The settled task that has it now.
     pub(crate) was: Option<TaskId>,
+    /// The new task goes on with what was said in that one.
+    goes_on: bool,
+    /// Another name of the task, which goes where the alias goes.
+    also: Option<Box<[u8; 32]>>,
 }
 
 impl Claim {
+    /// The task that the new one goes on from.
+    pub(crate) fn follows(&self) -> Option<TaskId> {
+        self.was.filter(|_| self.goes_on)
+    }
+
     /// The commit happens only if the alias is still what we saw.
     pub(crate) fn add_to(&self, commit: &mut Commit, task: TaskId) {
         commit.guards.push(Guard::AliasIs { key: self.key, task: self.was });
         commit.aliases.push(AliasWrite { key: self.key, task });
+        commit.aliases.extend(self.also.as_ref().map(|key| AliasWrite { key: **key, task }));
     }
 }
 
 fn key(place: &Place, alias: &str) -> [u8; 32] {
+    key_at(place, &place.mount, alias)
+}
+
+fn key_at(place: &Place, mount: &str, alias: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
-    for text in [&*place.caller.tenant, &*place.mount, &*place.agent, &*place.caller.name, alias] {
+    // Nobody has an empty name.
+    let owner = if place.ids.as_ref().is_some_and(|ids| ids.shared) { "" } else { &*place.caller.name };
+    for text in [&*place.caller.tenant, mount, &*place.agent, owner, alias] {
         hash.update((text.len() as u64).to_be_bytes());
         hash.update(text);
     }
@@ -46,6 +63,15 @@ fn key(place: &Place, alias: &str) -> [u8; 32] {
 async fn own_id(shared: &Shared, place: &Place, text: &str) -> Result<Option<TaskId>, Fault> {
     let Ok(id) = text.parse::<TaskId>() else { return Ok(None) };
     Ok(shared.visible_live(place, id, Sight::Task).await?.map(|(_, task)| task.id))
+}
+
+/// Ends a task whose id is about to be another's. Whoever settles it first is fine, too.
+async fn stop(shared: &Arc<Shared>, live: &Live) -> Result<(), Fault> {
+    match cancel::request(shared, live, None).await {
+        Ok(_) => Ok(()),
+        Err(fault) if matches!(fault.kind, Kind::TaskNotCancelable | Kind::TaskNotFound) => Ok(()),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// A task as a caller named it.
@@ -80,11 +106,15 @@ impl Engine {
     ) -> Result<Begun, Fault> {
         let text: Arc<str> = send.alias.as_deref().unwrap_or_default().into();
         let key = key(place, &text);
+        let also = place.ids.as_ref().and_then(|ids| ids.also.as_ref());
+        let also = also.map(|(mount, name)| Box::new(key_at(place, mount, name)));
+        let again = place.ids.as_ref().map(|ids| ids.again).unwrap_or_default();
         shared.aliases.store(true, Ordering::Relaxed);
         for _ in 0..TRIES {
             let was = shared.store.alias(key).await.map_err(troubled)?;
             let mut send = send.clone();
             if was.is_none()
+                && again == Again::Continue
                 && let Some(id) = own_id(shared, place, &text).await?
             {
                 // Not an alias but a task's own id: the message is for that task, and settled it stays settled.
@@ -94,14 +124,25 @@ impl Engine {
             if let Some(id) = was {
                 let Some(live) = shared.live(id).await? else { continue };
                 let task = live.snapshot()?;
-                if !task.core.is_settled() {
+                let goes_on = match again {
+                    Again::Continue => !task.core.is_settled(),
+                    Again::Restart | Again::Refuse => task.state().is_interrupted() && task.core.is_at_rest(),
+                };
+                if goes_on {
                     let to = To { task: id, alias: Some(text.clone()) };
                     match follow_up(shared, place, agent.clone(), to, send, idempotency).await {
                         Err(fault) if fault.kind == Kind::TaskSettled => continue,
                         begun => return begun,
                     }
                 }
+                match again {
+                    Again::Continue => {}
+                    Again::Refuse => return Err(Fault::params("id", "task id already in use")),
+                    Again::Restart => stop(shared, &live).await?,
+                }
                 match &send.context {
+                    // What begins anew need not have anything to do with what was.
+                    _ if again == Again::Restart => {}
                     Some(context) if *context != task.context => {
                         let message = "the task belongs to another context; leave it out or send the task's own";
                         return Err(Fault::params("message.contextId", message));
@@ -110,7 +151,8 @@ impl Engine {
                     None => send.context = Some(task.context.clone()),
                 }
             }
-            let claim = Claim { text: text.clone(), key, was };
+            let (goes_on, also) = (again == Again::Continue, also.clone());
+            let claim = Claim { text: text.clone(), key, was, goes_on, also };
             match open(shared, place, agent.clone(), send, idempotency, Some(claim)).await? {
                 Begun::Taken => continue,
                 begun => return Ok(begun),

@@ -74,6 +74,7 @@ impl Nursery {
             reads: vec![view],
             parties: Vec::new(),
             dialect: self.dialect.clone(),
+            ids: None,
         }
     }
 

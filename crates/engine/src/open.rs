@@ -65,13 +65,22 @@ impl Engine {
         if let Some(resume) = resume {
             return self.resume(place, resume, None, Until::Question).await;
         }
+        self.stream_until(place, send, Until::Question).await
+    }
+
+    /// Sends, and follows what comes of it until it has settled, whatever is asked on the way.
+    pub async fn stream_to_end(&self, place: &Place, send: Send) -> Result<Subscription, Fault> {
+        self.stream_until(place, send, Until::Settled).await
+    }
+
+    async fn stream_until(&self, place: &Place, send: Send, until: Until) -> Result<Subscription, Fault> {
         let stopped = self.shared.stopped.clone();
         // Whoever follows waits for nothing.
         let send = Send { wait: Wait::Exists, ..send };
         match self.begin(place, send).await? {
             Begun::Over { events, .. } => Subscription::of_finished(events, stopped),
-            Begun::Going { live, at } => Ok(Subscription::new(self.shared.clone(), live, at, Until::Question)),
-            Begun::Repeat { task, seq } => self.resume(place, EventId { task, seq }, None, Until::Question).await,
+            Begun::Going { live, at } => Ok(Subscription::new(self.shared.clone(), live, at, until)),
+            Begun::Repeat { task, seq } => self.resume(place, EventId { task, seq }, None, until).await,
             Begun::Taken => Err(alias_lost()),
         }
     }
@@ -271,7 +280,7 @@ pub(crate) async fn open_as(
         views: place.views.clone(),
         dialect: place.dialect.clone(),
         alias: alias.as_ref().map(|claim| claim.text.clone()),
-        follows: alias.as_ref().and_then(|claim| claim.was),
+        follows: alias.as_ref().and_then(Claim::follows),
         // Whoever chose an id wants a task under it.
         undecided: admission.undecided && alias.is_none() && child.is_none(),
     };

@@ -182,6 +182,11 @@ impl Subscription {
         }
     }
 
+    /// The task as it is before anything is heard.
+    pub fn first(&self) -> Option<&Arc<Task>> {
+        self.first.as_ref()
+    }
+
     /// The same task by its states instead: see [`States`].
     pub fn into_states(self) -> States {
         let states = match self.source {

@@ -46,6 +46,30 @@ pub struct Place {
     pub parties: Vec<Arc<str>>,
     /// The dialect spoken.
     pub dialect: Arc<str>,
+    /// What ids that callers choose mean here, where they mean anything special.
+    pub ids: Option<Arc<Ids>>,
+}
+
+/// What ids that callers choose mean at a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ids {
+    /// All callers of the tenant share them; else everybody has their own.
+    pub shared: bool,
+    pub again: Again,
+    /// Another name that a task opened here is found by, and the mount at which it is one.
+    pub also: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// What a message means whose id has a task already. Where that task waits for its caller, it is the answer in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Again {
+    /// One more message to the task; once it has settled, a successor.
+    #[default]
+    Continue,
+    /// A new task in its place; the one before is cancelled if it still runs.
+    Restart,
+    /// A mistake.
+    Refuse,
 }
 
 impl Place {
@@ -88,7 +112,7 @@ impl Place {
             Visibility::Parties => parties.iter().filter(|party| **party != caller.name).cloned().collect(),
             Visibility::Tenant | Visibility::Owner | Visibility::Systems => Vec::new(),
         };
-        Place { caller, agent, mount: "a2a".into(), views, reads, parties, dialect }
+        Place { caller, agent, mount: "a2a".into(), views, reads, parties, dialect, ids: None }
     }
 }
 

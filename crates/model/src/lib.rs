@@ -22,7 +22,9 @@ pub mod stored;
 pub mod task;
 
 pub use access::AccessKey;
-pub use call::{Call, Caller, Cancel, Get, List, Place, PushCall, PushConfig, Send, Subscribe, Visibility, Wait};
+pub use call::{
+    Again, Call, Caller, Cancel, Get, Ids, List, Place, PushCall, PushConfig, Send, Subscribe, Visibility, Wait,
+};
 pub use content::{Artifact, Blob, BlobKind, Content, Message, Part, Role};
 pub use event::{Body, Chunk, Event, Inbound, Opened, StatusChange};
 pub use fault::{Fault, Kind};

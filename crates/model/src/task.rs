@@ -240,6 +240,8 @@ pub struct Task {
     /// What was said, oldest first: callers' messages, and status messages that a later status replaced.
     pub history: Vec<Arc<Message>>,
     pub metadata: Option<Json>,
+    /// What whoever asked first for its cancel said of it.
+    pub canceled_with: Option<Box<Json>>,
     /// The direct answer, when the shape is a reply.
     pub reply: Option<Arc<Message>>,
     /// The remote name of the open turn, if it has one.
@@ -287,6 +289,7 @@ impl Task {
             artifacts: Vec::new(),
             history: Vec::new(),
             metadata: None,
+            canceled_with: None,
             reply: None,
             bound: None,
             bound_before: None,
@@ -370,7 +373,11 @@ impl Task {
                     None => json.clone(),
                 });
             }
-            Body::CancelRequested { .. } => {}
+            Body::CancelRequested { metadata } => {
+                if self.canceled_with.is_none() {
+                    self.canceled_with = metadata.clone().map(Box::new);
+                }
+            }
         }
         // What was set aside for a turn ends with it.
         if self.core.turn.is_none()

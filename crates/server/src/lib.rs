@@ -49,6 +49,8 @@ pub struct Server {
     pub(crate) throttle: Option<throttle::Throttle>,
     /// The market's own limit, where it has one.
     pub(crate) pace: Option<front::market::pace::Pace>,
+    /// What Orloj's endpoints know and count, where they are.
+    pub(crate) orloj: Option<front::orloj::House>,
     pub(crate) tls: Option<Arc<tls::Tls>>,
     pub(crate) cards: cards::Cards,
     pub(crate) cache: Arc<cache::Cache>,
@@ -62,6 +64,7 @@ pub struct Server {
 impl Server {
     pub fn new(engine: Engine, settings: Settings, log: log::Sink) -> Result<Arc<Server>, settings::Error> {
         front::worker::check(&engine.agents(), &settings)?;
+        front::orloj::check(&settings)?;
         let metrics = metrics::Metrics::new();
         Ok(Arc::new(Server {
             mounts: mount::Mounts::new(&settings)?,
@@ -72,6 +75,7 @@ impl Server {
             cache: Arc::new(cache::Cache::new(settings.cache_bytes, engine.limits().retention_ms)),
             throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
             pace: front::market::pace::Pace::new(&settings),
+            orloj: front::orloj::House::new(&settings, None),
             metrics: Arc::new(metrics),
             links: links::Links::new(engine.store().clone()),
             engine,
@@ -99,6 +103,7 @@ impl Server {
                 self.throttle.as_ref(),
             ),
             pace: self.pace.clone(),
+            orloj: front::orloj::House::new(&settings, self.orloj.as_ref()),
             metrics: self.metrics.clone(),
             engine: self.engine.clone(),
             links: self.links.clone(),

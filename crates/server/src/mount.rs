@@ -26,6 +26,8 @@ pub(crate) struct Mounts {
     langgraph: Option<Profile>,
     /// UUMit's endpoints are here.
     market: bool,
+    /// Orloj's endpoints are here.
+    orloj: bool,
     assistants: HashMap<Uuid, Arc<str>>,
 }
 
@@ -70,6 +72,15 @@ impl Mounted {
         Place::new(caller, self.agent.clone(), wire.name().into(), self.visibility, &self.parties)
     }
 
+    /// A place here as a caller sees it, in a dialect that is no wire.
+    pub(crate) fn place_in(&self, caller: Caller, dialect: &str) -> Place {
+        Place::new(caller, self.agent.clone(), dialect.into(), self.visibility, &self.parties)
+    }
+
+    pub(crate) fn visibility(&self) -> Visibility {
+        self.visibility
+    }
+
     /// The tenant a caller is in here, unless it names another.
     pub(crate) fn tenant_of(&self, caller: &Caller) -> Arc<str> {
         self.tenant.as_ref().unwrap_or(&caller.tenant).clone()
@@ -111,6 +122,10 @@ pub(crate) enum Target<'a> {
     UumitCard,
     /// The market's REST: what follows `/api/v1`, with its leading slash.
     Market(&'a str),
+    /// Orloj's JSON-RPC endpoints and cards, with the system that the path names; and the registry of cards.
+    Orloj(Option<&'a str>),
+    OrlojCard(Option<&'a str>),
+    OrlojAgents,
     /// A file by its address: what follows `/files/`.
     File(&'a str),
     /// An agent's name, and what follows it: for its workers.
@@ -149,8 +164,9 @@ impl Mounts {
         }
         let assistants = settings.langgraph.assistants.iter().cloned().collect();
         let langgraph = settings.langgraph.profile;
-        let market = settings.market.is_some();
-        Ok(Mounts { agents: mounted, order: agents.to_vec(), default: default.clone(), langgraph, market, assistants })
+        let (market, orloj) = (settings.market.is_some(), settings.orloj.is_some());
+        let (order, default) = (agents.to_vec(), default.clone());
+        Ok(Mounts { agents: mounted, order, default, langgraph, market, orloj, assistants })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
@@ -170,6 +186,11 @@ impl Mounts {
     /// The agent that is this assistant.
     pub(crate) fn assistant(&self, id: Uuid) -> Option<&Mounted> {
         self.assistants.get(&id).and_then(|agent| self.agents.get(agent))
+    }
+
+    /// An agent by its name, also one that is gone.
+    pub(crate) fn agent(&self, name: &str) -> Option<&Mounted> {
+        self.agents.get(name)
     }
 
     pub(crate) fn agents(&self) -> &[Arc<str>] {
@@ -201,6 +222,18 @@ impl Mounts {
                 && (below.is_empty() || below.starts_with('/'))
             {
                 return Target::Market(below);
+            }
+        }
+        if self.orloj {
+            match path.strip_prefix("/orloj") {
+                Some("/a2a" | "/a2a/") => return Target::Orloj(None),
+                Some(CARD | OLD_CARD) => return Target::OrlojCard(None),
+                Some(below) if below.starts_with('/') => return systems(below).unwrap_or(Target::Unknown),
+                Some(_) | None => {}
+            }
+            // Its own clients know no mount.
+            if let Some(target) = systems(path) {
+                return target;
             }
         }
         if let Some(file) = path.strip_prefix("/files/") {
@@ -245,6 +278,23 @@ impl Mounts {
     }
 }
 
+/// What a path means that only Orloj has.
+fn systems(path: &str) -> Option<Target<'_>> {
+    let below = path.strip_prefix("/v1/")?;
+    if below == "a2a/agents" {
+        return Some(Target::OrlojAgents);
+    }
+    // An older address of the same: what is named is a system.
+    let below = below.strip_prefix("agent-systems/").or_else(|| below.strip_prefix("agents/"))?;
+    let (name, rest) = below.split_at(below.find('/')?);
+    match rest {
+        _ if name.is_empty() => None,
+        "/a2a" | "/a2a/" => Some(Target::Orloj(Some(name))),
+        CARD | OLD_CARD => Some(Target::OrlojCard(Some(name))),
+        _ => None,
+    }
+}
+
 /// Whether a path begins with a route rather than with an agent's name.
 fn is_route(path: &str) -> bool {
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -280,6 +330,9 @@ mod tests {
             Target::Uumit => "uumit".into(),
             Target::UumitCard => "uumit card".into(),
             Target::Market(path) => format!("market {path}"),
+            Target::Orloj(name) => format!("orloj {}", name.unwrap_or("-")),
+            Target::OrlojCard(name) => format!("orloj card {}", name.unwrap_or("-")),
+            Target::OrlojAgents => "orloj agents".into(),
             Target::File(file) => format!("file {file}"),
             Target::Workers(name, path) => format!("workers {name} {path}"),
             Target::Unknown => "unknown".into(),
@@ -324,6 +377,37 @@ mod tests {
             ("/.well-known/jwks.json", "jwks"),
         ] {
             assert_eq!(name(mounts().resolve(path, true)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn orlojs_paths_are_its_own_only_where_it_is_mounted() {
+        let orloj = Some(crate::settings::Orloj::new(Vec::new()));
+        let mounted = Mounts::new(&Settings { orloj, ..Settings::test(&["echo"]) }).unwrap();
+        for (path, expected) in [
+            ("/orloj/a2a", "orloj -"),
+            ("/orloj/a2a/", "orloj -"),
+            ("/orloj/v1/agent-systems/sum/a2a", "orloj sum"),
+            ("/orloj/v1/agents/sum/a2a", "orloj sum"),
+            ("/v1/agent-systems/sum/a2a", "orloj sum"),
+            ("/v1/agents/sum/a2a", "orloj sum"),
+            ("/orloj/.well-known/agent-card.json", "orloj card -"),
+            ("/orloj/.well-known/agent.json", "orloj card -"),
+            ("/orloj/v1/agent-systems/sum/.well-known/agent-card.json", "orloj card sum"),
+            ("/v1/agents/sum/.well-known/agent.json", "orloj card sum"),
+            ("/orloj/v1/a2a/agents", "orloj agents"),
+            ("/v1/a2a/agents", "orloj agents"),
+            ("/v1/agent-systems//a2a", "unknown"),
+            ("/orloj/v1/tasks", "unknown"),
+            ("/orloj", "unknown"),
+            ("/a2a", "rpc echo"),
+            ("/v1/message:send", "rest echo /v1/message:send"),
+            ("/.well-known/agent-card.json", "card echo"),
+        ] {
+            assert_eq!(name(mounted.resolve(path, true)), expected, "{path}");
+        }
+        for path in ["/orloj/a2a", "/v1/agent-systems/sum/a2a", "/v1/agents/sum/a2a", "/v1/a2a/agents"] {
+            assert_eq!(name(mounts().resolve(path, true)), "unknown", "{path}");
         }
     }
 

@@ -32,7 +32,8 @@ pub(crate) async fn respond(
     let (head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
     let mut told = Told::default();
-    if server.throttle.is_some() || server.pace.is_some() {
+    let paced = server.pace.is_some() || server.orloj.as_ref().is_some_and(front::orloj::House::counts_addresses);
+    if server.throttle.is_some() || paced {
         told.address = throttle::client(peer.ip(), &head.headers, &server.settings.trusted_proxies);
     }
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
@@ -73,7 +74,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
         && let Err(fault) = throttle.knock(told.address)
     {
-        return turn_away(server, target, head, fault, told).await;
+        return Box::pin(turn_away(server, target, head, fault, told)).await;
     }
     match target {
         Target::Health if get => operations::text(StatusCode::OK, "ok\n"),
@@ -86,6 +87,8 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         Target::Card(_) if get && asks_for_assistant(server, head) => front::langgraph::card_by_query(server, head),
         Target::AssistantCard if get => front::langgraph::card_by_query(server, head),
         Target::UumitCard if get => front::uumit::card(server, head, told).await,
+        Target::OrlojCard(named) if get => front::orloj::card(server, named, head, told),
+        Target::OrlojAgents if get => front::orloj::registry(server, head, told).await,
         Target::File(file) if get => front::file(server, file, head, told).await,
         Target::Card(mounted) if get => {
             told.operation = "card";
@@ -105,8 +108,19 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         | Target::Jwks
         | Target::AssistantCard
         | Target::UumitCard
+        | Target::OrlojCard(_)
+        | Target::OrlojAgents
         | Target::File(_)
         | Target::Card(_) => not_allowed("GET, HEAD"),
+        Target::Orloj(_) if head.method != Method::POST => not_allowed("POST"),
+        Target::Orloj(named) => {
+            if let Some(refused) = check_media_type(&head.headers) {
+                return refused;
+            }
+            let limit = server.settings.orloj.as_ref().map(|orloj| orloj.body_bytes);
+            let body = read_body_within(server, &head.headers, body, limit).await;
+            front::orloj::answer(server, named, head, body, told).await
+        }
         Target::Uumit if head.method != Method::POST => not_allowed("POST"),
         Target::Uumit => {
             if let Some(refused) = check_media_type(&head.headers) {
@@ -127,7 +141,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
                 return refused;
             }
             let body = read_body(server, &head.headers, body).await;
-            let response = front::rpc::answer(server, mounted, head, body, told).await;
+            let response = front::rpc::answer(server, mounted, head, body, None, told).await;
             if is_said_to_nobody(mounted, told) { front::rest::nothing_at(path, head, told) } else { response }
         }
         Target::Assistant(assistant) => {
@@ -158,9 +172,10 @@ async fn turn_away(
     told: &mut Told,
 ) -> Response {
     match target {
-        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), told).await,
+        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), None, told).await,
         Target::Assistant(assistant) => front::langgraph::answer(server, assistant, head, Err(fault), told).await,
         Target::Uumit => front::uumit::answer(server, head, Err(fault), told).await,
+        Target::Orloj(named) => front::orloj::answer(server, named, head, Err(fault), told).await,
         Target::Market(below) => front::market::answer(server, below, head, Err(fault), told).await,
         Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, told),
         Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, told),
@@ -175,6 +190,8 @@ async fn turn_away(
         | Target::Jwks
         | Target::AssistantCard
         | Target::UumitCard
+        | Target::OrlojCard(_)
+        | Target::OrlojAgents
         | Target::Metrics => {
             let mut response = operations::text(StatusCode::TOO_MANY_REQUESTS, format!("{fault}\n"));
             if let Some(seconds) = fault.retry_after_s {

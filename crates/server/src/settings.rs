@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::{Time, Visibility};
+use model::{Again, Time, Visibility};
 
 pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
 pub use crate::policy::{Effect, Rule};
@@ -53,6 +53,8 @@ pub struct Settings {
     pub files: Files,
     /// The market, where there is one.
     pub market: Option<Uumit>,
+    /// Orloj's endpoints, where they are served.
+    pub orloj: Option<Orloj>,
     /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
     pub jwks: Option<String>,
 }
@@ -62,6 +64,7 @@ impl Settings {
     pub fn check(&self) -> Result<(), Error> {
         crate::mount::Mounts::new(self)?;
         crate::callers::Callers::new(self, None)?;
+        crate::front::orloj::check(self)?;
         if let Some(rules) = &self.policy {
             crate::policy::Policy::new(rules)?;
         }
@@ -115,6 +118,7 @@ impl Settings {
             langgraph: Langgraph::default(),
             files: Files::default(),
             market: None,
+            orloj: None,
             cors_origins: Vec::new(),
             cors_loopback: false,
             card: CardForm::Hybrid,
@@ -167,6 +171,58 @@ impl Uumit {
     pub fn new(market: trade::Market) -> Uumit {
         Uumit { market, invalid_state_code: -32602, window_ms: 60_000, requests_per_minute: None }
     }
+}
+
+/// Orloj's endpoints: `/orloj`, `/v1/agent-systems` and its relatives, and its rows at `/a2a`.
+#[derive(Clone, Debug)]
+pub struct Orloj {
+    /// The systems that are shown, in order.
+    pub systems: Vec<OrlojSystem>,
+    /// Tokens that are good here and nowhere else.
+    pub tokens: Vec<Key>,
+    /// Agents elsewhere, for the registry: name and address.
+    pub remotes: Vec<(Arc<str>, String)>,
+    /// How long a send waits for the end of its task; `None` does not wait at all.
+    pub wait_ms: Option<u64>,
+    /// What a send means whose id has a task already.
+    pub again: Again,
+    /// A request's body.
+    pub body_bytes: usize,
+    /// Sends that wait, and streams, at a time; none by default.
+    pub waiting: Option<u32>,
+    pub streams: Option<u32>,
+    /// Requests a minute of one address; none by default.
+    pub requests_per_minute: Option<u32>,
+    /// The version that cards say.
+    pub protocol_version: String,
+}
+
+impl Orloj {
+    pub fn new(systems: Vec<OrlojSystem>) -> Orloj {
+        Orloj {
+            systems,
+            tokens: Vec::new(),
+            remotes: Vec::new(),
+            wait_ms: Some(30 * 60_000),
+            again: Again::Restart,
+            body_bytes: 1 << 20,
+            waiting: None,
+            streams: None,
+            requests_per_minute: None,
+            protocol_version: "1.0".into(),
+        }
+    }
+}
+
+/// A system that is shown at Orloj's endpoints: an agent of that name.
+#[derive(Clone, Debug)]
+pub struct OrlojSystem {
+    pub name: Arc<str>,
+    pub namespace: Arc<str>,
+    /// Anybody may call it; else who has a token that is good for it.
+    pub public: bool,
+    /// What it is made of.
+    pub agents: Vec<Arc<str>>,
 }
 
 /// What a mount does otherwise than the rest.

@@ -21,6 +21,8 @@ use crate::speech::Voice;
 pub(super) struct Call {
     tool: String,
     reply: Option<Future<'static, Result<CallToolResult, ServiceError>>>,
+    /// The end, while what came before it is not all told.
+    returned: Option<Result<CallToolResult, ServiceError>>,
     session: Option<Session>,
 }
 
@@ -30,7 +32,7 @@ impl Call {
         let service = session.service.clone();
         let params = CallToolRequestParams::new(tool.clone()).with_arguments(arguments);
         let reply = Box::pin(async move { service.call_tool(params).await });
-        Call { tool, reply: Some(reply), session: Some(session) }
+        Call { tool, reply: Some(reply), returned: None, session: Some(session) }
     }
 
     /// What happens next: something meanwhile, or the end.
@@ -38,10 +40,17 @@ impl Call {
         let (Some(reply), Some(session)) = (&mut self.reply, &mut self.session) else {
             return Next::Returned(Err(ServiceError::TransportClosed));
         };
-        tokio::select! {
-            biased;
-            Some(happening) = session.happenings.recv() => Next::Happened(happening),
-            returned = reply => Next::Returned(returned),
+        if self.returned.is_none() {
+            tokio::select! {
+                biased;
+                Some(happening) = session.happenings.recv() => return Next::Happened(happening),
+                returned = reply => self.returned = Some(returned),
+            }
+        }
+        // Between a look at what happens and one at the reply more may have come, and then the reply.
+        match session.happenings.try_recv() {
+            Ok(happening) => Next::Happened(happening),
+            Err(_) => Next::Returned(self.returned.take().unwrap_or(Err(ServiceError::TransportClosed))),
         }
     }
 }

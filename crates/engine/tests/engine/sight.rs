@@ -136,7 +136,7 @@ async fn a_credential_that_is_not_bound_to_the_system_sends_and_finds_nothing() 
             Place::new(caller, "scripted".into(), "a2a_v1".into(), Visibility::Systems, &[])
         };
         let (bound, unbound) = (place(&["system:scripted"]), place(&["system:other"]));
-        let task = task_of(engine.send(&bound, say("ask")).await).id;
+        let task = task_of(Box::pin(engine.send(&bound, say("ask"))).await).id;
         house.shelf().calls();
         for send in [say("hi"), say("hi").to(task), model::Send { alias: Some("a".into()), ..say("hi") }] {
             let fault = Box::pin(engine.send(&unbound, send.clone())).await.unwrap_err();

@@ -5,6 +5,7 @@
 mod files;
 pub(crate) mod langgraph;
 pub(crate) mod market;
+pub(crate) mod orloj;
 pub(crate) mod rest;
 pub(crate) mod rpc;
 mod stream;
@@ -362,17 +363,7 @@ impl Asked<'_> {
 
     /// What a send takes from the headers.
     fn complete(&self, send: &mut model::Send, body: &[u8]) -> Result<(), Fault> {
-        let headers = &self.head.headers;
-        send.extensions = extensions(headers);
-        send.trace = trace(headers).map(str::to_owned);
-        if let Some(key) = headers.get(&IDEMPOTENCY_KEY) {
-            let key = key.to_str().unwrap_or_default().trim();
-            if key.is_empty() || key.len() > self.server.engine.limits().id_bytes {
-                return Err(Fault::params("Idempotency-Key", "an Idempotency-Key is 1 to 256 printable characters"));
-            }
-            send.idempotency = Some(Idempotency { key: key.to_owned(), body: Sha256::digest(body).into() });
-        }
-        Ok(())
+        complete(self.server, &self.head.headers, send, body)
     }
 
     /// Says which dialect answered, and which of the extensions asked for the agent has.
@@ -390,6 +381,20 @@ impl Asked<'_> {
             response.headers_mut().insert(name, active);
         }
     }
+}
+
+/// What a send takes from the headers.
+fn complete(server: &Server, headers: &HeaderMap, send: &mut model::Send, body: &[u8]) -> Result<(), Fault> {
+    send.extensions = extensions(headers);
+    send.trace = trace(headers).map(str::to_owned);
+    if let Some(key) = headers.get(&IDEMPOTENCY_KEY) {
+        let key = key.to_str().unwrap_or_default().trim();
+        if key.is_empty() || key.len() > server.engine.limits().id_bytes {
+            return Err(Fault::params("Idempotency-Key", "an Idempotency-Key is 1 to 256 printable characters"));
+        }
+        send.idempotency = Some(Idempotency { key: key.to_owned(), body: Sha256::digest(body).into() });
+    }
+    Ok(())
 }
 
 /// A task under its thread and its own id.

@@ -4,34 +4,46 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::decide::{self, Decided, Owner, Refusal};
+use dialects::decide::{self, Decided, Owner, Products, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
 use dialects::wire::{Decoded, Operation, Wire};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
-use model::{Call, Fault, Kind};
+use model::{Call, Caller, Fault, Kind};
 
 use super::{
-    A2A_DIALECT, Asked, Done, Told, into_body, operation, sign, stated_version, status_of, stream, terms, uumit, who,
+    A2A_DIALECT, Asked, Done, Told, into_body, operation, orloj, sign, stated_version, status_of, stream, terms, uumit,
+    who,
 };
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::{Server, callers};
 
+/// `caller` is who is calling, where that is known already.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     mounted: &Mounted,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
+    caller: Option<Arc<Caller>>,
     told: &mut Told,
 ) -> Response {
-    // Where a product shares the address, a request may be one of its own.
-    let shared = server.settings.market.is_some() && matches!(head.uri.path(), "/" | "/a2a" | "/a2a/");
-    let by_headers = if shared { owner_by_headers(head) } else { Some(Owner::Any) };
+    // Where products share the address, a request may be one of their own.
+    let products = match head.uri.path() {
+        "/a2a" | "/a2a/" => {
+            Products { uumit: server.settings.market.is_some(), orloj: server.settings.orloj.is_some() }
+        }
+        "/" => Products { uumit: server.settings.market.is_some(), orloj: false },
+        _ => Products::default(),
+    };
+    let by_headers = if products.any() { owner_by_headers(server, head, products) } else { Some(Owner::Any) };
     if by_headers == Some(Owner::Uumit) {
         return uumit::answer(server, head, body, told).await;
+    }
+    if by_headers == Some(Owner::Orloj) {
+        return Box::pin(orloj::answer(server, None, head, body, told)).await;
     }
     let version = stated_version(head);
     // Until the method is known, the version alone says how to complain.
@@ -61,13 +73,18 @@ pub(crate) async fn answer(
             return refuse(wire, &id, &fault, Operation::Unknown, told);
         }
     };
-    let owner =
-        by_headers.unwrap_or_else(|| decide::by_params(&request.method, request.params.map(|params| params.get())));
-    if owner == Owner::Uumit {
-        return uumit::answer_to(server, head, &request, told).await;
+    let by_params = || decide::by_params(&request.method, request.params.map(|params| params.get()), products);
+    let owner = by_headers.unwrap_or_else(by_params);
+    match owner {
+        Owner::Uumit => return uumit::answer_to(server, head, &request, told).await,
+        Owner::Orloj => return orloj::answer_to(server, None, head, &request, told).await,
+        Owner::OrlojIfKnown if Box::pin(orloj::knows(server, mounted, head, &request)).await => {
+            return orloj::answer_to(server, None, head, &request, told).await;
+        }
+        Owner::OrlojIfKnown | Owner::First | Owner::Any => {}
     }
     let operation = Operation::Unknown;
-    let mut attempt = Attempt { server, mounted, head, request: &request, owner, wire: first, operation };
+    let mut attempt = Attempt { server, mounted, head, request: &request, caller, owner, wire: first, operation };
     match attempt.call(version, told).await {
         Ok(response) => response,
         Err(fault) => {
@@ -88,6 +105,8 @@ struct Attempt<'a> {
     mounted: &'a Mounted,
     head: &'a request::Parts,
     request: &'a jsonrpc::Request<'a>,
+    /// Who is calling, where that is known already.
+    caller: Option<Arc<Caller>>,
     owner: Owner,
     wire: &'static dyn Wire,
     operation: Operation,
@@ -107,7 +126,10 @@ impl Attempt<'_> {
         if server.settings.strict_version && version.is_none() && self.wire.name() == dialects::a2a_v1::NAME {
             return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
         }
-        let caller = who(server, self.mounted, head, told).await?;
+        let caller = match self.caller.take() {
+            Some(caller) => caller,
+            None => who(server, self.mounted, head, told).await?,
+        };
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
         self.operation = operation(&decoded);
@@ -178,9 +200,10 @@ impl Attempt<'_> {
 }
 
 /// What the headers say of whose a request is.
-fn owner_by_headers(head: &request::Parts) -> Option<Owner> {
+fn owner_by_headers(server: &Server, head: &request::Parts, products: Products) -> Option<Owner> {
     let dialect = head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
-    decide::by_headers(dialect, head.headers.contains_key(&uumit::PLATFORM_USER))
+    let platform_user = head.headers.contains_key(&uumit::PLATFORM_USER);
+    decide::by_headers(dialect, platform_user, orloj::is_token(server, &head.headers), products)
 }
 
 /// The dialect of whoever opened the task that a request of no particular generation is about.

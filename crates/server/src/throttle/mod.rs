@@ -22,7 +22,7 @@ pub use address::Network;
 pub(crate) use address::{client, network_of};
 pub(crate) use rate::Limiter;
 pub use rate::Rate;
-pub(crate) use seats::Seat;
+pub(crate) use seats::{Seat, Seats};
 
 use crate::Server;
 use crate::metrics::RateLimited;

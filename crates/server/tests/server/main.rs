@@ -9,6 +9,7 @@ mod kit;
 mod limits;
 mod market;
 mod mounts;
+mod orloj;
 mod prices;
 mod tls;
 mod uumit;

@@ -1,0 +1,197 @@
+//! `orloj`: how systems are called at Orloj's endpoints. Which of them are, and by whom, their own `a2a` says.
+
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use model::Again;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use server::settings::{Key, OrlojSystem};
+use systems::spec::{A2aAuth, System};
+
+use crate::config::{Config, secret};
+
+/// How Orloj's endpoints behave.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Orloj {
+    /// Whether `tasks/send` waits for the end of its task (`wait`, the default) or answers at once (`return`).
+    send_mode: SendMode,
+    /// How long it waits, in seconds; then it answers with the task as it is. Default 1800.
+    send_wait_max_s: Option<u64>,
+    /// What a send means whose id has a task already: a new one in its place (`restart`, the default) or a mistake
+    /// (`reject`). A task that waits for its caller takes it as the answer.
+    duplicate_id: DuplicateId,
+    /// A request's body, in bytes. Default 1048576.
+    body_bytes: Option<usize>,
+    /// Sends that wait, at a time. Default unlimited.
+    max_waiting: Option<u32>,
+    /// Streams at a time. Default unlimited.
+    max_subscribe: Option<u32>,
+    /// Requests a minute of one address. Default unlimited.
+    rate_limit_per_minute: Option<u32>,
+    /// The version that cards say. Default `1.0`.
+    protocol_version: Option<String>,
+    /// Tokens that are good at these endpoints and nowhere else. Keys of `auth` are good here, too: with scopes
+    /// `system:NAME` for those systems, without any for all.
+    tokens: Vec<Token>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum SendMode {
+    #[default]
+    Wait,
+    Return,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum DuplicateId {
+    #[default]
+    Restart,
+    Reject,
+}
+
+/// A token that callers send as `Authorization: Bearer TOKEN`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Token {
+    /// What logs call its owner.
+    name: String,
+    /// Where the token is: `env:NAME` or `file:PATH`.
+    token: String,
+    #[serde(default)]
+    role: Role,
+    /// With role `a2a`: the systems it is good for.
+    #[serde(default)]
+    systems: Vec<String>,
+    /// Whose tasks its owner sees. Default `default`, where callers without a token are.
+    #[serde(default)]
+    tenant: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    /// Calls the systems it names.
+    #[default]
+    A2a,
+    /// Calls every system.
+    Admin,
+    /// Calls every system.
+    Writer,
+    /// Calls no more than somebody without a token.
+    Reader,
+}
+
+impl Orloj {
+    /// What the server is told. `systems` are all there are.
+    pub(crate) fn settings(
+        &self,
+        config: &Config,
+        systems: Vec<OrlojSystem>,
+    ) -> anyhow::Result<server::settings::Orloj> {
+        for (name, value, least, most) in [
+            ("send_wait_max_s", self.send_wait_max_s, 1, 86_400),
+            ("body_bytes", self.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
+            ("max_waiting", self.max_waiting.map(u64::from), 1, 1_000_000),
+            ("max_subscribe", self.max_subscribe.map(u64::from), 1, 1_000_000),
+            ("rate_limit_per_minute", self.rate_limit_per_minute.map(u64::from), 1, 1_000_000),
+        ] {
+            if let Some(value) = value
+                && !(least..=most).contains(&value)
+            {
+                bail!("orloj.{name}: {value} is out of range; choose a number from {least} to {most}");
+            }
+        }
+        let mut all = server::settings::Orloj::new(systems);
+        all.wait_ms = match self.send_mode {
+            SendMode::Wait => Some(self.send_wait_max_s.map_or(30 * 60_000, |seconds| seconds * 1_000)),
+            SendMode::Return => None,
+        };
+        all.again = match self.duplicate_id {
+            DuplicateId::Restart => Again::Restart,
+            DuplicateId::Reject => Again::Refuse,
+        };
+        all.body_bytes = self.body_bytes.unwrap_or(all.body_bytes);
+        (all.waiting, all.streams) = (self.max_waiting, self.max_subscribe);
+        all.requests_per_minute = self.rate_limit_per_minute;
+        if let Some(version) = &self.protocol_version {
+            all.protocol_version.clone_from(version);
+        }
+        for token in &self.tokens {
+            let key = token.read(config).with_context(|| format!("orloj.tokens: the token {:?}", token.name))?;
+            if all.tokens.iter().any(|known| known.name == key.name || known.secret == key.secret) {
+                bail!("orloj.tokens: {:?} is there twice; each caller needs a name and a token of its own", token.name);
+            }
+            all.tokens.push(key);
+        }
+        all.remotes = remotes(config);
+        Ok(all)
+    }
+}
+
+impl Token {
+    fn read(&self, config: &Config) -> anyhow::Result<Key> {
+        if self.name.trim().is_empty() {
+            bail!("it needs a name");
+        }
+        let mut scopes = Vec::new();
+        match self.role {
+            Role::A2a if self.systems.is_empty() => bail!("systems: name those it is good for, or give it a role"),
+            Role::A2a => {
+                for named in &self.systems {
+                    let name = named.rsplit('/').next().unwrap_or_default();
+                    if !config.systems.0.iter().any(|(known, _)| known == name) {
+                        bail!("systems: there is no system {named:?}");
+                    }
+                    scopes.push(format!("system:{name}"));
+                }
+            }
+            Role::Admin | Role::Writer | Role::Reader if !self.systems.is_empty() => {
+                bail!("systems: only a token of role a2a is bound to systems; leave them out")
+            }
+            Role::Admin | Role::Writer => {}
+            Role::Reader => scopes.push("reader".to_owned()),
+        }
+        Ok(Key {
+            name: self.name.as_str().into(),
+            tenant: self.tenant.as_deref().unwrap_or("default").into(),
+            secret: secret(&self.token)?,
+            scopes,
+            expires_at: None,
+        })
+    }
+}
+
+/// A system as the endpoints show it, if they do.
+pub(crate) fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item = &'a str>) -> Option<OrlojSystem> {
+    let a2a = system.a2a.filter(|a2a| a2a.enabled)?;
+    let mut members: Vec<Arc<str>> = Vec::new();
+    for agent in agents {
+        if !members.iter().any(|known| **known == *agent) {
+            members.push(agent.into());
+        }
+    }
+    Some(OrlojSystem {
+        name: name.into(),
+        namespace: system.namespace().into(),
+        public: match a2a.auth {
+            A2aAuth::Public => true,
+            A2aAuth::Bearer => false,
+        },
+        agents: members,
+    })
+}
+
+/// The agents elsewhere that are spoken to in A2A.
+fn remotes(config: &Config) -> Vec<(Arc<str>, String)> {
+    let written = config.written.iter();
+    let url = |(name, agent): (&String, &serde_json::Value)| {
+        let is_a2a = agent.get("kind").and_then(|kind| kind.as_str()) == Some("a2a");
+        let url = agent.get("url").and_then(|url| url.as_str()).filter(|_| is_a2a)?;
+        Some((Arc::from(name.as_str()), url.to_owned()))
+    };
+    written.filter_map(url).collect()
+}

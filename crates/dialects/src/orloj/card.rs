@@ -1,0 +1,99 @@
+//! A system's card, and the registry of cards.
+
+use serde_json::{Value, json};
+
+use super::{Address, NAMESPACE};
+
+/// What a card tells.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    pub system: Address<'a>,
+    pub description: &'a str,
+    /// Where the mount is: what stands before `/v1`.
+    pub base: &'a str,
+    pub protocol_version: &'a str,
+    pub streaming: bool,
+    pub push: bool,
+    /// Whether history is shown to who asks for it.
+    pub history: bool,
+    /// Anybody may call it.
+    pub public: bool,
+    pub skills: Vec<Skill<'a>>,
+}
+
+/// What the agents of a system can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skill<'a> {
+    pub name: &'a str,
+    pub description: &'a str,
+}
+
+/// An agent elsewhere that systems may be made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote<'a> {
+    pub name: &'a str,
+    pub url: &'a str,
+    pub protocol_version: &'a str,
+    /// What is known of it; `None` when nothing is.
+    pub description: Option<&'a str>,
+}
+
+/// Where a system is called.
+pub fn url(base: &str, system: &Address<'_>) -> String {
+    let Address { namespace, name } = system;
+    let query = if *namespace == NAMESPACE { String::new() } else { format!("?namespace={namespace}") };
+    format!("{base}/v1/agent-systems/{name}/a2a{query}")
+}
+
+/// The card of a system.
+pub fn card(facts: &Facts<'_>) -> Value {
+    let url = url(facts.base, &facts.system);
+    let skills = facts.skills.iter().map(|Skill { name, description }| {
+        let description = if description.is_empty() { format!("Orloj tool {name}") } else { (*description).to_owned() };
+        json!({ "id": name, "name": name, "description": description, "tags": ["tool"] })
+    });
+    let flags =
+        [("streaming", facts.streaming), ("pushNotifications", facts.push), ("stateTransitionHistory", facts.history)];
+    // A flag that is not set is left out.
+    let capabilities: serde_json::Map<String, Value> =
+        flags.into_iter().filter(|(_, on)| *on).map(|(name, on)| (name.to_owned(), on.into())).collect();
+    let mut card = json!({
+        "name": facts.system.name,
+        "description": facts.description,
+        "url": url,
+        "version": "1.0.0",
+        "protocolVersion": facts.protocol_version,
+        "supportedInterfaces": [
+            { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": facts.protocol_version },
+        ],
+        "capabilities": capabilities,
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain", "application/json"],
+        "skills": skills.collect::<Vec<_>>(),
+    });
+    if !facts.public {
+        card["authentication"] = json!({ "schemes": ["bearer"] });
+        card["securitySchemes"] = json!({ "bearerAuth": { "httpAuthSecurityScheme": { "scheme": "bearer" } } });
+        card["securityRequirements"] = json!([{ "schemes": { "bearerAuth": { "list": [] } } }]);
+    }
+    card
+}
+
+/// All systems that somebody may call, and the agents elsewhere.
+pub fn registry(systems: Vec<Value>, remotes: &[Remote<'_>]) -> Value {
+    let remotes = remotes.iter().map(|remote| {
+        let Remote { name, url, protocol_version, description } = remote;
+        let mut shown = json!({
+            "name": name,
+            "url": url,
+            "protocolVersion": protocol_version,
+            "cacheStatus": if description.is_some() { "ok" } else { "error" },
+        });
+        match description {
+            Some(description) => shown["card"] = json!({ "name": name, "description": description, "url": url }),
+            None => shown["error"] = json!("nothing is known of it yet"),
+        }
+        shown
+    });
+    json!({ "localAgents": systems, "remoteAgents": remotes.collect::<Vec<_>>() })
+}

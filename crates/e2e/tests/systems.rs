@@ -1,0 +1,337 @@
+//! Systems of agents at Orloj's endpoints: every example of the product's page against the demo, and what makes the dialect
+//! the product's own.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use e2e::http::{Connection, Request, Response};
+use e2e::{Server, until};
+use serde_json::{Value, json};
+
+/// A server as somebody calls it.
+struct Caller<'s> {
+    server: &'s Server,
+    token: Option<String>,
+}
+
+impl Caller<'_> {
+    fn request(&self, path: &str, body: &Value) -> Request {
+        let request = Request::new("POST", path);
+        let request = match &self.token {
+            Some(token) => request.header("Authorization", &format!("Bearer {token}")),
+            None => request,
+        };
+        request.json(body)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Response {
+        self.server.exchange(&self.request(path, body))
+    }
+
+    fn ask(&self, path: &str, method: &str, params: Value) -> Value {
+        let answer = self.post(path, &body(method, params));
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+        answer.json()
+    }
+
+    /// A stream to its end, as its events.
+    fn stream(&self, path: &str, params: Value) -> Vec<(String, Value)> {
+        let answer = self.post(path, &body("tasks/sendSubscribe", params));
+        assert_eq!(answer.head.media_type(), "text/event-stream", "{}", answer.text());
+        frames(&answer.text())
+    }
+}
+
+fn body(method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": "req-1", "method": method, "params": params })
+}
+
+fn saying(id: &str, text: &str) -> Value {
+    json!({ "id": id, "message": { "role": "user", "parts": [{ "type": "text", "text": text }] } })
+}
+
+fn told(id: &str, text: &str, metadata: Value) -> Value {
+    let mut params = saying(id, text);
+    params["metadata"] = metadata;
+    params
+}
+
+/// The events of a stream, as name and data; comments have no data.
+fn frames(text: &str) -> Vec<(String, Value)> {
+    let frame = |frame: &str| match frame.strip_prefix(": ") {
+        Some(comment) => (comment.to_owned(), Value::Null),
+        None => {
+            let (event, data) = frame.split_once('\n').unwrap();
+            let data = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+            (event.strip_prefix("event: ").unwrap().to_owned(), data)
+        }
+    };
+    text.split("\n\n").filter(|one| !one.is_empty()).map(frame).collect()
+}
+
+fn state(answer: &Value) -> &str {
+    answer["result"]["status"]["state"].as_str().unwrap_or_else(|| panic!("no task: {answer}"))
+}
+
+fn refusal(answer: &Value) -> (i64, &str) {
+    (answer["error"]["code"].as_i64().unwrap_or_default(), answer["error"]["message"].as_str().unwrap_or_default())
+}
+
+fn demo(server: &Server) -> Value {
+    let text = std::fs::read(server.data().join("demo.json")).unwrap();
+    serde_json::from_slice::<Value>(&text).unwrap()["orloj"].clone()
+}
+
+fn anybody(server: &Server) -> Caller<'_> {
+    Caller { server, token: None }
+}
+
+fn bearer<'s>(server: &'s Server, token: &str) -> Caller<'s> {
+    Caller { server, token: Some(token.to_owned()) }
+}
+
+/// Two systems that anybody may call, two that need a token, and one that is not shown.
+const CONFIG: &str = r"
+agents:
+  echo: { kind: echo }
+  scripted: { kind: scripted }
+timeouts: { heartbeat_ms: 100 }
+systems:
+  one: { graph: { read: { agent: echo, next: summary }, summary: { agent: scripted } }, a2a: { enabled: true, auth: public } }
+  two: { graph: { play: { agent: scripted } }, namespace: twins, a2a: { enabled: true, auth: public } }
+  three: { graph: { play: { agent: scripted } }, namespace: twins, a2a: { enabled: true } }
+  four: { graph: { go: { agent: echo, approval: { ask: May it? } } }, namespace: review, a2a: { enabled: true, auth: bearer } }
+  hidden: { agents: [echo] }
+orloj:
+  tokens:
+    - { name: third, token: env:THIRD, systems: [three, review/four] }
+    - { name: fourth, token: env:FOURTH, systems: [four] }
+    - { name: boss, token: env:BOSS, role: admin }
+";
+
+fn configured(more: &str) -> Server {
+    let config = format!("{CONFIG}{more}");
+    Server::options().config(&config).env("THIRD", "t-3").env("FOURTH", "t-4").env("BOSS", "t-0").start()
+}
+
+fn of(system: &str) -> String {
+    format!("/orloj/v1/agent-systems/{system}/a2a")
+}
+
+#[test]
+fn the_examples_of_the_page_work_against_the_demo() {
+    let mut server = Server::start(&[]);
+    let known = demo(&server);
+    assert_eq!(known["system"], "summarize");
+    let token = known["token"].as_str().unwrap().to_owned();
+    for mount in ["/orloj", ""] {
+        let caller = bearer(&server, &token);
+        for path in ["/a2a", "/v1/agent-systems/summarize/a2a", "/v1/agents/summarize/a2a"] {
+            let path = format!("{mount}{path}");
+            let params = told("task-001", "Summarize this document", json!({ "source": "external-workflow" }));
+            let sent = caller.ask(&path, "tasks/send", params);
+            assert_eq!((&sent["id"], &sent["jsonrpc"], state(&sent)), (&json!("req-1"), &json!("2.0"), "completed"));
+            let task = &sent["result"];
+            assert_eq!(task["status"]["message"]["role"], "agent");
+            assert_eq!(task["status"]["message"]["parts"][0]["type"], "text");
+            let summary = task["artifacts"].as_array().unwrap().iter().find(|made| made["name"] == "summary").unwrap();
+            assert_eq!(summary["parts"], json!([{ "type": "text", "text": "Summarize this document" }]));
+            assert!(summary["index"].is_u64());
+            assert_eq!(task["metadata"]["source"], "external-workflow");
+            // By the id it was sent with, and by the other name it is told to have.
+            for id in [&json!("task-001"), &task["metadata"]["orloj.task"]] {
+                assert_eq!(caller.ask(&path, "tasks/get", json!({ "id": id }))["result"], *task, "{path} {id}");
+            }
+            let missing = caller.ask("/orloj/a2a", "tasks/get", json!({ "id": "a2a-task-unknown" }));
+            assert_eq!(
+                missing["error"],
+                json!({ "code": -32001, "message": "task not found", "data": { "task_id": "a2a-task-unknown" } })
+            );
+            let events = caller.stream(&path, saying("task-002", "sleep:50"));
+            assert!(events.iter().all(|(name, task)| name == "status" && task["id"] == "task-002"), "{events:?}");
+            assert_eq!(events.last().unwrap().1["status"]["state"], "completed");
+            // Its answer is the task, canceled, with the reason.
+            let mut watching = Connection::open(server.addr()).unwrap();
+            let hangs = body("tasks/sendSubscribe", saying("task-003", "hang"));
+            watching.send(&caller.request(&path, &hangs)).unwrap();
+            until("the task is there", e2e::poll::PATIENCE, || {
+                let got = caller.ask("/orloj/a2a", "tasks/get", json!({ "id": "task-003" }));
+                (got["result"]["status"]["state"] == "working").then_some(())
+            });
+            let cancel = json!({ "id": "task-003", "reason": "No longer needed" });
+            let cancelled = caller.ask(&path, "tasks/cancel", cancel.clone());
+            assert_eq!(state(&cancelled), "canceled");
+            assert_eq!(cancelled["result"]["status"]["message"]["parts"][0]["text"], "No longer needed");
+            assert_eq!(refusal(&caller.ask(&path, "tasks/cancel", cancel)), (-32002, "task has been cancelled"));
+        }
+    }
+    // Anybody may call it; nobody may call the other without a token; which stays the same.
+    let open = anybody(&server).ask("/orloj/a2a", "tasks/send", saying("task-004", "hello"));
+    assert_eq!(state(&open), "completed");
+    let review = of("publish");
+    assert_eq!(refusal(&anybody(&server).ask(&review, "tasks/send", saying("p", "x"))).0, -32003);
+    let asks = bearer(&server, &token).ask(&review, "tasks/send", saying("p", "the news"));
+    assert_eq!(state(&asks), "input-required");
+    server.restart();
+    assert_eq!(demo(&server), known);
+    let done = bearer(&server, &token).ask(&review, "tasks/send", saying("p", "approve"));
+    assert_eq!(state(&done), "completed", "it goes on after a crash: {done}");
+    let card = server.get("/orloj/.well-known/agent-card.json").json();
+    assert_eq!((&card["name"], card.get("authentication")), (&json!("summarize"), None));
+    let registry = server.get("/orloj/v1/a2a/agents").json();
+    assert_eq!(registry["localAgents"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_an_error_of_params() {
+    let server = configured("");
+    let caller = anybody(&server);
+    let message = saying("t", "x")["message"].clone();
+    for (params, says) in [
+        (json!({ "message": message }), "task id is required"),
+        (json!({ "id": "t" }), "message is required"),
+        (told("t", "x", json!({ "n": 1 })), "invalid task send params"),
+    ] {
+        assert_eq!(refusal(&caller.ask(&of("one"), "tasks/send", params)), (-32602, says));
+    }
+    assert_eq!(refusal(&caller.ask(&of("one"), "tasks/nothing", json!({}))), (-32601, "unknown method: tasks/nothing"));
+    let broken =
+        server.exchange(&Request::new("POST", "/orloj/a2a").header("content-type", "application/json").body("{"));
+    assert_eq!((broken.status(), refusal(&broken.json()).0), (200, -32700));
+    assert_eq!(server.get("/orloj/a2a").status(), 405);
+}
+
+#[test]
+fn a_send_waits_and_both_addresses_of_a_system_answer_the_same() {
+    let server = configured("");
+    let caller = anybody(&server);
+    let send = |path: &str| caller.ask(path, "tasks/send", saying("t", "sleep:100"));
+    let answers = [send(&of("one")), send("/orloj/v1/agents/one/a2a"), send("/v1/agents/one/a2a")];
+    assert_eq!(state(&answers[0]), "completed");
+    for (index, artifact) in answers[0]["result"]["artifacts"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(artifact["index"], index);
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    let limited = configured("  send_wait_max_s: 1\n");
+    let early = anybody(&limited).ask(&of("two"), "tasks/send", saying("t", "hang"));
+    assert_eq!(state(&early), "working", "the limit is reached, and it is told as it is");
+    let at_once = configured("  send_mode: return\n");
+    assert!(["submitted", "working"].contains(&state(&anybody(&at_once).ask(
+        &of("two"),
+        "tasks/send",
+        saying("t", "hang")
+    ))));
+}
+
+#[test]
+fn the_shared_address_finds_the_system() {
+    let server = configured("");
+    let caller = bearer(&server, "t-0");
+    let send = |path: &str, metadata: Value| caller.ask(path, "tasks/send", told("t", "x", metadata));
+    assert_eq!(state(&send("/orloj/a2a", json!({}))), "completed");
+    assert_eq!(refusal(&send("/orloj/a2a?namespace=twins", json!({}))).0, -32602);
+    assert_eq!(state(&send("/orloj/a2a", json!({ "agent": "twins/two" }))), "completed");
+    assert_eq!(state(&send("/orloj/a2a", json!({ "target": "twins/three" }))), "completed");
+    assert_eq!(state(&send("/orloj/a2a?namespace=twins", json!({ "agent": "two" }))), "completed");
+    for missing in ["hidden", "nobody", "echo"] {
+        let answer = send("/orloj/a2a", json!({ "agent": missing }));
+        assert_eq!(refusal(&answer), (-32003, "target AgentSystem is not A2A-enabled"));
+    }
+    // Equal ids of different systems have nothing to do with each other.
+    caller.ask(&of("two"), "tasks/send", saying("same", "in two"));
+    caller.ask(&of("three"), "tasks/send", saying("same", "in three"));
+    let got = caller.ask(&of("two"), "tasks/get", json!({ "id": "same" }));
+    assert_eq!(got["result"]["artifacts"][0]["parts"][0]["text"], "in two");
+}
+
+#[test]
+fn a_request_without_an_id_has_no_answer_and_its_task_runs() {
+    let server = configured("");
+    let caller = anybody(&server);
+    let notice = json!({ "jsonrpc": "2.0", "method": "tasks/send", "params": saying("n", "hello") });
+    let answer = caller.post(&of("one"), &notice);
+    assert_eq!((answer.status(), answer.text().as_str()), (204, ""));
+    until("the task is done", e2e::poll::PATIENCE, || {
+        let got = caller.ask(&of("one"), "tasks/get", json!({ "id": "n" }));
+        (got["result"]["status"]["state"] == "completed").then_some(())
+    });
+}
+
+#[test]
+fn a_stream_is_bare_keeps_alive_and_ends_with_every_last_state() {
+    let server = configured("");
+    let caller = anybody(&server);
+    for (text, last) in [("sleep:400", "completed"), ("fail: no", "failed")] {
+        let events = caller.stream(&of("two"), saying("s", text));
+        let tasks: Vec<&Value> = events.iter().filter(|(name, _)| name == "status").map(|(_, task)| task).collect();
+        assert_eq!(tasks[0]["status"]["state"], "submitted");
+        assert_eq!(tasks.last().unwrap()["status"]["state"], last);
+        assert!(tasks.iter().all(|task| task["id"] == "s" && task.get("jsonrpc").is_none()));
+        if last == "completed" {
+            assert!(events.iter().any(|(name, data)| name == "heartbeat" && data.is_null()), "{events:?}");
+        }
+    }
+    // Cancelled from elsewhere, the stream ends with that.
+    let ended = std::thread::scope(|scope| {
+        let stream = scope.spawn(|| anybody(&server).stream(&of("two"), saying("c", "hang")));
+        until("the task works", e2e::poll::PATIENCE, || {
+            let got = caller.ask(&of("two"), "tasks/get", json!({ "id": "c" }));
+            (got["result"]["status"]["state"] == "working").then_some(())
+        });
+        caller.ask(&of("two"), "tasks/cancel", json!({ "id": "c" }));
+        stream.join().unwrap()
+    });
+    assert_eq!(ended.last().unwrap().1["status"]["state"], "canceled");
+    // Denied by whoever was asked.
+    let boss = bearer(&server, "t-4");
+    boss.ask(&of("four"), "tasks/send", saying("d", "x"));
+    assert_eq!(state(&boss.ask(&of("four"), "tasks/send", saying("d", "deny"))), "failed");
+}
+
+#[test]
+fn a_task_is_hidden_from_tokens_of_other_systems() {
+    let server = configured("");
+    let (third, fourth, boss) = (bearer(&server, "t-3"), bearer(&server, "t-4"), bearer(&server, "t-0"));
+    assert_eq!(state(&third.ask(&of("three"), "tasks/send", saying("t", "x"))), "completed");
+    let get = json!({ "id": "t" });
+    assert_eq!(state(&third.ask(&of("three"), "tasks/get", get.clone())), "completed");
+    assert_eq!(state(&boss.ask("/orloj/a2a", "tasks/get", get.clone())), "completed");
+    for stranger in [&fourth, &anybody(&server)] {
+        for path in [&of("three"), "/orloj/a2a"] {
+            let hidden = stranger.ask(path, "tasks/get", get.clone());
+            assert_eq!(hidden["error"]["data"]["task_id"], "t");
+            assert_eq!(refusal(&hidden), (-32001, "task not found"));
+        }
+        let refused = stranger.ask(&of("three"), "tasks/send", saying("u", "x"));
+        assert_eq!(refusal(&refused), (-32003, "target AgentSystem is not available"));
+    }
+    assert_eq!(bearer(&server, "nonsense").post(&of("one"), &body("tasks/send", saying("t", "x"))).status(), 401);
+}
+
+#[test]
+fn the_root_card_is_there_while_there_is_one_system() {
+    let server = configured("");
+    let root = |query: &str| server.get(&format!("/orloj/.well-known/agent-card.json{query}"));
+    assert_eq!(root("").json()["name"], "one");
+    assert_eq!(root("?namespace=twins").status(), 404);
+    let card = |name: &str| server.get(&format!("/orloj/v1/agent-systems/{name}/.well-known/agent-card.json"));
+    assert!(card("one").json().get("authentication").is_none());
+    assert_eq!(card("three").json()["authentication"]["schemes"], json!(["bearer"]));
+    assert_eq!(card("three").json()["url"], format!("{}{}?namespace=twins", server.url(), of("three")));
+    assert_eq!(card("hidden").status(), 404);
+}
+
+#[test]
+fn an_id_is_used_again_as_the_config_says() {
+    let server = configured("");
+    let caller = anybody(&server);
+    let first = caller.ask(&of("one"), "tasks/send", saying("again", "one"));
+    let second = caller.ask(&of("one"), "tasks/send", saying("again", "two"));
+    assert_eq!(first["result"]["metadata"]["orloj.task"], second["result"]["metadata"]["orloj.task"]);
+    let got = caller.ask(&of("one"), "tasks/get", json!({ "id": "again" }));
+    assert_eq!(got["result"], second["result"]);
+    let strict = configured("  duplicate_id: reject\n");
+    let caller = anybody(&strict);
+    caller.ask(&of("one"), "tasks/send", saying("again", "one"));
+    let refused = caller.ask(&of("one"), "tasks/send", saying("again", "two"));
+    assert_eq!(refusal(&refused), (-32602, "task id already in use"));
+}

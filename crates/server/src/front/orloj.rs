@@ -1,0 +1,757 @@
+//! Orloj's endpoints: systems of agents at `/orloj/a2a`, `/orloj/v1/agent-systems/{name}/a2a`, their older addresses and,
+//! where a request shows that it is one of these, at `/a2a`.
+//!
+//! The wire is [`dialects::orloj`]'s, and to the engine a system is an agent like any other; here is which system is
+//! meant, who may call it, and what an id means. An id that a caller chooses is the system's: everybody who may call the
+//! system finds the task by it, and by the name that is made of it. Methods of 1.0 at the same addresses are 1.0's.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dialects::framing::json::Writer;
+use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
+use dialects::framing::{query, scan};
+use dialects::orloj::decode::{self, Decoded, Target};
+use dialects::orloj::errors::{Error, INTERNAL};
+use dialects::orloj::{self, Address, card, encode};
+use dialects::wire::{Operation, TaskView};
+use engine::{Answer, States};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
+use model::{Call, Caller, Cancel, Fault, Ids, Kind, Place, Send, State, Task, Time, Visibility, Wait};
+use prometheus_client::metrics::gauge::Gauge;
+use serde_json::Value;
+
+use super::stream::as_events;
+use super::{A2A_DIALECT, Counted, Told, complete, into_body, load_all, rpc, terms};
+use crate::body::{Body, Response};
+use crate::callers;
+use crate::links::Terms;
+use crate::mount::Mounted;
+use crate::settings::{self, Door, Key, Orloj, OrlojSystem, Settings};
+use crate::throttle::{Limiter, Rate, Seat, Seats, network_of};
+use crate::{Server, operations};
+
+/// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
+const MOUNT: &str = "orloj";
+const NAMES: &str = "orloj/name";
+
+/// What is shown where nobody asks for more.
+const PLAIN: TaskView = TaskView { history: Some(0), artifacts: true };
+
+/// What the endpoints know and count beside the settings.
+pub(crate) struct House {
+    /// By the hash of the token.
+    tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
+    pace: Option<(NonZeroU32, Arc<Limiter>)>,
+    hasher: RandomState,
+    waiting: Arc<Seats>,
+    streams: Arc<Seats>,
+}
+
+impl House {
+    /// What was used up `before` stays used up.
+    pub(crate) fn new(settings: &Settings, before: Option<&House>) -> Option<House> {
+        let orloj = settings.orloj.as_ref()?;
+        let known = |key: &Key| {
+            let Key { name, tenant, scopes, .. } = key;
+            let caller = Caller {
+                tenant: tenant.clone(),
+                name: name.clone(),
+                authenticated: true,
+                scopes: scopes.as_slice().into(),
+            };
+            (callers::hash(&key.secret), (Arc::new(caller), key.expires_at))
+        };
+        let pace = orloj.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
+            let used = before.and_then(|before| before.pace.as_ref()).filter(|(known, _)| *known == per_minute);
+            let fresh = || Arc::new(Limiter::new(Rate { per_minute, burst: per_minute }));
+            (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
+        });
+        Some(House {
+            tokens: orloj.tokens.iter().map(known).collect(),
+            pace,
+            hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
+            waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
+            streams: before.map(|before| before.streams.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// Whether anybody's address matters.
+    pub(crate) fn counts_addresses(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// Whose token of these endpoints is shown, if one is.
+    fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
+        let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let (caller, end) = self.tokens.get(&callers::hash(token.trim()))?;
+        if end.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
+            return Some(Err(Fault::new(Kind::Unauthenticated, "the token has expired; ask for a new one")));
+        }
+        Some(Ok(caller.clone()))
+    }
+}
+
+/// What would stop the endpoints from being served.
+pub(crate) fn check(settings: &Settings) -> Result<(), settings::Error> {
+    let Some(orloj) = &settings.orloj else { return Ok(()) };
+    for system in &orloj.systems {
+        if !settings.agents.contains(&system.name) {
+            return Err(settings::Error(format!("orloj: there is no system {:?} to show", system.name)));
+        }
+    }
+    for token in &orloj.tokens {
+        if callers::is_reserved(&token.name) {
+            return Err(settings::Error(callers::reserved(&token.name)));
+        }
+        if settings.keys.iter().any(|key| key.secret == token.secret) {
+            let message = format!("orloj.tokens: {:?} is a key of auth.keys, too; each needs its own", token.name);
+            return Err(settings::Error(message));
+        }
+    }
+    Ok(())
+}
+
+/// A request at one of the endpoints; `named` is the system that the path names.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    named: Option<&str>,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    told: &mut Told,
+) -> Response {
+    told.dialect = orloj::NAME;
+    let body = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
+        Ok(_) => Ok(body),
+        Err(fault) => Err(fault),
+    });
+    let refuse = |fault: &Fault, id: &Id<'_>, told: &mut Told| {
+        told.fault(fault);
+        let mut response = respond(&Error::of(fault, Operation::Unknown), id);
+        // A body that never came whole is HTTP's own trouble.
+        if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+        }
+        response
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(fault) => return refuse(&fault, &OwnedId::NULL, told),
+    };
+    // It is text: the scan has seen to that.
+    match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
+        Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, &body, told).await,
+        Ok(request) => answer_to(server, named, head, &request, told).await,
+        Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, told),
+    }
+}
+
+/// The answer to a request that was read already.
+pub(super) async fn answer_to(
+    server: &Arc<Server>,
+    named: Option<&str>,
+    head: &request::Parts,
+    request: &jsonrpc::Request<'_>,
+    told: &mut Told,
+) -> Response {
+    told.dialect = orloj::NAME;
+    let mut response = match Desk::open(server, named, head, told) {
+        Err(error) => refused(&error, &OwnedId::NULL, told),
+        // Boxed, so that others at a shared address do not carry its weight.
+        Ok(desk) => match Box::pin(desk.call(request, told)).await {
+            Ok(response) => response,
+            Err(error) => refused(&error, &request.id, told),
+        },
+    };
+    // Nobody waits for it; what HTTP has to say is said all the same.
+    if request.is_notification {
+        *response.body_mut() = Body::empty();
+        response.headers_mut().remove(CONTENT_TYPE);
+        if response.status() == StatusCode::OK {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+    }
+    response
+}
+
+/// Whether somebody shows a token of these endpoints, good or expired.
+pub(super) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
+    server.orloj.as_ref().is_some_and(|house| house.token(headers).is_some())
+}
+
+/// Whether a task that a request to a shared address names is one of these endpoints', and of the agent there is none.
+pub(super) async fn knows(
+    server: &Arc<Server>,
+    agent: &Mounted,
+    head: &request::Parts,
+    request: &jsonrpc::Request<'_>,
+) -> bool {
+    let (Some(house), Some(orloj)) = (&server.orloj, &server.settings.orloj) else { return false };
+    let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
+    let (Call::Get(model::Get { task, .. }) | Call::Cancel(Cancel { task, .. })) = &decoded.call else { return false };
+    let Ok(caller) = identify(server, house, &head.headers).await else { return false };
+    let desk = Desk { server, house, orloj, named: None, head, namespace: namespace(head) };
+    let wire = dialects::decide::by_opener(None);
+    let elsewhere = agent.place(&caller, &agent.tenant_of(&caller), wire);
+    desk.find(&caller, &decoded, task).await.is_ok() && server.engine.get(&elsewhere, task).await.is_err()
+}
+
+/// A method of 1.0: what it means is 1.0's, who may call it is ours.
+async fn newer(
+    server: &Arc<Server>,
+    named: Option<&str>,
+    head: &request::Parts,
+    request: &jsonrpc::Request<'_>,
+    body: &Bytes,
+    told: &mut Told,
+) -> Response {
+    let desk = match Desk::open(server, named, head, told) {
+        Ok(desk) => desk,
+        Err(error) => return refused(&error, &OwnedId::NULL, told),
+    };
+    let found = async {
+        let caller = desk.who(told).await?;
+        let target = decode::newer_target(request.params);
+        let system = desk.system(target.as_ref(), Operation::Unknown)?;
+        if !desk.admits(&caller, system) {
+            return Err(Error::not_available());
+        }
+        Ok((desk.mounted(system)?, caller))
+    };
+    match found.await {
+        Ok((mounted, caller)) => {
+            told.agent = Some(mounted.agent.clone());
+            Box::pin(rpc::answer(server, mounted, head, Ok(body.clone()), Some(caller), told)).await
+        }
+        Err(error) => refused(&error, &request.id, told),
+    }
+}
+
+/// Where one request is dealt with.
+struct Desk<'a> {
+    server: &'a Arc<Server>,
+    house: &'a House,
+    orloj: &'a Orloj,
+    /// The system that the path names.
+    named: Option<&'a str>,
+    head: &'a request::Parts,
+    namespace: Option<String>,
+}
+
+impl<'a> Desk<'a> {
+    /// Takes the request in, if there have not been too many.
+    fn open(
+        server: &'a Arc<Server>,
+        named: Option<&'a str>,
+        head: &'a request::Parts,
+        told: &Told,
+    ) -> Result<Desk<'a>, Error> {
+        let (Some(house), Some(orloj)) = (&server.orloj, &server.settings.orloj) else {
+            return Err(Error::not_enabled());
+        };
+        if let Some((_, limiter)) = &house.pace
+            && let Err(wait) = limiter.take(house.hasher.hash_one(network_of(told.address)))
+        {
+            let wait = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
+            return Err(Error { retry_after_s: Some(wait), ..Error::new(INTERNAL, "rate limit exceeded") });
+        }
+        Ok(Desk { server, house, orloj, named, head, namespace: namespace(head) })
+    }
+
+    async fn call(&self, request: &jsonrpc::Request<'_>, told: &mut Told) -> Result<Response, Error> {
+        let limits = self.server.engine.limits();
+        let decoded = decode::decode(&request.method, request.params, limits);
+        let decoded = decoded.map_err(|fault| told_of(&fault, Operation::Unknown, told))?;
+        told.operation = decoded.call.name();
+        let caller = self.who(told).await?;
+        match &decoded.call {
+            Call::Send(send) => self.send(&caller, &decoded, (**send).clone(), request, told).await,
+            Call::Stream(send) if request.is_notification => {
+                self.send(&caller, &decoded, (**send).clone(), request, told).await
+            }
+            Call::Stream(send) => self.subscribe(&caller, &decoded, (**send).clone(), told).await,
+            Call::Get(get) => {
+                let (system, _, task) = self.find(&caller, &decoded, &get.task).await?;
+                told.agent = Some(system.name.clone());
+                let view = TaskView { history: get.history, ..PLAIN };
+                self.result(&request.id, system, &task, &view).await
+            }
+            Call::Cancel(cancel) => self.cancel(&caller, &decoded, cancel, request, told).await,
+            // The dialect has no words for these.
+            Call::List(_) | Call::Subscribe(_) | Call::Push(_) | Call::ExtendedCard => Err(Error::not_enabled()),
+        }
+    }
+
+    /// Who is calling, within the limits of calls. Whoever shows a token wants to be somebody: a wrong one is refused
+    /// also where none is needed.
+    async fn who(&self, told: &mut Told) -> Result<Arc<Caller>, Error> {
+        let throttle = self.server.throttle.as_ref();
+        let outcome = match identify(self.server, self.house, &self.head.headers).await {
+            Ok(caller) => {
+                told.caller = Some(caller.name.clone());
+                throttle.map_or(Ok(()), |throttle| throttle.admit(&caller, told.address)).map(|()| caller)
+            }
+            Err(fault) if fault.kind == Kind::Unauthenticated => {
+                throttle.map_or(Ok(()), |throttle| throttle.failed(told.address)).and(Err(fault))
+            }
+            Err(fault) => Err(fault),
+        };
+        outcome.map_err(|fault| told_of(&fault, Operation::Unknown, told))
+    }
+
+    /// The system that is meant: by the path, by what the request says, or because there is no other.
+    fn system(&self, target: Option<&Target>, operation: Operation) -> Result<&'a OrlojSystem, Error> {
+        let systems = &self.orloj.systems;
+        let find = |namespace: Option<&str>, name: &str| {
+            let is = |system: &&OrlojSystem| *system.name == *name && namespace.is_none_or(|n| *system.namespace == *n);
+            systems.iter().find(is).ok_or_else(Error::not_enabled)
+        };
+        if let Some(name) = self.named {
+            return find(self.namespace.as_deref(), name);
+        }
+        if let Some(Target { namespace, name }) = target {
+            return find(namespace.as_deref().or(self.namespace.as_deref()), name);
+        }
+        self.only().ok_or_else(|| Error::no_target(operation))
+    }
+
+    /// The one system of the namespace, if there is one.
+    fn only(&self) -> Option<&'a OrlojSystem> {
+        let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
+        let mut all = self.orloj.systems.iter().filter(|system| *system.namespace == *namespace);
+        all.next().filter(|_| all.next().is_none())
+    }
+
+    /// Whether a caller may call a system.
+    fn admits(&self, caller: &Caller, system: &OrlojSystem) -> bool {
+        if !caller.authenticated {
+            return system.public || !self.asks_for_tokens();
+        }
+        // A token that is bound to some systems is good for no other; one that has to do with none is as good as none.
+        let bound = caller.scopes.iter().any(|scope| scope.starts_with("system:"));
+        caller.is_bound_to(&system.name) || (!bound && system.public)
+    }
+
+    /// Whether anybody could show a token.
+    fn asks_for_tokens(&self) -> bool {
+        let callers = &self.server.callers;
+        callers.required() || callers.has_any() || !self.house.tokens.is_empty()
+    }
+
+    fn mounted(&self, system: &OrlojSystem) -> Result<&'a Mounted, Error> {
+        self.server.mounts.agent(&system.name).filter(|mounted| !mounted.retired).ok_or_else(Error::not_enabled)
+    }
+
+    /// The place of a caller who is admitted, if the policy lets it make the call.
+    fn place(&self, caller: &Caller, system: &OrlojSystem, call: &Call, ids: Ids) -> Result<Place, Fault> {
+        let unknown = || Fault::new(Kind::Forbidden, "there is nothing here for your tenant");
+        let mounted = self.mounted(system).map_err(|_| unknown())?;
+        let tenant = match &mounted.tenant {
+            Some(fixed) if caller.authenticated && *fixed != caller.tenant => return Err(unknown()),
+            Some(fixed) => fixed,
+            None => &caller.tenant,
+        };
+        if let Some(policy) = &self.server.policy {
+            let required = mounted.door == Door::Required && !system.public;
+            let checked = policy.check(caller, tenant, &mounted.agent, call, required);
+            // Whoever shows nothing is told that there is nothing, not to show something.
+            checked.map_err(|fault| {
+                let kind = if fault.kind == Kind::Unauthenticated { Kind::Forbidden } else { fault.kind };
+                Fault { kind, ..fault }
+            })?;
+        }
+        let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
+        let mut place = mounted.place_in(caller, orloj::NAME);
+        place.mount = MOUNT.into();
+        // Who may call a system may read what comes of it.
+        if place.reads.is_empty() {
+            place.reads.clone_from(&place.views);
+        }
+        let shared = match mounted.visibility() {
+            Visibility::Tenant | Visibility::Systems => true,
+            // What others cannot see they cannot name either.
+            Visibility::Owner | Visibility::Parties => false,
+        };
+        place.ids = Some(Arc::new(Ids { shared, ..ids }));
+        Ok(place)
+    }
+
+    /// Where a send is made, and to which system.
+    fn addressed(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        send: &mut Send,
+        operation: Operation,
+        told: &mut Told,
+    ) -> Result<(&'a OrlojSystem, Place), Error> {
+        let system = self.system(decoded.target.as_ref(), operation)?;
+        told.agent = Some(system.name.clone());
+        if !self.admits(caller, system) {
+            return Err(Error::not_available());
+        }
+        let id = send.alias.as_deref().unwrap_or_default();
+        let name: Arc<str> = address(system).task_name(id).into();
+        let ids = Ids { again: self.orloj.again, also: Some((NAMES.into(), name)), ..Ids::default() };
+        let place = self.place(caller, system, &decoded.call, ids);
+        let place = place.map_err(|fault| told_of(&fault, operation, told))?;
+        let body = send.message.text();
+        complete(self.server, &self.head.headers, send, body.as_bytes())
+            .map_err(|fault| told_of(&fault, operation, told))?;
+        Ok((system, place))
+    }
+
+    async fn send(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        mut send: Send,
+        request: &jsonrpc::Request<'_>,
+        told: &mut Told,
+    ) -> Result<Response, Error> {
+        let operation = Operation::from(&decoded.call);
+        let (system, place) = self.addressed(caller, decoded, &mut send, operation, told)?;
+        send.wait = match self.orloj.wait_ms {
+            Some(max_ms) if !request.is_notification => Wait::Rest { max_ms: Some(max_ms) },
+            Some(_) | None => Wait::Exists,
+        };
+        let _held = match (send.wait, self.orloj.waiting) {
+            (Wait::Exists, _) => None,
+            (Wait::Rest { .. }, most) => {
+                let throttle = self.server.throttle.as_ref();
+                let own = throttle.map(|throttle| throttle.waiting(caller, told.address)).transpose();
+                let own = own.map_err(|fault| told_of(&fault, operation, told))?.flatten();
+                let full = || Error::new(INTERNAL, "too many concurrent A2A wait connections");
+                let seat = seat(&self.house.waiting, most).map_err(|()| full())?;
+                Some((own, seat, Counted::new(&self.server.metrics.waiting)))
+            }
+        };
+        let id = send.alias.clone().unwrap_or_default();
+        match self.server.engine.send(&place, send).await {
+            Ok(Answer::Task(task)) => self.result(&request.id, system, &task, &PLAIN).await,
+            // Whoever chose an id has a task under it.
+            Ok(Answer::Reply(_)) => Err(Error::new(INTERNAL, "failed to create task")),
+            Err(fault) => Err(told_of(&fault, operation, told).about(&id)),
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        mut send: Send,
+        told: &mut Told,
+    ) -> Result<Response, Error> {
+        let operation = Operation::Stream;
+        let (system, place) = self.addressed(caller, decoded, &mut send, operation, told)?;
+        let throttle = self.server.throttle.as_ref();
+        let own = throttle.map(|throttle| throttle.stream(caller, told.address)).transpose();
+        let own = own.map_err(|fault| told_of(&fault, operation, told))?.flatten();
+        let full = || Error::new(INTERNAL, "too many concurrent subscribe connections");
+        let seat = seat(&self.house.streams, self.orloj.streams).map_err(|()| full())?;
+        let terms = terms(self.server, self.head, &place.caller.tenant);
+        let id = send.alias.clone().unwrap_or_default();
+        let subscription = self.server.engine.stream_to_end(&place, send).await;
+        let subscription = subscription.map_err(|fault| told_of(&fault, operation, told).about(&id))?;
+        let first = subscription.first().cloned();
+        let feed = Feed {
+            first,
+            states: subscription.into_states(),
+            server: self.server.clone(),
+            system: system.clone(),
+            terms,
+            last: Bytes::new(),
+            heartbeat: Duration::from_millis(self.server.settings.heartbeat_ms),
+            over: false,
+            _open: Counted::new(self.server.metrics.streams.clone()),
+            _seats: (own, seat),
+        };
+        let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
+            let piece = feed.next_piece().await?;
+            Some((piece, feed))
+        });
+        let mut response = as_events(Response::new(Body::stream(pieces)));
+        if self.head.version == Version::HTTP_11 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
+        }
+        Ok(signed(response))
+    }
+
+    async fn cancel(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        cancel: &Cancel,
+        request: &jsonrpc::Request<'_>,
+        told: &mut Told,
+    ) -> Result<Response, Error> {
+        let id = &cancel.task;
+        let (system, place, task) = self.find(caller, decoded, id).await?;
+        told.agent = Some(system.name.clone());
+        // What has ended stays as it ended.
+        if let Some(ended) = ended(id, &task)? {
+            return self.result(&request.id, system, ended, &PLAIN).await;
+        }
+        let call = Cancel { task: task.id.to_string(), metadata: cancel.metadata.clone() };
+        let task = match self.server.engine.cancel(&place, call).await {
+            Ok(task) => task,
+            // It ended at this very moment.
+            Err(fault) if fault.kind == Kind::TaskNotCancelable => self.find(caller, decoded, id).await?.2,
+            Err(fault) => return Err(told_of(&fault, Operation::Cancel, told).about(id)),
+        };
+        self.result(&request.id, system, &task, &PLAIN).await
+    }
+
+    /// A task by the id its caller chose, by the name made of that, or by its own id; at the system that is named, else
+    /// wherever the caller may look.
+    async fn find(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        id: &str,
+    ) -> Result<(&'a OrlojSystem, Place, Arc<Task>), Error> {
+        let systems: Vec<&OrlojSystem> = if self.named.is_some() || decoded.target.is_some() {
+            vec![self.system(decoded.target.as_ref(), Operation::Get)?]
+        } else {
+            let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
+            let near = |system: &&OrlojSystem| *system.namespace == *namespace;
+            let (near, far): (Vec<_>, Vec<_>) = self.orloj.systems.iter().partition(near);
+            // Who names a namespace means it.
+            if self.namespace.is_some() { near } else { near.into_iter().chain(far).collect() }
+        };
+        for system in systems.into_iter().filter(|system| self.admits(caller, system)) {
+            let Ok(mut place) = self.place(caller, system, &decoded.call, Ids::default()) else { continue };
+            for mount in [NAMES, MOUNT] {
+                place.mount = mount.into();
+                match self.server.engine.get(&place, id).await {
+                    // By its name, and not by an id that only looks like one.
+                    Ok(task) if mount == MOUNT || task.id.to_string() != id => return Ok((system, place, task)),
+                    Ok(_) => {}
+                    Err(fault) if fault.kind == Kind::TaskNotFound => {}
+                    Err(fault) => return Err(Error::of(&fault, Operation::Get).about(id)),
+                }
+            }
+        }
+        Err(Error::no_task(id))
+    }
+
+    async fn result(&self, id: &Id<'_>, system: &OrlojSystem, task: &Task, view: &TaskView) -> Result<Response, Error> {
+        let mut w: Writer = jsonrpc::begin_result(id, 1_024);
+        encode::task(&mut w, task, &address(system), view);
+        jsonrpc::end_result(&mut w);
+        let body = into_body(self.server, self.head, &task.tenant, w.finish()).await;
+        Ok(signed(rpc::json(body.map_err(|fault| Error::of(&fault, Operation::Get))?)))
+    }
+}
+
+async fn identify(server: &Server, house: &House, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
+    match house.token(headers) {
+        Some(known) => known,
+        None => server.callers.identify(headers).await,
+    }
+}
+
+/// The task as it ended, if it has: to cancel what was cancelled is a mistake, and anything else changes nothing.
+fn ended<'t>(id: &str, task: &'t Task) -> Result<Option<&'t Task>, Error> {
+    match task.state() {
+        State::Canceled => Err(Error::cancelled(id)),
+        State::Completed | State::Failed | State::Rejected => Ok(Some(task)),
+        State::Submitted | State::Working | State::InputRequired | State::AuthRequired => Ok(None),
+    }
+}
+
+fn address(system: &OrlojSystem) -> Address<'_> {
+    Address { namespace: &system.namespace, name: &system.name }
+}
+
+/// The namespace that a request names.
+fn namespace(head: &request::Parts) -> Option<String> {
+    let text = head.uri.query().filter(|query| query.contains("namespace"))?;
+    query::value(text, "namespace").ok().flatten().map(|name| name.to_string()).filter(|name| !name.is_empty())
+}
+
+/// A seat among all, where there are only so many.
+fn seat(seats: &Arc<Seats>, most: Option<u32>) -> Result<Option<Seat>, ()> {
+    match most {
+        None => Ok(None),
+        Some(most) => Seats::take(seats, 0, most).map(Some).ok_or(()),
+    }
+}
+
+/// A fault as it is told here, and noted.
+fn told_of(fault: &Fault, operation: Operation, told: &mut Told) -> Error {
+    told.fault(fault);
+    Error::of(fault, operation)
+}
+
+fn refused(error: &Error, id: &Id<'_>, told: &mut Told) -> Response {
+    told.fault.get_or_insert_with(|| error.message.clone());
+    respond(error, id)
+}
+
+fn respond(error: &Error, id: &Id<'_>) -> Response {
+    let mut response = rpc::json(Bytes::from(error.encode(id)).into());
+    *response.status_mut() = StatusCode::from_u16(error.http).unwrap_or(StatusCode::OK);
+    if error.http == 401 {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"a2a\""));
+    }
+    if let Some(seconds) = error.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    signed(response)
+}
+
+fn signed(mut response: Response) -> Response {
+    response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(orloj::NAME));
+    response
+}
+
+/// A stream as it is served: the whole task at every change of its status, until it has ended.
+struct Feed {
+    first: Option<Arc<Task>>,
+    states: States,
+    server: Arc<Server>,
+    system: OrlojSystem,
+    /// How large files are shown.
+    terms: Terms,
+    /// What was said last: the same is not said twice.
+    last: Bytes,
+    heartbeat: Duration,
+    over: bool,
+    _open: Counted<Gauge>,
+    _seats: (Option<Seat>, Option<Seat>),
+}
+
+impl Feed {
+    async fn next_piece(&mut self) -> Option<std::io::Result<Bytes>> {
+        loop {
+            if self.over {
+                return None;
+            }
+            let next = match self.first.take() {
+                Some(first) => Ok(Some(first)),
+                None => tokio::time::timeout(self.heartbeat, self.states.next()).await,
+            };
+            match next {
+                Err(_) => return Some(Ok(Bytes::from_static(encode::HEARTBEAT))),
+                Ok(None) => return None,
+                Ok(Some(task)) => {
+                    self.over = task.core.is_settled();
+                    let mut w = Writer::with_capacity(1_024);
+                    encode::task(&mut w, &task, &address(&self.system), &PLAIN);
+                    let shown = match load_all(&self.server, &self.terms, w.finish()).await {
+                        Ok(shown) => shown,
+                        Err(fault) => {
+                            tracing::error!(cause = ?fault.cause, "a stream broke off: {fault}");
+                            return Some(Err(std::io::Error::other(fault.message)));
+                        }
+                    };
+                    if shown == self.last {
+                        continue;
+                    }
+                    let mut piece = Vec::with_capacity(shown.len() + 32);
+                    encode::begin_frame(&mut piece);
+                    piece.extend_from_slice(&shown);
+                    encode::end_frame(&mut piece);
+                    self.last = shown;
+                    return Some(Ok(piece.into()));
+                }
+            }
+        }
+    }
+}
+
+/// The card of the system that the path names, or of the one there is.
+pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Parts, told: &mut Told) -> Response {
+    (told.operation, told.dialect) = ("card", orloj::NAME);
+    let Ok(desk) = Desk::open(server, named, head, told) else { return no_card() };
+    let system = match named {
+        Some(_) => desk.system(None, Operation::Unknown).ok(),
+        None => desk.only(),
+    };
+    match system {
+        Some(system) => {
+            told.agent = Some(system.name.clone());
+            document(&card_of(server, desk.orloj, system, head))
+        }
+        None => no_card(),
+    }
+}
+
+/// Every card that the caller may see, and the agents elsewhere.
+pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, told: &mut Told) -> Response {
+    (told.operation, told.dialect) = ("card", orloj::NAME);
+    let desk = match Desk::open(server, None, head, told) {
+        Ok(desk) => desk,
+        Err(error) => return refused(&error, &OwnedId::NULL, told),
+    };
+    let caller = match desk.who(told).await {
+        Ok(caller) => caller,
+        Err(error) => return refused(&error, &OwnedId::NULL, told),
+    };
+    let wanted = |system: &&OrlojSystem| {
+        desk.admits(&caller, system) && desk.namespace.as_deref().is_none_or(|n| *system.namespace == *n)
+    };
+    let systems = desk.orloj.systems.iter().filter(wanted);
+    let systems = systems.map(|system| card_of(server, desk.orloj, system, head)).collect();
+    let profiles: Vec<_> = desk.orloj.remotes.iter().map(|(name, _)| server.engine.profile(name)).collect();
+    let remotes: Vec<card::Remote<'_>> = desk
+        .orloj
+        .remotes
+        .iter()
+        .zip(&profiles)
+        .map(|((name, url), profile)| card::Remote {
+            name,
+            url,
+            protocol_version: &desk.orloj.protocol_version,
+            description: profile.as_deref().map(|profile| &*profile.description),
+        })
+        .collect();
+    let mut response = document(&card::registry(systems, &remotes));
+    // It differs by who asks.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn card_of(server: &Arc<Server>, orloj: &Orloj, system: &OrlojSystem, head: &request::Parts) -> Value {
+    let mount = if head.uri.path().starts_with("/orloj") { "/orloj" } else { "" };
+    let base = format!("{}{mount}", server.cards.base_url(&server.settings, head));
+    let profile = server.engine.profile(&system.name);
+    let members: Vec<_> = system.agents.iter().filter_map(|agent| server.engine.profile(agent)).collect();
+    let mut skills: Vec<card::Skill<'_>> = Vec::new();
+    for skill in members.iter().flat_map(|member| &member.skills) {
+        let shown = card::Skill { name: &skill.id, description: &skill.description };
+        if !skills.iter().any(|known| known.name == shown.name) {
+            skills.push(shown);
+        }
+    }
+    card::card(&card::Facts {
+        system: address(system),
+        description: profile.as_deref().map_or("", |profile| &profile.description),
+        base: &base,
+        protocol_version: &orloj.protocol_version,
+        streaming: true,
+        push: server.engine.has_push(),
+        history: true,
+        public: system.public,
+        skills,
+    })
+}
+
+fn document(value: &Value) -> Response {
+    let mut response = signed(rpc::json(Bytes::from(value.to_string()).into()));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    response
+}
+
+fn no_card() -> Response {
+    operations::text(StatusCode::NOT_FOUND, "agent card not found\n")
+}
