@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Market(crate::market::Market),
     /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
     Doctor(Doctor),
+    /// Create or update systems and agents of a running server from YAML
+    Apply(crate::apply::Apply),
     /// Have a running server read its config again, and say what came of it
     Reload(Reload),
 }

@@ -285,7 +285,7 @@ struct Written {
 
 /// Adds the nearest known name to a complaint about an unknown one: ``unknown field `lisen`, expected one of listen, …``.
 /// What the reader's makers advise for a name that stands twice is for programmers; people are told what they can do.
-fn with_nearest(complaint: &str) -> String {
+pub(crate) fn with_nearest(complaint: &str) -> String {
     let ours = "; take one of the two out, or give it another name";
     let complaint = &complaint.replace(", set DuplicateKeyPolicy in Options if acceptable", ours);
     let first = complaint.lines().next().unwrap_or_default();

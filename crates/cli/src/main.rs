@@ -1,5 +1,6 @@
 //! The binary `rialto`: the composition root. Here, and only here, concrete stores and agents are named.
 
+mod apply;
 mod banner;
 mod command;
 mod config;
@@ -18,6 +19,7 @@ mod price_config;
 mod push;
 mod push_config;
 mod reload;
+mod resources;
 mod roster;
 mod serve;
 mod store;
@@ -41,6 +43,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Restore(command) => operate::restore(&command),
         command::Command::Migrate(command) => migrate::run(&command),
         command::Command::Doctor(command) => operate::doctor(&command),
+        command::Command::Apply(command) => apply::run(&command),
         command::Command::Reload(command) => operate::reload(&command),
     };
     match outcome {

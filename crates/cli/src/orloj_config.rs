@@ -35,6 +35,33 @@ pub(crate) struct Orloj {
     /// Tokens that are good at these endpoints and nowhere else. Keys of `auth` are good here, too: with scopes
     /// `system:NAME` for those systems, without any for all.
     tokens: Vec<Token>,
+    pub(crate) resources: Resources,
+}
+
+/// What agents may be made while the server runs, over REST and with `rialto apply`. Systems may always be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Resources {
+    /// Their kinds. Default `echo`, `scripted` and `assistant`, which run nothing and reach nobody. Whoever may make a
+    /// `command` runs programs on this machine; whoever may make an `http` reaches what this machine reaches.
+    pub(crate) allow_kinds: Option<Vec<String>>,
+    /// Let them refer to secrets of this machine, by `env:NAME` and `file:PATH`. Default false.
+    pub(crate) allow_secrets: bool,
+    /// Let them name addresses of this machine and of private networks. Default false.
+    pub(crate) allow_private_addresses: bool,
+}
+
+impl Resources {
+    fn check(&self) -> anyhow::Result<()> {
+        for kind in self.allow_kinds.iter().flatten() {
+            if !agents::KINDS.iter().any(|known| known.name == kind) {
+                let known = agents::KINDS.iter().map(|known| known.name).collect::<Vec<_>>();
+                let near = crate::config::nearest(kind, known.iter().copied()).unwrap_or_default();
+                bail!("orloj.resources.allow_kinds: there is no kind {kind:?}; did you mean {near:?}?");
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -77,11 +104,11 @@ enum Role {
     /// Calls the systems it names.
     #[default]
     A2a,
-    /// Calls every system.
+    /// Calls every system, and changes what is served.
     Admin,
-    /// Calls every system.
+    /// Calls every system, and reads what is served.
     Writer,
-    /// Calls no more than somebody without a token.
+    /// Calls no more than somebody without a token, and reads what is served.
     Reader,
 }
 
@@ -105,6 +132,7 @@ impl Orloj {
                 bail!("orloj.{name}: {value} is out of range; choose a number from {least} to {most}");
             }
         }
+        self.resources.check()?;
         let mut all = server::settings::Orloj::new(systems);
         all.wait_ms = match self.send_mode {
             SendMode::Wait => Some(self.send_wait_max_s.map_or(30 * 60_000, |seconds| seconds * 1_000)),
@@ -152,7 +180,9 @@ impl Token {
             Role::Admin | Role::Writer | Role::Reader if !self.systems.is_empty() => {
                 bail!("systems: only a token of role a2a is bound to systems; leave them out")
             }
-            Role::Admin | Role::Writer => {}
+            // What has no scopes is good for everything.
+            Role::Admin => {}
+            Role::Writer => scopes.extend(["writer".to_owned(), "system:*".to_owned()]),
             Role::Reader => scopes.push("reader".to_owned()),
         }
         Ok(Key {

@@ -29,8 +29,12 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn make(options: &Serve) -> anyhow::Result<Plan> {
+        Plan::of(options, Config::load(options.whereabouts.config.as_deref())?)
+    }
+
+    /// The plan of a config that has been read. One that flags have won over before is the same again.
+    pub(crate) fn of(options: &Serve, mut config: Config) -> anyhow::Result<Plan> {
         let file = options.whereabouts.config.as_deref();
-        let mut config = Config::load(file)?;
         if let Some(default) = &options.default {
             config.default = Some(default.clone());
         }
@@ -72,10 +76,14 @@ impl Plan {
         Langgraph { profile, assistants: assistants.collect() }
     }
 
-    /// Orloj's endpoints are there in the demo and where the config wants them.
-    fn orloj(&self) -> anyhow::Result<Option<Orloj>> {
+    /// What the config says of Orloj's endpoints: they are there in the demo and where the config wants them.
+    pub(crate) fn wanted_orloj(&self) -> Option<crate::orloj_config::Orloj> {
         let demo = self.is_demo().then(Default::default);
-        let Some(wanted) = self.config.orloj.clone().or(demo) else { return Ok(None) };
+        self.config.orloj.clone().or(demo)
+    }
+
+    fn orloj(&self) -> anyhow::Result<Option<Orloj>> {
+        let Some(wanted) = self.wanted_orloj() else { return Ok(None) };
         wanted.settings(&self.config, self.roster.shown_systems().collect()).map(Some)
     }
 

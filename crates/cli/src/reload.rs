@@ -11,18 +11,21 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
 use engine::Engine;
+use model::{Fault, Kind};
 use serde_json::{Value, json};
 use server::log::Sink;
-use server::settings::Uumit;
+use server::resources::{Ask, Draft, Loaded, Refusal, Resource, Shelf, Sort, Verb, Write};
+use server::settings::{Settings, Uumit};
 use server::{Serving, admin};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::command::Serve;
-use crate::config::in_one_line;
+use crate::config::{Config, in_one_line};
 use crate::market_config::Market;
 use crate::plan::Plan;
+use crate::resources::{self, Taken, Trouble};
 use crate::roster::{Built, Changes};
 use crate::{demo_orloj, guard, price_config};
 
@@ -163,7 +166,17 @@ pub(crate) struct Reloader {
     pub(crate) certificate: Arc<Notify>,
     pub(crate) asked: mpsc::Receiver<oneshot::Sender<Value>>,
     pub(crate) open: Option<Open>,
+    /// The config in force.
+    pub(crate) config: Config,
+    /// What was made while servers ran, and where somebody asks for a change of it.
+    pub(crate) shelf: Shelf,
+    pub(crate) wishes: mpsc::Receiver<Ask>,
 }
+
+/// How often a change is tried that other processes are faster than.
+const TRIES: usize = 20;
+/// Tasks that are looked at together for those that run.
+const PAGE: usize = 1_000;
 
 struct Applied {
     changes: Changes,
@@ -174,9 +187,28 @@ impl Reloader {
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
         let file = self.options.whereabouts.config.clone();
         let mut look = tokio::time::interval(LOOK_EVERY);
+        let mut elsewhere = tokio::time::interval(resources::LOOK_EVERY);
+        elsewhere.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let shared = self.engine().store().is_shared();
         let mut newest = self.seen;
         loop {
             let answer = tokio::select! {
+                _ = elsewhere.tick(), if shared => {
+                    self.look_elsewhere().await;
+                    continue;
+                }
+                Some(Ask { write, by, answer }) = self.wishes.recv() => {
+                    let outcome = self.write(&write).await;
+                    if let Ok((verb, resource)) = &outcome {
+                        tracing::info!("{}/{} {} by {by}", resource.sort.plural(), resource.name, verb.name());
+                        if *verb != Verb::Unchanged {
+                            admin::audit_resource(&self.fixed.data, &by, *verb, resource);
+                        }
+                    }
+                    // Whoever has gone away finds it done or not.
+                    let _ = answer.send(outcome);
+                    continue;
+                }
                 _ = look.tick(), if file.is_some() => {
                     let looks = Looks::of(file.as_deref());
                     let settled = std::mem::replace(&mut newest, looks) == looks;
@@ -233,22 +265,14 @@ impl Reloader {
         }
         let mut plan = Plan::make(&self.options)?;
         let needs_restart = self.fixed.hold(&mut plan)?;
-        let mut settings = plan.settings()?;
-        if plan.is_demo() {
-            demo_orloj::let_in(&mut settings, &demo_orloj::token(&plan.data)?);
-        }
-        let next = self.open.as_ref().map(|open| open.next(plan.market())).transpose()?;
-        if let (Some(open), Some((next, _))) = (&self.open, &next) {
-            settings.market = Some(next.settings(open.market.clone()));
-        }
-        let prices = plan.prices(next.as_ref().map(|(market, _)| market))?;
-        let (built, changes) = plan.roster.build(&self.built).await?;
-        let server = self.serving.change(settings, price_config::put_on(prices.as_ref(), built.agents()))?;
-        self.built = built;
-        if let (Some(open), Some((next, config))) = (&mut self.open, next) {
-            open.market.set_config(config);
-            open.config = next;
-        }
+        let loaded = self.load(&plan).await?;
+        let made: Vec<Arc<Resource>> = loaded.made.iter().cloned().map(Arc::new).collect();
+        let taken = resources::take_up(&mut plan, &made, &self.built).await?;
+        taken.warn();
+        let shown = taken.resources(&plan, &made)?;
+        let (server, changes) = self.put_in_force(&plan, taken)?;
+        self.shelf.show(&loaded, shown);
+        self.config = plan.config.clone();
         admin::audit_policy(&self.fixed.data, server.policy());
         guard::warn_of_doors(&plan.config, &server);
         self.sink.set_requests(plan.config.log.requests.unwrap_or(true));
@@ -259,6 +283,163 @@ impl Reloader {
         tokio::spawn(async move { server.callers().warm_up().await });
         Ok(Applied { changes, needs_restart })
     }
+}
+
+impl Reloader {
+    fn engine(&self) -> Engine {
+        self.serving.now().engine().clone()
+    }
+
+    /// What was made, where that is served.
+    async fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
+        if plan.wanted_orloj().is_none() {
+            return Ok(Loaded::default());
+        }
+        let loaded = server::resources::load(self.engine().store()).await;
+        loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({:?})", fault.cause))
+    }
+
+    fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, trade::Config)>)> {
+        let mut settings = plan.settings()?;
+        if plan.is_demo() {
+            demo_orloj::let_in(&mut settings, &demo_orloj::token(&plan.data)?);
+        }
+        if let Some(orloj) = &mut settings.orloj {
+            orloj.resources = Some(self.shelf.clone());
+        }
+        let next = self.open.as_ref().map(|open| open.next(plan.market())).transpose()?;
+        if let (Some(open), Some((next, _))) = (&self.open, &next) {
+            settings.market = Some(next.settings(open.market.clone()));
+        }
+        Ok((settings, next))
+    }
+
+    /// From now on requests find what the plan has.
+    fn put_in_force(&mut self, plan: &Plan, taken: Taken) -> anyhow::Result<(Arc<server::Server>, Changes)> {
+        let (settings, next) = self.settings(plan)?;
+        let prices = plan.prices(next.as_ref().map(|(market, _)| market))?;
+        let agents = price_config::put_on(prices.as_ref(), taken.built.agents());
+        let server = self.serving.change(settings, agents)?;
+        self.built = taken.built;
+        if let (Some(open), Some((next, config))) = (&mut self.open, next) {
+            open.market.set_config(config);
+            open.config = next;
+        }
+        Ok((server, taken.changes))
+    }
+
+    /// The plan in force, before anything that was made.
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let mut plan = Plan::of(&self.options, self.config.clone())?;
+        self.fixed.hold(&mut plan)?;
+        Ok(plan)
+    }
+
+    /// Takes up what other processes have made since the last look.
+    async fn look_elsewhere(&mut self) {
+        if self.serving.now().orloj_resources().is_none() {
+            return;
+        }
+        let outcome = match server::resources::shelf::revision(self.engine().store()).await {
+            Ok(revision) if revision == self.shelf.revision() => return,
+            Ok(_) => self.refresh().await.map_err(|error| format!("{error:#}")),
+            Err(fault) => Err(format!("{fault} ({:?})", fault.cause)),
+        };
+        if let Err(error) = outcome {
+            tracing::warn!("what other processes have made is not served yet: {error}");
+        }
+    }
+
+    /// Reads what was made again, and serves it.
+    async fn refresh(&mut self) -> anyhow::Result<()> {
+        let mut plan = self.plan()?;
+        let loaded = self.load(&plan).await?;
+        let made: Vec<Arc<Resource>> = loaded.made.iter().cloned().map(Arc::new).collect();
+        let taken = resources::take_up(&mut plan, &made, &self.built).await?;
+        taken.warn();
+        let shown = taken.resources(&plan, &made)?;
+        self.put_in_force(&plan, taken)?;
+        self.shelf.show(&loaded, shown);
+        Ok(())
+    }
+
+    /// Makes a change: checked as the config is, kept, in force and shown, in this order.
+    async fn write(&mut self, write: &Write) -> Result<(Verb, Arc<Resource>), Refusal> {
+        let engine = self.engine();
+        for _ in 0..TRIES {
+            let change = match self.shelf.draft(write, engine.now())? {
+                Draft::Nothing(known) => return Ok((Verb::Unchanged, known)),
+                Draft::Change(change) => change,
+            };
+            let subject = &change.subject;
+            let mut plan = self.plan().map_err(inside)?;
+            let taken = resources::take_up(&mut plan, &change.made, &self.built).await.map_err(inside)?;
+            if change.verb == Verb::Deleted {
+                self.refuse_if_used(subject).await?;
+            } else if let Some(trouble) = taken.troubles.get(&subject.key()) {
+                return Err(match trouble {
+                    Trouble::NotAllowed(says) => Refusal::NotAllowed(says.clone()),
+                    Trouble::Wrong(all) => Refusal::Wrong(all.clone()),
+                });
+            }
+            // What was served before is served afterwards.
+            let is_served =
+                |sort: Sort, name: &str| self.shelf.get(sort, name).is_some_and(|one| one.trouble.is_none());
+            if let Some(((sort, name), trouble)) = taken
+                .troubles
+                .iter()
+                .find(|((sort, name), _)| (*sort, name) != (subject.sort, &subject.name) && is_served(*sort, name))
+            {
+                let says = format!("{}/{name} could not be served any more: {}", sort.plural(), trouble.says());
+                return Err(Refusal::InUse(says));
+            }
+            let (settings, _) = self.settings(&plan).map_err(|error| Refusal::Wrong(vec![format!("{error:#}")]))?;
+            settings.check().map_err(|error| Refusal::Wrong(vec![error.to_string()]))?;
+            if !self.shelf.keep(&engine, &change).await? {
+                self.refresh().await.map_err(inside)?;
+                continue;
+            }
+            let shown = taken.resources(&plan, &change.made).map_err(inside)?;
+            self.put_in_force(&plan, taken).map_err(inside)?;
+            self.shelf.show(&Shelf::after(&change), shown);
+            return Ok((change.verb, subject.clone()));
+        }
+        Err(Refusal::Fault(Fault::new(Kind::Unavailable, "others change resources all the time; try again shortly")))
+    }
+
+    /// What a system is made of, or what works now, is not taken away.
+    async fn refuse_if_used(&self, subject: &Resource) -> Result<(), Refusal> {
+        let (kind, name) = (subject.sort.kind(), &subject.name);
+        let mut plan = self.plan().map_err(inside)?;
+        resources::take_up(&mut plan, &self.shelf.made(), &self.built).await.map_err(inside)?;
+        let users = plan.roster.users_of(name);
+        if !users.is_empty() {
+            let says = format!("{kind} {name:?} is a node of {}; take it out there first", users.join(", "));
+            return Err(Refusal::InUse(says));
+        }
+        let engine = self.engine();
+        let (store, mut after) = (engine.store(), None);
+        let troubled = |trouble: model::ports::store::Trouble| Fault::new(Kind::Unavailable, trouble.to_string());
+        loop {
+            let page = store.unfinished(after, PAGE).await.map_err(troubled)?;
+            for (task, _) in &page {
+                if store.head(*task).await.map_err(troubled)?.is_some_and(|head| head.agent == *name) {
+                    let says =
+                        format!("{kind} {name:?} is at work on the task {task}; wait for it, or cancel it first");
+                    return Err(Refusal::InUse(says));
+                }
+            }
+            match page.last() {
+                Some((last, _)) if page.len() == PAGE => after = Some(*last),
+                Some(_) | None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// A mistake of ours, or something that has gone since it was checked.
+fn inside(error: anyhow::Error) -> Refusal {
+    Refusal::Fault(Fault::internal(format!("{error:#}")))
 }
 
 async fn hung_up(signal: &mut Option<Signal>) {

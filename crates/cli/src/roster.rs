@@ -11,9 +11,10 @@ use std::time::Duration;
 use agents::AgentConfig;
 use agents::scripted::Mode;
 use anyhow::{anyhow, bail};
+use model::Json;
 use model::ports::agent::Agent;
-use serde_json::Value;
-
+use serde_json::{Value, json};
+use server::resources::{Resource, Sort};
 use server::settings::OrlojSystem;
 
 use crate::config::{Config, nearest};
@@ -24,6 +25,8 @@ const REACH: Duration = Duration::from_secs(2);
 
 pub(crate) struct Roster {
     entries: Vec<Entry>,
+    /// So many are the config's; the others were made while a server ran.
+    own: usize,
     /// The one at the root.
     pub(crate) default: Arc<str>,
     pub(crate) is_demo: bool,
@@ -105,7 +108,8 @@ impl Roster {
                 }
             },
         };
-        Ok(Roster { entries, default, is_demo })
+        let own = entries.len();
+        Ok(Roster { entries, own, default, is_demo })
     }
 
     /// In order.
@@ -124,7 +128,7 @@ impl Roster {
     }
 
     /// The agents, those of `before` that are written the same among them.
-    pub(crate) async fn build(&self, before: &Built) -> anyhow::Result<(Built, Changes)> {
+    pub(crate) async fn build(&self, before: &Built) -> Result<(Built, Changes), Unbuilt> {
         let (mut built, mut changes) = (Vec::new(), Changes::default());
         for entry in &self.entries {
             let name = entry.name.to_string();
@@ -134,7 +138,7 @@ impl Roster {
                 Some(_) | None => {
                     let list = if known.is_some() { &mut changes.changed } else { &mut changes.added };
                     list.push(name);
-                    entry.build().await?
+                    entry.build().await.map_err(|error| Unbuilt { name: entry.name.clone(), error })?
                 }
             };
             built.push((entry.print.clone(), agent));
@@ -143,6 +147,143 @@ impl Roster {
         let removed = before.0.iter().filter(|(_, agent)| gone(agent));
         changes.removed = removed.map(|(_, agent)| agent.profile().name.to_string()).collect();
         Ok((Built(built), changes))
+    }
+}
+
+/// An agent that could not be built.
+#[derive(Debug)]
+pub(crate) struct Unbuilt {
+    pub(crate) name: Arc<str>,
+    pub(crate) error: anyhow::Error,
+}
+
+impl std::fmt::Display for Unbuilt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
+}
+impl std::error::Error for Unbuilt {}
+
+/// Something that was made while a server ran, as it is to be served.
+pub(crate) enum Made {
+    Agent(AgentConfig),
+    System(systems::System),
+}
+
+impl Roster {
+    /// Adds what was made to what the config has, and says of what cannot be served what is wrong with it, each with its
+    /// path. What was added before is forgotten.
+    pub(crate) fn take_up(&mut self, made: Vec<(Arc<str>, Made, String)>) -> BTreeMap<Arc<str>, Vec<String>> {
+        self.entries.truncate(self.own);
+        let mut wrong: BTreeMap<Arc<str>, Vec<String>> = BTreeMap::new();
+        let mut pending = Vec::new();
+        for (name, made, print) in made {
+            if self.entries.iter().any(|known| known.name == name) {
+                let says = "metadata.name: the config has this name, and what is written there is served; rename one";
+                wrong.insert(name, vec![says.to_owned()]);
+                continue;
+            }
+            match made {
+                Made::Agent(agent) => match agent.check() {
+                    Ok(()) => {
+                        let what = What::Configured(Box::new(agent));
+                        self.entries.push(Entry { name, what, print });
+                    }
+                    Err(error) => drop(wrong.insert(name, vec![in_spec(&error.to_string())])),
+                },
+                Made::System(system) => pending.push((name, system, print)),
+            }
+        }
+        // Whatever is only made of what is there joins it, until nothing more does.
+        loop {
+            let before = pending.len();
+            let mut left = Vec::new();
+            for (name, system, print) in pending {
+                let is_known = |agent: &str| self.entries.iter().any(|known| *known.name == *agent);
+                match system.check(is_known) {
+                    Ok(graph) => {
+                        let what = What::System(Box::new((system, graph)));
+                        self.entries.push(Entry { name, what, print });
+                    }
+                    Err(_) => left.push((name, system, print)),
+                }
+            }
+            pending = left;
+            if pending.is_empty() || pending.len() == before {
+                break;
+            }
+        }
+        for (name, system, _) in &pending {
+            let is_near = |agent: &str| {
+                self.entries.iter().any(|known| *known.name == *agent)
+                    || pending.iter().any(|(other, ..)| **other == *agent)
+            };
+            let says = match system.check(is_near) {
+                Err(all) => all.iter().map(|one| format!("spec.{one}")).collect(),
+                Ok(graph) => {
+                    let parts = graph
+                        .nodes()
+                        .map(|node| node.agent)
+                        .filter(|agent| pending.iter().any(|(other, ..)| **other == **agent));
+                    let parts: std::collections::BTreeSet<&str> = parts.collect();
+                    let parts = parts.into_iter().collect::<Vec<_>>().join(", ");
+                    vec![format!(
+                        "spec.graph: it is made of {parts}, which is not served or is made of {name} itself; break the ring"
+                    )]
+                }
+            };
+            wrong.insert(name.clone(), says);
+        }
+        wrong
+    }
+
+    /// The systems that have this agent among their nodes.
+    pub(crate) fn users_of(&self, agent: &str) -> Vec<&str> {
+        let uses = |entry: &&Entry| match &entry.what {
+            What::System(system) => system.1.nodes().any(|node| node.agent == agent),
+            What::Demo(..) | What::Configured(_) => false,
+        };
+        self.entries.iter().filter(uses).map(|entry| &*entry.name).collect()
+    }
+
+    /// What the config has, as resources. Of agents only what their cards say: how they are reached is the operator's.
+    pub(crate) fn resources(&self) -> anyhow::Result<Vec<Resource>> {
+        let mut all = Vec::with_capacity(self.own);
+        for entry in &self.entries[..self.own] {
+            let agent = |spec: Value| Resource::of_config(Sort::Agent, &entry.name, Json::from_value(&spec));
+            all.push(match &entry.what {
+                What::Demo(..) => agent(json!({ "kind": &*entry.name })),
+                What::Configured(config) => {
+                    let mut spec = json!({ "kind": config.kind });
+                    for (name, text) in [("title", &config.common.title), ("description", &config.common.description)] {
+                        if let Some(text) = text {
+                            spec[name] = json!(text);
+                        }
+                    }
+                    agent(spec)
+                }
+                What::System(system) => {
+                    let mut bare = system.0.clone();
+                    let (namespace, labels) = (bare.namespace().into(), std::mem::take(&mut bare.labels));
+                    bare.namespace = None;
+                    // Not by way of a value, in which nodes would lose their order.
+                    let spec =
+                        Json::parse(&serde_json::to_string(&bare)?).ok_or_else(|| anyhow!("a system has no text"))?;
+                    Resource { namespace, labels, ..Resource::of_config(Sort::AgentSystem, &entry.name, spec) }
+                }
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// What is wrong with an agent, with the path of what to change.
+pub(crate) fn in_spec(says: &str) -> String {
+    let is_path =
+        |path: &str| !path.is_empty() && path.chars().all(|c| c.is_ascii_alphanumeric() || "._[]-".contains(c));
+    match says.split_once(": ") {
+        Some((path, _)) if is_path(path) => format!("spec.{says}"),
+        Some(_) | None => format!("spec: {says}"),
     }
 }
 
@@ -202,7 +343,7 @@ fn add_systems(entries: &mut Vec<Entry>, systems: &systems::Systems) -> anyhow::
 }
 
 /// An agent as it is written, and the secrets in files that it refers to.
-fn print(written: &Value) -> String {
+pub(crate) fn print(written: &Value) -> String {
     fn files(value: &Value, out: &mut String) {
         match value {
             Value::String(text) => {

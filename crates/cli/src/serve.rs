@@ -6,9 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use engine::Engine;
 use model::ports::courier::Courier;
+use model::ports::store::Store;
 use model::ports::till::Books;
 use serde_json::Map;
 use server::accept::{self, Accept};
+use server::resources::{Loaded, Resource, Shelf};
 use server::{Server, Settings, admin, log::Sink};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -20,7 +22,7 @@ use crate::plan::Plan;
 use crate::push_config::Found;
 use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
 use crate::roster::Built;
-use crate::{banner, demo, demo_market, demo_orloj, guard, price_config};
+use crate::{banner, demo, demo_market, demo_orloj, guard, price_config, resources};
 
 /// At most so many threads deliver webhooks.
 const OUTBOX_THREADS: usize = 4;
@@ -34,7 +36,7 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(plan.workers()).enable_all().build()?;
     let errands = errands()?;
     let told = Told { options, seen, sink: sink.clone(), set_level, errands: errands.handle().clone() };
-    let outcome = runtime.block_on(serve(&plan, told));
+    let outcome = runtime.block_on(serve(plan, told));
     errands.shutdown_timeout(Duration::from_millis(200));
     runtime.shutdown_timeout(Duration::from_millis(200));
     sink.flush();
@@ -96,15 +98,20 @@ fn errands() -> anyhow::Result<Runtime> {
     Ok(builder.build()?)
 }
 
-async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
+async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let mut stop = Stop::listen()?;
     // Heard from before anybody could know that we are here.
     let reloads = plan.from_file || plan.config.tls.is_some();
     let hangup = if reloads { Some(signal(SignalKind::hangup())?) } else { None };
-    let settings = plan.settings()?;
+    // What is wrong with the config is told before anything is touched.
+    plan.settings()?;
     let (built, _) = plan.roster.build(&Built::default()).await?;
     let opened = plan.store()?.open(&plan.data).await?;
     let store = opened.store.clone();
+    let (shelf, wishes) = Shelf::new();
+    let built = take_up(&mut plan, &shelf, &store, built).await?;
+    let plan = &plan;
+    let settings = plan.settings()?;
     let listener = accept::bind(plan.listen, settings.backlog).with_context(|| {
         format!("cannot listen on {}; is another server there? choose one with --listen", plan.listen)
     })?;
@@ -132,6 +139,9 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
     };
     let market = open.as_ref().map(Open::settings);
     let mut settings = Settings { listen: address, jwks, market, ..settings };
+    if let Some(orloj) = &mut settings.orloj {
+        orloj.resources = Some(shelf.clone());
+    }
     let token = if plan.is_demo() { Some(demo_orloj::token(&plan.data)?) } else { None };
     if let Some(token) = &token {
         demo_orloj::let_in(&mut settings, token);
@@ -167,7 +177,23 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
     let house = tokio::spawn(serving.clone().keep_house(accept.shutdown.clone(), certificate.clone()));
     let Told { options, seen, sink, set_level, errands: _ } = told;
     let (options, fixed) = (options.clone(), Fixed::of(plan, address));
-    let reloader = Reloader { options, serving, built, fixed, sink, set_level, seen, hangup, certificate, asked, open };
+    let config = plan.config.clone();
+    let reloader = Reloader {
+        options,
+        serving,
+        built,
+        fixed,
+        sink,
+        set_level,
+        seen,
+        hangup,
+        certificate,
+        asked,
+        open,
+        config,
+        shelf,
+        wishes,
+    };
     tokio::spawn(reloader.run(accept.shutdown.clone()));
     let accepting = tokio::spawn({
         let accept = accept.clone();
@@ -192,6 +218,20 @@ async fn serve(plan: &Plan, told: Told<'_>) -> anyhow::Result<()> {
     // The folder is another server's only now.
     drop(opened);
     Ok(())
+}
+
+/// Adds what was made while servers ran to what the config has: before any turn is taken up, which may be one of theirs.
+async fn take_up(plan: &mut Plan, shelf: &Shelf, store: &Arc<dyn Store>, built: Built) -> anyhow::Result<Built> {
+    let loaded = match plan.wanted_orloj() {
+        Some(_) => server::resources::load(store).await,
+        None => Ok(Loaded::default()),
+    };
+    let loaded = loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({:?})", fault.cause))?;
+    let made: Vec<Arc<Resource>> = loaded.made.iter().cloned().map(Arc::new).collect();
+    let taken = resources::take_up(plan, &made, &built).await?;
+    taken.warn();
+    shelf.show(&loaded, taken.resources(plan, &made)?);
+    Ok(taken.built)
 }
 
 /// Listens for SIGTERM and SIGINT, from before there is anything to lose.

@@ -23,6 +23,7 @@ mod metrics;
 mod mount;
 mod operations;
 pub mod policy;
+pub mod resources;
 mod service;
 mod serving;
 pub mod settings;
@@ -129,6 +130,11 @@ impl Server {
 
     pub fn default_agent(&self) -> &Arc<str> {
         self.mounts.default_agent()
+    }
+
+    /// The systems and agents there are, where they are shown and changed.
+    pub fn orloj_resources(&self) -> Option<&resources::Shelf> {
+        self.settings.orloj.as_ref()?.resources.as_ref()
     }
 
     pub fn engine(&self) -> &Engine {

@@ -10,10 +10,12 @@ use model::{Caller, Place, Visibility};
 use uuid::Uuid;
 
 use crate::Settings;
+use crate::front::resources::Collection;
+use crate::resources::Sort;
 use crate::settings::{self, Door, Mount};
 
 /// Names an agent cannot have: they are routes.
-const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
+pub(crate) const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
 pub(crate) const CARD: &str = "/.well-known/agent-card.json";
 /// Where readers before 0.3 look for the card, and where 0.2 asks for the extended one.
 const OLD_CARD: &str = "/.well-known/agent.json";
@@ -126,6 +128,8 @@ pub(crate) enum Target<'a> {
     Orloj(Option<&'a str>),
     OrlojCard(Option<&'a str>),
     OrlojAgents,
+    /// Orloj's resources, and what follows the address of their collection.
+    Resources(Collection, &'a str),
     /// A file by its address: what follows `/files/`.
     File(&'a str),
     /// An agent's name, and what follows it: for its workers.
@@ -228,7 +232,9 @@ impl Mounts {
             match path.strip_prefix("/orloj") {
                 Some("/a2a" | "/a2a/") => return Target::Orloj(None),
                 Some(CARD | OLD_CARD) => return Target::OrlojCard(None),
-                Some(below) if below.starts_with('/') => return systems(below).unwrap_or(Target::Unknown),
+                Some(below) if below.starts_with('/') => {
+                    return systems(below).or_else(|| runs(below)).unwrap_or(Target::Unknown);
+                }
                 Some(_) | None => {}
             }
             // Its own clients know no mount.
@@ -284,15 +290,30 @@ fn systems(path: &str) -> Option<Target<'_>> {
     if below == "a2a/agents" {
         return Some(Target::OrlojAgents);
     }
-    // An older address of the same: what is named is a system.
-    let below = below.strip_prefix("agent-systems/").or_else(|| below.strip_prefix("agents/"))?;
-    let (name, rest) = below.split_at(below.find('/')?);
+    let (sort, below) = [Sort::AgentSystem, Sort::Agent].into_iter().find_map(|sort| {
+        let below = below.strip_prefix(sort.plural())?;
+        (below.is_empty() || below.starts_with('/')).then_some((sort, below))
+    })?;
+    let resources = Target::Resources(Collection::Resources(sort), below);
+    let Some(named) = below.strip_prefix('/').filter(|named| !named.is_empty()) else { return Some(resources) };
+    let (name, rest) = named.split_at(named.find('/').unwrap_or(named.len()));
     match rest {
         _ if name.is_empty() => None,
+        // Whatever the sort: an older address of the same, at which a system is named, too.
         "/a2a" | "/a2a/" => Some(Target::Orloj(Some(name))),
         CARD | OLD_CARD => Some(Target::OrlojCard(Some(name))),
-        _ => None,
+        _ => Some(resources),
     }
+}
+
+/// What a path means that only Orloj's own mount has: elsewhere `/v1/tasks` is another dialect's.
+fn runs(path: &str) -> Option<Target<'_>> {
+    let below = path.strip_prefix("/v1/")?;
+    let (collection, rest) = match below.strip_prefix("tasks") {
+        Some(rest) => (Collection::Tasks, rest),
+        None => (Collection::Approvals, below.strip_prefix("tool-approvals")?),
+    };
+    (rest.is_empty() || rest.starts_with('/')).then_some(Target::Resources(collection, rest))
 }
 
 /// Whether a path begins with a route rather than with an agent's name.
@@ -333,6 +354,9 @@ mod tests {
             Target::Orloj(name) => format!("orloj {}", name.unwrap_or("-")),
             Target::OrlojCard(name) => format!("orloj card {}", name.unwrap_or("-")),
             Target::OrlojAgents => "orloj agents".into(),
+            Target::Resources(Collection::Resources(sort), rest) => format!("resources {} {rest}", sort.plural()),
+            Target::Resources(Collection::Tasks, rest) => format!("runs {rest}"),
+            Target::Resources(Collection::Approvals, rest) => format!("approvals {rest}"),
             Target::File(file) => format!("file {file}"),
             Target::Workers(name, path) => format!("workers {name} {path}"),
             Target::Unknown => "unknown".into(),
@@ -398,7 +422,18 @@ mod tests {
             ("/orloj/v1/a2a/agents", "orloj agents"),
             ("/v1/a2a/agents", "orloj agents"),
             ("/v1/agent-systems//a2a", "unknown"),
-            ("/orloj/v1/tasks", "unknown"),
+            ("/orloj/v1/tasks", "runs "),
+            ("/orloj/v1/tasks/a/messages", "runs /a/messages"),
+            ("/orloj/v1/tool-approvals/a/deny", "approvals /a/deny"),
+            ("/orloj/v1/tasksx", "unknown"),
+            ("/v1/tasks", "rest echo /v1/tasks"),
+            ("/v1/tool-approvals", "unknown"),
+            ("/v1/agent-systems", "resources agent-systems "),
+            ("/v1/agent-systems/", "resources agent-systems /"),
+            ("/orloj/v1/agent-systems/sum", "resources agent-systems /sum"),
+            ("/v1/agents/watch", "resources agents /watch"),
+            ("/v1/agents/sum/status", "resources agents /sum/status"),
+            ("/v1/agentsx", "unknown"),
             ("/orloj", "unknown"),
             ("/a2a", "rpc echo"),
             ("/v1/message:send", "rest echo /v1/message:send"),
@@ -406,7 +441,14 @@ mod tests {
         ] {
             assert_eq!(name(mounted.resolve(path, true)), expected, "{path}");
         }
-        for path in ["/orloj/a2a", "/v1/agent-systems/sum/a2a", "/v1/agents/sum/a2a", "/v1/a2a/agents"] {
+        for path in [
+            "/orloj/a2a",
+            "/v1/agent-systems/sum/a2a",
+            "/v1/agents/sum/a2a",
+            "/v1/a2a/agents",
+            "/v1/agents",
+            "/orloj/v1/tasks",
+        ] {
             assert_eq!(name(mounts().resolve(path, true)), "unknown", "{path}");
         }
     }

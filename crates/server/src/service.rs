@@ -121,6 +121,10 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
             let body = read_body_within(server, &head.headers, body, limit).await;
             front::orloj::answer(server, named, head, body, told).await
         }
+        Target::Resources(collection, rest) => {
+            let body = read_body_within(server, &head.headers, body, Some(crate::resources::DOCUMENT_BYTES)).await;
+            front::resources::answer(server, collection, rest, head, body, told).await
+        }
         Target::Uumit if head.method != Method::POST => not_allowed("POST"),
         Target::Uumit => {
             if let Some(refused) = check_media_type(&head.headers) {
@@ -177,6 +181,7 @@ async fn turn_away(
         Target::Uumit => front::uumit::answer(server, head, Err(fault), told).await,
         Target::Orloj(named) => front::orloj::answer(server, named, head, Err(fault), told).await,
         Target::Market(below) => front::market::answer(server, below, head, Err(fault), told).await,
+        Target::Resources(..) => front::resources::turned_away(&fault, told),
         Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, told),
         Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, told),
         Target::Card(_)

@@ -8,6 +8,7 @@ use model::{Again, Time, Visibility};
 
 pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
 pub use crate::policy::{Effect, Rule};
+use crate::resources::Shelf;
 pub use crate::throttle::{Limits as ThrottleLimits, Network, Rate};
 
 #[derive(Clone, Debug)]
@@ -195,6 +196,8 @@ pub struct Orloj {
     pub requests_per_minute: Option<u32>,
     /// The version that cards say.
     pub protocol_version: String,
+    /// The systems and agents there are, where they are shown and changed.
+    pub resources: Option<Shelf>,
 }
 
 impl Orloj {
@@ -210,6 +213,7 @@ impl Orloj {
             streams: None,
             requests_per_minute: None,
             protocol_version: "1.0".into(),
+            resources: None,
         }
     }
 }

@@ -34,6 +34,7 @@ pub(super) async fn turn(voice: Voice, turn: Turn, name: Arc<str>, graph: Arc<Gr
     let input = about.iter().flat_map(|message| message.parts.iter().cloned()).collect();
     let way = about.iter().map(|message| Delegation::of(message).unwrap_or_default()).max_by_key(|way| way.hops);
     let way = way.unwrap_or_default().passed_on(&format!("system/{name}"), None);
+    let graph = bounded(graph, &about);
 
     let told = match journal::events(known, &turn.so_far.artifacts) {
         Ok(events) => Run::replay(graph, input, events).map_err(|unexpected| unexpected.0),
@@ -58,6 +59,18 @@ pub(super) async fn turn(voice: Voice, turn: Turn, name: Arc<str>, graph: Arc<Gr
             let says = format!("the system was changed while {visit} was under way; send the message again");
             work.end(EndState::Failed, &says).await;
         }
+    }
+}
+
+/// The graph with the bound for its loops that the caller asks for, if that is a lower one.
+fn bounded(graph: Arc<Graph>, about: &[&Arc<Message>]) -> Arc<Graph> {
+    let asked = about.iter().find_map(|message| {
+        let metadata = message.metadata.as_ref().filter(|json| json.text().contains(KEY))?;
+        metadata.to_value().get(KEY)?.get("max_turns")?.as_u64()
+    });
+    match asked.and_then(|turns| u32::try_from(turns).ok()).filter(|turns| *turns < graph.max_turns()) {
+        Some(turns) => Arc::new((*graph).clone().with_max_turns(turns)),
+        None => graph,
     }
 }
 

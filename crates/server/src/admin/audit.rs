@@ -7,6 +7,7 @@ use model::Time;
 use serde_json::{Value, json};
 
 use crate::policy::Policy;
+use crate::resources::{Resource, Verb};
 
 const AUDIT: &str = "audit.log";
 
@@ -45,6 +46,22 @@ fn last_policy(folder: &Path) -> Option<String> {
     let mut lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let line = lines.find(|line| line["what"] == "policy")?;
     line["hash"].as_str().map(str::to_owned)
+}
+
+/// Who changed what is served, when.
+pub fn resource(folder: &Path, by: &str, verb: Verb, resource: &Resource) {
+    let now = Time(jiff::Timestamp::now().as_millisecond());
+    append(
+        folder,
+        &json!({
+            "at": now.to_string(),
+            "what": resource.sort.plural(),
+            "change": verb.name(),
+            "name": &*resource.name,
+            "version": resource.revision,
+            "by": by,
+        }),
+    );
 }
 
 #[cfg(test)]

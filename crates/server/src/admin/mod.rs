@@ -57,6 +57,11 @@ pub enum Request {
     Agents,
     /// Read the config again.
     Reload,
+    /// Create or update a system or an agent.
+    Apply {
+        /// In JSON.
+        document: market::Secret,
+    },
     KeysCreate {
         name: String,
         tenant: String,
@@ -140,6 +145,22 @@ impl Desk<'_> {
         json!({ "agents": names.map(|name| &**name).collect::<Vec<_>>() })
     }
 
+    async fn apply(&self, document: &str) -> Result<Value, Fault> {
+        let nobody =
+            "no server runs on this data that could check it; start one with rialto serve, or name one with --url";
+        let running = self.running.ok_or_else(|| Fault::new(Kind::Unavailable, nobody))?;
+        let server = running.serving.now();
+        let shelf = server.orloj_resources().ok_or_else(|| {
+            let says = "this server has no Orloj's endpoints; write orloj: {} into its config";
+            Fault::new(Kind::Unsupported, says)
+        })?;
+        let wrong = |all: Vec<String>| Fault::new(Kind::InvalidParams, all.join("\n"));
+        let document = crate::resources::Document::read(document, None).map_err(wrong)?;
+        let done = shelf.ask(crate::resources::Write::Apply(document), "(operator)").await;
+        let (verb, resource) = done.map_err(|refusal| Fault::new(Kind::InvalidParams, refusal.says()))?;
+        Ok(json!({ "plural": resource.sort.plural(), "name": &*resource.name, "outcome": verb.name() }))
+    }
+
     async fn reload(&self) -> Result<Value, Fault> {
         let nobody = || {
             Fault::new(
@@ -155,6 +176,7 @@ impl Desk<'_> {
 }
 
 pub use audit::policy as audit_policy;
+pub use audit::resource as audit_resource;
 pub use keys::load as load_keys;
 
 /// Does what an operator asks for.
@@ -192,6 +214,7 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
         Request::Doctor => doctor(engine).await,
         Request::Agents => Ok(desk.agents()),
         Request::Reload => desk.reload().await,
+        Request::Apply { document } => desk.apply(&document.0).await,
         Request::PushList { task, state, limit } => push::list(engine, task.as_deref(), state, limit).await,
         Request::Market { tenant, wish } => {
             let server = desk.running.map(|running| running.serving.now());
@@ -358,6 +381,7 @@ async fn converse(serving: Arc<Serving>, reloads: Reloads, folder: PathBuf, mut 
                     | Request::Doctor
                     | Request::Agents
                     | Request::Reload
+                    | Request::Apply { .. }
                     | Request::KeysCreate { .. }
                     | Request::KeysList
                     | Request::KeysRevoke { .. }

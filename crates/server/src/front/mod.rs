@@ -6,6 +6,7 @@ mod files;
 pub(crate) mod langgraph;
 pub(crate) mod market;
 pub(crate) mod orloj;
+pub(crate) mod resources;
 pub(crate) mod rest;
 pub(crate) mod rpc;
 mod stream;

@@ -37,8 +37,8 @@ use crate::throttle::{Limiter, Rate, Seat, Seats, network_of};
 use crate::{Server, operations};
 
 /// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
-const MOUNT: &str = "orloj";
-const NAMES: &str = "orloj/name";
+pub(super) const MOUNT: &str = "orloj";
+pub(super) const NAMES: &str = "orloj/name";
 
 /// What is shown where nobody asks for more.
 const PLAIN: TaskView = TaskView { history: Some(0), artifacts: true };
@@ -236,10 +236,10 @@ async fn newer(
 }
 
 /// Where one request is dealt with.
-struct Desk<'a> {
+pub(super) struct Desk<'a> {
     server: &'a Arc<Server>,
     house: &'a House,
-    orloj: &'a Orloj,
+    pub(super) orloj: &'a Orloj,
     /// The system that the path names.
     named: Option<&'a str>,
     head: &'a request::Parts,
@@ -248,7 +248,7 @@ struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     /// Takes the request in, if there have not been too many.
-    fn open(
+    pub(super) fn open(
         server: &'a Arc<Server>,
         named: Option<&'a str>,
         head: &'a request::Parts,
@@ -293,8 +293,13 @@ impl<'a> Desk<'a> {
     /// Who is calling, within the limits of calls. Whoever shows a token wants to be somebody: a wrong one is refused
     /// also where none is needed.
     async fn who(&self, told: &mut Told) -> Result<Arc<Caller>, Error> {
+        let outcome = self.identified(told).await;
+        outcome.map_err(|fault| told_of(&fault, Operation::Unknown, told))
+    }
+
+    pub(super) async fn identified(&self, told: &mut Told) -> Result<Arc<Caller>, Fault> {
         let throttle = self.server.throttle.as_ref();
-        let outcome = match identify(self.server, self.house, &self.head.headers).await {
+        match identify(self.server, self.house, &self.head.headers).await {
             Ok(caller) => {
                 told.caller = Some(caller.name.clone());
                 throttle.map_or(Ok(()), |throttle| throttle.admit(&caller, told.address)).map(|()| caller)
@@ -303,8 +308,7 @@ impl<'a> Desk<'a> {
                 throttle.map_or(Ok(()), |throttle| throttle.failed(told.address)).and(Err(fault))
             }
             Err(fault) => Err(fault),
-        };
-        outcome.map_err(|fault| told_of(&fault, Operation::Unknown, told))
+        }
     }
 
     /// The system that is meant: by the path, by what the request says, or because there is no other.
@@ -341,7 +345,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Whether anybody could show a token.
-    fn asks_for_tokens(&self) -> bool {
+    pub(super) fn asks_for_tokens(&self) -> bool {
         let callers = &self.server.callers;
         callers.required() || callers.has_any() || !self.house.tokens.is_empty()
     }
@@ -350,8 +354,13 @@ impl<'a> Desk<'a> {
         self.server.mounts.agent(&system.name).filter(|mounted| !mounted.retired).ok_or_else(Error::not_enabled)
     }
 
+    /// Who sees the tasks of a system.
+    pub(super) fn visibility(&self, system: &OrlojSystem) -> Visibility {
+        self.mounted(system).map_or(Visibility::Owner, Mounted::visibility)
+    }
+
     /// The place of a caller who is admitted, if the policy lets it make the call.
-    fn place(&self, caller: &Caller, system: &OrlojSystem, call: &Call, ids: Ids) -> Result<Place, Fault> {
+    pub(super) fn place(&self, caller: &Caller, system: &OrlojSystem, call: &Call, ids: Ids) -> Result<Place, Fault> {
         let unknown = || Fault::new(Kind::Forbidden, "there is nothing here for your tenant");
         let mounted = self.mounted(system).map_err(|_| unknown())?;
         let tenant = match &mounted.tenant {
@@ -609,7 +618,7 @@ fn respond(error: &Error, id: &Id<'_>) -> Response {
     signed(response)
 }
 
-fn signed(mut response: Response) -> Response {
+pub(super) fn signed(mut response: Response) -> Response {
     response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(orloj::NAME));
     response
 }

@@ -1,0 +1,327 @@
+//! Systems and agents that are made while the server runs: what they mean, and what of them may be.
+//!
+//! They are read and checked by the same code as the config. Where they differ from it is who wrote them: somebody far
+//! away. So an agent may only be of a kind that the config allows, and may refer to secrets or to addresses of private
+//! networks only where the config says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agents::AgentConfig;
+use serde_json::{Map, Value};
+use server::resources::{DESCRIPTION, Resource, Sort};
+use systems::System;
+
+use crate::config::{Config, with_nearest};
+use crate::orloj_config::Resources as Rules;
+use crate::plan::Plan;
+use crate::roster::{Built, Changes, Made, in_spec, print};
+
+/// How often a process looks whether another has changed something, in a store they share.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The kinds that run nothing and reach nobody.
+const HARMLESS: &[&str] = &["echo", "scripted", "assistant"];
+/// What of Orloj's `Agent` is something else here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("tools", "a tool is an agent of kind mcp, http or command in the config, and a node of the system's graph"),
+    ("allowed_tools", "a tool is an agent of the config, and a node of the system's graph"),
+    ("roles", "what callers may do is policy in the config"),
+    ("memory", "what an agent remembers is its own"),
+    ("execution", "a run is the system's graph"),
+];
+/// What an agent with a `model_ref` may say besides.
+const BESIDE: &[&str] = &["title", "description", "version", "timeout_ms", "concurrency", "queue", "attempts"];
+
+/// Why something that was made is not served.
+#[derive(Clone, Debug)]
+pub(crate) enum Trouble {
+    NotAllowed(String),
+    Wrong(Vec<String>),
+}
+
+impl Trouble {
+    pub(crate) fn says(&self) -> String {
+        match self {
+            Trouble::NotAllowed(says) => says.clone(),
+            Trouble::Wrong(all) => all.join("; "),
+        }
+    }
+}
+
+pub(crate) type Troubles = BTreeMap<(Sort, Arc<str>), Trouble>;
+
+/// What was made, taken up beside what the config has.
+pub(crate) struct Taken {
+    pub(crate) built: Built,
+    pub(crate) changes: Changes,
+    pub(crate) troubles: Troubles,
+}
+
+impl Taken {
+    /// All the resources there are, to be shown.
+    pub(crate) fn resources(&self, plan: &Plan, made: &[Arc<Resource>]) -> anyhow::Result<Vec<Arc<Resource>>> {
+        let own = plan.roster.resources()?.into_iter().map(Arc::new);
+        let made = made.iter().map(|one| {
+            let trouble = self.troubles.get(&one.key()).map(Trouble::says);
+            Arc::new(Resource { trouble, ..(**one).clone() })
+        });
+        Ok(own.chain(made).collect())
+    }
+
+    /// Tells operators what is not served.
+    pub(crate) fn warn(&self) {
+        for ((sort, name), trouble) in &self.troubles {
+            tracing::warn!("{}/{name} was made and is not served: {}", sort.plural(), trouble.says());
+        }
+    }
+}
+
+/// Puts what was made into the plan, as far as it can be served, and builds everything.
+pub(crate) async fn take_up(plan: &mut Plan, made: &[Arc<Resource>], before: &Built) -> anyhow::Result<Taken> {
+    let rules = plan.wanted_orloj().map(|orloj| orloj.resources).unwrap_or_default();
+    let mut unbuilt: Troubles = BTreeMap::new();
+    loop {
+        let mut troubles = unbuilt.clone();
+        let mut read = Vec::new();
+        let mut names = BTreeSet::new();
+        for one in made.iter().filter(|one| !unbuilt.contains_key(&one.key())) {
+            // The rules of writing keep names apart; should two meet all the same, the first is served.
+            if !names.insert(one.name.clone()) {
+                let says = "metadata.name: something else that was made has this name; rename one".to_owned();
+                troubles.insert(one.key(), Trouble::Wrong(vec![says]));
+                continue;
+            }
+            let what = match one.sort {
+                Sort::Agent => agent(one, &plan.config, &rules).map(|(agent, print)| (Made::Agent(agent), print)),
+                Sort::AgentSystem => system(one).map(|(system, print)| (Made::System(system), print)),
+            };
+            match what {
+                Ok((what, print)) => read.push((one.name.clone(), what, print)),
+                Err(trouble) => drop(troubles.insert(one.key(), trouble)),
+            }
+        }
+        let wrong = plan.roster.take_up(read);
+        for one in made {
+            if let Some(says) = wrong.get(&one.name) {
+                troubles.entry(one.key()).or_insert_with(|| Trouble::Wrong(says.clone()));
+            }
+        }
+        match plan.roster.build(before).await {
+            Ok((built, changes)) => return Ok(Taken { built, changes, troubles }),
+            Err(failed) => match made.iter().find(|one| one.name == failed.name && !unbuilt.contains_key(&one.key())) {
+                Some(one) => drop(unbuilt.insert(one.key(), Trouble::Wrong(vec![in_spec(&failed.to_string())]))),
+                None => return Err(failed.into()),
+            },
+        }
+    }
+}
+
+fn wrong(says: impl Into<String>) -> Trouble {
+    Trouble::Wrong(vec![says.into()])
+}
+
+/// A system as its document has it.
+fn system(resource: &Resource) -> Result<(System, String), Trouble> {
+    let mut reader = serde_json::Deserializer::from_str(resource.spec.text());
+    let read: Result<System, _> = serde_path_to_error::deserialize(&mut reader);
+    let mut system = read.map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." { "spec".to_owned() } else { format!("spec.{path}") };
+        wrong(with_nearest(&format!("{at}: {}", error.inner())).replace('\n', "; "))
+    })?;
+    for (name, said) in [("namespace", system.namespace.is_some()), ("labels", !system.labels.is_empty())] {
+        if said {
+            return Err(wrong(format!("spec.{name}: belongs to metadata; write it there")));
+        }
+    }
+    system.namespace = Some(resource.namespace.to_string());
+    system.labels.clone_from(&resource.labels);
+    if system.description.is_none() {
+        system.description = resource.annotations.get(DESCRIPTION).cloned();
+    }
+    let print = serde_json::to_string(&system).map_err(|error| wrong(format!("spec: {error}")))?;
+    Ok((system, print))
+}
+
+/// An agent as its document has it, if it may be made.
+fn agent(resource: &Resource, config: &Config, rules: &Rules) -> Result<(AgentConfig, String), Trouble> {
+    let Value::Object(mut members) = resource.spec.to_value() else { return Err(wrong("spec: must be an object")) };
+    for (name, instead) in ELSEWHERE {
+        if members.get(*name).is_some_and(|value| !is_nothing(value)) {
+            return Err(wrong(format!("spec.{name}: is not an agent's here; leave it out: {instead}")));
+        }
+        members.remove(*name);
+    }
+    if members.contains_key("price") {
+        return Err(wrong("spec.price: prices are the config's; leave it out"));
+    }
+    if let Some(limits) = members.remove("limits") {
+        limit(&limits, &mut members)?;
+    }
+    let members = match members.remove("model_ref") {
+        Some(model) => with_model(&model, members, config)?,
+        None => {
+            if members.contains_key("prompt") {
+                return Err(wrong("spec.prompt: belongs to a model_ref; with kind: openai write system"));
+            }
+            allowed(&members, rules)?;
+            members
+        }
+    };
+    let written = Value::Object(members.clone());
+    let read = AgentConfig::read(members);
+    let read = read.map_err(|error| wrong(in_spec(&with_nearest(&error.to_string()).replace('\n', "; "))))?;
+    Ok((read, print(&written)))
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(all) => all.is_empty(),
+        Value::Object(all) => all.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Orloj's limits: its steps have no meaning here, its time has.
+fn limit(limits: &Value, members: &mut Map<String, Value>) -> Result<(), Trouble> {
+    let Some(timeout) = limits.get("timeout") else { return Ok(()) };
+    let read = timeout.as_str().and_then(|text| crate::operate::duration(text).ok());
+    let read = read.ok_or_else(|| wrong("spec.limits.timeout: write a number and a unit, such as 45s or 30m"))?;
+    members.insert("timeout_ms".into(), u64::try_from(read.as_millis()).unwrap_or(u64::MAX).into());
+    Ok(())
+}
+
+/// The agent of the config that is the model, with another prompt.
+fn with_model(model: &Value, own: Map<String, Value>, config: &Config) -> Result<Map<String, Value>, Trouble> {
+    let is_model = |agent: &&Value| agent["kind"] == "openai";
+    let found = model.as_str().and_then(|name| config.written.get(name)).filter(is_model);
+    let Some(Value::Object(found)) = found else {
+        let known: Vec<&str> =
+            config.written.iter().filter(|(_, agent)| is_model(agent)).map(|(name, _)| name.as_str()).collect();
+        let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
+        let says = format!("spec.model_ref: {model} is no agent of kind openai in the config; those are: {known}");
+        return Err(wrong(says));
+    };
+    let mut members = found.clone();
+    for name in ["title", "description", "skills", "price"] {
+        members.remove(name);
+    }
+    for (name, value) in own {
+        match name.as_str() {
+            "prompt" => drop(members.insert("system".into(), value)),
+            "kind" if value == "openai" => {}
+            name if BESIDE.contains(&name) => drop(members.insert(name.to_owned(), value)),
+            other => {
+                let says = format!(
+                    "spec.{other}: with a model_ref, write prompt, limits, {} and nothing else: the rest is the model's",
+                    BESIDE.join(", ")
+                );
+                return Err(wrong(says));
+            }
+        }
+    }
+    Ok(members)
+}
+
+/// Whether the config lets anybody make such an agent.
+fn allowed(members: &Map<String, Value>, rules: &Rules) -> Result<(), Trouble> {
+    let Some(kind) = members.get("kind").and_then(Value::as_str) else { return Ok(()) };
+    let is_allowed = match &rules.allow_kinds {
+        Some(kinds) => kinds.iter().any(|allowed| allowed == kind),
+        None => HARMLESS.contains(&kind),
+    };
+    // What is no kind at all is told by who reads it.
+    if !is_allowed && agents::KINDS.iter().any(|known| known.name == kind) {
+        return Err(Trouble::NotAllowed(format!(
+            "spec.kind: agents of kind {kind} may not be made here; write it into the server's config, or allow it there \
+             with orloj: {{ resources: {{ allow_kinds: [{kind}] }} }}"
+        )));
+    }
+    let mut trouble = None;
+    texts("spec", &Value::Object(members.clone()), &mut |path, text| {
+        if trouble.is_none() && !rules.allow_secrets && (text.starts_with("env:") || text.starts_with("file:")) {
+            trouble = Some(format!(
+                "{path}: secrets of the server may not be named here; allow it with orloj.resources.allow_secrets in its \
+                 config"
+            ));
+        }
+        if trouble.is_none() && !rules.allow_private_addresses && is_private(text) {
+            trouble = Some(format!(
+                "{path}: addresses of the server's machine and of private networks may not be named here; allow it with \
+                 orloj.resources.allow_private_addresses in its config"
+            ));
+        }
+    });
+    trouble.map_or(Ok(()), |says| Err(Trouble::NotAllowed(says)))
+}
+
+/// Every text in a value, with its path.
+fn texts(path: &str, value: &Value, see: &mut impl FnMut(&str, &str)) {
+    match value {
+        Value::String(text) => see(path, text),
+        Value::Array(all) => {
+            for (i, one) in all.iter().enumerate() {
+                texts(&format!("{path}[{i}]"), one, see);
+            }
+        }
+        Value::Object(all) => {
+            for (name, one) in all {
+                texts(&format!("{path}.{name}"), one, see);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Whether a text is an address on this machine or in a private network, as far as it says so itself: what a name leads to
+/// nobody knows before it is asked.
+fn is_private(text: &str) -> bool {
+    let Ok(url) = url::Url::parse(text) else { return false };
+    if !matches!(url.scheme(), "http" | "https") {
+        return false;
+    }
+    match url.host() {
+        None => true,
+        Some(url::Host::Domain(name)) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            let inside = [".localhost", ".local", ".internal"].iter().any(|end| name.ends_with(end));
+            inside || name == "localhost" || !name.contains('.')
+        }
+        Some(url::Host::Ipv4(v4)) => is_inside(v4.into()),
+        Some(url::Host::Ipv6(v6)) => is_inside(v6.into()),
+    }
+}
+
+fn is_inside(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let [a, b, ..] = v4.octets();
+            v4.is_loopback()
+                || v4.is_private()
+                || v4.is_link_local()
+                || v4.is_unspecified()
+                || v4.is_broadcast()
+                || v4.is_multicast()
+                || a == 0
+                || (a == 100 && (64..128).contains(&b))
+        }
+        IpAddr::V6(v6) => {
+            let first = v6.segments()[0];
+            let mapped = v6.to_ipv4_mapped().or_else(|| v6.to_ipv4());
+            v6.is_loopback()
+                || v6.is_unspecified()
+                || v6.is_multicast()
+                || (first & 0xfe00) == 0xfc00
+                || (first & 0xffc0) == 0xfe80
+                || mapped.is_some_and(|v4| is_inside(v4.into()))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "resources_tests.rs"]
+mod tests;

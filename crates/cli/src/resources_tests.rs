@@ -1,0 +1,164 @@
+use model::Json;
+
+use super::*;
+
+fn made(sort: Sort, name: &str, spec: &str) -> Arc<Resource> {
+    Arc::new(Resource {
+        origin: server::resources::Origin::Made,
+        ..Resource::of_config(sort, name, Json::parse(spec).unwrap())
+    })
+}
+
+fn refused(spec: &str, config: &str) -> String {
+    let config = Config::parse(config).unwrap();
+    let rules = config.orloj.clone().unwrap_or_default().resources;
+    match agent(&made(Sort::Agent, "a", spec), &config, &rules) {
+        Ok(_) => panic!("{spec} is taken"),
+        Err(Trouble::NotAllowed(says)) => format!("not allowed: {says}"),
+        Err(Trouble::Wrong(all)) => all.join("\n"),
+    }
+}
+
+fn taken(spec: &str, config: &str) -> AgentConfig {
+    let config = Config::parse(config).unwrap();
+    let rules = config.orloj.clone().unwrap_or_default().resources;
+    agent(&made(Sort::Agent, "a", spec), &config, &rules).unwrap_or_else(|error| panic!("{spec}: {error:?}")).0
+}
+
+#[test]
+fn only_what_the_config_allows_is_made() {
+    assert_eq!(taken(r#"{"kind":"echo"}"#, "").kind, "echo");
+    let command = r#"{"kind":"command","command":"cat"}"#;
+    assert!(refused(command, "").starts_with("not allowed: spec.kind: agents of kind command may not be made here"));
+    let allow = "orloj: { resources: { allow_kinds: [command, http] } }\n";
+    assert_eq!(taken(command, allow).kind, "command");
+    assert!(refused(r#"{"kind":"echo"}"#, allow).starts_with("not allowed"), "what is listed is all there is");
+    let secret = r#"{"kind":"command","command":"cat","secrets":{"K":"env:PATH"}}"#;
+    assert!(refused(secret, allow).starts_with("not allowed: spec.secrets.K: secrets of the server"));
+    let both = "orloj: { resources: { allow_kinds: [command], allow_secrets: true } }\n";
+    assert_eq!(taken(secret, both).kind, "command");
+}
+
+#[test]
+fn private_addresses_are_refused_however_they_are_written() {
+    let allow = "orloj: { resources: { allow_kinds: [http] } }\n";
+    for url in [
+        "http://127.0.0.1:1/",
+        "http://localhost/",
+        "http://LOCALHOST./",
+        "http://10.1.2.3/",
+        "http://192.168.0.1/",
+        "http://172.16.0.1/",
+        "http://169.254.169.254/latest",
+        "http://100.64.0.1/",
+        "http://0x7f000001/",
+        "http://2130706433/",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[fd00::1]/",
+        "http://[fe80::1]/",
+        "http://0.0.0.0/",
+        "http://metadata/",
+        "http://a.internal/",
+    ] {
+        let says = refused(&format!(r#"{{"kind":"http","url":"{url}"}}"#), allow);
+        assert!(says.starts_with("not allowed: spec.url: addresses of the server's machine"), "{url}: {says}");
+    }
+    assert_eq!(taken(r#"{"kind":"http","url":"https://agents.example.com/x"}"#, allow).kind, "http");
+    let private = "orloj: { resources: { allow_kinds: [http], allow_private_addresses: true } }\n";
+    assert_eq!(taken(r#"{"kind":"http","url":"http://127.0.0.1:1/"}"#, private).kind, "http");
+}
+
+#[test]
+fn mistakes_are_told_with_their_path_and_the_nearest_name() {
+    for (spec, says) in [
+        (r#"{"kind":"ecko"}"#, "spec: unknown kind `ecko`"),
+        (r#"{"kind":"echo","titel":"x"}"#, "did you mean `title`?"),
+        (r#"{"kind":"echo","queue":-1}"#, "spec.queue: "),
+        ("{}", "spec: an agent needs a kind"),
+        (r#"{"kind":"echo","price":{"per_task":"1"}}"#, "spec.price: prices are the config's"),
+        (r#"{"kind":"echo","prompt":"x"}"#, "spec.prompt: belongs to a model_ref"),
+        (r#"{"kind":"echo","tools":["a"]}"#, "spec.tools: is not an agent's here"),
+        (r#"{"kind":"echo","limits":{"timeout":"soon"}}"#, "spec.limits.timeout: write a number and a unit"),
+        (
+            r#"{"model_ref":"gpt"}"#,
+            "spec.model_ref: \"gpt\" is no agent of kind openai in the config; those are: there is none",
+        ),
+    ] {
+        let error = refused(spec, "");
+        assert!(error.contains(says), "{spec}: {error}");
+    }
+    let own = taken(r#"{"kind":"echo","tools":[],"limits":{"max_steps":3,"timeout":"30s"}}"#, "");
+    assert_eq!(own.common.timeout_ms, Some(30_000));
+}
+
+#[test]
+fn a_model_of_the_config_may_be_meant() {
+    let config = "agents:\n  gpt: { kind: openai, base_url: 'http://127.0.0.1:1', model: m, api_key: 'env:PATH', description: d }\n";
+    let own = taken(r#"{"model_ref":"gpt","prompt":"Be brief.","limits":{"timeout":"5s"},"title":"Brief"}"#, config);
+    assert_eq!((own.kind, own.common.timeout_ms, own.common.title.as_deref()), ("openai", Some(5_000), Some("Brief")));
+    assert_eq!(own.common.description, None, "it is another agent");
+    // Nothing of where and how it is reached can be changed from outside.
+    for spec in [r#"{"model_ref":"gpt","base_url":"https://x.example"}"#, r#"{"model_ref":"gpt","headers":{"a":"b"}}"#]
+    {
+        assert!(refused(spec, config).contains("the rest is the model's"), "{spec}");
+    }
+    assert!(
+        refused(r#"{"model_ref":"echo"}"#, "agents: { echo: { kind: echo } }\n").contains("is no agent of kind openai")
+    );
+}
+
+fn plan(yaml: &str) -> Plan {
+    Plan::of(&crate::command::Serve::default(), Config::parse(yaml).unwrap()).unwrap()
+}
+
+const TWO: &str = "agents: { a: { kind: echo }, b: { kind: echo } }\nsystems: { s: { agents: [a, b] } }\norloj: {}\n";
+
+#[tokio::test]
+async fn what_can_be_served_is_and_what_cannot_says_why() {
+    let mut plan = plan(TWO);
+    let all = [
+        made(Sort::Agent, "c", r#"{"kind":"echo"}"#),
+        made(Sort::Agent, "a", r#"{"kind":"scripted"}"#),
+        made(Sort::Agent, "bad", r#"{"kind":"command","command":"cat"}"#),
+        made(Sort::AgentSystem, "outer", r#"{"agents":["inner","s"]}"#),
+        made(Sort::AgentSystem, "inner", r#"{"graph":{"c":{"next":"b"}}}"#),
+        made(Sort::AgentSystem, "lost", r#"{"agents":["bad"]}"#),
+        made(Sort::AgentSystem, "ring", r#"{"agents":["gnir"]}"#),
+        made(Sort::AgentSystem, "gnir", r#"{"agents":["ring"]}"#),
+        made(Sort::AgentSystem, "odd", r#"{"grph":{}}"#),
+        made(Sort::AgentSystem, "far", r#"{"agents":["a"],"namespace":"x"}"#),
+    ];
+    let taken = take_up(&mut plan, &all, &Built::default()).await.unwrap();
+    let names: Vec<&str> = plan.roster.names().map(|name| &**name).collect();
+    assert_eq!(names, ["a", "b", "s", "c", "inner", "outer"]);
+    let says = |sort, name: &str| taken.troubles[&(sort, name.into())].says();
+    for (sort, name, piece) in [
+        (Sort::Agent, "a", "the config has this name"),
+        (Sort::Agent, "bad", "may not be made here"),
+        (Sort::AgentSystem, "lost", "spec.agents[0]: there is no agent \"bad\""),
+        (Sort::AgentSystem, "ring", "it is made of gnir"),
+        (Sort::AgentSystem, "gnir", "break the ring"),
+        (Sort::AgentSystem, "odd", "did you mean `graph`?"),
+        (Sort::AgentSystem, "far", "spec.namespace: belongs to metadata"),
+    ] {
+        assert!(says(sort, name).contains(piece), "{name}: {}", says(sort, name));
+    }
+    assert_eq!(taken.troubles.len(), 7);
+    assert_eq!(plan.roster.users_of("c"), ["inner"]);
+    assert_eq!(plan.roster.users_of("inner"), ["outer"]);
+    let shown = taken.resources(&plan, &all).unwrap();
+    let system = shown.iter().find(|one| &*one.name == "s").unwrap();
+    assert_eq!(system.spec.text(), r#"{"agents":["a","b"]}"#);
+    // Taken up again, they are what they were.
+    let (before, built) = (taken.built.agents(), take_up(&mut plan, &all[..1], &taken.built).await.unwrap().built);
+    assert_eq!(plan.roster.names().count(), 4);
+    assert!(Arc::ptr_eq(&before[3], &built.agents()[3]));
+}
+
+#[test]
+fn what_the_config_has_is_shown_without_how_it_is_reached() {
+    let plan = plan("agents: { a: { kind: command, command: 'cat /etc/hostname', description: d } }\norloj: {}\n");
+    let shown = plan.roster.resources().unwrap();
+    assert_eq!(shown[0].spec.text(), r#"{"description":"d","kind":"command"}"#);
+}

@@ -1,0 +1,664 @@
+//! All the resources there are, how they change, and who watches.
+//!
+//! Every change is one commit: the resource, and the record that counts changes. Who makes a change from what another
+//! process has changed since meets that record, reads everything again and looks once more. The number of the last change
+//! is therefore the version of the whole, and one look at it tells other processes whether there is anything new.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::{Along, Engine, Unmoved};
+use model::ports::store::{Conflict, Store};
+use model::{Expect, Fault, Json, Listed, RecordChange, RecordQuery, Time};
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{Document, MOST, Origin, Resource, Sort, troubled};
+use crate::throttle::{Seat, Seats};
+
+/// The record that counts changes.
+const REVISION: &str = "orloj/revision";
+const NOW: &str = "now";
+const ALL: &str = "all";
+/// Records read at a time.
+const PAGE: u32 = 200;
+/// Changes that a watcher may come back for.
+const REMEMBERED: usize = 1_024;
+/// Watchers of this process at a time.
+pub(crate) const WATCHERS: u32 = 256;
+/// How often everything is read that changes while it is read, before the next look is left to see to it.
+const AGAIN: usize = 5;
+
+/// What is kept of a resource.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    v: u8,
+    namespace: Arc<str>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
+    generation: u64,
+    created_at: i64,
+    revision: u64,
+    spec: Json,
+}
+
+/// The number of the last change, and what nobody else would write.
+#[derive(Default, Serialize, Deserialize)]
+struct Count {
+    revision: u64,
+    by: String,
+}
+
+/// What a store has.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    pub revision: u64,
+    /// Of the record that counts, as the store has it.
+    version: u64,
+    pub made: Vec<Resource>,
+}
+
+/// The number of the last change; zero before the first.
+pub async fn revision(store: &Arc<dyn Store>) -> Result<u64, Fault> {
+    Ok(count(store).await?.0)
+}
+
+async fn count(store: &Arc<dyn Store>) -> Result<(u64, u64), Fault> {
+    let Some(record) = store.record(REVISION.into(), NOW.into()).await.map_err(troubled)? else { return Ok((0, 0)) };
+    let count: Count = serde_json::from_slice(&record.body).map_err(Fault::internal)?;
+    Ok((count.revision, record.version))
+}
+
+/// Everything a store has, as it was at one moment.
+pub async fn load(store: &Arc<dyn Store>) -> Result<Loaded, Fault> {
+    let mut before = count(store).await?;
+    for _ in 0..AGAIN {
+        let mut made = Vec::new();
+        for sort in Sort::ALL {
+            let mut after = None;
+            loop {
+                let query = RecordQuery {
+                    kind: sort.record().into(),
+                    list: ALL.into(),
+                    after: after.take(),
+                    skip: 0,
+                    limit: PAGE,
+                    count: false,
+                };
+                let page = store.records(query).await.map_err(troubled)?;
+                for (record, rank) in &page.records {
+                    after = Some((*rank, record.key.clone()));
+                    match serde_json::from_slice::<Kept>(&record.body) {
+                        Ok(kept) => made.push(resource(sort, record.key.clone(), kept)),
+                        Err(error) => {
+                            tracing::error!(%error, name = &*record.key, "a kept {} cannot be read", sort.kind());
+                        }
+                    }
+                }
+                if !page.more {
+                    break;
+                }
+            }
+        }
+        let now = count(store).await?;
+        if now == before {
+            made.sort_by_key(Resource::key);
+            return Ok(Loaded { revision: now.0, version: now.1, made });
+        }
+        before = now;
+    }
+    Err(Fault::new(model::Kind::Unavailable, "the resources change faster than they can be read; try again shortly"))
+}
+
+fn resource(sort: Sort, name: Arc<str>, kept: Kept) -> Resource {
+    let Kept { v: _, namespace, labels, annotations, generation, created_at, revision, spec } = kept;
+    Resource {
+        sort,
+        name,
+        namespace,
+        labels,
+        annotations,
+        spec,
+        generation,
+        created_at: Some(Time(created_at)),
+        revision,
+        origin: Origin::Made,
+        trouble: None,
+    }
+}
+
+/// What somebody wants done.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// There is none of its name.
+    Create(Document),
+    /// There is one, of the version that the document or `expect` names if they do.
+    Update {
+        document: Document,
+        expect: Option<u64>,
+    },
+    /// Whether there is one or not.
+    Apply(Document),
+    Delete {
+        sort: Sort,
+        name: Arc<str>,
+        expect: Option<u64>,
+    },
+}
+
+/// A wish, and where to tell what came of it.
+#[derive(Debug)]
+pub struct Ask {
+    pub write: Write,
+    /// Whose wish it is, for the audit.
+    pub by: Arc<str>,
+    pub answer: oneshot::Sender<Result<(Verb, Arc<Resource>), Refusal>>,
+}
+
+/// What became of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Created,
+    Configured,
+    Unchanged,
+    Deleted,
+}
+
+impl Verb {
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Created => "created",
+            Verb::Configured => "configured",
+            Verb::Unchanged => "unchanged",
+            Verb::Deleted => "deleted",
+        }
+    }
+}
+
+/// Why nothing happened, for the person who asked.
+#[derive(Debug)]
+pub enum Refusal {
+    Missing(String),
+    Exists(String),
+    /// It has changed since.
+    Stale(String),
+    InUse(String),
+    /// It is the config's.
+    Configured(String),
+    /// The config does not let anybody make this.
+    NotAllowed(String),
+    /// Everything that is wrong, each with its path.
+    Wrong(Vec<String>),
+    Full(String),
+    Fault(Fault),
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal::Fault(fault)
+    }
+}
+
+impl Refusal {
+    /// In words.
+    pub fn says(&self) -> String {
+        match self {
+            Refusal::Missing(says)
+            | Refusal::Exists(says)
+            | Refusal::Stale(says)
+            | Refusal::InUse(says)
+            | Refusal::Configured(says)
+            | Refusal::NotAllowed(says)
+            | Refusal::Full(says) => says.clone(),
+            Refusal::Wrong(wrong) => wrong.join("\n"),
+            Refusal::Fault(fault) => fault.message.clone(),
+        }
+    }
+}
+
+/// What a wish would change.
+#[derive(Clone, Debug)]
+pub enum Draft {
+    Nothing(Arc<Resource>),
+    Change(Box<Change>),
+}
+
+/// A change that is not made yet.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub verb: Verb,
+    /// As it will be; as it was, if it is to go.
+    pub subject: Arc<Resource>,
+    /// All that were made, as they will be.
+    pub made: Vec<Arc<Resource>>,
+    /// The number of the change.
+    pub revision: u64,
+    version: u64,
+}
+
+/// How a resource changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Happened {
+    Added,
+    Modified,
+    Deleted,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    /// Its place among all events of this process.
+    no: u64,
+    revision: u64,
+    pub(crate) token: String,
+    pub(crate) happened: Happened,
+    pub(crate) resource: Arc<Resource>,
+}
+
+/// All the resources of a server. It outlives the versions of the server.
+#[derive(Clone)]
+pub struct Shelf(Arc<Inner>);
+
+struct Inner {
+    asks: mpsc::Sender<Ask>,
+    state: RwLock<State>,
+    /// The place of the newest event.
+    news: watch::Sender<u64>,
+    watching: Arc<Seats>,
+}
+
+#[derive(Default)]
+struct State {
+    revision: u64,
+    version: u64,
+    all: BTreeMap<(Sort, Arc<str>), Arc<Resource>>,
+    /// Of what the config has: processes with the same config have the same.
+    print: String,
+    log: VecDeque<Event>,
+    /// What happened after the change of this number is in the log.
+    since: u64,
+    no: u64,
+    shown: bool,
+}
+
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shelf").field("revision", &self.0.state.read().revision).finish_non_exhaustive()
+    }
+}
+
+impl Shelf {
+    /// A shelf with nothing on it, and where wishes arrive.
+    pub fn new() -> (Shelf, mpsc::Receiver<Ask>) {
+        let (asks, asked) = mpsc::channel(64);
+        let (news, _) = watch::channel(0);
+        (Shelf(Arc::new(Inner { asks, state: RwLock::default(), news, watching: Arc::default() })), asked)
+    }
+
+    /// Has something done, and waits until it is in force.
+    pub async fn ask(&self, write: Write, by: &str) -> Result<(Verb, Arc<Resource>), Refusal> {
+        let gone = || Fault::new(model::Kind::Unavailable, "the server is shutting down; try again shortly");
+        let (answer, answered) = oneshot::channel();
+        self.0.asks.send(Ask { write, by: by.into(), answer }).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+
+    /// Those that were made.
+    pub fn made(&self) -> Vec<Arc<Resource>> {
+        let state = self.0.state.read();
+        state.all.values().filter(|resource| resource.origin == Origin::Made).cloned().collect()
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.0.state.read().revision
+    }
+
+    pub fn get(&self, sort: Sort, name: &str) -> Option<Arc<Resource>> {
+        self.0.state.read().all.get(&(sort, name.into())).cloned()
+    }
+
+    /// Those of a sort by name, and the version of the whole.
+    pub(crate) fn list(&self, sort: Sort) -> (Vec<Arc<Resource>>, String) {
+        let state = self.0.state.read();
+        let of_sort = state.all.values().filter(|resource| resource.sort == sort);
+        (of_sort.cloned().collect(), state.token())
+    }
+
+    /// What a wish would change, as things are now.
+    pub fn draft(&self, write: &Write, now: Time) -> Result<Draft, Refusal> {
+        let state = self.0.state.read();
+        let (sort, name) = match write {
+            Write::Create(document) | Write::Update { document, .. } | Write::Apply(document) => {
+                (document.sort, Arc::from(document.name.as_str()))
+            }
+            Write::Delete { sort, name, .. } => (*sort, name.clone()),
+        };
+        let known = state.all.get(&(sort, name.clone()));
+        let missing = || {
+            let plural = sort.plural();
+            Refusal::Missing(format!("there is no {} {name:?}; see GET /v1/{plural}", sort.kind()))
+        };
+        if let Some(known) = known.filter(|known| known.origin == Origin::Config) {
+            return Err(match write {
+                Write::Create(_) => Refusal::Exists(taken(known)),
+                Write::Update { .. } | Write::Apply(_) | Write::Delete { .. } => Refusal::Configured(taken(known)),
+            });
+        }
+        let (document, expect) = match write {
+            Write::Create(document) => {
+                if known.is_some() {
+                    let says = format!("there is a {} {name:?} already; update it with PUT", sort.kind());
+                    return Err(Refusal::Exists(says));
+                }
+                (Some(document), None)
+            }
+            Write::Update { document, expect } => {
+                known.ok_or_else(missing)?;
+                (Some(document), expect.or(document.version))
+            }
+            Write::Apply(document) => (Some(document), document.version.filter(|_| known.is_some())),
+            Write::Delete { expect, .. } => {
+                known.ok_or_else(missing)?;
+                (None, *expect)
+            }
+        };
+        if let (Some(expected), Some(known)) = (expect, known)
+            && expected != known.revision
+        {
+            return Err(Refusal::Stale(format!(
+                "{} {name:?} has changed since: it is of version {} now, not {expected}; get it again, make your change \
+                 to that, and send it with the new version",
+                sort.kind(),
+                known.revision
+            )));
+        }
+        let other = match sort {
+            Sort::AgentSystem => Sort::Agent,
+            Sort::Agent => Sort::AgentSystem,
+        };
+        if let (None, Some(other)) = (known, state.all.get(&(other, name.clone()))) {
+            let says = format!("{name:?} is the name of {} here, too; choose another name", described(other));
+            return Err(Refusal::Exists(says));
+        }
+        let revision = state.revision + 1;
+        let (verb, subject) = match (document, known) {
+            (None, Some(known)) => (Verb::Deleted, known.clone()),
+            (None, None) => return Err(missing()),
+            (Some(document), known) => {
+                if let Some(known) = known
+                    && is_same(known, document)
+                {
+                    return Ok(Draft::Nothing(known.clone()));
+                }
+                if known.is_none()
+                    && state.all.values().filter(|one| one.sort == sort && one.origin == Origin::Made).count() >= MOST
+                {
+                    let says = format!("there are {MOST} of kind {} already; delete one first", sort.kind());
+                    return Err(Refusal::Full(says));
+                }
+                let verb = if known.is_some() { Verb::Configured } else { Verb::Created };
+                (verb, Arc::new(made(document, known.map(|known| &**known), revision, now)))
+            }
+        };
+        let others = state.all.values().filter(|one| one.origin == Origin::Made && one.key() != subject.key()).cloned();
+        let mut made: Vec<_> = others.collect();
+        if verb != Verb::Deleted {
+            made.push(subject.clone());
+        }
+        made.sort_by_key(|one| one.key());
+        Ok(Draft::Change(Box::new(Change { verb, subject, made, revision, version: state.version })))
+    }
+
+    /// Keeps a change. `false` if another process was faster: then everything is to be read again.
+    pub async fn keep(&self, engine: &Engine, change: &Change) -> Result<bool, Fault> {
+        let count = Count { revision: change.revision, by: uuid::Uuid::now_v7().to_string() };
+        let expect = if change.version == 0 { Expect::Absent } else { Expect::Version(change.version) };
+        // First, because it is what nobody else would write.
+        let counted = RecordChange::Put {
+            kind: REVISION.into(),
+            key: NOW.into(),
+            expect,
+            body: bytes(&count)?,
+            lists: Vec::new(),
+        };
+        let subject = &change.subject;
+        let (kind, key) = (Arc::from(subject.sort.record()), subject.name.clone());
+        let changed = match change.verb {
+            Verb::Deleted => RecordChange::Remove { kind, key, expect: Expect::Any },
+            Verb::Created | Verb::Configured | Verb::Unchanged => RecordChange::Put {
+                kind,
+                key,
+                expect: Expect::Any,
+                body: bytes(&Kept {
+                    v: 1,
+                    namespace: subject.namespace.clone(),
+                    labels: subject.labels.clone(),
+                    annotations: subject.annotations.clone(),
+                    generation: subject.generation,
+                    created_at: subject.created_at.map_or(0, |at| at.0),
+                    revision: subject.revision,
+                    spec: subject.spec.clone(),
+                })?,
+                lists: vec![Listed { list: ALL.into(), rank: 0 }],
+            },
+        };
+        match engine.keep(Along { records: vec![counted, changed], ..Along::default() }).await {
+            Ok(()) => Ok(true),
+            Err(Unmoved::Met(Conflict::Record(..))) => Ok(false),
+            Err(unmoved) => Err(unmoved.into()),
+        }
+    }
+
+    /// The version that a change which was kept has made of the whole.
+    pub fn after(change: &Change) -> Loaded {
+        Loaded { revision: change.revision, version: change.version + 1, made: Vec::new() }
+    }
+
+    /// From now on these are all there are: those of the config and those that were made. Of the same name only the first
+    /// is shown: the config's.
+    pub fn show(&self, at: &Loaded, resources: impl IntoIterator<Item = Arc<Resource>>) {
+        let mut all: BTreeMap<(Sort, Arc<str>), Arc<Resource>> = BTreeMap::new();
+        for resource in resources {
+            all.entry(resource.key()).or_insert(resource);
+        }
+        let mut print = Sha256::new();
+        for resource in all.values().filter(|resource| resource.origin == Origin::Config) {
+            print.update(resource.shown());
+        }
+        let print: String = print.finalize()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut state = self.0.state.write();
+        let before = std::mem::replace(&mut state.all, all);
+        let known = std::mem::replace(&mut state.revision, at.revision);
+        (state.version, state.print) = (at.version, print);
+        if !std::mem::replace(&mut state.shown, true) {
+            state.since = at.revision;
+        } else {
+            // What the config changed, or what is not served any more, has no number of its own: it is told with the
+            // newest there is.
+            let number = |resource: &Resource| if resource.revision > known { resource.revision } else { at.revision };
+            let mut events = Vec::new();
+            for (key, resource) in &state.all {
+                match before.get(key) {
+                    None => events.push((number(resource), Happened::Added, resource.clone())),
+                    Some(old) if !old.looks_like(resource) => {
+                        events.push((number(resource), Happened::Modified, resource.clone()));
+                    }
+                    Some(_) => {}
+                }
+            }
+            let gone = before.iter().filter(|(key, _)| !state.all.contains_key(*key));
+            events.extend(gone.map(|(_, resource)| (at.revision, Happened::Deleted, resource.clone())));
+            events.sort_by_key(|(revision, _, _)| *revision);
+            for (revision, happened, resource) in events {
+                state.no += 1;
+                let token = format!("{revision}-{}", state.print);
+                let no = state.no;
+                state.log.push_back(Event { no, revision, token, happened, resource });
+            }
+            while state.log.len() > REMEMBERED {
+                if let Some(gone) = state.log.pop_front() {
+                    state.since = state.since.max(gone.revision);
+                }
+            }
+        }
+        let no = state.no;
+        drop(state);
+        self.0.news.send_replace(no);
+    }
+
+    /// Follows the resources of a sort: what is there, unless `from` says what is known already; then what happens. `None`
+    /// if that is too long ago; an error if there are too many who follow.
+    pub(crate) fn watch(&self, sort: Sort, from: Option<&str>) -> Result<Option<Watcher>, ()> {
+        let seat = Seats::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
+        let state = self.0.state.read();
+        let (mut ready, seen) = (
+            VecDeque::new(),
+            match from {
+                None => state.no,
+                Some(token) => match state.place(token) {
+                    Some(no) => no,
+                    None => return Ok(None),
+                },
+            },
+        );
+        if from.is_none() {
+            let token = state.token();
+            for resource in state.all.values().filter(|resource| resource.sort == sort) {
+                let (no, revision, token, resource) = (0, resource.revision, token.clone(), resource.clone());
+                ready.push_back(Event { no, revision, token, happened: Happened::Added, resource });
+            }
+        }
+        drop(state);
+        Ok(Some(Watcher { shelf: self.clone(), sort, seen, ready, news: self.0.news.subscribe(), _seat: seat }))
+    }
+}
+
+impl State {
+    fn token(&self) -> String {
+        format!("{}-{}", self.revision, self.print)
+    }
+
+    /// The place of the newest event that whoever has this token knows of.
+    fn place(&self, token: &str) -> Option<u64> {
+        let (revision, print) = match token.split_once('-') {
+            Some((revision, print)) => (revision, Some(print)),
+            None => (token, None),
+        };
+        let revision: u64 = revision.parse().ok()?;
+        if revision < self.since || revision > self.revision || print.is_some_and(|print| print != self.print) {
+            return None;
+        }
+        let known = self.log.iter().rev().find(|event| event.revision <= revision).map(|event| event.no);
+        let first = self.log.front().map_or(self.no, |event| event.no - 1);
+        Some(known.unwrap_or(first))
+    }
+}
+
+/// Somebody who follows the resources of a sort.
+pub(crate) struct Watcher {
+    shelf: Shelf,
+    sort: Sort,
+    seen: u64,
+    ready: VecDeque<Event>,
+    news: watch::Receiver<u64>,
+    _seat: Seat,
+}
+
+impl Watcher {
+    /// The next event; `None` if so much has happened meanwhile that some of it is forgotten.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            self.news.borrow_and_update();
+            {
+                let state = self.shelf.0.state.read();
+                if state.log.front().is_some_and(|oldest| oldest.no > self.seen + 1) {
+                    return None;
+                }
+                let new = state.log.iter().filter(|event| event.no > self.seen && event.resource.sort == self.sort);
+                self.ready.extend(new.cloned());
+                self.seen = state.no;
+            }
+            if self.ready.is_empty() && self.news.changed().await.is_err() {
+                return None;
+            }
+        }
+    }
+}
+
+fn is_same(known: &Resource, document: &Document) -> bool {
+    *known.namespace == *namespace_of(document, Some(known))
+        && known.labels == document.labels
+        && known.annotations == document.annotations
+        && known.spec.to_value() == document.spec.to_value()
+        && order_of(known.spec.text()) == order_of(document.spec.text())
+}
+
+/// A text without the spaces between its tokens: the same members in another order are another text.
+fn order_of(text: &str) -> String {
+    let (mut out, mut quoted, mut escaped) = (String::with_capacity(text.len()), false, false);
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            c if !quoted && c.is_ascii_whitespace() => continue,
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Who names no namespace leaves it as it is.
+fn namespace_of<'a>(document: &'a Document, known: Option<&'a Resource>) -> &'a str {
+    document.namespace.as_deref().or(known.map(|known| &*known.namespace)).unwrap_or(super::NAMESPACE)
+}
+
+fn made(document: &Document, known: Option<&Resource>, revision: u64, now: Time) -> Resource {
+    let same = known.is_some_and(|known| order_of(known.spec.text()) == order_of(document.spec.text()));
+    Resource {
+        sort: document.sort,
+        name: document.name.as_str().into(),
+        namespace: namespace_of(document, known).into(),
+        labels: document.labels.clone(),
+        annotations: document.annotations.clone(),
+        spec: document.spec.clone(),
+        generation: known.map_or(1, |known| known.generation + u64::from(!same)),
+        created_at: known.and_then(|known| known.created_at).or(Some(now)),
+        revision,
+        origin: Origin::Made,
+        trouble: None,
+    }
+}
+
+fn described(resource: &Resource) -> String {
+    match resource.origin {
+        Origin::Config => format!("a configured {}", resource.sort.kind()),
+        Origin::Made => format!("a {}", resource.sort.kind()),
+    }
+}
+
+/// What to say of what is the config's.
+fn taken(known: &Resource) -> String {
+    format!(
+        "{} {:?} comes from the server's config; change it there and reload, or choose another name",
+        known.sort.kind(),
+        known.name
+    )
+}
+
+fn bytes(value: &impl Serialize) -> Result<Bytes, Fault> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(Fault::internal)
+}
+
+#[cfg(test)]
+#[path = "shelf_tests.rs"]
+mod tests;
