@@ -544,6 +544,44 @@ def purchases(world):
     yield pairs.cpu("purchases", "CPU a purchase; against a SendMessage")
 
 
+NODES, FAN = 200, 50
+
+
+def wide(agent):
+    """200 nodes: one leads to 50 branches, 48 of four nodes and two of three, which meet in the last."""
+    graph = {"begin": {"agent": agent, "edges": [{"to": f"a{n}"} for n in range(FAN)]}}
+    for n in range(FAN):
+        branch = [f"{step}{n}" for step in ("abcd" if n < FAN - 2 else "abc")] + ["end"]
+        for node, follows in zip(branch, branch[1:]):
+            graph[node] = {"agent": agent, "next": follows}
+    graph["end"] = {"agent": agent}
+    assert len(graph) == NODES
+    return {"graph": graph}
+
+
+def systems(world):
+    """A system of 200 nodes, 50 of them at a time, against the same turns sent by a client with 50 connections."""
+    pairs = {name: Pairs() for name in ("echo", "scripted")}
+    agents = {name: {"kind": name, "concurrency": 1000} for name in pairs}
+    wides = {f"wide-{name}": wide(name) for name in pairs}
+    with world.serve("systems", agents=agents, default="echo", systems=wides) as server:
+        for name in pairs:
+            world.load(server, "send", f"/a2a/{name}", c=FAN, n=20 * NODES)
+            world.load(server, "send", f"/a2a/wide-{name}", c=1, n=5)
+        for _ in range(world.rounds):
+            for name, pair in pairs.items():
+                world.sync_ms()
+                base = world.load(server, "send", f"/a2a/{name}", c=FAN, seconds=world.seconds)
+                side = world.load(server, "send", f"/a2a/wide-{name}", c=1, seconds=world.seconds)
+                world.keep("systems", name, send=base, system=side)
+                pair.add(base, {"rps": side["rps"] * NODES, "cpu_us": side["cpu_us"] / NODES})
+    world.forget("systems")
+    for name, commits in (("echo", "one commit"), ("scripted", "two commits")):
+        what = f"a system of {NODES} nodes, fan-out {FAN}, durable; against the same turns sent ({commits})"
+        yield at_least(pairs[name].row("systems", f"turns of {what}"), 0.5)
+        yield pairs[name].cpu("systems", "CPU a turn there")
+
+
 class Watcher(threading.Thread):
     """Subscribes to a task, and notes when each event came."""
 
@@ -621,5 +659,6 @@ def workers(world):
 CASES = {
     "send": send, "get": get, "stream": stream, "chunk": chunk, "list": lists, "idle": idle, "start": start,
     "memory": memory, "big": big, "hooks": hooks, "proxy": proxy,
-    "tokens": tokens, "postgres": postgres, "follow": follow, "purchases": purchases, "workers": workers,
+    "tokens": tokens, "postgres": postgres, "follow": follow, "purchases": purchases, "systems": systems,
+    "workers": workers,
 }

@@ -23,6 +23,8 @@ pub(crate) enum Command {
     /// Look at tasks, cancel or remove them
     #[command(subcommand)]
     Task(Task),
+    /// Show how a system is made, and how a task on it stands
+    Graph(crate::graph::Graph),
     /// Write a consistent copy of everything to a new file, also while serving
     Backup(Backup),
     /// Put a backup in place of the data folder's contents, while no server runs

@@ -8,6 +8,7 @@ mod demo;
 mod demo_market;
 mod demo_orloj;
 mod files_config;
+mod graph;
 mod guard;
 mod market;
 mod market_config;
@@ -37,6 +38,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Config(command) => config::run(&command),
         command::Command::Task(command) => operate::task(&command),
         command::Command::Keys(command) => operate::keys(&command),
+        command::Command::Graph(command) => graph::run(&command),
         command::Command::Push(command) => push::run(&command),
         command::Command::Market(command) => return market::run(&command),
         command::Command::Backup(command) => operate::backup(&command),

@@ -4,10 +4,12 @@
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use engine::Engine;
 use model::State;
+use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use server::admin::{self, Request, Response, state_name};
 use stores::sqlite;
@@ -20,13 +22,19 @@ const DATABASE: &str = "rialto.db";
 
 /// Has it done, by the server or by ourselves.
 pub(crate) fn ask(found: &Found, request: &Request) -> anyhow::Result<Value> {
+    match ask_running(found, request)? {
+        Some(answer) => Ok(answer),
+        None => ask_data(found, request.clone(), Vec::new()),
+    }
+}
+
+/// Has it done by the server, if one runs.
+pub(crate) fn ask_running(found: &Found, request: &Request) -> anyhow::Result<Option<Value>> {
     let folder = &found.folder;
     let reached = std::fs::File::open(folder).and_then(|held| UnixStream::connect(admin::socket_in(&held)));
     match reached {
-        Ok(stream) => ask_server(stream, request),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            ask_data(found, request.clone())
-        }
+        Ok(stream) => ask_server(stream, request).map(Some),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
         Err(error) => Err(error).context("cannot reach the server through its data folder"),
     }
 }
@@ -44,7 +52,8 @@ fn ask_server(mut stream: UnixStream, request: &Request) -> anyhow::Result<Value
 }
 
 /// Opens the data itself. A database may be served by others at the same time: they learn of it as of each other's work.
-fn ask_data(found: &Found, request: Request) -> anyhow::Result<Value> {
+/// `agents` are those that what is asked is about; none of them runs.
+pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agent>>) -> anyhow::Result<Value> {
     let Found { folder, store } = found;
     let choice = match store {
         Place::Sqlite => {
@@ -71,7 +80,8 @@ fn ask_data(found: &Found, request: Request) -> anyhow::Result<Value> {
         let opened = choice.visit(folder).await?;
         let engine = Engine::offline(opened.store.clone(), model::Limits::default());
         // Who cancels or removes a task gives back what was set aside for its turn.
-        engine.set_books(std::sync::Arc::new(trade::Ledger));
+        engine.set_books(Arc::new(trade::Ledger));
+        engine.set_agents(agents);
         let desk = admin::Desk { engine: &engine, folder, running: None };
         let done = admin::perform(&desk, request).await;
         engine.drain().await;
@@ -297,13 +307,13 @@ pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
     }
     std::fs::remove_dir_all(&trial)?;
     checked?;
-    let health = ask_data(&Found { folder: folder.clone(), store: Place::Sqlite }, Request::Doctor)?;
+    let health = ask_data(&Found { folder: folder.clone(), store: Place::Sqlite }, Request::Doctor, Vec::new())?;
     writeln!(std::io::stdout(), "restored to {}: {} tasks", folder.display(), health["tasks"])?;
     Ok(())
 }
 
 fn close(folder: &Path) -> anyhow::Result<()> {
-    ask_data(&Found { folder: folder.to_owned(), store: Place::Sqlite }, Request::Doctor).map(drop)
+    ask_data(&Found { folder: folder.to_owned(), store: Place::Sqlite }, Request::Doctor, Vec::new()).map(drop)
 }
 
 pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {

@@ -95,8 +95,10 @@ pub(crate) async fn take_up(plan: &mut Plan, made: &[Arc<Resource>], before: &Bu
                 continue;
             }
             let what = match one.sort {
-                Sort::Agent => agent(one, &plan.config, &rules).map(|(agent, print)| (Made::Agent(agent), print)),
-                Sort::AgentSystem => system(one).map(|(system, print)| (Made::System(system), print)),
+                Sort::Agent => {
+                    agent(one, &plan.config, &rules).map(|(agent, print)| (Made::Agent(Box::new(agent)), print))
+                }
+                Sort::AgentSystem => system(one).map(|(system, print)| (Made::System(Box::new(system)), print)),
             };
             match what {
                 Ok((what, print)) => read.push((one.name.clone(), what, print)),

@@ -109,7 +109,10 @@ fn a_model_of_the_config_may_be_meant() {
 }
 
 fn plan(yaml: &str) -> Plan {
-    Plan::of(&crate::command::Serve::default(), Config::parse(yaml).unwrap()).unwrap()
+    let mut options = crate::command::Serve::default();
+    // It is not read: the config has been.
+    options.whereabouts.config = Some("rialto.yaml".into());
+    Plan::of(&options, Config::parse(yaml).unwrap()).unwrap()
 }
 
 const TWO: &str = "agents: { a: { kind: echo }, b: { kind: echo } }\nsystems: { s: { agents: [a, b] } }\norloj: {}\n";

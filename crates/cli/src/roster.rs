@@ -127,6 +127,15 @@ impl Roster {
         })
     }
 
+    /// The systems as agents, for whoever looks at them.
+    pub(crate) fn systems(&self) -> Vec<Arc<dyn Agent>> {
+        let system = |entry: &Entry| match &entry.what {
+            What::System(system) => Some(entry.system(system)),
+            What::Demo(..) | What::Configured(_) => None,
+        };
+        self.entries.iter().filter_map(system).collect()
+    }
+
     /// The agents, those of `before` that are written the same among them.
     pub(crate) async fn build(&self, before: &Built) -> Result<(Built, Changes), Unbuilt> {
         let (mut built, mut changes) = (Vec::new(), Changes::default());
@@ -166,8 +175,8 @@ impl std::error::Error for Unbuilt {}
 
 /// Something that was made while a server ran, as it is to be served.
 pub(crate) enum Made {
-    Agent(AgentConfig),
-    System(systems::System),
+    Agent(Box<AgentConfig>),
+    System(Box<systems::System>),
 }
 
 impl Roster {
@@ -186,7 +195,7 @@ impl Roster {
             match made {
                 Made::Agent(agent) => match agent.check() {
                     Ok(()) => {
-                        let what = What::Configured(Box::new(agent));
+                        let what = What::Configured(agent);
                         self.entries.push(Entry { name, what, print });
                     }
                     Err(error) => drop(wrong.insert(name, vec![in_spec(&error.to_string())])),
@@ -202,7 +211,7 @@ impl Roster {
                 let is_known = |agent: &str| self.entries.iter().any(|known| *known.name == *agent);
                 match system.check(is_known) {
                     Ok(graph) => {
-                        let what = What::System(Box::new((system, graph)));
+                        let what = What::System(Box::new((*system, graph)));
                         self.entries.push(Entry { name, what, print });
                     }
                     Err(_) => left.push((name, system, print)),
@@ -299,10 +308,14 @@ impl Entry {
         Ok(Entry { name: name.into(), what: What::Configured(Box::new(agent)), print })
     }
 
+    fn system(&self, (system, graph): &(systems::System, systems::Graph)) -> Arc<dyn Agent> {
+        Arc::new(agents::system::Agent::new(&self.name, system, graph.clone()))
+    }
+
     async fn build(&self) -> anyhow::Result<Arc<dyn Agent>> {
         match &self.what {
             What::Demo(build, settings) => Ok(build(settings)),
-            What::System(system) => Ok(Arc::new(agents::system::Agent::new(&self.name, &system.0, system.1.clone()))),
+            What::System(system) => Ok(self.system(system)),
             What::Configured(config) => {
                 agents::build(&self.name, (**config).clone()).await.map_err(|error| anyhow!("agents: {error}"))
             }

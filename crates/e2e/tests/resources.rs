@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::Output;
+use std::time::Instant;
 
 use cluster::Cluster;
 use e2e::http::{Request, Response};
@@ -119,9 +120,10 @@ impl Watch {
 
     /// The next event: its id and its data. Lengths of chunks and comments are passed over.
     fn next(&mut self) -> (String, Value) {
-        let mut id = String::new();
+        let (mut id, started) = (String::new(), Instant::now());
         loop {
             let line = self.line();
+            assert!(started.elapsed() < PATIENCE, "nothing but heartbeats for {PATIENCE:?}");
             if let Some(text) = line.strip_prefix("id: ") {
                 id = text.to_owned();
             }
@@ -136,6 +138,11 @@ impl Watch {
         let (_, event) = self.next();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
+    }
+
+    /// Passes over events until this one comes.
+    fn hear(&mut self, what: &str, name: &str) {
+        while self.told() != pair(what, name) {}
     }
 
     fn heartbeat(&mut self) {
@@ -374,7 +381,9 @@ fn what_was_made_is_there_after_a_kill_and_the_config_wins() {
     let shown = || get(&server, "reader", "/v1/agent-systems/twice");
     until("the config has the name", PATIENCE, || Some(()).filter(|()| is_config(&shown())));
     assert!(!said(&server, "twice", "hello").contains("HELLO"));
-    assert!(server.log().contains("agent-systems/twice was made and is not served"), "{}", server.log());
+    until("the log says so", PATIENCE, || {
+        Some(()).filter(|()| server.log().contains("agent-systems/twice was made and is not served"))
+    });
     assert!(said(&server, "later", "hello").contains("hello"));
     server.write_config(CONFIG);
     until("the config lets go of it", PATIENCE, || Some(()).filter(|()| !is_config(&shown())));
@@ -478,6 +487,8 @@ fn runs_are_made_read_and_taken_away() {
     // One that goes on is cancelled when it is taken away.
     assert_eq!(ask(&server, "clerk", "POST", TASKS, Some(&run("long", "two", "sleep:600000"))).status(), 201);
     phase(&server, "long", "Running");
+    // What comes and goes between two looks nobody hears of.
+    watch.hear("ADDED", "long");
     let list = get(&server, "reader", &format!("{TASKS}?labelSelector=by%3Dtest"));
     let mut all = names(&list);
     all.sort_unstable();
@@ -488,8 +499,7 @@ fn runs_are_made_read_and_taken_away() {
     assert_eq!(ask(&server, "reader", "DELETE", "/orloj/v1/tasks/long", None).status(), 403);
     assert_eq!(ask(&server, "clerk", "DELETE", "/orloj/v1/tasks/long", None).status(), 204);
     assert_eq!(ask(&server, "clerk", "GET", "/orloj/v1/tasks/long", None).status(), 404);
-    let gone = std::iter::from_fn(|| Some(watch.told())).find(|(what, _)| what == "DELETED");
-    assert_eq!(gone, Some(pair("DELETED", "long")));
+    watch.hear("DELETED", "long");
 }
 
 #[test]

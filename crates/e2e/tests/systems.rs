@@ -335,3 +335,70 @@ fn an_id_is_used_again_as_the_config_says() {
     let refused = caller.ask(&of("one"), "tasks/send", saying("again", "two"));
     assert_eq!(refusal(&refused), (-32602, "task id already in use"));
 }
+
+#[test]
+fn ids_of_requests_may_be_numbers_and_parts_may_be_data() {
+    let server = configured("");
+    let caller = anybody(&server);
+    let part = json!({ "type": "data", "data": { "pages": [1, 2] }, "metadata": { "source": "scan" } });
+    let params = json!({ "id": "t", "message": { "role": "user", "parts": [part] } });
+    let request = json!({ "jsonrpc": "2.0", "id": 7, "method": "tasks/send", "params": params });
+    let answer = caller.post(&of("one"), &request).json();
+    assert_eq!((&answer["id"], state(&answer)), (&json!(7), "completed"));
+    let read = answer["result"]["artifacts"].as_array().unwrap().iter().find(|made| made["name"] == "read").unwrap();
+    assert_eq!(read["parts"], json!([part]));
+    for incomplete in [json!({ "jsonrpc": "2.0", "id": 8 }), json!({ "id": 8, "method": "tasks/get", "params": {} })] {
+        let answer = caller.post(&of("one"), &incomplete).json();
+        assert_eq!((refusal(&answer).0, &answer["id"]), (-32600, &json!(8)), "{answer}");
+    }
+}
+
+#[test]
+fn operators_see_how_a_system_is_made_and_how_a_task_on_it_stands() {
+    let mut server = configured("");
+    let graph = |server: &Server, words: &[&str]| {
+        let done = server.operate(&[&["graph"], words].concat()).output().unwrap();
+        (
+            done.status.success(),
+            format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr)),
+        )
+    };
+    let made = graph(&server, &["four"]);
+    assert_eq!(made, (true, "four\n\ngo (echo), begins, asks \"May it?\"\n".to_owned()));
+    let boss = bearer(&server, "t-0");
+    boss.ask(&of("four"), "tasks/send", saying("g", "x"));
+    let tasks = server.operate(&["task", "list", "--agent", "four", "-o", "json"]).output().unwrap();
+    let tasks: Value = serde_json::from_slice(&tasks.stdout).unwrap();
+    let id = tasks["tasks"][0]["id"].as_str().unwrap().to_owned();
+    let (fine, shown) = graph(&server, &["four", "--task", &id]);
+    assert!(fine && shown.contains("? go (echo), begins, asks \"May it?\": waiting for approval\n"), "{shown}");
+    assert_eq!(state(&boss.ask(&of("four"), "tasks/send", saying("g", "approve"))), "completed");
+    let (fine, shown) = graph(&server, &["four", "--task", &id, "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{fine} {shown}"));
+    assert_eq!((&shown["task"]["state"], &shown["nodes"][0]["state"]), (&json!("completed"), &json!("done")));
+    let visit = &shown["nodes"][0]["visits"][0];
+    assert_eq!((&visit["visit"], &visit["state"], &visit["attempts"]), (&json!(1), &json!("done"), &json!(1)));
+    assert!(visit["child"].is_string() && visit["ms"].is_u64(), "{visit}");
+    // The edges that were taken, and the words for what is not there.
+    let one = anybody(&server).ask(&of("one"), "tasks/send", saying("e", "hello"));
+    assert_eq!(state(&one), "completed");
+    let tasks = server.operate(&["task", "list", "--agent", "one", "-o", "json"]).output().unwrap();
+    let tasks: Value = serde_json::from_slice(&tasks.stdout).unwrap();
+    let other = tasks["tasks"][0]["id"].as_str().unwrap();
+    let (_, shown) = graph(&server, &["one", "--task", other]);
+    assert!(shown.contains("  → summary  [taken]\n"), "{shown}");
+    for (words, says) in [
+        (vec!["nobody"], "there are: four, hidden, one, three, two"),
+        (vec!["echo"], "\"echo\" is an agent, and no system; there are:"),
+        (vec!["four", "--task", "t-1"], "there is no task \"t-1\"; those there are: rialto task list --agent four"),
+        (vec!["four", "--task", other], "is a task of \"one\"; see it with: rialto graph one --task"),
+    ] {
+        let (fine, said) = graph(&server, &words);
+        assert!(!fine && said.contains(says), "{words:?}: {said}");
+    }
+    // Without a server, by the config and the data.
+    server.terminate();
+    let config = server.data().parent().unwrap().join("rialto.yaml");
+    let (fine, shown) = graph(&server, &["four", "--task", &id, "--config", config.to_str().unwrap()]);
+    assert!(fine && shown.contains("✓ go (echo)"), "{shown}");
+}

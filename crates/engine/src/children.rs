@@ -16,7 +16,9 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
-use crate::open::{Begun, To, follow_up, open_as};
+use crate::cradle::{self, Cradle};
+use crate::live::TurnHandle;
+use crate::open::{To, follow_up};
 use crate::patience::Patience;
 use crate::sight::Sight;
 use crate::{Engine, Shared, blobs, cancel, modes, troubled};
@@ -31,16 +33,18 @@ pub(crate) struct Nursery {
     tenant: Arc<str>,
     owner: Arc<str>,
     dialect: Arc<str>,
+    cradle: Arc<Cradle>,
 }
 
 /// How the turn of this task gets at its children. Every turn has one, and few have children: it costs next to nothing.
-pub(crate) fn of(shared: &Arc<Shared>, parent: &Task) -> Arc<dyn Children> {
+pub(crate) fn of(shared: &Arc<Shared>, parent: &Task, turn: &TurnHandle) -> Arc<dyn Children> {
     Arc::new(Nursery {
         shared: Arc::downgrade(shared),
         parent: parent.id,
         tenant: parent.tenant.clone(),
         owner: parent.owner.clone(),
         dialect: parent.dialect.clone(),
+        cradle: turn.cradle.clone(),
     })
 }
 
@@ -79,13 +83,13 @@ impl Nursery {
     }
 
     /// Does it to its end, whoever goes away meanwhile.
-    fn detached<T, F>(&self, work: impl FnOnce(Arc<Shared>, Place, TaskId) -> F) -> Future<'static, Result<T, Fault>>
+    fn detached<T, F>(&self, work: impl FnOnce(Arc<Shared>, Place) -> F) -> Future<'static, Result<T, Fault>>
     where
         T: std::marker::Send + 'static,
         F: std::future::Future<Output = Result<T, Fault>> + std::marker::Send + 'static,
     {
         let Some(shared) = self.shared.upgrade() else { return Box::pin(std::future::ready(Err(gone()))) };
-        Box::pin(Shared::detached(work(shared, self.place(), self.parent)))
+        Box::pin(Shared::detached(work(shared, self.place())))
     }
 }
 
@@ -94,8 +98,28 @@ impl Children for Nursery {
         id(self.parent, key)
     }
 
-    fn open(&self, child: Child) -> Future<'static, Result<Opened, Fault>> {
-        self.detached(|shared, place, parent| async move { open(&shared, place, parent, child).await })
+    fn open(&self, child: Child) -> Result<Future<'static, Result<Opened, Fault>>, Fault> {
+        let shared = self.shared.upgrade().ok_or_else(gone)?;
+        let id = id(self.parent, &child.key);
+        let agent = shared.agent(&child.agent)?;
+        if !shared.limits.any_input_mode {
+            modes::check_modes(&child.message.parts, &agent.profile().input_modes)?;
+        }
+        let place = Place { agent: child.agent, ..self.place() };
+        let send = Send { context: Some(child.context), ..send(child.message) };
+        let told = cradle::lay(&shared, &self.cradle, &place, agent, send, id)?;
+        let store = shared.store.clone();
+        Ok(Box::pin(async move {
+            let over = match told.await.map_err(|_| gone())?? {
+                Some(task) => Some(blobs::load_task(&*store, task).await?),
+                None => None,
+            };
+            Ok(Opened { id, over })
+        }))
+    }
+
+    fn find(&self, child: TaskId) -> Future<'static, Result<bool, Fault>> {
+        self.detached(move |shared, _| async move { Ok(shared.live(child).await?.is_some()) })
     }
 
     fn at_rest(&self, child: TaskId) -> Future<'static, Result<Option<Arc<Task>>, Fault>> {
@@ -112,7 +136,7 @@ impl Children for Nursery {
     }
 
     fn tell(&self, child: TaskId, message: Message) -> Future<'static, Result<(), Fault>> {
-        self.detached(move |shared, mut place, _| async move {
+        self.detached(move |shared, mut place| async move {
             let (_, task) =
                 shared.visible_live(&place, child, Sight::Task).await?.ok_or_else(|| Fault::task_not_found(child))?;
             if task.history.iter().any(|said| said.id == message.id) {
@@ -126,7 +150,7 @@ impl Children for Nursery {
     }
 
     fn cancel(&self, child: TaskId) -> Future<'static, Result<(), Fault>> {
-        self.detached(move |shared, _, _| async move { stop(&shared, child).await })
+        self.detached(move |shared, _| async move { stop(&shared, child).await })
     }
 
     fn logged(
@@ -159,31 +183,8 @@ fn send(message: Message) -> Send {
     }
 }
 
-async fn open(shared: &Arc<Shared>, mut place: Place, parent: TaskId, child: Child) -> Result<Opened, Fault> {
-    let id = id(parent, &child.key);
-    if child.again && shared.live(id).await?.is_some() {
-        return Ok(Opened { id, over: None });
-    }
-    let agent = shared.agent(&child.agent)?;
-    if !shared.limits.any_input_mode {
-        modes::check_modes(&child.message.parts, &agent.profile().input_modes)?;
-    }
-    place.agent = child.agent;
-    let send = Send { context: Some(child.context), ..send(child.message) };
-    let begun = open_as(shared, &place, agent, send, None, None, Some(id)).await?;
-    // A parent that ended meanwhile has looked for children to stop before this one was there.
-    let over = shared.lives.find(parent).and_then(|live| live.task()).map(|task| task.core);
-    if over.is_some_and(|core| core.is_settled() || core.cancel_requested) {
-        stop(shared, id).await?;
-    }
-    match begun {
-        Begun::Over { task, .. } => Ok(Opened { id, over: Some(blobs::load_task(&*shared.store, task).await?) }),
-        Begun::Going { .. } | Begun::Repeat { .. } | Begun::Taken => Ok(Opened { id, over: None }),
-    }
-}
-
 /// Asks a task to stop, if there is anything to stop.
-async fn stop(shared: &Arc<Shared>, task: TaskId) -> Result<(), Fault> {
+pub(crate) async fn stop(shared: &Arc<Shared>, task: TaskId) -> Result<(), Fault> {
     let Some(live) = shared.live(task).await? else { return Ok(()) };
     if live.snapshot()?.core.is_settled() {
         return Ok(());

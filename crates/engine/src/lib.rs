@@ -23,6 +23,7 @@ mod cancel;
 mod children;
 mod clock;
 mod conversation;
+mod cradle;
 mod live;
 mod modes;
 mod open;

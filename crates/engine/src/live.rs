@@ -10,13 +10,14 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use model::ports::agent::Cancelled;
-use model::ports::store::{Conflict, KeyUse, Outcome, Store, Trouble};
+use model::ports::store::{Commit, Conflict, KeyUse, Outcome, Store, Trouble};
 use model::{Body, Epoch, Event, Fault, Inbound, Limits, Seq, Task, TaskId, stored};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::{Batch, Stamp};
+use crate::cradle::Cradle;
 use crate::patience::Patience;
 use crate::product::Along;
 use crate::push::{self, Registration};
@@ -81,11 +82,14 @@ pub(crate) struct TurnHandle {
     pub(crate) timed_out: Arc<Notify>,
     /// Another process has taken the turn, or ended it.
     pub(crate) lost: CancellationToken,
+    /// The children it is about to open.
+    pub(crate) cradle: Arc<Cradle>,
 }
 
 impl TurnHandle {
     pub(crate) fn new() -> TurnHandle {
-        TurnHandle { cancel: CancellationToken::new(), timed_out: Arc::default(), lost: CancellationToken::new() }
+        let (cancel, lost) = (CancellationToken::new(), CancellationToken::new());
+        TurnHandle { cancel, timed_out: Arc::default(), lost, cradle: Arc::default() }
     }
 
     pub(crate) fn cancelled(&self) -> Cancelled {
@@ -132,6 +136,8 @@ pub(crate) struct Draft {
     pub(crate) along: Option<Along>,
     /// How a turn that was paid for ends with them.
     pub(crate) ending: Ending,
+    /// Children that are opened with them.
+    pub(crate) births: Vec<Commit>,
 }
 
 impl Draft {
@@ -323,8 +329,19 @@ impl Live {
                 commit.keys.push(key);
             }
             let timers = commit.timers.clone();
+            for birth in draft.births {
+                commit.appends.extend(birth.appends);
+                commit.timers.extend(birth.timers);
+                commit.blobs.extend(birth.blobs);
+                commit.records.extend(birth.records);
+                commit.entries.extend(birth.entries);
+            }
             match shared.store.commit(commit).await {
                 Outcome::Done => {}
+                // A child that is there already.
+                Outcome::Conflict(met @ (Conflict::Seq(task, _) | Conflict::Epoch(task, _))) if task != self.id => {
+                    return Err(Failed::Met(met));
+                }
                 // The log is shorter than what was read of it: the task was purged.
                 Outcome::Conflict(Conflict::Seq(_, now)) if now < expected => {
                     return Err(Failed::Fault(Fault::task_not_found(self.id)));

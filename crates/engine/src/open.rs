@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::BoxStream;
 use model::content::Reply;
-use model::ports::agent::{Agent, Earlier, Turn};
+use model::ports::agent::{Agent, Earlier, Emission, Turn};
 use model::ports::store::{Commit, Conflict, Guard, KeyUse, Outcome};
 use model::{
     Body, ContextId, Event, EventId, Fault, Inbound, Kind, Opened, Place, Send, Seq, Shape, State, Task, TaskId, Time,
@@ -18,11 +19,11 @@ use crate::live::{Draft, Failed, Live, TurnHandle};
 use crate::patience::Patience;
 use crate::pending::{self, Pending};
 use crate::push::{self, Registration};
-use crate::sight::{PIECE, Sight};
+use crate::sight::Sight;
 use crate::subscription::{Subscription, Until};
 use crate::till::{self, Reserved};
 use crate::turn::{self, Run};
-use crate::{Engine, RunningTurn, Shared, children, clock, conversation, modes, troubled};
+use crate::{Engine, Shared, children, clock, conversation, modes, troubled};
 
 /// How long a caller who does not want to wait gives an agent to say whether it makes a task at all.
 const FIRST_WORD: Duration = Duration::from_millis(100);
@@ -235,68 +236,17 @@ fn inbound(mut send: Send, payer: Option<Arc<str>>) -> Arc<Inbound> {
 }
 
 /// Opens a task.
-pub(crate) fn open(
+pub(crate) async fn open(
     shared: &Arc<Shared>,
     place: &Place,
     agent: Arc<dyn Agent>,
     send: Send,
     key: Option<(KeyUse, Time)>,
     alias: Option<Claim>,
-) -> impl Future<Output = Result<Begun, Fault>> {
-    open_as(shared, place, agent, send, key, alias, None)
-}
-
-/// Opens a task, or a child under the id that is its own. A child that is there already is a repeat.
-pub(crate) async fn open_as(
-    shared: &Arc<Shared>,
-    place: &Place,
-    agent: Arc<dyn Agent>,
-    mut send: Send,
-    key: Option<(KeyUse, Time)>,
-    alias: Option<Claim>,
-    child: Option<TaskId>,
 ) -> Result<Begun, Fault> {
-    let id = child.unwrap_or_else(|| key.map_or_else(clock::task_id, |(key, _)| key.task));
-    let push = match send.push.take() {
-        Some(config) => {
-            let alias = alias.as_ref().map(|claim| claim.text.clone());
-            Some(Registration::inline(shared, place, id, config, &send, alias)?)
-        }
-        None => None,
-    };
-    let whole = push.is_none() && matches!(send.wait, Wait::Rest { .. });
-    let fresh_context = send.context.is_none();
-    let context = send.context.take().unwrap_or_else(|| ContextId(clock::text_id()));
-    let till = agent.till();
-    let message = inbound(send, till.as_ref().map(|_| place.caller.name.clone()));
-    let admission = turn::admit(&agent, &message, None)?;
-    let opened = Opened {
-        id,
-        context,
-        agent: place.agent.clone(),
-        tenant: place.caller.tenant.clone(),
-        owner: place.caller.name.clone(),
-        parties: place.parties.clone(),
-        views: place.views.clone(),
-        dialect: place.dialect.clone(),
-        alias: alias.as_ref().map(|claim| claim.text.clone()),
-        follows: alias.as_ref().and_then(Claim::follows),
-        // Whoever chose an id wants a task under it.
-        undecided: admission.undecided && alias.is_none() && child.is_none(),
-    };
-    let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.hold(1)) };
-    let turn = clock::turn_id();
-    let reserved = match &till {
-        Some(till) => {
-            let asked = till::asked(place, (id, &opened.context), turn, true, stamp.now);
-            till.hold(&asked)?.map(|held| Reserved::new(till, held))
-        }
-        None => None,
-    };
-    let (unpaid, is_child) = (reserved.is_none(), child.is_some());
-    let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push, reserved, is_child };
-    // Nobody works ahead of being paid.
-    if admission.idempotent && unpaid {
+    let id = key.map_or_else(clock::task_id, |(key, _)| key.task);
+    let (start, runs_ahead) = Start::new(shared, place, &agent, send, Name { id, key, alias, is_child: false })?;
+    if runs_ahead {
         run_ahead(shared, agent, start).await
     } else {
         let (shared, agent) = (shared.clone(), agent.clone());
@@ -304,40 +254,124 @@ pub(crate) async fn open_as(
     }
 }
 
+/// What a task is to be known by.
+pub(crate) struct Name {
+    pub(crate) id: TaskId,
+    pub(crate) key: Option<(KeyUse, Time)>,
+    pub(crate) alias: Option<Claim>,
+    /// Others may have opened it before, or at this moment.
+    pub(crate) is_child: bool,
+}
+
 /// What a first commit is made of.
-struct Start {
+pub(crate) struct Start {
     opened: Opened,
     fresh_context: bool,
     message: Arc<Inbound>,
-    turn: TurnId,
+    pub(crate) turn: TurnId,
     /// As in [`Turn::whole`].
-    whole: bool,
+    pub(crate) whole: bool,
     stamp: Stamp,
     key: Option<(KeyUse, Time)>,
     alias: Option<Claim>,
     push: Option<Registration>,
     /// What is set aside for the turn.
-    reserved: Option<Reserved>,
-    /// Others may have opened it before, or at this moment.
-    is_child: bool,
+    pub(crate) reserved: Option<Reserved>,
 }
 
 impl Start {
-    fn take_turn(&self, shared: &Arc<Shared>) -> Result<RunningTurn, Fault> {
-        if self.is_child { shared.take_child_turn() } else { shared.take_turn() }
+    /// What opens a task by this message, and whether the agent may run ahead of the commit.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        place: &Place,
+        agent: &Arc<dyn Agent>,
+        mut send: Send,
+        name: Name,
+    ) -> Result<(Start, bool), Fault> {
+        let Name { id, key, alias, is_child } = name;
+        let push = match send.push.take() {
+            Some(config) => {
+                let alias = alias.as_ref().map(|claim| claim.text.clone());
+                Some(Registration::inline(shared, place, id, config, &send, alias)?)
+            }
+            None => None,
+        };
+        let whole = push.is_none() && matches!(send.wait, Wait::Rest { .. });
+        let fresh_context = send.context.is_none();
+        let context = send.context.take().unwrap_or_else(|| ContextId(clock::text_id()));
+        let till = agent.till();
+        let message = inbound(send, till.as_ref().map(|_| place.caller.name.clone()));
+        let admission = turn::admit(agent, &message, None)?;
+        let opened = Opened {
+            id,
+            context,
+            agent: place.agent.clone(),
+            tenant: place.caller.tenant.clone(),
+            owner: place.caller.name.clone(),
+            parties: place.parties.clone(),
+            views: place.views.clone(),
+            dialect: place.dialect.clone(),
+            alias: alias.as_ref().map(|claim| claim.text.clone()),
+            follows: alias.as_ref().and_then(Claim::follows),
+            // Whoever chose an id wants a task under it.
+            undecided: admission.undecided && alias.is_none() && !is_child,
+        };
+        let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.hold(1)) };
+        let turn = clock::turn_id();
+        let reserved = match &till {
+            Some(till) => {
+                let asked = till::asked(place, (id, &opened.context), turn, true, stamp.now);
+                till.hold(&asked)?.map(|held| Reserved::new(till, held))
+            }
+            None => None,
+        };
+        // Nobody works ahead of being paid.
+        let runs_ahead = admission.idempotent && reserved.is_none();
+        let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push, reserved };
+        Ok((start, runs_ahead))
     }
 
-    /// What it takes to know a first commit of ours again.
-    fn mark(&self) -> Mark {
-        Mark { key: self.key, child: self.is_child.then_some(self.turn) }
+    /// Nobody can name the task yet: an agent that may run twice runs before the first commit, until it first waits.
+    pub(crate) fn ahead(&self, shared: &Arc<Shared>, agent: &Arc<dyn Agent>) -> Result<Ahead, Fault> {
+        let handle = TurnHandle::new();
+        let first = Event { seq: Seq(1), at: self.stamp.now, body: Body::Opened(Box::new(self.opened.clone())) };
+        let mut so_far = Task::open(&first).map_err(Fault::internal)?;
+        for (i, body) in self.bodies().into_iter().enumerate() {
+            so_far.apply(&Event { seq: Seq(i as u64 + 2), at: self.stamp.now, body }).map_err(Fault::internal)?;
+        }
+        let mut pending = Pending::new(&so_far);
+        let so_far = Arc::new(so_far);
+        let mut stream = turn::start(
+            agent,
+            Turn {
+                id: self.turn,
+                attempt: 1,
+                task: so_far.id,
+                context: so_far.context.clone(),
+                tenant: so_far.tenant.clone(),
+                caller: so_far.owner.clone(),
+                messages: vec![self.message.clone()],
+                so_far: so_far.clone(),
+                earlier: if self.fresh_context { Earlier::none() } else { conversation::of(shared, &so_far) },
+                bound: None,
+                cancelled: handle.cancelled(),
+                whole: self.whole,
+                children: children::of(shared, &so_far, &handle),
+            },
+        );
+        turn::run_ahead(&mut stream, &mut pending);
+        let over = pending.ended();
+        let mut bodies = self.bodies();
+        bodies.extend(pending.take().resolve(&so_far).0);
+        Ok(Ahead { bodies, stream: (!over).then_some(stream), handle })
     }
 
-    fn bodies(&self) -> Vec<Body> {
+    pub(crate) fn bodies(&self) -> Vec<Body> {
         let hold = self.reserved.as_ref().map(Reserved::hold);
         vec![Body::Message(self.message.clone()), Body::TurnStarted { turn: self.turn, attempt: 1, hold }]
     }
 
-    fn batch(self, shared: &Shared, bodies: Vec<Body>) -> Result<(Batch, Task), Fault> {
+    pub(crate) fn batch(self, shared: &Shared, bodies: Vec<Body>) -> Result<(Batch, Task), Fault> {
         let batch = Batch::opening(self.opened, self.fresh_context, bodies, self.stamp, &shared.limits);
         let (mut batch, task) = batch.map_err(Fault::internal)?;
         if let Some((mut key, not_before)) = self.key {
@@ -359,52 +393,29 @@ impl Start {
     }
 }
 
-/// Nobody can name the task yet: an agent that may run twice runs before the first commit, until it first waits. A fast
-/// turn thus costs one commit.
+/// How far an agent came before its task's first commit.
+pub(crate) struct Ahead {
+    /// Everything that goes into it.
+    pub(crate) bodies: Vec<Body>,
+    /// What is left of the turn, unless it is over.
+    pub(crate) stream: Option<BoxStream<'static, Emission>>,
+    pub(crate) handle: TurnHandle,
+}
+
+/// The agent runs ahead: a fast turn thus costs one commit.
 async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
-    let handle = TurnHandle::new();
-    let first = Event { seq: Seq(1), at: start.stamp.now, body: Body::Opened(Box::new(start.opened.clone())) };
-    let mut so_far = Task::open(&first).map_err(Fault::internal)?;
-    for (i, body) in start.bodies().into_iter().enumerate() {
-        so_far.apply(&Event { seq: Seq(i as u64 + 2), at: start.stamp.now, body }).map_err(Fault::internal)?;
-    }
-    let mut pending = Pending::new(&so_far);
-    let so_far = Arc::new(so_far);
-    let mut stream = turn::start(
-        &agent,
-        Turn {
-            id: start.turn,
-            attempt: 1,
-            task: so_far.id,
-            context: so_far.context.clone(),
-            tenant: so_far.tenant.clone(),
-            caller: so_far.owner.clone(),
-            messages: vec![start.message.clone()],
-            so_far: so_far.clone(),
-            earlier: if start.fresh_context { Earlier::none() } else { conversation::of(shared, &so_far) },
-            bound: None,
-            cancelled: handle.cancelled(),
-            whole: start.whole,
-            children: children::of(shared, &so_far),
-        },
-    );
-    turn::run_ahead(&mut stream, &mut pending).await;
-    let over = pending.ended();
-    let mut bodies = start.bodies();
-    bodies.extend(pending.take().resolve(&so_far).0);
-    drop(so_far);
-    if over {
-        drop(stream);
+    let Ahead { bodies, stream, handle } = start.ahead(shared, &agent)?;
+    let Some(stream) = stream else {
         if start.push.is_none() {
             return finish(shared, start, bodies).await;
         }
         // Deliveries begin after the commit, whether or not the caller is still there.
         let shared = shared.clone();
         return Shared::detached(async move { finish(&shared, start, bodies).await }).await;
-    }
+    };
     let shared = shared.clone();
     Shared::detached(async move {
-        let running = start.take_turn(&shared)?;
+        let running = shared.take_turn()?;
         let (at_message, whole) = (start.turn, start.whole);
         let begun = commit_opening(&shared, start, bodies).await?;
         if let Begun::Going { live, .. } = &begun {
@@ -419,14 +430,14 @@ async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) ->
 
 /// The whole turn in one commit. Should the caller go away while it is written, nothing is left to do.
 async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
-    let (mark, push) = (start.mark(), start.push.clone());
+    let (key, push) = (start.key, start.push.clone());
     let (batch, task) = start.batch(shared, bodies)?;
     let live = push.as_ref().map(|_| shared.lives.entry(task.id));
     let _still = match &live {
         Some(live) => Some(live.hold().await),
         None => None,
     };
-    match commit_first_of(shared, task.id, batch.commit, mark).await? {
+    match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {
             shared.count(&batch.events);
             if let Some(push) = &push {
@@ -434,7 +445,7 @@ async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result
             }
             Ok(Begun::Over { task: Arc::new(task), events: batch.events })
         }
-        other => not_opened(other, mark),
+        other => not_opened(other, key),
     }
 }
 
@@ -454,39 +465,9 @@ pub(crate) async fn commit_new(shared: &Shared, task: TaskId, commit: Commit) ->
     }
 }
 
-/// By what a first commit is known again.
-#[derive(Clone, Copy)]
-struct Mark {
-    key: Option<(KeyUse, Time)>,
-    /// The turn that begins with it, for a child: its id is not ours alone.
-    child: Option<TurnId>,
-}
-
-/// The same for a task that may be a child.
-async fn commit_first_of(shared: &Shared, task: TaskId, commit: Commit, mark: Mark) -> Result<Outcome, Fault> {
-    let Some(turn) = mark.child else { return commit_new(shared, task, commit).await };
-    let trouble = match shared.store.commit(commit).await {
-        Outcome::Unknown(trouble) => trouble,
-        known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => return Ok(known),
-    };
-    let mut patience = Patience::new();
-    loop {
-        match shared.store.events(task, Seq::ZERO, PIECE).await {
-            Ok(kept) if kept.is_empty() => return Ok(Outcome::Refused(trouble)),
-            Ok(kept) => {
-                let ours =
-                    |event: &Event| matches!(&event.body, Body::TurnStarted { turn: known, .. } if *known == turn);
-                let there = Outcome::Conflict(Conflict::Seq(task, Seq(kept.len() as u64)));
-                return Ok(if kept.iter().any(ours) { Outcome::Done } else { there });
-            }
-            Err(unread) => patience.pause(shared, task, unread).await.map_err(troubled)?,
-        }
-    }
-}
-
 /// An agent with side effects runs only once its turn is in the log.
 async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
-    let running = start.take_turn(shared)?;
+    let running = shared.take_turn()?;
     let (turn, whole) = (start.turn, start.whole);
     let bodies = start.bodies();
     let begun = commit_opening(shared, start, bodies).await?;
@@ -498,7 +479,7 @@ async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start)
 }
 
 async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
-    let (mark, push, reserved) = (start.mark(), start.push.clone(), start.reserved.clone());
+    let (key, push, reserved) = (start.key, start.push.clone(), start.reserved.clone());
     // Told as of the message and the turn, whatever the agent said ahead of the commit.
     let said_ahead = bodies.len() > 2;
     let (batch, task) = start.batch(shared, bodies)?;
@@ -507,15 +488,15 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
     let live = shared.lives.entry(task.id);
     // Nobody touches its config before it is known here.
     let still = if push.is_some() { Some(live.hold().await) } else { None };
-    match commit_first_of(shared, task.id, batch.commit, mark).await? {
+    match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {}
         Outcome::Conflict(met) => {
             if let Some(fault) = reserved.and_then(|reserved| reserved.refused(&met)) {
                 return Err(fault);
             }
-            return not_opened(Outcome::Conflict(met), mark);
+            return not_opened(Outcome::Conflict(met), key);
         }
-        other @ (Outcome::Refused(_) | Outcome::Unknown(_)) => return not_opened(other, mark),
+        other @ (Outcome::Refused(_) | Outcome::Unknown(_)) => return not_opened(other, key),
     }
     shared.count(&batch.events);
     shared.alarm.set(&timers);
@@ -532,12 +513,8 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
 }
 
 /// A first commit that did not happen, or may not have.
-fn not_opened(outcome: Outcome, mark: Mark) -> Result<Begun, Fault> {
-    let fresh = mark.key;
+fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, Fault> {
     match outcome {
-        Outcome::Conflict(Conflict::Seq(task, _) | Conflict::Epoch(task, _)) if mark.child.is_some() => {
-            Ok(Begun::Repeat { task, seq: Seq(1) })
-        }
         Outcome::Done => Err(Fault::internal("a commit that happened was taken for one that did not")),
         Outcome::Conflict(Conflict::Key(known)) => {
             if let Some((fresh, _)) = &fresh {

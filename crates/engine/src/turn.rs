@@ -11,9 +11,12 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
+use model::ports::Future;
 use model::ports::agent::{Admission, Agent, Emission, EndState, Turn, Words};
+use model::ports::store::Commit;
 use model::{Body, Fault, Inbound, State, Task, TurnId};
 
+use crate::cradle::Newborn;
 use crate::live::{Draft, Failed, Live, TurnHandle};
 use crate::patience::Patience;
 use crate::pending::{Pending, Spoken, Then};
@@ -88,14 +91,22 @@ impl Run {
         let limits = &self.shared.limits;
         let mut stream = Some(stream);
         let mut pending = Pending::new(&*self.live.snapshot().map_err(Failed::Fault)?);
-        let mut in_flight = None;
+        let (mut in_flight, mut bears) = (None, false);
         let mut cancelling = false;
         let grace = tokio::time::sleep(Duration::MAX);
         tokio::pin!(grace);
         loop {
             if in_flight.is_none() {
+                if pending.ended() {
+                    self.handle.cradle.clear();
+                } else if pending.is_empty() && !self.handle.cradle.is_empty() {
+                    // More children than one commit takes: those who are left need a word to come with.
+                    pending.push(Emission::Working(None));
+                }
                 if !pending.is_empty() {
-                    in_flight = Some(Box::pin(self.commit(pending.take())));
+                    let children = self.handle.cradle.take();
+                    bears = !children.is_empty();
+                    in_flight = Some(self.scribe().write(pending.take(), children));
                 } else if pending.ended() {
                     // The last commit said what comes next and returned; nothing is left to say.
                     return Ok(Then::Over);
@@ -107,6 +118,17 @@ impl Run {
                 done = async { match in_flight.as_mut() { Some(commit) => commit.await, None => std::future::pending().await } } => {
                     in_flight = None;
                     match done? {
+                        // Children that were opened together are heard of together: what there is to say of them is one commit.
+                        Then::GoOn if bears && !pending.ended() => {
+                            if let Some(open) = stream.as_mut()
+                                && let Some(first) = ready(open).await
+                            {
+                                listen(open, first, &mut pending, cancelling).await;
+                            }
+                            if pending.ended() {
+                                stream = None;
+                            }
+                        }
                         Then::GoOn => {}
                         then @ (Then::Over | Then::NextTurn(_)) => return Ok(then),
                     }
@@ -144,6 +166,32 @@ impl Run {
         }
     }
 
+    fn scribe(&self) -> Scribe {
+        let (shared, live, agent) = (self.shared.clone(), self.live.clone(), self.agent.clone());
+        Scribe { shared, live, agent, turn: self.turn, attempt: self.attempt }
+    }
+}
+
+/// Who writes what a turn says, for as long as that takes.
+struct Scribe {
+    shared: Arc<Shared>,
+    live: Arc<Live>,
+    agent: Arc<dyn Agent>,
+    turn: TurnId,
+    attempt: u32,
+}
+
+impl Scribe {
+    /// Writes it, with the children that are to be opened.
+    fn write(self, spoken: Spoken, children: Vec<Newborn>) -> Future<'static, Result<Then, Failed>> {
+        if children.is_empty() {
+            return Box::pin(self.commit(spoken, children));
+        }
+        // Whoever opens a child sees to it that it runs, even if the parent's turn is taken away meanwhile.
+        let written = tokio::spawn(self.commit(spoken, children));
+        Box::pin(async move { written.await.unwrap_or_else(|error| Err(Failed::Fault(Fault::internal(error)))) })
+    }
+
     /// Whether the log still says that this is the turn, and this attempt of it. A settled task is nobody's.
     fn is_ours(&self, task: &Task) -> bool {
         let open = task.core.turn.map(|turn| (turn.id, turn.attempt));
@@ -151,10 +199,11 @@ impl Run {
     }
 
     /// Commits, waiting out a full disk: a running turn loses nothing, it pauses.
-    async fn commit(&self, mut spoken: Spoken) -> Result<Then, Failed> {
+    async fn commit(self, mut spoken: Spoken, mut children: Vec<Newborn>) -> Result<Then, Failed> {
         let mut patience = Patience::new();
         loop {
-            let (mut then, mut lost, mut reserved) = (Then::GoOn, false, None);
+            let (mut then, mut lost, mut reserved, mut bears) = (Then::GoOn, false, None, false);
+            let births: Vec<Commit> = children.iter().map(Newborn::commit).collect();
             let outcome = self.live.append(&self.shared, |task| {
                 lost = !self.is_ours(task);
                 if lost {
@@ -181,14 +230,23 @@ impl Run {
                 let state = spoken.is_refused().then_some(State::Completed);
                 let draft = Draft::held(bodies, task, &*self.shared.store);
                 let along = reserved.as_ref().map(Reserved::along);
-                Ok(Draft { along, ending: Ending { state, cut_off: false }, ..draft })
+                bears = !draft.bodies.is_empty();
+                Ok(Draft { along, ending: Ending { state, cut_off: false }, births: births.clone(), ..draft })
             });
             match outcome.await {
                 Err(Failed::Met(met)) if let Some(fault) = reserved.as_ref().and_then(|r| r.refused(&met)) => {
                     spoken.refuse_next(unpaid(&fault));
                 }
+                Err(Failed::Met(met)) if Newborn::sort_out(&mut children, &met) => {}
                 Ok(_) if lost => return Err(Failed::Lost),
-                Ok(_) => return Ok(then),
+                Ok(task) => {
+                    let stops = task.core.is_settled() || task.core.cancel_requested;
+                    drop(task);
+                    for child in children.into_iter().filter(|_| bears) {
+                        child.begin(&self.shared, stops).await;
+                    }
+                    return Ok(then);
+                }
                 Err(Failed::Trouble(trouble)) => {
                     patience.pause(&self.shared, self.live.id, trouble).await.map_err(Failed::Trouble)?;
                 }
@@ -243,10 +301,14 @@ async fn ready(stream: &mut BoxStream<'static, Emission>) -> Option<Option<Emiss
 }
 
 /// Runs an agent ahead of its task's first commit, until it first waits. Answers whether it is over.
-pub(crate) async fn run_ahead(stream: &mut BoxStream<'static, Emission>, pending: &mut Pending) {
-    if let Some(first) = ready(stream).await {
-        listen(stream, first, pending, false).await;
-    }
+pub(crate) fn run_ahead(stream: &mut BoxStream<'static, Emission>, pending: &mut Pending) {
+    let ahead = async {
+        if let Some(first) = ready(stream).await {
+            listen(stream, first, pending, false).await;
+        }
+    };
+    // It only takes what is there.
+    ahead.now_or_never();
 }
 
 /// Everything an agent is told about a turn.
@@ -271,7 +333,7 @@ pub(crate) async fn prepare(
         messages,
         bound: so_far.bound.clone(),
         earlier: conversation::of(shared, &so_far),
-        children: children::of(shared, &so_far),
+        children: children::of(shared, &so_far, handle),
         so_far,
         cancelled: handle.cancelled(),
         whole: false,

@@ -11,6 +11,9 @@ pub use crate::policy::{Effect, Rule};
 use crate::resources::Shelf;
 pub use crate::throttle::{Limits as ThrottleLimits, Network, Rate};
 
+/// Agents that are remembered after they are gone, so that their tasks can be read.
+const RETIRED: usize = 10_000;
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,
@@ -81,7 +84,8 @@ impl Settings {
     /// keep the mounts they had, so that nobody comes to see what was not for them.
     pub(crate) fn in_place_of(self, before: &Settings) -> Settings {
         let gone = |name: &&Arc<str>| !self.agents.contains(name);
-        let retired: Vec<Arc<str>> = before.agents.iter().chain(&before.retired).filter(gone).cloned().collect();
+        let gone = before.agents.iter().chain(&before.retired).filter(gone);
+        let retired: Vec<Arc<str>> = gone.take(RETIRED).cloned().collect();
         let kept = before.mounts.iter().filter(|(name, _)| retired.contains(name)).cloned();
         Settings {
             listen: before.listen,

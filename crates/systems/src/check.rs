@@ -134,7 +134,7 @@ impl Check {
     fn edges(&mut self, system: &System, graph: &mut Graph) {
         if system.graph.is_empty() {
             for node in 1..graph.nodes.len() {
-                let edge = Edge { to: node, on: spec::On::Completed, when: When::Always };
+                let edge = Edge { to: node, on: spec::On::Completed, when: When::Always, condition: None };
                 graph.nodes[node - 1].out.push(edge);
             }
         }
@@ -185,7 +185,7 @@ impl Check {
                     self.say(format!("{}.on", path(*i)), says);
                 }
                 if let Some(to) = index.get(edge.to.trim()) {
-                    out.push(Edge { to: *to, on: edge.on, when });
+                    out.push(Edge { to: *to, on: edge.on, when, condition: edge.condition.clone() });
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::condition::{Output, Test};
+use crate::condition::{Condition, Output, Test};
 use crate::spec::{Join, On};
 
 /// A checked system. Made by [`System::check`](crate::System::check).
@@ -34,6 +34,8 @@ pub(crate) struct Edge {
     pub(crate) to: usize,
     pub(crate) on: On,
     pub(crate) when: When,
+    /// As it was written.
+    pub(crate) condition: Option<Condition>,
 }
 
 #[derive(Clone, Debug)]

@@ -27,10 +27,12 @@
 //! | [`check`] | what is wrong with it |
 //! | [`graph`] | a system that can run |
 //! | [`run`] | the state machine |
+//! | [`picture`] | a graph as data |
 
 pub mod check;
 pub mod condition;
 pub mod graph;
+pub mod picture;
 pub mod run;
 pub mod spec;
 

@@ -14,7 +14,7 @@ use futures_util::stream::BoxStream;
 use market::ledger::Unfit;
 use market::tariff::{Budget, Budgeted, Owed, Price, TurnHold, Usage, Window};
 use market::{AccountId, Rate, Row, UserId, Ut};
-use model::ports::agent::{Admission, Agent, Emission, Extension, Profile, Turn};
+use model::ports::agent::{Admission, Agent, Emission, Extension, Look, Profile, Turn};
 use model::ports::store::Conflict;
 use model::ports::till::{Asked, Books, Ended, Held, Settled, Till};
 use model::ports::worker::Desk;
@@ -87,6 +87,9 @@ impl Agent for Priced {
     }
     fn desk(&self) -> Option<Arc<dyn Desk>> {
         self.agent.desk()
+    }
+    fn picture(&self, look: Option<Look<'_>>) -> Option<Json> {
+        self.agent.picture(look)
     }
     fn till(&self) -> Option<Arc<dyn Till>> {
         Some(self.till.clone())

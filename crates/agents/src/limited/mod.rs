@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{self, FutureExt as _};
 use futures_util::stream::{BoxStream, StreamExt as _};
-use model::ports::agent::{Admission, Agent, Emission, EndState, Profile, Restart, Skill, Turn, Words};
+use model::ports::agent::{Admission, Agent, Emission, EndState, Look, Profile, Restart, Skill, Turn, Words};
 use model::ports::worker::Desk;
 use model::{Content, Fault, Inbound, Kind, Part, Shape, Task};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -136,6 +136,10 @@ impl Agent for Limited {
 
     fn desk(&self) -> Option<Arc<dyn Desk>> {
         self.inner.desk()
+    }
+
+    fn picture(&self, look: Option<Look<'_>>) -> Option<model::Json> {
+        self.inner.picture(look)
     }
 }
 

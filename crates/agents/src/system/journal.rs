@@ -55,7 +55,7 @@ impl Entry {
         Some(VisitId { node: self.node.as_deref()?.into(), n: self.visit? })
     }
 
-    fn of(message: &Message) -> Option<Entry> {
+    pub(super) fn of(message: &Message) -> Option<Entry> {
         let metadata = message.metadata.as_ref().filter(|json| json.text().contains(KEY))?;
         Entry::deserialize(metadata.to_value().get(KEY)?).ok()
     }

@@ -10,16 +10,18 @@
 //! * [`Journal`] reads and writes the entries
 //! * `answer` understands approvals
 //! * `work` is one turn over time
+//! * `picture` is the graph for operators, with how a task on it stands
 
 mod answer;
 mod journal;
+mod picture;
 mod work;
 
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, Profile, Restart, Skill, Turn};
-use model::{Fault, Inbound, Task};
+use model::ports::agent::{self, Admission, Emission, Look, Profile, Restart, Skill, Turn};
+use model::{Fault, Inbound, Json, Task};
 use systems::{Graph, System};
 
 use crate::config;
@@ -69,6 +71,10 @@ impl agent::Agent for Agent {
         // A ring is found by those who pass on to other servers; here only its length is looked at.
         Delegation::of(&message.message)?.check("", MAX_HOPS)?;
         Ok(Admission { undecided: false, restart: Restart::Resume, idempotent: false })
+    }
+
+    fn picture(&self, look: Option<Look<'_>>) -> Option<Json> {
+        Some(picture::draw(&self.profile.name, &self.graph, look))
     }
 
     fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {

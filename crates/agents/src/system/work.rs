@@ -94,6 +94,10 @@ struct Work {
 
 /// What comes of a visit's task.
 enum News {
+    /// Whether it was opened before.
+    Found(Start, TaskId, Result<bool, Fault>),
+    /// There was none, and may be now; how long to wait the next time.
+    Room(Start, Duration),
     Opened(VisitId, Result<Opened, Fault>),
     Rested(VisitId, TaskId, Result<Option<Arc<Task>>, Fault>),
 }
@@ -111,24 +115,26 @@ impl Work {
         if let Some(input) = begins {
             let entry = Entry { input: Some(input), ..self.entry(Step::Began, None) };
             self.tell(entry, format!("{}: began", self.name)).await;
-            // Whoever cancels the task finds its children by this.
-            self.logged().await;
         }
         let mut to_do: VecDeque<Action> = match self.answered(&mut run).await {
             Ok(()) => run.outstanding().into(),
             Err(asked_again) => return self.ask(asked_again, true).await,
         };
         let mut questions = VecDeque::new();
+        // What was under way before may have been begun. What comes of this turn has not: it is begun with what led there.
+        let mut may_be_there = !self.is_new;
         loop {
             let (mut surplus, mut finish) = (Vec::new(), None);
             while let Some(action) = to_do.pop_front() {
                 match action {
-                    Action::Start(start) => self.begin(start),
+                    Action::Start(start) if may_be_there => self.look_for(start),
+                    Action::Start(start) => self.begin(start, AGAIN).await,
                     Action::Ask { visit, question, .. } => questions.push_back(Question::Approval(visit, question)),
                     Action::Cancel(visit) => surplus.push(visit),
                     Action::Finish(end) => finish = Some(end),
                 }
             }
+            may_be_there = false;
             if let Some(finish) = finish {
                 return self.finish(finish, surplus).await;
             }
@@ -148,11 +154,7 @@ impl Work {
                 to_do.extend(run.apply(NodeEvent::Cancelled).unwrap_or_default());
                 continue;
             };
-            let events = self.hear(news, &mut questions).await;
-            if !events.is_empty() {
-                self.logged().await;
-            }
-            for event in events {
+            for event in self.hear(news, &mut questions).await {
                 // A run refuses only what it has not asked for.
                 to_do.extend(run.apply(event).unwrap_or_default());
             }
@@ -168,7 +170,7 @@ impl Work {
             let parts = self.turn.messages.iter().flat_map(|said| said.message.parts.iter().cloned()).collect();
             let message = self.message(format!("{}/{visit}", self.turn.id), parts, None);
             let children = self.turn.children.clone();
-            let told = patient(|_| children.tell(child, message.clone())).await;
+            let told = patient(|| children.tell(child, message.clone())).await;
             if let Err(fault) = told {
                 // It has settled by itself, or is gone; what became of it is heard from itself.
                 tracing::debug!(task = %self.turn.task, %child, "an answer came too late: {fault}");
@@ -193,15 +195,23 @@ impl Work {
         };
         let entry = Entry { reason: answer.reason, ..self.entry(step, Some(&visit)) };
         self.tell(entry, format!("{}: {word}", visit.node)).await;
-        self.logged().await;
         let _ = run.apply(event);
         Ok(())
     }
 
-    /// Opens the task of a visit, or finds it.
-    fn begin(&mut self, start: Start) {
-        let Start { visit, agent, input, from } = start;
-        let key = self.key(&visit);
+    /// The task of a visit may be there.
+    fn look_for(&mut self, start: Start) {
+        let (children, child) = (self.turn.children.clone(), self.turn.children.id(&self.key(&start.visit)));
+        self.under_way.push(Box::pin(async move {
+            let found = patient(|| children.find(child)).await;
+            News::Found(start, child, found)
+        }));
+    }
+
+    /// Opens the task of a visit, with what was told so far. If there is no room, again after a while.
+    async fn begin(&mut self, start: Start, wait: Duration) {
+        let Start { visit, agent, input, from } = &start;
+        let key = self.key(visit);
         let link = serde_json::json!({ KEY: {
             "parent": self.turn.task.to_string(),
             "system": *self.name,
@@ -210,21 +220,38 @@ impl Work {
             "from": from.iter().map(ToString::to_string).collect::<Vec<_>>(),
         } });
         let metadata = self.way.write(Some(&Json::from_value(&link)));
-        let message = self.message(format!("{}/{visit}", self.run), input, Some(metadata));
+        let message = self.message(format!("{}/{visit}", self.run), input.clone(), Some(metadata));
         // Its own in every run, and the same whenever the run comes back to the node.
         let context = ContextId(format!("{}/{}", self.run, visit.node).into());
-        let child = Child { key, agent, context, message, again: !self.is_new };
-        let children = self.turn.children.clone();
-        self.under_way.push(Box::pin(async move {
-            let opened = patient(|again| children.open(Child { again: again || child.again, ..child.clone() })).await;
-            News::Opened(visit, opened)
-        }));
+        let id = self.turn.children.id(&key);
+        let visit = visit.clone();
+        match self.turn.children.open(Child { key, agent: agent.clone(), context, message }) {
+            Ok(opened) => {
+                self.under_way.push(Box::pin(async move { News::Opened(visit, opened.await) }));
+                self.tell_start(&start.visit, id).await;
+            }
+            Err(fault) if fault.kind == Kind::Unavailable => self.under_way.push(Box::pin(async move {
+                tokio::time::sleep(wait).await;
+                News::Room(start, (wait * 2).min(AGAIN_MOST))
+            })),
+            Err(fault) => self.under_way.push(Box::pin(future::ready(News::Opened(visit, Err(fault))))),
+        }
+    }
+
+    /// A visit has its task; of one whose beginning is in the log only that it goes on.
+    async fn tell_start(&mut self, visit: &VisitId, child: TaskId) {
+        if self.started.insert(visit.clone()) {
+            let entry = Entry { child: Some(child.to_string()), ..self.entry(Step::Started, Some(visit)) };
+            self.tell(entry, format!("{}: started", visit.node)).await;
+        } else {
+            self.voice.say(Emission::Working(None)).await;
+        }
     }
 
     fn follow(&mut self, visit: VisitId, child: TaskId) {
         let children = self.turn.children.clone();
         self.under_way.push(Box::pin(async move {
-            let rested = patient(|_| children.at_rest(child)).await;
+            let rested = patient(|| children.at_rest(child)).await;
             News::Rested(visit, child, rested)
         }));
     }
@@ -236,22 +263,32 @@ impl Work {
         let mut next = Some(first);
         while let Some(news) = next {
             let ended = match news {
-                News::Opened(visit, Ok(opened)) => {
-                    if self.started.insert(visit.clone()) {
-                        let entry =
-                            Entry { child: Some(opened.id.to_string()), ..self.entry(Step::Started, Some(&visit)) };
-                        self.tell(entry, format!("{}: started", visit.node)).await;
+                News::Found(start, child, Ok(true)) => {
+                    if !self.started.contains(&start.visit) {
+                        self.tell_start(&start.visit, child).await;
                     }
-                    match opened.over {
-                        Some(task) => self.rested(visit, opened.id, Some(task), questions),
-                        None => {
-                            self.follow(visit, opened.id);
-                            None
-                        }
-                    }
+                    self.follow(start.visit, child);
+                    None
                 }
+                News::Found(start, _, Ok(false)) => {
+                    self.begin(start, AGAIN).await;
+                    None
+                }
+                News::Room(start, wait) => {
+                    self.begin(start, wait).await;
+                    None
+                }
+                News::Opened(visit, Ok(opened)) => match opened.over {
+                    Some(task) => self.rested(visit, opened.id, Some(task), questions),
+                    None => {
+                        self.follow(visit, opened.id);
+                        None
+                    }
+                },
                 News::Rested(visit, child, Ok(task)) => self.rested(visit, child, task, questions),
-                News::Opened(visit, Err(fault)) | News::Rested(visit, _, Err(fault)) => {
+                News::Opened(visit, Err(fault))
+                | News::Rested(visit, _, Err(fault))
+                | News::Found(Start { visit, .. }, _, Err(fault)) => {
                     tracing::warn!(task = %self.turn.task, %visit, cause = ?fault.cause, "a node could not be run: {fault}");
                     Some((visit, None, End::Failed(fault.message)))
                 }
@@ -352,9 +389,13 @@ impl Work {
     }
 
     async fn finish(&mut self, finish: Finish, surplus: Vec<VisitId>) {
+        if !surplus.is_empty() {
+            // Nobody is stopped by what may not be kept.
+            self.logged().await;
+        }
         let children: Vec<TaskId> = surplus.iter().map(|visit| self.turn.children.id(&self.key(visit))).collect();
         let port = self.turn.children.clone();
-        let stopped = future::join_all(children.iter().map(|child| patient(|_| port.cancel(*child)))).await;
+        let stopped = future::join_all(children.iter().map(|child| patient(|| port.cancel(*child)))).await;
         for fault in stopped.into_iter().filter_map(Result::err) {
             tracing::warn!(task = %self.turn.task, cause = ?fault.cause, "a branch could not be stopped: {fault}");
         }
@@ -377,7 +418,7 @@ impl Work {
             }
             Finish::Canceled => {
                 // The engine waits for so long as it gives anybody to stop.
-                let rested = children.iter().map(|child| patient(|_| port.at_rest(*child)));
+                let rested = children.iter().map(|child| patient(|| port.at_rest(*child)));
                 drop(future::join_all(rested).await);
                 self.end(EndState::Canceled, "cancelled").await;
             }
@@ -433,14 +474,14 @@ impl Work {
     }
 }
 
-/// Asks until there is room. The turn's own time is the end of it.
-async fn patient<T>(mut ask: impl FnMut(bool) -> Future<'static, Result<T, Fault>>) -> Result<T, Fault> {
-    let (mut wait, mut again) = (AGAIN, false);
+/// Asks until there is an answer. The turn's own time is the end of it.
+async fn patient<T>(mut ask: impl FnMut() -> Future<'static, Result<T, Fault>>) -> Result<T, Fault> {
+    let mut wait = AGAIN;
     loop {
-        match ask(again).await {
+        match ask().await {
             Err(fault) if fault.kind == Kind::Unavailable => tokio::time::sleep(wait).await,
             done => return done,
         }
-        (wait, again) = ((wait * 2).min(AGAIN_MOST), true);
+        wait = (wait * 2).min(AGAIN_MOST);
     }
 }

@@ -111,6 +111,20 @@ async fn children(engine: &Engine, parent: TaskId) -> Vec<Arc<Task>> {
     engine.list(&place, &all).await.unwrap().tasks
 }
 
+/// What an operator sees of a task on the graph: how each node stands, and the edges that were taken.
+async fn pictured(engine: &Engine, graph: serde_json::Value, id: TaskId) -> (Vec<String>, Vec<String>) {
+    let log = engine.store().logs(vec![id]).await.unwrap().pop().unwrap();
+    let children = children(engine, id).await;
+    let look = model::ports::agent::Look { log: &log, children: &children };
+    let picture = system(graph).picture(Some(look)).unwrap().to_value();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let nodes = picture["nodes"].as_array().unwrap();
+    let states = nodes.iter().map(|node| format!("{} {}", text(&node["node"]), text(&node["state"]))).collect();
+    let edges = nodes.iter().flat_map(|node| node["edges"].as_array().unwrap().iter().map(move |edge| (node, edge)));
+    let taken = edges.filter(|(_, edge)| edge["taken"].as_u64().unwrap() > 0);
+    (states, taken.map(|(node, edge)| format!("{} {}", text(&node["node"]), text(&edge["to"]))).collect())
+}
+
 #[tokio::test]
 async fn a_graph_is_one_task_and_a_task_for_each_visit() {
     on_both_stores(async |mut house| {
@@ -157,6 +171,27 @@ async fn a_quick_agent_is_a_quick_node_and_one_that_is_not_there_a_failed_one() 
         let task = task_of(engine.send(&at("lost"), say("hi")).await);
         assert_eq!(task.state(), State::Failed);
         assert!(last_words(&task).contains("\"nobody\" is not served here"), "{}", last_words(&task));
+    })
+    .await;
+}
+
+/// The ends of nodes, the beginnings of those that follow and the tasks these open are one commit.
+#[tokio::test]
+async fn a_step_costs_one_commit_however_wide_it_is() {
+    on_both_stores(async |mut house| {
+        let fan: Vec<String> = (0..40).map(|n| format!("n{n}")).collect();
+        let mut graph = serde_json::json!({ "first": { "agent": "echo" }, "last": { "agent": "echo" } });
+        graph["first"]["edges"] = fan.iter().map(|to| serde_json::json!({ "to": to })).collect();
+        for node in &fan {
+            graph[node] = serde_json::json!({ "agent": "echo", "next": "last" });
+        }
+        let engine = house.start([system(serde_json::json!({ "graph": graph })), crate::common::echo()]).await;
+        let before = house.shelf().commits();
+        let task = task_of(engine.send(&at("sys"), say("hi")).await);
+        assert_eq!((task.state(), children(&engine, task.id).await.len()), (State::Completed, 42));
+        // The task, the first node, the fan, the last node, the end; and once more where some of a step came late.
+        let commits = house.shelf().commits() - before;
+        assert!((5..=8).contains(&commits), "{commits} commits");
     })
     .await;
 }
@@ -457,6 +492,9 @@ async fn an_approval_asks_and_goes_on_as_it_was_answered() {
             assert_eq!(task.state(), State::InputRequired);
             assert_eq!(last_words(&task), "Print it? (print: answer approve or deny)");
             assert_eq!(book.of("print").0, 0);
+            let asked =
+                [("draft", "done"), ("end", "waiting"), ("print", "waiting for approval"), ("sorry", "waiting")];
+            assert_eq!(pictured(&engine, with_approval(), task.id).await.0, asked.map(|(n, s)| format!("{n} {s}")));
 
             // Whoever says something else is asked again; and it waits through restarts.
             let task = task_of(engine.send(&at("sys"), say("what?").to(task.id)).await);
@@ -470,6 +508,12 @@ async fn an_approval_asks_and_goes_on_as_it_was_answered() {
             let given = task.artifacts.iter().find(|artifact| &*artifact.id == agents::system::RESULT).unwrap();
             assert_eq!(given.parts, [Part::text(result)]);
             assert_eq!((book.of("draft"), book.of("print").0), ((1, 1), printed));
+            let ways = if printed == 1 { ["done", "done", "skipped"] } else { ["skipped", "denied", "done"] };
+            let shown = ["end", "print", "sorry"].into_iter().zip(ways).map(|(node, state)| format!("{node} {state}"));
+            let (states, taken) = pictured(&engine, with_approval(), task.id).await;
+            assert_eq!(states[1..], shown.collect::<Vec<_>>());
+            let last = if printed == 1 { "print end" } else { "print sorry" };
+            assert!(taken.contains(&last.to_owned()) && taken.len() == 1 + printed, "{taken:?}");
             assert_eq!(Journal::of(&task).0.iter().filter(|entry| entry.state == Step::Approval).count(), 2);
             house.kill().await;
         }

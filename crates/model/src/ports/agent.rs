@@ -13,7 +13,7 @@ use super::Future;
 use super::children::Children;
 use super::till::Till;
 use super::worker::Desk;
-use crate::{ContextId, Fault, Inbound, Json, Message, Part, State, Task, TaskId, TurnId};
+use crate::{ContextId, Event, Fault, Inbound, Json, Message, Part, State, Task, TaskId, TurnId};
 
 pub trait Agent: Send + Sync + 'static {
     fn profile(&self) -> &Profile;
@@ -29,10 +29,23 @@ pub trait Agent: Send + Sync + 'static {
         None
     }
 
+    /// How it is made, for operators, if it is made of other agents; and how one of its tasks stands.
+    fn picture(&self, _: Option<Look<'_>>) -> Option<Json> {
+        None
+    }
+
     /// Where its turns are paid for, if they have a price.
     fn till(&self) -> Option<Arc<dyn Till>> {
         None
     }
+}
+
+/// A task, for a picture of how it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    pub log: &'a [Event],
+    /// The tasks it has opened, in no order.
+    pub children: &'a [Arc<Task>],
 }
 
 /// What an agent is, for cards and for the engine.

@@ -2,7 +2,8 @@
 //!
 //! A child is a task like any other, with its own log, its own agent and that agent's rule for crashes. It belongs to the
 //! parent's owner, and is listed only under its parent. A child is named by a key of its parent's choice: opening it again
-//! finds the one that is there, so that a turn that was cut off can do all it did once more, and nothing happens twice.
+//! finds the one that is there, so that a turn that was cut off can do all it did once more, and nothing happens twice. It is
+//! opened in one commit with what its parent said before, so that there is no child of which the parent's log does not tell why.
 //!
 //! A turn with children says so by a bound name that begins with [`BOUND`]: should its task end in any other way than
 //! by completing, whoever ends it sees to the children that still run.
@@ -23,8 +24,6 @@ pub struct Child {
     pub agent: Arc<str>,
     pub context: ContextId,
     pub message: Message,
-    /// It may have been opened before: looked for first.
-    pub again: bool,
 }
 
 /// A child that is there.
@@ -40,8 +39,12 @@ pub trait Children: Send + Sync + 'static {
     /// The id that the child of this key has, whether or not it was opened.
     fn id(&self, key: &str) -> TaskId;
 
-    /// Opens the child, or finds it.
-    fn open(&self, child: Child) -> Future<'static, Result<Opened, Fault>>;
+    /// Opens the child, or finds it, with the next commit of the turn: that has everything the turn has said so far, and
+    /// the turn must say something after, or there is none. An error is one at once: nothing is going to be opened.
+    fn open(&self, child: Child) -> Result<Future<'static, Result<Opened, Fault>>, Fault>;
+
+    /// Whether the child was opened before.
+    fn find(&self, child: TaskId) -> Future<'static, Result<bool, Fault>>;
 
     /// The child as soon as it has settled or waits for somebody, large parts and all. `None` if there is no such task
     /// (any more).
@@ -67,7 +70,10 @@ pub fn none() -> Arc<dyn Children> {
         fn id(&self, _: &str) -> TaskId {
             TaskId(uuid::Uuid::nil())
         }
-        fn open(&self, _: Child) -> Future<'static, Result<Opened, Fault>> {
+        fn open(&self, _: Child) -> Result<Future<'static, Result<Opened, Fault>>, Fault> {
+            Ok(refused())
+        }
+        fn find(&self, _: TaskId) -> Future<'static, Result<bool, Fault>> {
             refused()
         }
         fn at_rest(&self, _: TaskId) -> Future<'static, Result<Option<Arc<Task>>, Fault>> {

@@ -2,6 +2,7 @@
 //! itself when no server runs. One JSON object a line, one answer a line.
 
 mod audit;
+pub mod graph;
 mod keys;
 pub mod market;
 mod push;
@@ -55,6 +56,12 @@ pub enum Request {
     Doctor,
     /// Names of the agents served, and of those that were.
     Agents,
+    /// How a system is made, and how one of its tasks stands.
+    Graph {
+        system: String,
+        #[serde(default)]
+        task: Option<String>,
+    },
     /// Read the config again.
     Reload,
     /// Create or update a system or an agent.
@@ -213,6 +220,7 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
         }
         Request::Doctor => doctor(engine).await,
         Request::Agents => Ok(desk.agents()),
+        Request::Graph { system, task } => graph::show(engine, &system, task.as_deref()).await,
         Request::Reload => desk.reload().await,
         Request::Apply { document } => desk.apply(&document.0).await,
         Request::PushList { task, state, limit } => push::list(engine, task.as_deref(), state, limit).await,
@@ -380,6 +388,7 @@ async fn converse(serving: Arc<Serving>, reloads: Reloads, folder: PathBuf, mut 
                     | Request::Backup { .. }
                     | Request::Doctor
                     | Request::Agents
+                    | Request::Graph { .. }
                     | Request::Reload
                     | Request::Apply { .. }
                     | Request::KeysCreate { .. }

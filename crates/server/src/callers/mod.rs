@@ -197,7 +197,12 @@ fn known_caller(tenant: &Arc<str>, name: &Arc<str>, scopes: &[String]) -> Arc<Ca
 
 /// Names that are other callers': those without a credential, and those with a token.
 pub(crate) fn is_reserved(name: &str) -> bool {
-    name == "anonymous" || name.starts_with("jwt:")
+    name == "anonymous" || is_token(name)
+}
+
+/// Whether a caller of this name showed a token of an issuer.
+pub(crate) fn is_token(name: &str) -> bool {
+    name.starts_with("jwt:")
 }
 
 pub(crate) fn reserved(name: &str) -> String {

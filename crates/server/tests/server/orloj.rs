@@ -6,7 +6,8 @@ use agents::system;
 use model::ports::agent::Agent;
 use model::{Again, Visibility};
 use serde_json::{Value, json};
-use server::settings::{Effect, Key, Orloj, OrlojSystem, Rule};
+use server::resources::Shelf;
+use server::settings::{Effect, Issuer, Key, KeySource, Orloj, OrlojSystem, Rule};
 use server::{Settings, settings::Mount};
 use systems::System;
 
@@ -664,4 +665,46 @@ async fn a_shared_address_knows_whose_a_request_is() {
     assert_eq!(owner("/a2a", "message/send", json!({})).await.0, "a2a_v0_3");
     let said = running.post("/a2a", &body("tasks/get", &json!({ "id": "theirs" }))).header("X-A2A-Dialect", "orloj");
     assert_eq!(refusal(&answer(said).await), (-32001, "task not found"));
+}
+
+/// Who may change what is served, where a change comes to nobody: whoever may is told to try again.
+#[tokio::test]
+async fn only_a_credential_that_is_an_admins_changes_what_is_served() {
+    let (issuer, secret) = ("https://idp.example", "a secret that is shared with the issuer");
+    let (shelf, _) = Shelf::new();
+    let running = open(|settings, orloj| {
+        let keys = KeySource::Secret(secret.to_owned());
+        settings.issuers =
+            vec![Issuer { tenant: Some("default".into()), ..Issuer::new(issuer, vec!["rialto".to_owned()], keys) }];
+        let scoped = |name: &str, scope: &str| token(name, &[scope]);
+        settings.keys = vec![key("plain", "default"), scoped("chief", "admin"), scoped("sender", "tasks:write")];
+        orloj.resources = Some(shelf);
+    })
+    .await;
+    let jwt = |scope: Option<&str>| {
+        let mut claims = json!({ "iss": issuer, "aud": "rialto", "sub": "ann", "exp": 4_000_000_000_u64 });
+        if let Some(scope) = scope {
+            claims["scope"] = json!(scope);
+        }
+        let key = jsonwebtoken::EncodingKey::from_secret(secret.as_bytes());
+        jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
+    };
+    let document = json!({ "metadata": { "name": "a" }, "spec": { "agents": ["echo"] } });
+    for (who, credential, expected) in [
+        ("nobody", None, 401),
+        ("a key without scopes", Some("key-of-plain".to_owned()), 503),
+        ("a key of an admin", Some("key-of-chief".to_owned()), 503),
+        ("another key", Some("key-of-sender".to_owned()), 403),
+        ("a token bound to systems", Some("key-of-bound".to_owned()), 403),
+        ("an issuer's token that says nothing", Some(jwt(None)), 403),
+        ("an issuer's token of a reader", Some(jwt(Some("reader"))), 403),
+        ("an issuer's token of an admin", Some(jwt(Some("admin"))), 503),
+    ] {
+        let mut request = running.post("/v1/agent-systems", &document);
+        if let Some(credential) = credential {
+            request = request.bearer_auth(credential);
+        }
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), expected, "{who}: {}", answer.text().await.unwrap());
+    }
 }

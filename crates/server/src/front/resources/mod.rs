@@ -23,10 +23,10 @@ use no::No;
 
 use super::orloj::{Desk, signed};
 use super::{Told, rpc};
-use crate::Server;
 use crate::body::{Body, Response};
 use crate::resources::{Document, Refusal, Resource, Selector, Shelf, Sort, Verb, Write, document};
 use crate::service::check_media_type;
+use crate::{Server, callers};
 
 /// Of a list.
 const PAGE: usize = 100;
@@ -169,6 +169,10 @@ impl Clerk<'_> {
                  beside the server's data folder",
             ));
         }
+        // A token of an issuer is good for everything if it says nothing; for this it has to say so.
+        if self.caller.scopes.is_empty() && callers::is_token(&self.caller.name) {
+            return Err(forbidden("admin"));
+        }
         self.may(ADMINS, "admin")
     }
 
@@ -183,8 +187,7 @@ impl Clerk<'_> {
         if caller.scopes.is_empty() || caller.scopes.iter().any(|scope| scopes.contains(&scope.as_str())) {
             return Ok(());
         }
-        let says = format!("this token may not do that: it needs the role or the scope {least}");
-        Err(No::new(StatusCode::FORBIDDEN, "Forbidden", says))
+        Err(forbidden(least))
     }
 
     async fn resources(&self, sort: Sort, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, No> {
@@ -320,6 +323,11 @@ impl Clerk<'_> {
         }
         scan::scan(body, self.server.engine.limits().json_depth).map(Into::into).map_err(No::of)
     }
+}
+
+fn forbidden(least: &str) -> No {
+    let says = format!("this token may not do that: it needs the role or the scope {least}");
+    No::new(StatusCode::FORBIDDEN, "Forbidden", says)
 }
 
 /// A resource as an answer.
