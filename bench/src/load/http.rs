@@ -48,18 +48,19 @@ impl Connection {
 
     /// Posts JSON and reads the answer's head; the status.
     pub async fn post(&mut self, accept: &str, body: &str) -> Result<u16, String> {
-        let path = self.target.path.clone();
-        self.post_to(&path, &format!("Accept: {accept}\r\nA2A-Version: 1.0\r\n"), body).await
-    }
-
-    /// The same to another path, with these header lines.
-    pub async fn post_to(&mut self, path: &str, headers: &str, body: &str) -> Result<u16, String> {
         let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: {accept}\r\nA2A-Version: 1.0\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.target.path,
             self.target.host,
             body.len()
         );
-        self.stream.write_all(request.as_bytes()).await.map_err(|e| format!("write: {e}"))?;
+        self.ask(request.as_bytes()).await
+    }
+
+    /// Sends a request that is written whole, and reads the answer's head; the status.
+    pub async fn ask(&mut self, request: &[u8]) -> Result<u16, String> {
+        self.stream.write_all(request).await.map_err(|e| format!("write: {e}"))?;
         let end = loop {
             match memchr::memmem::find(&self.input[self.at..], b"\r\n\r\n") {
                 Some(end) => break self.at + end,

@@ -1,21 +1,26 @@
 //! Purchases made whole: ordered, frozen, accepted, delivered and confirmed, one after the other on every connection.
+//!
+//! It shares the cores with what it measures: requests are written beforehand, and of the answers is read what must be in
+//! them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use memchr::memmem::find;
 use serde_json::{Value, json};
 
 use crate::http::{Connection, Target};
 use crate::{excerpt, percentile};
 
-/// A buyer, a seller and what is bought.
-#[derive(Clone)]
+/// A buyer, a seller and what is bought: all that is sent of them, written once.
 struct Pair {
-    buyer: String,
-    seller: String,
-    capability: String,
+    /// The order, whole.
+    order: Vec<u8>,
+    /// Each later step, before and after the purchase's id, and what the purchase must be then.
+    steps: [(Vec<u8>, Vec<u8>, &'static [u8]); 4],
 }
 
 fn headers(person: &Value) -> String {
@@ -23,32 +28,81 @@ fn headers(person: &Value) -> String {
     format!("X-Api-Key: {}\r\nX-Platform-User-Id: {}\r\n", text("api_key"), text("user_id"))
 }
 
-/// One step: the `data` of its answer.
-async fn step(connection: &mut Connection, path: &str, who: &str, body: &str) -> Result<Value, String> {
-    let status = connection.post_to(path, who, body).await?;
-    let mut read = Vec::new();
-    connection.all(&mut read).await?;
-    let answer: Value = serde_json::from_slice(&read).map_err(|e| format!("{e}: {}", excerpt(&read)))?;
-    if status != 200 || answer["code"] != 0 {
-        return Err(format!("{status} {}", answer["message"]));
+impl Pair {
+    fn of(target: &Target, line: &str) -> Pair {
+        let line: Value = serde_json::from_str(line).expect("a line of JSON for each pair");
+        let (buyer, seller) = (headers(&line["buyer"]), headers(&line["seller"]));
+        let begin = format!("POST {}/transactions", target.path.trim_end_matches('/'));
+        let rest = |who: &str, body: &str| {
+            let (host, length) = (&target.host, body.len());
+            let json = "Content-Type: application/json";
+            format!(" HTTP/1.1\r\nHost: {host}\r\n{json}\r\n{who}Content-Length: {length}\r\n\r\n{body}")
+        };
+        let order = json!({ "capability_id": line["capability"].as_str().expect("what is bought") }).to_string();
+        let order = format!("{begin}{}", rest(&buyer, &order)).into_bytes();
+        let step = |verb: &str, who: &str, body: &str, then: &'static str| {
+            let after = format!("/{verb}{}", rest(who, body));
+            (format!("{begin}/").into_bytes(), after.into_bytes(), then.as_bytes())
+        };
+        let steps = [
+            step("freeze", &buyer, "{}", r#","status":"frozen","#),
+            step("accept", &seller, "{}", r#","status":"accepted","#),
+            step("deliver", &seller, r#"{"result_payload":{"total":"99.50"}}"#, r#","status":"delivered","#),
+            step("confirm", &buyer, "{}", r#","status":"settled","#),
+        ];
+        Pair { order, steps }
     }
-    Ok(answer["data"].clone())
 }
 
-async fn purchase(connection: &mut Connection, base: &str, pair: &Pair) -> Result<(), String> {
-    let order = json!({ "capability_id": pair.capability }).to_string();
-    let made = step(connection, &format!("{base}/transactions"), &pair.buyer, &order).await?;
-    let id = made["id"].as_str().ok_or("an order without an id")?.to_owned();
-    let mut last = Value::Null;
-    for (verb, who, body) in [
-        ("freeze", &pair.buyer, "{}"),
-        ("accept", &pair.seller, "{}"),
-        ("deliver", &pair.seller, r#"{"result_payload":{"total":"99.50"}}"#),
-        ("confirm", &pair.buyer, "{}"),
-    ] {
-        last = step(connection, &format!("{base}/transactions/{id}/{verb}"), who, body).await?;
+/// How every good answer begins; the purchase's id follows.
+const GOOD: &[u8] = br#"{"code":0,"message":"success","data":{"id":""#;
+
+/// One step: it must have gone well and have led to `then`. The answer's body stays in `read`; where the id is in it.
+async fn step(
+    connection: &mut Connection,
+    request: &[u8],
+    then: &[u8],
+    read: &mut Vec<u8>,
+) -> Result<Range<usize>, String> {
+    let status = connection.ask(request).await?;
+    read.clear();
+    connection.all(read).await?;
+    let id = read.strip_prefix(GOOD).and_then(|rest| memchr::memchr(b'"', rest));
+    match id {
+        Some(length) if status == 200 && length > 0 && find(read, then).is_some() => {
+            Ok(GOOD.len()..GOOD.len() + length)
+        }
+        _ => match serde_json::from_slice::<Value>(read) {
+            Ok(answer) if answer["code"] != 0 => Err(format!("{status} {}", answer["message"])),
+            Ok(answer) => Err(format!("{status} and then {}", answer["data"]["status"])),
+            Err(_) => Err(format!("{status} {}", excerpt(read))),
+        },
     }
-    if last["status"] == "settled" { Ok(()) } else { Err(format!("not settled: {last}")) }
+}
+
+/// What a connection writes and reads in, again and again.
+#[derive(Default)]
+struct Paper {
+    request: Vec<u8>,
+    read: Vec<u8>,
+    id: Vec<u8>,
+}
+
+async fn purchase(connection: &mut Connection, pair: &Pair, paper: &mut Paper) -> Result<(), String> {
+    let id = step(connection, &pair.order, br#","status":"pending_freeze","#, &mut paper.read).await?;
+    paper.id.clear();
+    paper.id.extend_from_slice(&paper.read[id]);
+    for (before, after, then) in &pair.steps {
+        paper.request.clear();
+        for part in [before, &paper.id, after] {
+            paper.request.extend_from_slice(part);
+        }
+        let id = step(connection, &paper.request, then, &mut paper.read).await?;
+        if paper.read[id] != paper.id[..] {
+            return Err("another purchase".to_owned());
+        }
+    }
+    Ok(())
 }
 
 #[derive(Default)]
@@ -58,14 +112,7 @@ struct Seen {
 }
 
 pub async fn run(target: Target, people: &str, connections: u64, seconds: u64) -> Value {
-    let pairs: Vec<Pair> = people
-        .lines()
-        .map(|line| {
-            let line: Value = serde_json::from_str(line).expect("a line of JSON for each pair");
-            let capability = line["capability"].as_str().expect("what is bought").to_owned();
-            Pair { buyer: headers(&line["buyer"]), seller: headers(&line["seller"]), capability }
-        })
-        .collect();
+    let pairs: Vec<Rc<Pair>> = people.lines().map(|line| Rc::new(Pair::of(&target, line))).collect();
     let seen = Rc::new(RefCell::new(Seen::default()));
     let began = Instant::now();
     let until = began + Duration::from_secs(seconds);
@@ -73,7 +120,7 @@ pub async fn run(target: Target, people: &str, connections: u64, seconds: u64) -
     for number in 0..connections as usize {
         let (target, pair, seen) = (target.clone(), pairs[number % pairs.len()].clone(), seen.clone());
         local.spawn_local(async move {
-            let mut connection = None;
+            let (mut connection, mut paper) = (None, Paper::default());
             while Instant::now() < until {
                 let at = Instant::now();
                 let made = async {
@@ -81,7 +128,7 @@ pub async fn run(target: Target, people: &str, connections: u64, seconds: u64) -
                         connection = Some(Connection::open(&target).await?);
                     }
                     match &mut connection {
-                        Some(connection) => purchase(connection, target.path.trim_end_matches('/'), &pair).await,
+                        Some(connection) => purchase(connection, &pair, &mut paper).await,
                         None => Ok(()),
                     }
                 };

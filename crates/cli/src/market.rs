@@ -276,7 +276,7 @@ fn verify(verify: &Verify) -> anyhow::Result<bool> {
 mod tests {
     use clap::Parser;
     use model::ports::store::{Commit, Outcome};
-    use model::{Expect, Listed, RecordChange};
+    use model::{Entry, Posting};
     use serde_json::json;
 
     use super::*;
@@ -377,23 +377,22 @@ mod tests {
         runtime.block_on(async {
             let choice = Choice::Sqlite(stores::sqlite::Options::new(folder.path()));
             let opened = choice.visit(folder.path()).await.unwrap();
-            let hold = json!({ "tenant": "default", "transaction": "01890a5d-ac96-774b-bcce-b302099a8057",
-                "owner": "u_1", "amount": 500, "made_at": 1 });
-            let body = [b"\x01", hold.to_string().as_bytes()].concat();
-            let stray = RecordChange::Put {
-                kind: "market/hold".into(),
-                key: "0".into(),
-                expect: Expect::Absent,
-                body: body.into(),
-                lists: vec![Listed { list: "all".into(), rank: 1 }],
-            };
-            let commit = Commit { records: vec![stray], ..Commit::default() };
+            // Money that is set aside for a purchase there is not.
+            let of = |purse: &str| json!({ "tenant": "default", "purse": { purse: "u_1" } });
+            let booked = json!({ "i": "tx_01h455vb4pex5vsknk084sn02q/freeze", "l": [
+                { "a": of("available"), "k": "freeze", "m": -500 }, { "a": of("frozen"), "k": "freeze", "m": 500 } ] });
+            let body = [b"\x01", booked.to_string().as_bytes()].concat().into();
+            let postings = [("a\u{1f}default\u{1f}u_1", -500), ("f\u{1f}default\u{1f}u_1", 500)]
+                .map(|(account, amount)| Posting { account: account.into(), amount, floor: None });
+            let stray = Entry { id: Default::default(), at: model::Time(1), body, postings: postings.into() };
+            let commit = Commit { entries: vec![stray], ..Commit::default() };
             assert_eq!(opened.store.commit(commit).await, Outcome::Done);
             opened.store.close().await;
         });
         let report = desk.ask(Wish::Verify).unwrap();
         assert_eq!(report["clean"], false, "{report}");
-        assert!(text(&report["differences"][0]).contains("hold"), "{report}");
+        let told = |words: &str| report["differences"].as_array().unwrap().iter().any(|one| text(one).contains(words));
+        assert!(told("hold of") && told("nothing explains it"), "{report}");
         assert!(!verify(&Verify { at: at(folder.path()) }).unwrap());
     }
 

@@ -90,12 +90,13 @@ impl From<TransactionId> for TaskId {
 
 impl fmt::Display for TransactionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = self.0.0.as_u128();
-        for place in (0..LENGTH).rev() {
-            let digit = (number >> (5 * place)) & 31;
-            write!(f, "{}", char::from(DIGITS[digit as usize]))?;
+        let mut number = self.0.0.as_u128();
+        let mut text = [0; LENGTH];
+        for digit in text.iter_mut().rev() {
+            *digit = DIGITS[(number & 31) as usize];
+            number >>= 5;
         }
-        Ok(())
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 impl fmt::Debug for TransactionId {

@@ -177,7 +177,20 @@ impl fmt::Display for Time {
         let month = if mp < 10 { mp + 3 } else { mp - 9 };
         let year = yoe + era * 400 + i64::from(month <= 2);
         let (h, m, s, milli) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000);
-        write!(f, "{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{milli:03}Z")
+        if !(0..=9_999).contains(&year) {
+            return write!(f, "{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{milli:03}Z");
+        }
+        // Digit by digit: answers are full of these.
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        for (last, digits, mut number) in
+            [(3, 4, year), (6, 2, month), (9, 2, day), (12, 2, h), (15, 2, m), (18, 2, s), (22, 3, milli)]
+        {
+            for place in 0..digits {
+                text[last - place] = b'0' + (number % 10) as u8;
+                number /= 10;
+            }
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 impl fmt::Debug for Time {

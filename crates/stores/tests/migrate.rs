@@ -666,8 +666,14 @@ fn what_does_not_add_up_in_the_source_is_told_and_carried_as_it_is() {
         let db = rusqlite::Connection::open(folder.path().join("rialto.db")).unwrap();
         db.execute_batch(
             "UPDATE account SET balance = balance + 1 WHERE name = 'ann';
-             UPDATE posting SET balance = balance - 1 WHERE entry_no = 1 AND account = 'bob';
-             UPDATE posting SET amount = 9223372036854775807 WHERE entry_no = 43 AND account = 'much'",
+             UPDATE entry SET postings = (
+               SELECT json_replace(postings, '$[' || place || '][2]', balance - 1)
+               FROM posting WHERE entry_no = 1 AND account = 'bob'
+             ) WHERE no = 1;
+             UPDATE entry SET postings = (
+               SELECT json_replace(postings, '$[' || place || '][1]', 9223372036854775807)
+               FROM posting WHERE entry_no = 43 AND account = 'much'
+             ) WHERE no = 43",
         )
         .unwrap();
         drop(db);

@@ -1,6 +1,7 @@
 //! A step of a purchase as one commit: rows, entries, status, timer.
 
 use engine::{Along, Moved};
+use market::autonomy::Spend;
 use market::{Step, Ut};
 use model::{Expect, Json, RecordChange, Time};
 
@@ -19,6 +20,11 @@ pub(crate) struct Setting {
     pub(crate) beside: Vec<RecordChange>,
 }
 
+/// What an agent's day comes to with this.
+pub(crate) fn spent_with(sum: Ut, spend: &Spend) -> Ut {
+    sum.plus(spend.amount).unwrap_or(sum)
+}
+
 /// What the task shows.
 pub(crate) fn moved(step: &Step) -> Moved {
     let metadata = Json::parse(&format!(r#"{{"uumit":{{"internal_status":"{}"}}}}"#, step.transaction.status.name()));
@@ -32,14 +38,11 @@ pub(crate) fn along(step: &Step, setting: Setting) -> Along {
     let key = kept::transaction_key(transaction.id);
     let before = |version: u64| if version <= 1 { Expect::Absent } else { Expect::Version(version - 1) };
     let lists = kept::lists_of(transaction);
-    let mut records = vec![put(kind::TRANSACTION, key.clone(), before(transaction.version), transaction, lists)];
-    if let Some(hold) = &step.hold {
-        let expect = if hold.end.is_none() { Expect::Absent } else { Expect::Version(1) };
-        records.push(put(kind::HOLD, key, expect, hold, vec![kept::listed(kept::ALL, hold.made_at.0)]));
-    }
+    // The hold is what the entries say: one made it, and there is room for one that ends it.
+    let mut records = vec![put(kind::TRANSACTION, key, before(transaction.version), transaction, lists)];
     if let (Some(spend), Some((sum, version))) = (&step.spend, setting.spent) {
         let key = kept::spent_key(&spend.tenant, &spend.user, spend.day);
-        let row = Spent { sum: sum.plus(spend.amount).unwrap_or(sum) };
+        let row = Spent { sum: spent_with(sum, spend) };
         records.push(put(kind::SPENT, key, before(version + 1), &row, Vec::new()));
     }
     if let Some(mark) = &step.used {

@@ -17,7 +17,6 @@ use crate::{Market, Paged, Paging, Refused};
 /// The kinds of records the market keeps.
 pub(crate) mod kind {
     pub(crate) const TRANSACTION: &str = "market/transaction";
-    pub(crate) const HOLD: &str = "market/hold";
     /// What is set aside for a turn of an agent, for as long as it runs.
     pub(crate) const TURN_HOLD: &str = "market/turn-hold";
     pub(crate) const CAPABILITY: &str = "market/capability";
@@ -92,10 +91,10 @@ pub(crate) fn listed(list: impl Into<Arc<str>>, rank: i64) -> Listed {
 }
 
 /// Which of a user's purchases or sales are in a list. There is none for each status of those that are under way: a step
-/// that moves a purchase on leaves its lists as they are, and few are under way at a time.
+/// that moves a purchase on leaves its lists as they are, and few are under way at a time. Nor is there one of all: those
+/// that are under way and those that are over are all there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    Any,
     /// Not over yet.
     Open,
     /// A seller's program is to do something about it.
@@ -107,7 +106,6 @@ pub(crate) enum Standing {
 /// Where a user's purchases or sales are listed.
 pub(crate) fn purchases(role: Role, tenant: &str, user: &UserId, standing: Standing) -> Arc<str> {
     let standing = match standing {
-        Standing::Any => return joined(&[role.name(), tenant, user.as_str()]),
         Standing::Open => "open",
         Standing::Job => "job",
         Standing::Over(status) => status.name(),
@@ -129,7 +127,6 @@ pub(crate) fn lists_of(transaction: &Transaction) -> Vec<Listed> {
         lists.push(listed(sales(tenant, &transaction.capability), rank));
     }
     for (role, user) in [(Role::Buyer, &transaction.buyer), (Role::Seller, &transaction.seller)] {
-        lists.push(listed(purchases(role, tenant, user, Standing::Any), rank));
         lists.push(listed(purchases(role, tenant, user, standing), rank));
     }
     if transaction.served == Served::Worker && matches!(transaction.status, Status::Frozen | Status::Accepted) {
@@ -161,10 +158,10 @@ pub(crate) fn mark_key(mark: &autonomy::Mark) -> Arc<str> {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> Arc<str> {
-    use std::fmt::Write;
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
+        text.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
     }
     text.into()
 }

@@ -88,6 +88,7 @@ struct Shared {
     serves: bool,
     queues: orders::Queues,
     recent: orders::Recent,
+    grounds: orders::Grounds,
     notices: notices::Desk,
     quiet: externals::Quiet,
     /// Uploads of one seller and downloads by one token, each in its line.
@@ -189,6 +190,7 @@ impl Market {
             serves,
             queues: orders::Queues::default(),
             recent: orders::Recent::default(),
+            grounds: orders::Grounds::default(),
             notices: notices::Desk::default(),
             quiet: externals::Quiet::default(),
             files: orders::Queues::default(),

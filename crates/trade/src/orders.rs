@@ -1,6 +1,7 @@
 //! Buying, and every step of a purchase.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use engine::{Birth, States, Unmoved};
@@ -23,8 +24,10 @@ const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;
 /// Users whose orders stand in line; above this, those that do not are forgotten.
 const LINES: usize = 1_024;
-/// Purchases remembered between their steps.
+/// Purchases remembered between their steps, and the days' sums of buyers between their orders.
 const RECENT: usize = 4_096;
+/// Capabilities remembered between orders.
+const OFFERED: usize = 256;
 
 /// What a buyer asks for.
 #[derive(Clone, Debug)]
@@ -85,6 +88,27 @@ impl Recent {
     fn take(&self, id: TransactionId) -> Option<Transaction> {
         self.0.lock().remove(&id)
     }
+}
+
+/// What orders rest on, as this process last read or left it: capabilities, and what agents have spent in a day, each with
+/// the version of its row. An order's commit fails if one has changed since; whatever is refused on account of them is
+/// looked at again.
+#[derive(Default)]
+pub(crate) struct Grounds {
+    capabilities: Rows<(Arc<Capability>, u64)>,
+    spent: Rows<(Ut, u64)>,
+}
+
+/// By their keys.
+type Rows<R> = Mutex<HashMap<Arc<str>, R>>;
+
+/// Remembers a row under its key, and not too many of them.
+fn remember<R>(rows: &Rows<R>, key: Arc<str>, row: R, most: usize) {
+    let mut rows = rows.lock();
+    if rows.len() >= most {
+        rows.clear();
+    }
+    rows.insert(key, row);
 }
 
 /// An order as a step, and what it rests on.
@@ -148,9 +172,11 @@ impl Market {
             Via::Agent => Some(line.lock().await),
             Via::Person => None,
         };
-        for _ in 0..ATTEMPTS {
-            let Ordered { step, spent, capability } = match self.ordered(caller, &wish).await {
+        for attempt in 0..=ATTEMPTS {
+            let by_heart = attempt == 0;
+            let Ordered { step, spent, capability } = match self.ordered(caller, &wish, by_heart).await {
                 Ok(ordered) => ordered,
+                Err(_) if by_heart => continue,
                 // The same request may have been faster, and have taken the last there was.
                 Err(refused) => {
                     return match self.fresh(caller, once.as_ref()).await? {
@@ -173,6 +199,11 @@ impl Market {
             let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: carry::moved(&step) };
             match self.engine().open_product(&place(row), birth, along).await {
                 Ok(_) => {
+                    if let (Some(spend), Some((sum, version))) = (&step.spend, spent) {
+                        let key = kept::spent_key(&spend.tenant, &spend.user, spend.day);
+                        let now = (carry::spent_with(sum, spend), version + 1);
+                        remember(&self.shared.grounds.spent, key, now, RECENT);
+                    }
                     self.shared.recent.keep(&step.transaction);
                     self.drive(&step.transaction);
                     self.ring(told);
@@ -205,19 +236,32 @@ impl Market {
         }
     }
 
-    /// The order as a step.
-    async fn ordered(&self, caller: &Caller, wish: &Wish) -> Result<Ordered, Refused> {
+    /// The order as a step; what it rests on is read, or known by heart.
+    async fn ordered(&self, caller: &Caller, wish: &Wish, by_heart: bool) -> Result<Ordered, Refused> {
         let (config, now) = (self.config(), self.now());
         let key = kept::capability_key(&caller.tenant, &wish.capability);
-        let found = self.read::<Capability>(kind::CAPABILITY, key).await?;
-        let (capability, version) = found.ok_or(Refused::Unknown(What::Capability))?;
+        let known = by_heart.then(|| self.shared.grounds.capabilities.lock().get(&key).cloned()).flatten();
+        let (capability, version) = match known {
+            Some(known) => known,
+            None => {
+                let found = self.read::<Capability>(kind::CAPABILITY, key.clone()).await?;
+                let (capability, version) = found.ok_or(Refused::Unknown(What::Capability))?;
+                let read = (Arc::new(capability), version);
+                remember(&self.shared.grounds.capabilities, key, read.clone(), OFFERED);
+                read
+            }
+        };
         let terms = &capability.terms;
         let (sold_today, sold_this_minute) =
             if terms.is_limited() { self.sold(&capability, now).await? } else { (0, 0) };
         let key = kept::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
-        let spent = match caller.via {
-            Via::Agent => self.read::<Spent>(kind::SPENT, key).await?.map(|(spent, version)| (spent.sum, version)),
-            Via::Person => None,
+        let known = by_heart.then(|| self.shared.grounds.spent.lock().get(&key).copied()).flatten();
+        let spent = match (caller.via, known) {
+            (Via::Agent, Some(known)) => Some(known),
+            (Via::Agent, None) => {
+                self.read::<Spent>(kind::SPENT, key).await?.map(|(spent, version)| (spent.sum, version))
+            }
+            (Via::Person, _) => None,
         }
         .unwrap_or((Ut::ZERO, 0));
         let confirmed = match &wish.confirm_token {
@@ -440,8 +484,12 @@ impl Market {
             Some(Role::Platform) => {
                 Ok(Paged { items: Vec::new(), total: 0, page: paging.page, size: paging.size, more: false })
             }
+            // Nobody buys from themselves: what was bought and what was sold have nothing in common.
+            None if status.is_none() => {
+                let lists = [Role::Buyer, Role::Seller].map(|role| all_lists(caller, role)).concat();
+                self.merged(&lists, paging).await
+            }
             None => {
-                // Nobody buys from themselves: the two lists have nothing in common.
                 let upto = Paging { page: 1, size: paging.page.saturating_mul(paging.size) };
                 let bought = self.of_one_side(caller, Role::Buyer, status, upto).await?;
                 let sold = self.of_one_side(caller, Role::Seller, status, upto).await?;
@@ -463,7 +511,7 @@ impl Market {
     ) -> Result<Paged<Transaction>, Refused> {
         let list = |standing| kept::purchases(role, &caller.tenant, &caller.user, standing);
         match status {
-            None => self.page(kind::TRANSACTION, list(Standing::Any), paging).await,
+            None => self.merged(&all_lists(caller, role), paging).await,
             Some(over) if over.is_terminal() => self.page(kind::TRANSACTION, list(Standing::Over(over)), paging).await,
             Some(under_way) => {
                 let mut items = Vec::new();
@@ -479,12 +527,59 @@ impl Market {
         }
     }
 
+    /// A page of several lists as if they were one. A row is in one of them; while it is read it may go from the first that
+    /// are named to a later one, and is shown as it was there.
+    async fn merged(&self, lists: &[Arc<str>], paging: Paging) -> Result<Paged<Transaction>, Refused> {
+        let size = u64::from(paging.size);
+        let skip = u64::from(paging.page.saturating_sub(1)).saturating_mul(size);
+        let upto = skip.saturating_add(size);
+        let read = async |list: &Arc<str>, skip: u64, limit: u64, count: bool| {
+            let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+            let (kind, list) = (kind::TRANSACTION.into(), list.clone());
+            let query = RecordQuery { kind, list, after: None, skip, limit, count };
+            self.engine().store().records(query).await.map_err(unread)
+        };
+        let mut counted: Vec<(&Arc<str>, u64)> = Vec::with_capacity(lists.len());
+        for list in lists {
+            counted.push((list, read(list, 0, 1, true).await?.total.unwrap_or_default()));
+        }
+        let total = counted.iter().map(|(_, count)| count).sum();
+        let mut rows = BTreeMap::new();
+        let mut passed = 0;
+        if skip < total {
+            let longest = counted.iter().max_by_key(|(_, count)| *count).map(|(list, _)| *list);
+            let of_others = counted.iter().filter(|(list, _)| Some(*list) != longest);
+            let others: u64 = of_others.map(|(_, count)| upto.min(*count)).sum();
+            // Of the longest, only what can be on the page: before it come no more than all of the others.
+            passed = skip.saturating_sub(others);
+            for (list, count) in counted {
+                let (from, limit) = if Some(list) == longest { (passed, size + others) } else { (0, upto) };
+                if count > from {
+                    for (record, rank) in read(list, from, limit.min(count - from), false).await?.records {
+                        rows.insert(Reverse((rank, record.key)), record.body);
+                    }
+                }
+            }
+        }
+        let shown = rows.values().skip((skip - passed) as usize).take(paging.size as usize);
+        let items = shown.map(|body| kept::row::<Transaction>(body)).collect::<Result<Vec<_>, _>>()?;
+        let more = skip.saturating_add(items.len() as u64) < total;
+        Ok(Paged { items, total, page: paging.page, size: paging.size, more })
+    }
+
     /// A purchase at every change, for its parties.
     pub async fn follow(&self, actor: &Actor, id: TransactionId) -> Result<Follow, Refused> {
         self.transaction(actor, id).await?;
         let states = self.engine().follow_product(id.0).await?;
         Ok(Follow { market: self.clone(), id, states, last: None, over: false })
     }
+}
+
+/// The lists in which all is that the caller has bought, or sold.
+fn all_lists(caller: &Caller, role: Role) -> Vec<Arc<str>> {
+    let over = Status::ALL.iter().filter(|status| status.is_terminal()).map(|status| Standing::Over(*status));
+    let standings = std::iter::once(Standing::Open).chain(over);
+    standings.map(|standing| kept::purchases(role, &caller.tenant, &caller.user, standing)).collect()
 }
 
 /// A page of what was read from its beginning.

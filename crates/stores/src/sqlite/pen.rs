@@ -8,7 +8,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::ports::store::{AliasWrite, Append, BlobWrite, Commit, Conflict, KeyUse, Opening, Row, TimerChange};
+use model::ports::store::{
+    AliasWrite, Append, BlobWrite, Commit, Conflict, KeyUse, Opening, Row, TimerChange, TimerKind,
+};
 use model::{Epoch, Seq, TaskId, Time};
 use parking_lot::RwLock;
 use rusqlite::{OptionalExtension, params};
@@ -45,6 +47,15 @@ pub(super) struct Kept {
     pub(super) row: Row,
     pub(super) context: Context,
     pub(super) views: Box<[i64]>,
+    /// The kinds of timers it has, where that is known: of a task that was opened here.
+    timers: Option<Vec<TimerKind>>,
+}
+
+impl Kept {
+    /// Whether it has a timer of this kind, where that is known.
+    fn has_timer(&self, kind: TimerKind) -> Option<bool> {
+        self.timers.as_ref().map(|timers| timers.contains(&kind))
+    }
 }
 
 impl rules::Known for Pen<'_> {
@@ -143,6 +154,12 @@ impl<'db> Pen<'db> {
         for entry in &commit.entries {
             self.post(entry)?;
         }
+        // Of what has settled there is hardly more to come.
+        for append in &commit.appends {
+            if self.tasks.get(&append.task).is_some_and(|kept| kept.row.settled) {
+                self.tasks.remove(&append.task);
+            }
+        }
         Ok(None)
     }
 
@@ -157,6 +174,7 @@ impl<'db> Pen<'db> {
                     views: unpack_views(columns.get_ref(3)?.as_blob()?),
                     row: row_from(columns, 4)?,
                     seq: columns.get::<_, Option<i64>>(9)?.unwrap_or_default() as u64,
+                    timers: None,
                 })
             });
             let Some(mut kept) = read.optional()? else {
@@ -197,6 +215,7 @@ impl<'db> Pen<'db> {
             row,
             context: Context::to_row(&open.context),
             views: views.into(),
+            timers: Some(Vec::new()),
         };
         self.sql.task_add.execute(params![
             no,
@@ -218,9 +237,7 @@ impl<'db> Pen<'db> {
             // A context known to be new holds this task only; nobody has to count that.
             self.list(&kept, &row, !open.fresh_context)?;
         }
-        if !row.settled {
-            self.tasks.insert(append.task, kept);
-        }
+        self.tasks.insert(append.task, kept);
         Ok(())
     }
 
@@ -260,9 +277,7 @@ impl<'db> Pen<'db> {
             }
         }
         kept.epoch = epoch;
-        if !kept.row.settled {
-            self.tasks.insert(append.task, kept);
-        }
+        self.tasks.insert(append.task, kept);
         Ok(())
     }
 
@@ -346,24 +361,35 @@ impl<'db> Pen<'db> {
     }
 
     fn change_timer(&mut self, change: &TimerChange) -> rusqlite::Result<()> {
-        let (TimerChange::Set(model::ports::store::Timer { task, .. }) | TimerChange::Clear(task, _)) = change;
-        let Some(no) = self.find(*task)?.map(|kept| kept.no) else {
+        let (task, kind) = match change {
+            TimerChange::Set(timer) => (timer.task, timer.kind),
+            TimerChange::Clear(task, kind) => (*task, *kind),
+        };
+        let Some((no, has)) = self.find(task)?.map(|kept| (kept.no, kept.has_timer(kind))) else {
             // A timer of a task that is gone would never be cleared.
             return Ok(());
         };
-        match change {
+        let is_set = match change {
             TimerChange::Set(timer) => {
-                let bound = params![no, timer.kind.code(), timer.due.0];
-                if self.sql.timer_add.execute(bound)? > 0 {
+                let bound = params![no, kind.code(), timer.due.0];
+                if has != Some(true) && self.sql.timer_add.execute(bound)? > 0 {
                     self.tally.add(counters::TIMERS, 1);
                 } else {
                     self.sql.timer_move.execute(bound)?;
                 }
+                true
             }
-            TimerChange::Clear(_, kind) => {
-                let gone = self.sql.timer_clear.execute(params![no, kind.code()])?;
-                self.tally.add(counters::TIMERS, -(gone as i64));
+            TimerChange::Clear(..) => {
+                if has != Some(false) {
+                    let gone = self.sql.timer_clear.execute(params![no, kind.code()])?;
+                    self.tally.add(counters::TIMERS, -(gone as i64));
+                }
+                false
             }
+        };
+        if let Some(timers) = self.tasks.get_mut(&task).and_then(|kept| kept.timers.as_mut()) {
+            timers.retain(|known| *known != kind);
+            timers.extend(is_set.then_some(kind));
         }
         Ok(())
     }

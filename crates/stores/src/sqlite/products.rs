@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::counters;
 use super::pen::Pen;
 use super::pool::Error;
-use super::read::limit_of;
+use super::read::{limit_of, snapshot};
 
 /// What the pen must know of a record.
 #[derive(Clone, Debug)]
@@ -25,23 +25,42 @@ struct KeptRecord {
 /// A list's number, and the rank there.
 type InList = (i64, i64);
 
+/// What the pen must know of an account.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeptAccount {
+    /// None yet, before anything was posted to it.
+    no: Option<i64>,
+    balance: i64,
+    /// The number of the last entry that posted to it; 0 is none.
+    last_entry: i64,
+    /// The transaction has not written it yet.
+    is_due: bool,
+}
+
+/// What an entry posts, as its row says it: the account's number, the amount, what was on it then, and the number of the
+/// account's entry before this one (0 is none).
+type Posted = (i64, i64, i64, i64);
+
 /// Records, lists and accounts the pen has lately met; a record that is not there is remembered as well.
 #[derive(Default)]
 pub(super) struct Memory {
     records: HashMap<(Arc<str>, Arc<str>), Option<KeptRecord>>,
     lists: HashMap<(Arc<str>, Arc<str>), i64>,
-    balances: HashMap<Arc<str>, i64>,
+    accounts: HashMap<Arc<str>, KeptAccount>,
+    /// Those that are written at the end of the transaction, each once however often it was posted to.
+    due: Vec<Arc<str>>,
 }
 
 impl Memory {
     pub(super) fn forget(&mut self) {
         self.records.clear();
         self.lists.clear();
-        self.balances.clear();
+        self.accounts.clear();
+        self.due.clear();
     }
 
     pub(super) fn keep_to(&mut self, most: usize) {
-        if [self.records.len(), self.lists.len(), self.balances.len()].into_iter().any(|known| known > most) {
+        if [self.records.len(), self.lists.len(), self.accounts.len()].into_iter().any(|known| known > most) {
             self.forget();
         }
     }
@@ -83,14 +102,23 @@ impl Pen<'_> {
         Ok(no)
     }
 
-    pub(super) fn on_account(&mut self, account: &Arc<str>) -> rusqlite::Result<i64> {
-        if let Some(known) = self.memory.balances.get(account) {
-            return Ok(*known);
-        }
-        let found = self.sql.account_find.query_row(params![account], |row| row.get(0)).optional()?;
-        let balance = found.unwrap_or_default();
-        self.memory.balances.insert(account.clone(), balance);
-        Ok(balance)
+    /// An account as it is now, remembered or read.
+    fn account(&mut self, name: &Arc<str>) -> rusqlite::Result<&mut KeptAccount> {
+        let kept = match self.memory.accounts.entry(name.clone()) {
+            hash_map::Entry::Occupied(known) => known.into_mut(),
+            hash_map::Entry::Vacant(new) => {
+                let found = self.sql.account_find.query_row(params![name], |row| {
+                    let (no, balance, last_entry) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                    Ok(KeptAccount { no, balance, last_entry, is_due: false })
+                });
+                new.insert(found.optional()?.unwrap_or_default())
+            }
+        };
+        Ok(kept)
+    }
+
+    pub(super) fn on_account(&mut self, name: &Arc<str>) -> rusqlite::Result<i64> {
+        Ok(self.account(name)?.balance)
     }
 
     pub(super) fn change_record(&mut self, change: &RecordChange) -> rusqlite::Result<()> {
@@ -135,14 +163,37 @@ impl Pen<'_> {
     }
 
     pub(super) fn post(&mut self, entry: &Entry) -> rusqlite::Result<()> {
-        let no = self.sql.entry_add.insert(params![entry.id.as_bytes(), entry.at.0, &entry.body[..]])?;
-        self.tally.add(counters::ENTRIES, 1);
-        for (place, posting) in entry.postings.iter().enumerate() {
+        let mut posted: Vec<Posted> = Vec::with_capacity(entry.postings.len());
+        for posting in &entry.postings {
+            let mut kept = *self.account(&posting.account)?;
+            let no = match kept.no {
+                Some(no) => no,
+                None => self.sql.account_add.insert(params![posting.account])?,
+            };
             // It was checked that there is room.
-            let balance = self.on_account(&posting.account)?.saturating_add(posting.amount);
-            self.sql.account_put.execute(params![posting.account, balance])?;
-            self.memory.balances.insert(posting.account.clone(), balance);
-            self.sql.posting_add.execute(params![posting.account, no, place as i64, posting.amount, balance])?;
+            kept.balance = kept.balance.saturating_add(posting.amount);
+            posted.push((no, posting.amount, kept.balance, kept.last_entry));
+            if !std::mem::replace(&mut kept.is_due, true) {
+                self.memory.due.push(posting.account.clone());
+            }
+            *self.account(&posting.account)? = KeptAccount { no: Some(no), ..kept };
+        }
+        let bound = params![entry.id.as_bytes(), entry.at.0, &entry.body[..], written_postings(&posted)];
+        let no = self.sql.entry_add.insert(bound)?;
+        self.tally.add(counters::ENTRIES, 1);
+        for posting in &entry.postings {
+            self.account(&posting.account)?.last_entry = no;
+        }
+        Ok(())
+    }
+
+    /// Writes what entries have made of their accounts, at the end of the transaction.
+    pub(super) fn write_accounts(&mut self) -> rusqlite::Result<()> {
+        for name in std::mem::take(&mut self.memory.due) {
+            let kept = self.account(&name)?;
+            kept.is_due = false;
+            let KeptAccount { no, balance, last_entry, .. } = *kept;
+            self.sql.account_change.execute(params![no, balance, last_entry])?;
         }
         Ok(())
     }
@@ -158,6 +209,23 @@ fn written(places: &[InList]) -> String {
     }
     text.push_str(if places.is_empty() { "[]" } else { "]" });
     text
+}
+
+/// As an entry says what it posts.
+fn written_postings(posted: &[Posted]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(2 + posted.len() * 32);
+    for (i, (account, amount, balance, before)) in posted.iter().enumerate() {
+        let _ = write!(text, "{}[{account},{amount},{balance},{before}]", if i == 0 { "[" } else { "," });
+    }
+    text.push_str(if posted.is_empty() { "[]" } else { "]" });
+    text
+}
+
+/// What the entry of a row posts.
+fn posted(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Vec<Posted>> {
+    let posted = serde_json::from_str(row.get_ref(column)?.as_str()?);
+    posted.map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, e.into()))
 }
 
 pub(super) fn record(db: &Connection, kind: Arc<str>, key: Arc<str>) -> Result<Option<Record>, Error> {
@@ -214,33 +282,49 @@ pub(super) fn records(db: &Connection, query: &RecordQuery) -> Result<RecordPage
 }
 
 pub(super) fn balances(db: &Connection, accounts: &[Arc<str>]) -> Result<Vec<i64>, Error> {
-    let tx = db.unchecked_transaction()?;
-    let mut statement = tx.prepare_cached("SELECT balance FROM account WHERE name = ?1")?;
-    let mut balances = Vec::with_capacity(accounts.len());
-    for account in accounts {
-        balances.push(statement.query_row(params![account], |row| row.get(0)).optional()?.unwrap_or_default());
-    }
-    Ok(balances)
+    let look = || {
+        let mut statement = db.prepare_cached("SELECT balance FROM account WHERE name = ?1")?;
+        let each = accounts.iter().map(|account| {
+            let found = statement.query_row(params![account], |row| row.get(0));
+            Ok(found.optional()?.unwrap_or_default())
+        });
+        each.collect()
+    };
+    // A statement is a snapshot by itself.
+    if accounts.len() == 1 { look() } else { snapshot(db, look) }
 }
 
+/// From the account's last entry back, each naming the one before it.
 pub(super) fn statement(db: &Connection, account: &str, before: Option<u64>, limit: usize) -> Result<Vec<Line>, Error> {
-    let mut statement = db.prepare_cached(
-        "SELECT entry.no, entry.id, entry.at, entry.body, posting.amount, posting.balance
-         FROM posting CROSS JOIN entry ON entry.no = posting.entry_no
-         WHERE posting.account = ?1 AND posting.entry_no < ?2 ORDER BY posting.entry_no DESC LIMIT ?3",
-    )?;
+    // One statement, one state of the file.
+    let tx = db.unchecked_transaction()?;
+    let mut accounts = tx.prepare_cached("SELECT no, last_entry FROM account WHERE name = ?1")?;
+    let found = accounts.query_row(params![account], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
+    let Some((account, mut next)) = found.optional()? else { return Ok(Vec::new()) };
     let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
-    let rows = statement.query_map(params![account, before, limit_of(limit)], |row| {
-        Ok(Line {
-            no: row.get::<_, i64>(0)? as u64,
-            id: Uuid::from_bytes(row.get(1)?),
-            at: Time(row.get(2)?),
-            body: Bytes::from(row.get::<_, Vec<u8>>(3)?),
-            amount: row.get(4)?,
-            balance: row.get(5)?,
-        })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let mut entries = tx.prepare_cached("SELECT id, at, body, postings FROM entry WHERE no = ?1")?;
+    // Whoever pages on names an entry of this account, and that one knows where to go on.
+    if next >= before {
+        let known = entries.query_row(params![before], |row| posted(row, 3)).optional()?.unwrap_or_default();
+        next = known.iter().find(|posted| posted.0 == account).map_or(next, |posted| posted.3);
+    }
+    let mut lines = Vec::new();
+    while next > 0 && lines.len() < limit {
+        let no = next;
+        let read = entries.query_row(params![no], |row| {
+            let of_it = posted(row, 3)?.into_iter().find(|posted| posted.0 == account);
+            let Some((_, amount, balance, earlier)) = of_it else { return Ok(None) };
+            let (id, at, body) = (Uuid::from_bytes(row.get(0)?), Time(row.get(1)?), row.get::<_, Vec<u8>>(2)?);
+            Ok(Some((Line { no: no as u64, id, at, body: Bytes::from(body), amount, balance }, earlier)))
+        });
+        // In a file that was tampered with: the statement ends where it can no longer be followed, which a check sees.
+        let Some((line, earlier)) = read.optional()?.flatten().filter(|(_, earlier)| *earlier < no) else { break };
+        next = earlier;
+        if no < before {
+            lines.push(line);
+        }
+    }
+    Ok(lines)
 }
 
 pub(super) fn accounts(db: &Connection, after: Option<&Arc<str>>, limit: usize) -> Result<Vec<Balance>, Error> {
@@ -261,25 +345,26 @@ pub(super) fn accounts(db: &Connection, after: Option<&Arc<str>>, limit: usize) 
 
 pub(super) fn journal(db: &Connection, after: u64, limit: usize) -> Result<Vec<(u64, Entry)>, Error> {
     let tx = db.unchecked_transaction()?;
-    let mut entries = tx.prepare_cached("SELECT no, id, at, body FROM entry WHERE no > ?1 ORDER BY no LIMIT ?2")?;
-    let mut postings = tx.prepare_cached(
-        "SELECT account, amount FROM posting INDEXED BY posting_by_entry WHERE entry_no = ?1 ORDER BY place",
-    )?;
+    let mut entries =
+        tx.prepare_cached("SELECT no, id, at, body, postings FROM entry WHERE no > ?1 ORDER BY no LIMIT ?2")?;
+    let mut names = tx.prepare_cached("SELECT name FROM account WHERE no = ?1")?;
+    let mut accounts: HashMap<i64, Arc<str>> = HashMap::new();
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let mut rows = entries.query(params![after, limit_of(limit)])?;
     let mut journal = Vec::new();
     while let Some(row) = rows.next()? {
-        let no: i64 = row.get(0)?;
-        let posted = postings.query_map(params![no], |row| {
-            Ok(Posting { account: row.get::<_, String>(0)?.into(), amount: row.get(1)?, floor: None })
-        })?;
-        let entry = Entry {
-            id: Uuid::from_bytes(row.get(1)?),
-            at: Time(row.get(2)?),
-            body: Bytes::from(row.get::<_, Vec<u8>>(3)?),
-            postings: posted.collect::<rusqlite::Result<_>>()?,
-        };
-        journal.push((no as u64, entry));
+        let mut postings = Vec::new();
+        for (no, amount, ..) in posted(row, 4)? {
+            let account = match accounts.entry(no) {
+                hash_map::Entry::Occupied(known) => known.get().clone(),
+                hash_map::Entry::Vacant(new) => {
+                    new.insert(names.query_row(params![no], |row| row.get::<_, String>(0))?.into()).clone()
+                }
+            };
+            postings.push(Posting { account, amount, floor: None });
+        }
+        let (id, at, body) = (Uuid::from_bytes(row.get(1)?), Time(row.get(2)?), row.get::<_, Vec<u8>>(3)?);
+        journal.push((row.get::<_, i64>(0)? as u64, Entry { id, at, body: Bytes::from(body), postings }));
     }
     Ok(journal)
 }

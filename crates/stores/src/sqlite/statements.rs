@@ -120,12 +120,11 @@ statements! {
     record_place: "INSERT INTO record_place (list_no, rank, key, record_no) VALUES (?1, ?2, ?3, ?4)";
     record_unplace: "DELETE FROM record_place WHERE list_no = ?1 AND rank = ?2 AND key = ?3";
 
-    account_find: "SELECT balance FROM account WHERE name = ?1";
-    account_put: "INSERT INTO account (name, balance) VALUES (?1, ?2)
-                  ON CONFLICT DO UPDATE SET balance = excluded.balance";
+    account_find: "SELECT no, balance, last_entry FROM account WHERE name = ?1";
+    account_add: "INSERT INTO account (name, balance, last_entry) VALUES (?1, 0, 0)";
+    account_change: "UPDATE account SET balance = ?2, last_entry = ?3 WHERE no = ?1";
     entry_find: "SELECT 1 FROM entry WHERE id = ?1";
-    entry_add: "INSERT INTO entry (id, at, body) VALUES (?1, ?2, ?3)";
-    posting_add: "INSERT INTO posting (account, entry_no, place, amount, balance) VALUES (?1, ?2, ?3, ?4, ?5)";
+    entry_add: "INSERT INTO entry (id, at, body, postings) VALUES (?1, ?2, ?3, ?4)";
 
     wal_frames: "PRAGMA wal_checkpoint(NOOP)";
     wal_copy: "PRAGMA wal_checkpoint(PASSIVE)";

@@ -210,7 +210,8 @@ async fn chunks_that_a_full_disk_refused_can_be_said_again() {
     let task = running(&store).await;
     chunks(&store, task, 1, 40).await;
     on_writer("PRAGMA max_page_count = 1").await;
-    let group: Vec<_> = (40..140).map(|seq| store.commit(append(task, seq, 1, None))).collect();
+    // More than what the migrations have left free holds.
+    let group: Vec<_> = (40..640).map(|seq| store.commit(append(task, seq, 1, None))).collect();
     let mut said = 40;
     for outcome in group {
         match outcome.await {
@@ -219,12 +220,12 @@ async fn chunks_that_a_full_disk_refused_can_be_said_again() {
             other => panic!("{other:?}"),
         }
     }
-    assert!(said < 140, "the disk was not full");
+    assert!(said < 640, "the disk was not full");
     has(&store, task, said).await;
     on_writer("PRAGMA max_page_count = 1000000").await;
-    chunks(&store, task, said, 140).await;
-    end(&store, task, 140).await;
-    has(&store, task, 142).await;
+    chunks(&store, task, said, 640).await;
+    end(&store, task, 640).await;
+    has(&store, task, 642).await;
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use model::ports::store::{Append, Commit, ListQuery, Opening, Outcome, Row, Store as _, Trouble};
 use model::{
-    Body, ContextId, Event, Expect, Listed, PushChange, PushProgress, PushRow, PushState, RecordChange, RecordQuery,
-    Seq, State, TaskId, Time, View, stored,
+    Body, ContextId, Entry, Event, Expect, Listed, Posting, PushChange, PushProgress, PushRow, PushState, RecordChange,
+    RecordQuery, Seq, State, TaskId, Time, View, stored,
 };
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -139,6 +139,72 @@ async fn records_of_the_sixth_schema_are_where_they_were() {
     assert_eq!(keys("k", "all").await, [("b".to_owned(), 20)]);
     assert_eq!(keys("k", "mine").await, [("a".to_owned(), -5)]);
     assert_eq!(store.record("k".into(), "a".into()).await.unwrap().unwrap().version, 4);
+}
+
+/// Postings had rows of their own once, in the order of their accounts.
+#[tokio::test]
+async fn a_journal_of_the_seventh_schema_reads_as_it_was_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = rusqlite::Connection::open(folder::database(folder.path())).unwrap();
+    for migration in &schema::MIGRATIONS[..7] {
+        db.execute_batch(migration).unwrap();
+    }
+    db.pragma_update(None, "application_id", schema::APPLICATION).unwrap();
+    db.pragma_update(None, "user_version", 7).unwrap();
+    db.execute_batch(
+        "INSERT INTO entry VALUES (1, x'00000000000000000000000000000001', 10, x'01'),
+                                  (3, x'00000000000000000000000000000003', 30, x'03'),
+                                  (4, x'00000000000000000000000000000004', 40, x'04');
+         INSERT INTO posting VALUES ('out', 1, 0, -9223372036854775807, -9223372036854775807),
+                                    ('a', 1, 1, 9223372036854775807, 9223372036854775807),
+                                    ('b', 3, 0, 5, 5), ('a', 3, 1, -5, 9223372036854775802),
+                                    ('a', 4, 0, -2, 9223372036854775800), ('b', 4, 1, 2, 7);
+         INSERT INTO account VALUES ('a', 9223372036854775800), ('b', 7), ('out', -9223372036854775807);
+         INSERT INTO counter VALUES (0, 26, 3);",
+    )
+    .unwrap();
+    drop(db);
+
+    let store = Store::open(Options::new(folder.path())).unwrap();
+    let lines = async |account: &str, before, limit| {
+        let lines = store.statement(account.into(), before, limit).await.unwrap();
+        lines.into_iter().map(|line| (line.no, line.at.0, line.amount, line.balance)).collect::<Vec<_>>()
+    };
+    let most = i64::MAX;
+    assert_eq!(lines("a", None, 9).await, [(4, 40, -2, most - 7), (3, 30, -5, most - 5), (1, 10, most, most)]);
+    assert_eq!(lines("b", None, 9).await, [(4, 40, 2, 7), (3, 30, 5, 5)]);
+    // From an entry of the account's own, from one of others, from none, and from beyond the end.
+    assert_eq!(lines("a", Some(3), 9).await, [(1, 10, most, most)]);
+    assert_eq!(lines("b", Some(1), 9).await, []);
+    assert_eq!(lines("b", Some(4), 1).await, [(3, 30, 5, 5)]);
+    assert_eq!(lines("a", Some(2), 9).await, [(1, 10, most, most)]);
+    assert_eq!(lines("a", Some(u64::MAX), 1).await, [(4, 40, -2, most - 7)]);
+    let journal = store.journal(0, 9).await.unwrap();
+    let told = journal.iter().map(|(no, entry)| {
+        let postings = entry.postings.iter().map(|posting| (posting.account.to_string(), posting.amount));
+        (*no, entry.id.as_u128(), entry.body[0], postings.collect::<Vec<_>>())
+    });
+    let posted = |account: &str, amount| (account.to_owned(), amount);
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            (1, 1, 1, vec![posted("out", -most), posted("a", most)]),
+            (3, 3, 3, vec![posted("b", 5), posted("a", -5)]),
+            (4, 4, 4, vec![posted("a", -2), posted("b", 2)]),
+        ]
+    );
+    // What is new follows from what there was.
+    let postings = [("b", -7), ("new", 7)]
+        .map(|(account, amount)| Posting { account: account.into(), amount, floor: Some(0) })
+        .to_vec();
+    let entries = vec![Entry { id: Uuid::from_u128(5), at: Time(50), body: "5".into(), postings }];
+    assert_eq!(store.commit(Commit { entries, ..Commit::default() }).await, Outcome::Done);
+    assert_eq!(lines("b", None, 2).await, [(5, 50, -7, 0), (4, 40, 2, 7)]);
+    assert_eq!(lines("new", None, 2).await, [(5, 50, 7, 7)]);
+    assert_eq!(store.balances(vec!["b".into(), "new".into(), "a".into()]).await.unwrap(), [0, 7, most - 7]);
+    store.close().await;
+    let store = Store::open(Options::new(folder.path())).unwrap();
+    assert_eq!(store.balances(vec!["b".into(), "new".into()]).await.unwrap(), [0, 7]);
 }
 
 #[tokio::test]

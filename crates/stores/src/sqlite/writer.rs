@@ -162,6 +162,7 @@ impl Writer<'_> {
             self.pen.sql.begin.execute([])?;
             let done = work(&mut self.pen)?;
             self.pen.tend_tail()?;
+            self.pen.write_accounts()?;
             let Pen { tally, sql, .. } = &mut self.pen;
             tally.write(sql)?;
             at_commit = true;

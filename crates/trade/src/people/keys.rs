@@ -77,7 +77,7 @@ impl KeyRow {
 pub(crate) struct Seen(Mutex<HashMap<Shown, (Instant, Arc<User>)>>);
 
 /// A key's hash, and for whom it says it acts.
-type Shown = (Arc<str>, UserId);
+type Shown = ([u8; 32], UserId);
 
 impl Seen {
     fn find(&self, shown: &Shown) -> Option<Arc<User>> {
@@ -155,12 +155,12 @@ impl Market {
     }
 
     async fn by_key(&self, secret: &str, user: &UserId) -> Result<Arc<User>, Refused> {
-        let (tenant, print) = (self.config().tenant.clone(), secrets::print(secret));
-        let shown = (print, user.clone());
+        let tenant = self.config().tenant.clone();
+        let shown = (secrets::hash(secret), user.clone());
         if let Some(known) = self.shared.seen.find(&shown).filter(|known| known.tenant == tenant) {
             return Ok(known);
         }
-        let row = self.read::<KeyRow>(kind::KEY, shown.0.clone()).await?.map(|(row, _)| row);
+        let row = self.read::<KeyRow>(kind::KEY, kept::hex(&shown.0)).await?.map(|(row, _)| row);
         let row = row.filter(|row| row.tenant == tenant).ok_or(NotKnown::Key)?;
         let user = self.user(user).await?.filter(|user| row.who.may_act_for(user));
         let user = Arc::new(user.ok_or(NotKnown::NotLinked)?);

@@ -84,5 +84,9 @@ pub(crate) fn text() -> Result<String, Fault> {
 
 /// What is kept of a secret. It was drawn from 32 bytes, so a fast hash gives nothing away.
 pub(crate) fn print(secret: &str) -> Arc<str> {
-    kept::hex(&Sha256::digest(secret))
+    kept::hex(&hash(secret))
+}
+
+pub(super) fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret).into()
 }

@@ -4,10 +4,11 @@
 //! that is not the journal's, an entry that moved other amounts than it says, a row that cannot be read, a task that
 //! shows something else than its purchase.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use market::ledger::Purse;
+use market::hold::End;
+use market::ledger::{EntryId, LineKind, Purse};
 use market::tariff::TurnHold;
 use market::{Account, AccountId, Difference, Hold, Posting, Row, Transaction, TransactionId, UserId, Ut};
 use model::ports::store::{Store, Trouble};
@@ -122,7 +123,7 @@ async fn look(store: &dyn Store) -> Result<Report, Trouble> {
     }
     let accounts = accounts(store, &mut journal, &mut report).await?;
     let of = |id: TransactionId| kept::transaction_key(id);
-    let holds: Vec<Hold> = rows(store, kind::HOLD, |hold: &Hold| of(hold.transaction), &mut report).await?;
+    let holds = journal.holds();
     let transactions: Vec<Transaction> =
         rows(store, kind::TRANSACTION, |transaction: &Transaction| of(transaction.id), &mut report).await?;
     let turns: Vec<TurnHold> = rows(store, kind::TURN_HOLD, |hold: &TurnHold| turn_key(hold.turn), &mut report).await?;
@@ -196,6 +197,25 @@ impl Journal {
         if !agrees {
             report.mismatches.push(Mismatch::Moved { entry: booked.id.to_string() });
         }
+    }
+
+    /// What was set aside for purchases, and what became of it: as the entries that did it say, whatever the purchases say.
+    fn holds(&self) -> Vec<Hold> {
+        let mut holds: BTreeMap<TransactionId, Hold> = BTreeMap::new();
+        let mut ends: BTreeMap<TransactionId, End> = BTreeMap::new();
+        for line in &self.postings {
+            let (Some(id), Purse::Frozen(owner)) = (line.entry.transaction(), &line.account.purse) else { continue };
+            if line.entry == EntryId::freeze(id) {
+                let (tenant, owner) = (line.account.tenant.clone(), owner.clone());
+                let (amount, made_at) = (line.amount, line.at);
+                holds.insert(id, Hold { tenant, transaction: id, owner, amount, made_at, end: None });
+            } else if line.entry == EntryId::end(id) {
+                let end = ends.entry(id).or_insert(End { settled: Ut::ZERO, released: Ut::ZERO, at: line.at });
+                let part = if line.kind == LineKind::SettleOut { &mut end.settled } else { &mut end.released };
+                *part = part.minus(line.amount).unwrap_or(*part);
+            }
+        }
+        holds.into_values().map(|hold| Hold { end: ends.get(&hold.transaction).copied(), ..hold }).collect()
     }
 
     fn post(&mut self, place: u64, key: &Arc<str>, amount: i64) {

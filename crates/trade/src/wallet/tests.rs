@@ -225,30 +225,35 @@ async fn rows_that_were_changed_behind_the_markets_back_are_found() {
     stall.rewrite(&sold).await;
     assert_eq!(stall.found().await, [""; 0]);
 
+    // Money is set aside, and its purchase says that it never was, that it no longer is, or nothing.
     let open = stall.buy().await.id;
+    let ordered = stall.row(open).await;
     stall.act(&stall.buyer, open, Action::Freeze).await;
-    let key = kept::transaction_key(open);
-    let hold: market::Hold = stall.market.read(kind::HOLD, key.clone()).await.unwrap().unwrap().0;
-    stall.write(RecordChange::Remove { kind: kind::HOLD.into(), key: key.clone(), expect: Expect::Any }).await;
+    let frozen = stall.row(open).await;
+    stall.rewrite(&Transaction { version: frozen.version, ..ordered }).await;
     let found = stall.found().await;
-    assert!(found.iter().any(|words| words.contains("hold of") && words.contains("missing")), "{found:?}");
-    assert!(found.iter().any(|words| words.contains("120 is frozen, but open holds are 0")), "{found:?}");
-    let lists = vec![listed(ALL, 0)];
-    stall.write(put(kind::HOLD, key.clone(), Expect::Any, &hold, lists.clone())).await;
-    assert_eq!(stall.found().await, [""; 0]);
-
-    let body = bytes::Bytes::from_static(b"\x01{");
-    let broken = RecordChange::Put { kind: kind::HOLD.into(), key: key.clone(), expect: Expect::Any, body, lists };
-    stall.write(broken).await;
+    assert!(found.iter().any(|words| words.contains("hold of") && words.contains("explains it")), "{found:?}");
+    let status = market::transaction::Status::CancelledByBuyer;
+    stall.rewrite(&Transaction { status, due: None, ..frozen.clone() }).await;
     let found = stall.found().await;
-    assert!(found.iter().any(|words| words.contains("cannot be read")), "{found:?}");
-    stall.write(put(kind::HOLD, key.clone(), Expect::Any, &hold, vec![listed(ALL, 0)])).await;
-
-    let stray: TransactionId = "01jqxyz0000000000000000000".parse().unwrap();
-    let other = market::Hold { transaction: stray, ..hold };
-    stall.write(put(kind::HOLD, kept::transaction_key(stray), Expect::Any, &other, vec![listed(ALL, 0)])).await;
+    assert!(found.iter().any(|words| words.contains("hold of") && words.contains("not what")), "{found:?}");
+    let (kind, key) = (Arc::<str>::from(kind::TRANSACTION), kept::transaction_key(open));
+    stall.write(RecordChange::Remove { kind: kind.clone(), key: key.clone(), expect: Expect::Any }).await;
     let found = stall.found().await;
     assert!(found.iter().any(|words| words.contains("no transaction explains it")), "{found:?}");
+    let (body, lists) = (bytes::Bytes::from_static(b"\x01{"), vec![listed(ALL, 0)]);
+    stall.write(RecordChange::Put { kind, key: key.clone(), expect: Expect::Any, body, lists: lists.clone() }).await;
+    let found = stall.found().await;
+    assert!(found.iter().any(|words| words.contains("cannot be read")), "{found:?}");
+    stall.write(put(kind::TRANSACTION, key, Expect::Any, &frozen, lists.clone())).await;
+    assert_eq!(stall.found().await, [""; 0]);
+
+    // A purchase says that money is set aside, and none was.
+    let stray: TransactionId = "01jqxyz0000000000000000000".parse().unwrap();
+    let other = Transaction { id: stray, ..frozen };
+    stall.write(put(kind::TRANSACTION, kept::transaction_key(stray), Expect::Any, &other, lists)).await;
+    let found = stall.found().await;
+    assert!(found.iter().any(|words| words.contains("hold of") && words.contains("missing")), "{found:?}");
 }
 
 #[tokio::test]

@@ -2,14 +2,16 @@
 
 use std::collections::HashSet;
 
-use market::capability::{Draft, Served};
+use market::capability::{Action as Change, Draft, Served};
 use market::transaction::{Action, DecisionSource, Status};
 use market::{Refusal, Transaction, Via, autonomy};
 use model::State;
 use serde_json::json;
 use trade::{Caller, Config, Once, Refused, Wish};
 
-use crate::common::{Fair, adds_up, agent_of, balance, caller, deliver, frozen, offer, on_both_stores, person, ut};
+use crate::common::{
+    Fair, House, Phone, adds_up, agent_of, balance, caller, deliver, frozen, offer, on_both_stores, person, ut,
+};
 
 fn rule(refused: Refused) -> Refusal {
     match refused {
@@ -330,4 +332,83 @@ async fn lists_show_a_user_its_purchases_and_sales() {
         assert_eq!(listed("x", None, None).await, (0, false, vec![]));
     })
     .await;
+}
+
+/// All that is there is in several lists; whatever page of it is asked for, they read as one.
+#[tokio::test]
+async fn every_page_of_what_is_under_way_and_over_is_where_it_belongs() {
+    on_both_stores(async |mut house| {
+        let fair = house.fair(Vec::new(), Config::default()).await;
+        let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
+        let own = fair.sells("b", "own", offer(Served::Person)).await;
+        fair.has("b", 100_000).await;
+        fair.has("s", 100_000).await;
+        let (mut bought, mut all) = (Vec::new(), Vec::new());
+        for n in 0..17 {
+            let (buyer, what) = if n % 6 == 5 { ("s", &own) } else { ("b", &ocr) };
+            let seller = if buyer == "b" { "s" } else { "b" };
+            let row = paid(&fair, buyer, what).await;
+            all.push(row.id);
+            if buyer == "b" {
+                bought.push(row.id);
+            }
+            match n % 5 {
+                0 => continue,
+                1 => fair.act(buyer, row.id, Action::Cancel).await.unwrap(),
+                2 if n % 2 == 0 => fair.act(seller, row.id, Action::Reject { reason: None }).await.unwrap(),
+                _ => {
+                    fair.act(seller, row.id, Action::Accept).await.unwrap();
+                    fair.act(seller, row.id, deliver(&json!({}))).await.unwrap();
+                    fair.act(buyer, row.id, Action::Confirm).await.unwrap()
+                }
+            };
+        }
+        bought.reverse();
+        all.reverse();
+        for (role, expected) in [(Some(market::transaction::Role::Buyer), &bought), (None, &all)] {
+            for size in [1, 2, 3, 5, 50] {
+                for page in 1..=expected.len() as u32 / size + 2 {
+                    let paging = trade::Paging { page, size };
+                    let shown = fair.market.transactions(&agent_of("b"), role, None, paging).await.unwrap();
+                    let ids: Vec<_> = shown.items.iter().map(|row| row.id).collect();
+                    let from = ((page - 1) * size) as usize;
+                    let due: Vec<_> = expected.iter().skip(from).take(size as usize).copied().collect();
+                    let more = from + due.len() < expected.len();
+                    assert_eq!(
+                        (ids, shown.total, shown.more),
+                        (due, expected.len() as u64, more),
+                        "{role:?} {paging:?}"
+                    );
+                }
+            }
+        }
+        let far = trade::Paging { page: u32::MAX, size: u32::MAX };
+        assert_eq!(fair.market.transactions(&agent_of("b"), None, None, far).await.unwrap().items, []);
+    })
+    .await;
+}
+
+/// What a process remembers of a capability and of a day's sum is no reason to sell what is off the market, to refuse what
+/// is on it again, or to spend more than a day's limit.
+#[tokio::test]
+async fn an_order_rests_on_what_is_so_and_not_on_what_was() {
+    let (mut house, phone) = (House::memory(), Phone::new(|_, _| Phone::says(204, "")));
+    let here = house.fair_told(Config::default(), phone.clone()).await;
+    let there = house.another(Config::default(), phone.clone()).await;
+    let ocr = here.sells("s", "ocr", offer(Served::Person)).await;
+    here.has("b", 100_000).await;
+    let limits = autonomy::Limits { per_call: ut(1_000), daily: ut(400), ..autonomy::Limits::default() };
+    let buyer = Caller { limits, ..agent_of("b") };
+    let order = async |fair: &Fair| fair.market.order(&buyer, Wish::of(ocr.clone()), None).await;
+    let change = async |action| there.market.change_capability(&person("s"), &ocr, action, None).await.unwrap();
+    assert_eq!(order(&here).await.unwrap().status, Status::PendingFreeze);
+    change(Change::Offline).await;
+    assert!(matches!(order(&here).await, Err(Refused::Rule(_))), "it is off the market");
+    change(Change::Online).await;
+    assert!(!order(&here).await.unwrap().awaits_approval());
+    assert!(!order(&there).await.unwrap().awaits_approval());
+    // 360 are spent, of which 240 here.
+    assert!(order(&here).await.unwrap().awaits_approval());
+    assert!(order(&there).await.unwrap().awaits_approval());
+    adds_up(&here).await;
 }

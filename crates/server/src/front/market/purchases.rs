@@ -303,10 +303,13 @@ pub(super) fn files(written: Vec<DeliveredFile>) -> Vec<NamedFile> {
 
 pub(super) fn deliver<'a>(ask: &'a Ask<'a>, body: Delivery) -> Going<'a, Shown> {
     Box::pin(async move {
-        // Only whoever may see it is told which files it has.
         let id = id(ask)?;
-        ask.market.transaction(&ask.caller()?.actor(), id).await?;
-        let deliverables = ask.market.named_files(id, files(body.deliverables)).await?;
+        let mut deliverables = Vec::new();
+        if !body.deliverables.is_empty() {
+            // Only whoever may see it is told which files it has.
+            ask.market.transaction(&ask.caller()?.actor(), id).await?;
+            deliverables = ask.market.named_files(id, files(body.deliverables)).await?;
+        }
         step(ask, Action::Deliver { result: body.result_payload, deliverables }).await
     })
 }

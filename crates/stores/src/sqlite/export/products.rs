@@ -53,8 +53,9 @@ impl Export {
 
     pub(crate) fn postings(&self, after: Option<&Place>, most: Batch) -> Page<Posting> {
         self.page(
-            "SELECT entry_no, place, account, amount, balance FROM posting INDEXED BY posting_by_entry
-             WHERE (entry_no, place, account) > (?1, ?2, ?3) ORDER BY entry_no, place, account LIMIT ?4",
+            "SELECT entry_no, place, account, amount, balance FROM posting
+             WHERE entry_no >= ?1 AND (entry_no, place, account) > (?1, ?2, ?3)
+             ORDER BY entry_no, place, account LIMIT ?4",
             params![Place::at(after, 0), Place::at(after, 1), Place::text(after), limit(most)],
             |row| {
                 let (entry_no, place): (i64, i32) = (row.get(0)?, row.get(1)?);
