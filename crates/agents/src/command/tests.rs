@@ -1,7 +1,9 @@
 //! Programs, run for real.
 
 use std::path::Path;
+use std::time::Duration;
 
+use futures_util::StreamExt;
 use model::ports::agent::{EndState, Piece};
 use model::{Content, Part};
 use serde_json::{Value, json};
@@ -311,9 +313,15 @@ async fn what_a_program_leaves_in_the_background_ends_with_it() {
 async fn a_turn_out_of_time_is_asked_to_stop_before_it_fails() {
     let folder = folder();
     let file = folder.path().join("asked");
-    let script = format!("trap 'echo yes > {}; exit' TERM; while :; do sleep 0.01; done", file.display());
-    let said = sh_with(&script, json!({"timeout_ms": 100})).await;
-    assert_eq!(said.last().unwrap(), "Failed the agent did not finish within 0.1 s");
+    let script = format!("trap 'echo yes > {}; exit' TERM; echo on; while :; do sleep 0.01; done", file.display());
+    let agent = shell(&script, json!({"timeout_ms": 600_000})).await;
+    let mut running = Running::start(&*agent, turn(text("")));
+    // It listens before its time is over; what it is given to stop in is real again.
+    assert_eq!(brief(&[running.next().await, running.next().await]), ["working", "response=… on\n"]);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(600)).await;
+    tokio::time::resume();
+    assert_eq!(brief(&running.said.collect::<Vec<_>>().await), ["Failed the agent did not finish within 600 s"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "yes\n");
 }
 
