@@ -396,6 +396,7 @@ fn records_and_the_journal_go_on_from_any_batch() {
         store.close().await;
         let options = options(folder.path(), &database);
         let mut batches: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        let mut cuts = 0;
         let summary = loop {
             let cut = tokio::sync::Notify::new();
             // What is told counts from the start of a run, and a run may get through another batch before it is cut off.
@@ -409,16 +410,17 @@ fn records_and_the_journal_go_on_from_any_batch() {
             });
             tokio::select! {
                 biased;
-                () = cut.notified() => {}
+                () = cut.notified() => cuts += 1,
                 ended = work => break ended.unwrap(),
             }
         };
         assert!(summary.is_same(), "{summary}");
+        assert!(cuts > 10, "{cuts}");
         for (what, rows) in [("records", 31), ("record list rows", 45), ("journal entries", 43), ("postings", 108)] {
-            assert_eq!(batches[what].iter().sum::<u64>(), rows, "{what}");
+            // A batch that the cut comes upon may be kept by the database and told by nobody; none is brought twice.
+            assert!(batches[what].iter().sum::<u64>() <= rows, "{what}: {batches:?}");
             assert!(batches[what].iter().all(|rows| *rows <= 7), "one batch each time: {batches:?}");
         }
-        assert_eq!(batches["accounts"], [7, 3]);
         products_alike(&from(folder.path()), &to(&database).await).await;
     });
 }
