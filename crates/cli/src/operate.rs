@@ -11,7 +11,7 @@ use engine::Engine;
 use model::State;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
-use server::admin::{self, Request, Response, state_name};
+use server::admin::{self, Request, Response};
 use stores::sqlite;
 
 use crate::command::{Backup, Doctor, Form, Keys, Output, Reload, Restore, Task, TaskList, TaskOne, Whereabouts};
@@ -152,9 +152,9 @@ fn agents_of(found: &Found, whereabouts: &Whereabouts) -> anyhow::Result<Vec<Str
 }
 
 fn parse_state(name: &str) -> anyhow::Result<State> {
-    let found = State::ALL.into_iter().find(|state| state_name(*state) == name);
+    let found = State::ALL.into_iter().find(|state| state.word() == name);
     found.with_context(|| {
-        format!("no state is called {name:?}; choose one of {}", State::ALL.map(state_name).join(", "))
+        format!("no state is called {name:?}; choose one of {}", State::ALL.map(State::word).join(", "))
     })
 }
 

@@ -65,7 +65,7 @@ pub use options::{Auth, Options, Timeouts};
 
 use std::sync::Arc;
 
-use model::{Message, Part, Role, Send, Wait};
+use model::{Message, Part, Role, Send};
 use uuid::Uuid;
 
 /// A handle on one remote agent; cheap to clone.
@@ -90,25 +90,12 @@ impl std::fmt::Debug for Client {
 
 /// A send of one text, which waits for its answer.
 pub fn say(text: impl Into<String>) -> Send {
-    Send {
-        message: Message {
-            id: Uuid::now_v7().to_string().into(),
-            role: Role::User,
-            parts: vec![Part::text(text)],
-            metadata: None,
-            extensions: Vec::new(),
-            references: Vec::new(),
-        },
-        task: None,
-        alias: None,
-        context: None,
-        wait: Wait::Rest { max_ms: None },
-        history: None,
-        accepted_output: Vec::new(),
+    Send::new(Message {
+        id: Uuid::now_v7().to_string().into(),
+        role: Role::User,
+        parts: vec![Part::text(text)],
         metadata: None,
-        push: None,
         extensions: Vec::new(),
-        trace: None,
-        idempotency: None,
-    }
+        references: Vec::new(),
+    })
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use model::ports::Future;
 use model::ports::children::{Child, Children, Opened, has};
 use model::ports::store::{Cursor, ListQuery};
-use model::{Caller, Fault, Kind, Message, Place, Send, State, Task, TaskId, View, Wait};
+use model::{Caller, Fault, Kind, Message, Place, Send, State, Task, TaskId, View};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
@@ -106,7 +106,7 @@ impl Children for Nursery {
             modes::check_modes(&child.message.parts, &agent.profile().input_modes)?;
         }
         let place = Place { agent: child.agent, ..self.place() };
-        let send = Send { context: Some(child.context), ..send(child.message) };
+        let send = Send { context: Some(child.context), ..Send::new(child.message) };
         let told = cradle::lay(&shared, &self.cradle, &place, agent, send, id)?;
         let store = shared.store.clone();
         Ok(Box::pin(async move {
@@ -145,7 +145,7 @@ impl Children for Nursery {
             place.agent = task.agent.clone();
             let agent = shared.agent(&task.agent)?;
             drop(task);
-            follow_up(&shared, &place, agent, To { task: child, alias: None }, send(message), None).await.map(drop)
+            follow_up(&shared, &place, agent, To { task: child, alias: None }, Send::new(message), None).await.map(drop)
         })
     }
 
@@ -162,24 +162,6 @@ impl Children for Nursery {
             let live = shared.ok_or_else(gone)?.lives.find(parent).ok_or_else(|| Fault::task_not_found(parent))?;
             live.wait_until(|task| holds(task)).await.map(drop)
         })
-    }
-}
-
-fn send(message: Message) -> Send {
-    Send {
-        message,
-        task: None,
-        alias: None,
-        context: None,
-        // Nobody follows it but its parent, who wants the whole.
-        wait: Wait::Rest { max_ms: None },
-        history: None,
-        accepted_output: Vec::new(),
-        metadata: None,
-        push: None,
-        extensions: Vec::new(),
-        trace: None,
-        idempotency: None,
     }
 }
 

@@ -188,6 +188,26 @@ pub struct Send {
     pub idempotency: Option<Idempotency>,
 }
 
+impl Send {
+    /// One that asks for nothing but the whole answer.
+    pub fn new(message: Message) -> Send {
+        Send {
+            message,
+            task: None,
+            alias: None,
+            context: None,
+            wait: Wait::Rest { max_ms: None },
+            history: None,
+            accepted_output: Vec::new(),
+            metadata: None,
+            push: None,
+            extensions: Vec::new(),
+            trace: None,
+            idempotency: None,
+        }
+    }
+}
+
 /// A caller's promise that a repeat with this key is the same request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {

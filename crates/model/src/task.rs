@@ -30,6 +30,20 @@ pub enum State {
 }
 
 impl State {
+    /// As people write it, and most dialects.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Submitted => "submitted",
+            State::Working => "working",
+            State::InputRequired => "input-required",
+            State::AuthRequired => "auth-required",
+            State::Completed => "completed",
+            State::Failed => "failed",
+            State::Canceled => "canceled",
+            State::Rejected => "rejected",
+        }
+    }
+
     pub const ALL: [State; 8] = [
         State::Submitted,
         State::Working,

@@ -29,20 +29,7 @@ fn send(metadata: Option<&str>, data: &[&str]) -> Send {
     let metadata = metadata.map(|json| Json::parse(json).unwrap());
     let message =
         Message { id: "m".into(), role: Role::User, parts, metadata, extensions: Vec::new(), references: Vec::new() };
-    Send {
-        message,
-        task: None,
-        alias: None,
-        context: None,
-        wait: Wait::Exists,
-        history: None,
-        accepted_output: Vec::new(),
-        metadata: None,
-        push: None,
-        extensions: Vec::new(),
-        trace: None,
-        idempotency: None,
-    }
+    Send { wait: Wait::Exists, ..Send::new(message) }
 }
 
 fn sending(metadata: Option<&str>, data: &[&str]) -> Call {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::ports::agent::Look;
-use model::{Body, Json, State, Task, Time};
+use model::{Body, Json, Task, Time};
 use serde_json::{Value, json};
 use systems::{Graph, VisitId};
 
@@ -81,7 +81,7 @@ fn show(picture: &mut Value, graph: &Graph, look: Look<'_>, task: &Task) {
     }
     picture["task"] = json!({
         "id": task.id.to_string(),
-        "state": said(task.state()),
+        "state": task.state().word(),
         "run": newest,
         "runs": runs.len(),
         "attempts": task.core.starts,
@@ -139,17 +139,4 @@ fn shown(id: &VisitId, visit: &Visit, children: &BTreeMap<String, &Arc<Task>>) -
         "ms": ms,
         "reason": visit.reason,
     })
-}
-
-fn said(state: State) -> &'static str {
-    match state {
-        State::Submitted => "submitted",
-        State::Working => "working",
-        State::InputRequired => "input-required",
-        State::AuthRequired => "auth-required",
-        State::Completed => "completed",
-        State::Failed => "failed",
-        State::Canceled => "canceled",
-        State::Rejected => "rejected",
-    }
 }

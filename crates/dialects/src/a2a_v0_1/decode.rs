@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::a2a_v0_3::decode::{cancel, get, subscribe, unknown};
 use crate::compat::decode::Reading;
 use crate::compat::{Form, shapes};
-use crate::framing::fields::{self, bare_send, optional_id, required_id, under};
+use crate::framing::fields::{self, optional_id, required_id, under};
 use crate::framing::shape;
 use crate::wire::Decoded;
 
@@ -62,7 +62,7 @@ fn send(reading: &Reading<'_>, request: shapes::TaskSend<'_>) -> Result<Send, Fa
         accepted_output: fields::names(request.accepted_output_modes).into_iter().map(media_type).collect(),
         metadata: request.metadata.map(shape::Object::to_json),
         push: push.transpose()?,
-        ..bare_send(message)
+        ..Send::new(message)
     })
 }
 

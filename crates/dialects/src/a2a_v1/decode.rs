@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::shapes;
 use crate::framing::fields::{
-    bare_send, base64, each, header_safe, history, names, optional_id, optional_id_text, present, push_page_size,
-    references, required_id, required_id_text, some_parts, under,
+    base64, each, header_safe, history, names, optional_id, optional_id_text, present, push_page_size, references,
+    required_id, required_id_text, some_parts, under,
 };
 use crate::framing::shape::{self, Int, Name, Text};
 pub use crate::wire::Decoded;
@@ -64,7 +64,7 @@ pub(super) fn send(
         return Err(Fault::params("message", "message is missing"));
     };
     let Said { message, task, context } = said(message, limits).map_err(|fault| under("message", fault))?;
-    let mut send = Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..bare_send(message) };
+    let mut send = Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..Send::new(message) };
     if let Some(configuration) = request.configuration {
         configure(&mut send, configuration, limits).map_err(|fault| under("configuration", fault))?;
     }

@@ -15,8 +15,7 @@ use super::marks::{self, Taken};
 use super::shapes::{self, DataPart};
 use super::{Form, names};
 use crate::framing::fields::{
-    self, bare_send, base64, each, optional_id, optional_id_text, present, references, required_id_text, some_parts,
-    under,
+    self, base64, each, optional_id, optional_id_text, present, references, required_id_text, some_parts, under,
 };
 use crate::framing::shape::{self, Int, Text};
 
@@ -48,7 +47,7 @@ impl<'l> Reading<'l> {
         };
         let Said { message, task, context } = self.said(message).map_err(|fault| under("message", fault))?;
         let mut send =
-            Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..bare_send(message) };
+            Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..Send::new(message) };
         if let Some(configuration) = request.configuration {
             self.configure(&mut send, configuration).map_err(|fault| under("configuration", fault))?;
         }

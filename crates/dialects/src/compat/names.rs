@@ -13,20 +13,7 @@ pub(crate) fn state_name(form: Form, state: State) -> (&'static str, Option<&'st
     match state {
         State::Rejected if form.has_type() => ("failed", Some("rejected")),
         State::AuthRequired if form.has_type() => ("input-required", Some("auth-required")),
-        state => (kebab_name(state), None),
-    }
-}
-
-pub(crate) fn kebab_name(state: State) -> &'static str {
-    match state {
-        State::Submitted => "submitted",
-        State::Working => "working",
-        State::InputRequired => "input-required",
-        State::AuthRequired => "auth-required",
-        State::Completed => "completed",
-        State::Failed => "failed",
-        State::Canceled => "canceled",
-        State::Rejected => "rejected",
+        state => (state.word(), None),
     }
 }
 
@@ -48,9 +35,7 @@ fn proto_name(state: State) -> &'static str {
 pub(crate) fn state(name: &Name<'_>) -> Option<State> {
     match name {
         Name::Text(text) if text == "TASK_STATE_CANCELED" => Some(State::Canceled),
-        Name::Text(text) => {
-            State::ALL.into_iter().find(|state| kebab_name(*state) == text || proto_name(*state) == text)
-        }
+        Name::Text(text) => State::ALL.into_iter().find(|state| state.word() == text || proto_name(*state) == text),
         // The numbers of the proto are those our stores keep.
         Name::Number(n) => u8::try_from(*n).ok().and_then(State::from_code),
     }

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-use model::{Fault, Limits, Message, Send, Wait};
+use model::{Fault, Limits};
 
 use super::shape::{Int, List, Text};
 
@@ -14,24 +14,6 @@ const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_allow_trailing_bits(true);
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
-
-/// A send that asks for nothing but an answer.
-pub(crate) fn bare_send(message: Message) -> Send {
-    Send {
-        message,
-        task: None,
-        alias: None,
-        context: None,
-        wait: Wait::Rest { max_ms: None },
-        history: None,
-        accepted_output: Vec::new(),
-        metadata: None,
-        push: None,
-        extensions: Vec::new(),
-        trace: None,
-        idempotency: None,
-    }
-}
 
 /// Base64 of either alphabet, padded or not.
 pub(crate) fn base64(text: impl AsRef<[u8]>, field: &'static str) -> Result<Bytes, Fault> {

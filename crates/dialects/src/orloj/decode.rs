@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::{NO_REASON, REASON_BYTES};
 use crate::compat::decode::Reading;
 use crate::compat::{Form, shapes};
-use crate::framing::fields::{self, bare_send, optional_id};
+use crate::framing::fields::{self, optional_id};
 use crate::framing::shape::{self, Int, Name, Object, Text, shape, shortened};
 
 /// What a request asks for, and of which system if it names one.
@@ -120,7 +120,7 @@ fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option
         context: context.map(|id| ContextId(id.into())),
         wait: Wait::Rest { max_ms: None },
         history: Some(0),
-        ..bare_send(message)
+        ..Send::new(message)
     };
     if !metadata.is_empty() {
         let map = metadata.into_iter().map(|(name, text)| (name, Value::String(text))).collect();

@@ -273,26 +273,12 @@ fn summary(task: &Task) -> Value {
         "agent": &*task.agent,
         "tenant": &*task.tenant,
         "owner": &*task.owner,
-        "state": state_name(task.state()),
+        "state": task.state().word(),
         "status_at": task.status.at.to_string(),
         "created_at": task.created_at.to_string(),
         "events": task.seq().0,
         "message": task.status.message.as_ref().map(|m| m.text()),
     })
-}
-
-/// A state as people write it.
-pub fn state_name(state: State) -> &'static str {
-    match state {
-        State::Submitted => "submitted",
-        State::Working => "working",
-        State::InputRequired => "input-required",
-        State::AuthRequired => "auth-required",
-        State::Completed => "completed",
-        State::Failed => "failed",
-        State::Canceled => "canceled",
-        State::Rejected => "rejected",
-    }
 }
 
 async fn show(engine: &Engine, id: &str) -> Result<Value, Fault> {
@@ -323,7 +309,7 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
             open.push(summary(&task));
         }
     }
-    let states = health.states.iter().map(|(state, n)| (state_name(*state).to_owned(), json!(n)));
+    let states = health.states.iter().map(|(state, n)| (state.word().to_owned(), json!(n)));
     Ok(json!({
         "store": health.kind,
         "schema": health.schema,

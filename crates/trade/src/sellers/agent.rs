@@ -11,7 +11,7 @@ use market::{Transaction, TransactionId};
 use model::call::Idempotency;
 use model::{
     Artifact, BlobKind, Cancel, Content, ContextId, Fault, Json, Kind, List, Message, Part, Place, Role, Send, State,
-    Task, Wait,
+    Task,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -139,18 +139,11 @@ impl Market {
             references: vec![row.id.0.to_string()],
         };
         Send {
-            message,
-            task: None,
-            alias: None,
             context: Some(context_of(row.id)),
-            wait: Wait::Rest { max_ms: None },
             history: Some(0),
-            accepted_output: Vec::new(),
             metadata: Some(Json::from_value(&link)),
-            push: None,
-            extensions: Vec::new(),
-            trace: None,
             idempotency: Some(Idempotency { key, body }),
+            ..Send::new(message)
         }
     }
 

@@ -69,20 +69,7 @@ fn say(text: &str) -> Send {
         extensions: Vec::new(),
         references: Vec::new(),
     };
-    Send {
-        message,
-        task: None,
-        alias: None,
-        context: None,
-        wait: Wait::Rest { max_ms: None },
-        history: None,
-        accepted_output: Vec::new(),
-        metadata: None,
-        push: None,
-        extensions: Vec::new(),
-        trace: None,
-        idempotency: None,
-    }
+    Send::new(message)
 }
 
 async fn ask(fair: &Fair, name: &str, agent: &str, send: Send) -> Result<Arc<Task>, Fault> {

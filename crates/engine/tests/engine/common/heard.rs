@@ -2,24 +2,11 @@
 //! full stop says that the stream is said to end here.
 
 use engine::{Item, Subscription};
-use model::{Body, Event, Part, State, Task};
-
-pub(crate) fn state_word(state: State) -> &'static str {
-    match state {
-        State::Submitted => "submitted",
-        State::Working => "working",
-        State::InputRequired => "input-required",
-        State::AuthRequired => "auth-required",
-        State::Completed => "completed",
-        State::Failed => "failed",
-        State::Canceled => "canceled",
-        State::Rejected => "rejected",
-    }
-}
+use model::{Body, Event, Part, Task};
 
 pub(crate) fn hear(item: &Item) -> String {
     match item {
-        Item::Task(task) => format!("task {}", state_word(task.state())),
+        Item::Task(task) => format!("task {}", task.state().word()),
         Item::Event { committed, closing } => format!("{}{}", told(&committed.event), if *closing { "." } else { "" }),
         Item::Reply(reply) => format!("reply: {}", reply.message.text()),
     }
@@ -29,8 +16,8 @@ pub(crate) fn hear(item: &Item) -> String {
 pub(crate) fn told(event: &Event) -> String {
     match &event.body {
         Body::Status(change) => match &change.message {
-            Some(message) => format!("{}: {}", state_word(change.state), message.text()),
-            None => state_word(change.state).to_owned(),
+            Some(message) => format!("{}: {}", change.state.word(), message.text()),
+            None => change.state.word().to_owned(),
         },
         Body::Artifact(chunk) => {
             let text: String = chunk.artifact.parts.iter().filter_map(Part::as_text).collect();

@@ -48,20 +48,7 @@ pub(crate) fn send_parts(parts: Vec<Part>) -> Send {
         extensions: Vec::new(),
         references: Vec::new(),
     };
-    Send {
-        message,
-        task: None,
-        alias: None,
-        context: None,
-        wait: Wait::Rest { max_ms: None },
-        history: None,
-        accepted_output: Vec::new(),
-        metadata: None,
-        push: None,
-        extensions: Vec::new(),
-        trace: None,
-        idempotency: None,
-    }
+    Send::new(message)
 }
 
 pub(crate) fn say(text: &str) -> Send {

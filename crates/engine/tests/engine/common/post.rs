@@ -147,7 +147,7 @@ impl Courier for Post {
         let said = match &letter.news {
             News::Task(task) => {
                 assert_eq!(task.id, letter.id.task);
-                format!("task {} after {}", heard::state_word(task.state()), task.history.len())
+                format!("task {} after {}", task.state().word(), task.history.len())
             }
             News::Event(event) if event.body.is_public() => {
                 assert_eq!(event.seq, letter.id.seq);

@@ -245,19 +245,12 @@ async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Re
     };
     let Found { system, mut place, task } = found;
     let send = Send {
-        message,
         task: Some(task.id.to_string()),
-        alias: None,
-        context: None,
         wait: Wait::Exists,
         history: Some(0),
-        accepted_output: Vec::new(),
-        metadata: None,
-        push: None,
-        extensions: Vec::new(),
-        trace: None,
         // Of two who decide at the same moment only one is heard.
         idempotency: Some(Idempotency { key: format!("approval/{name}"), body: [0; 32] }),
+        ..Send::new(message)
     };
     let call = Call::Send(Box::new(send.clone()));
     let checked = clerk.desk.place(&clerk.caller, &system, &call, model::Ids::default()).map_err(No::of)?;

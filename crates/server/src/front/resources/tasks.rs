@@ -485,20 +485,7 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, No> {
         return Err(taken(&name));
     }
     let message = said(&name, &spec, &labels, &annotations);
-    let send = Send {
-        message,
-        task: None,
-        alias: Some(name.clone()),
-        context: None,
-        wait: Wait::Exists,
-        history: Some(0),
-        accepted_output: Vec::new(),
-        metadata: None,
-        push: None,
-        extensions: Vec::new(),
-        trace: None,
-        idempotency: None,
-    };
+    let send = Send { alias: Some(name.clone()), wait: Wait::Exists, history: Some(0), ..Send::new(message) };
     let address = Address { namespace: &system.namespace, name: &system.name };
     let ids =
         Ids { again: Again::Refuse, also: Some((NAMES.into(), address.task_name(&name).into())), ..Ids::default() };
