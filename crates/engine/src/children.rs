@@ -89,7 +89,8 @@ impl Nursery {
         F: std::future::Future<Output = Result<T, Fault>> + std::marker::Send + 'static,
     {
         let Some(shared) = self.shared.upgrade() else { return Box::pin(std::future::ready(Err(gone()))) };
-        Box::pin(Shared::detached(work(shared, self.place())))
+        let work = work(shared, self.place());
+        Box::pin(async move { Shared::detached(work).await })
     }
 }
 

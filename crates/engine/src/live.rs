@@ -667,13 +667,17 @@ impl Shared {
         }
     }
 
-    /// Runs `work` to its end even if the caller goes away: a closed connection must not leave a commit half told.
-    pub(crate) async fn detached<T: Send + 'static>(
+    /// Runs `work` to its end even if the caller goes away: a closed connection must not leave a commit half told. It
+    /// begins at once, so that whoever waits for it has no room for it in a future of their own.
+    pub(crate) fn detached<T: Send + 'static>(
         work: impl Future<Output = Result<T, Fault>> + Send + 'static,
-    ) -> Result<T, Fault> {
-        match tokio::spawn(work).await {
-            Ok(result) => result,
-            Err(error) => Err(Fault::internal(error)),
+    ) -> impl Future<Output = Result<T, Fault>> + Send + 'static {
+        let working = tokio::spawn(work);
+        async move {
+            match working.await {
+                Ok(result) => result,
+                Err(error) => Err(Fault::internal(error)),
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use model::content::Reply;
 use model::ports::agent::{Agent, Earlier, Emission, Turn};
-use model::ports::store::{Commit, Conflict, Guard, KeyUse, Outcome};
+use model::ports::store::{Commit, Conflict, Guard, KeyUse, Outcome, Trouble};
 use model::{
     Body, ContextId, Event, EventId, Fault, Inbound, Kind, Opened, Place, Send, Seq, Shape, State, Task, TaskId, Time,
     TurnId, Wait,
@@ -246,12 +246,33 @@ pub(crate) async fn open(
 ) -> Result<Begun, Fault> {
     let id = key.map_or_else(clock::task_id, |(key, _)| key.task);
     let (start, runs_ahead) = Start::new(shared, place, &agent, send, Name { id, key, alias, is_child: false })?;
-    if runs_ahead {
-        run_ahead(shared, agent, start).await
-    } else {
-        let (shared, agent) = (shared.clone(), agent.clone());
-        Shared::detached(async move { commit_first(&shared, agent, start).await }).await
+    if !runs_ahead {
+        let shared = shared.clone();
+        return Shared::detached(async move { commit_first(&shared, agent, start).await }).await;
     }
+    // A fast turn thus costs one commit.
+    let Ahead { bodies, stream, handle } = start.ahead(shared, &agent)?;
+    let Some(stream) = stream else {
+        return match start.push.clone() {
+            None => finish(shared, start, bodies)?.await,
+            Some(push) => {
+                let shared = shared.clone();
+                Shared::detached(async move { finish_and_tell(&shared, start, bodies, push).await }).await
+            }
+        };
+    };
+    let shared = shared.clone();
+    Shared::detached(async move {
+        let running = shared.take_turn()?;
+        let (turn, whole) = (start.turn, start.whole);
+        let begun = commit_opening(&shared, start, bodies).await?;
+        if let Begun::Going { live, .. } = &begun {
+            let (shared, live) = (shared.clone(), live.clone());
+            Run { shared, live, agent, turn, attempt: 1, whole, handle, running }.spawn(Some(stream));
+        }
+        Ok(begun)
+    })
+    .await
 }
 
 /// What a task is to be known by.
@@ -402,47 +423,44 @@ pub(crate) struct Ahead {
     pub(crate) handle: TurnHandle,
 }
 
-/// The agent runs ahead: a fast turn thus costs one commit.
-async fn run_ahead(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
-    let Ahead { bodies, stream, handle } = start.ahead(shared, &agent)?;
-    let Some(stream) = stream else {
-        if start.push.is_none() {
-            return finish(shared, start, bodies).await;
+/// The whole turn in one commit. Should the caller go away while it is written, nothing is left to do. All that comes before
+/// the commit is done at once: a future is copied as a whole, and every request has one.
+fn finish(
+    shared: &Arc<Shared>,
+    start: Start,
+    bodies: Vec<Body>,
+) -> Result<impl Future<Output = Result<Begun, Fault>>, Fault> {
+    let key = start.key;
+    let (Batch { commit, events, .. }, task) = start.batch(shared, bodies)?;
+    let task = Arc::new(task);
+    let written = commit_new(shared, task.id, commit);
+    Ok(async move {
+        match written.await? {
+            Outcome::Done => {
+                shared.count(&events);
+                Ok(Begun::Over { task, events })
+            }
+            other => not_opened(other, key),
         }
-        // Deliveries begin after the commit, whether or not the caller is still there.
-        let shared = shared.clone();
-        return Shared::detached(async move { finish(&shared, start, bodies).await }).await;
-    };
-    let shared = shared.clone();
-    Shared::detached(async move {
-        let running = shared.take_turn()?;
-        let (at_message, whole) = (start.turn, start.whole);
-        let begun = commit_opening(&shared, start, bodies).await?;
-        if let Begun::Going { live, .. } = &begun {
-            let (shared, live) = (shared.clone(), live.clone());
-            let run = Run { shared, live, agent, turn: at_message, attempt: 1, whole, handle, running };
-            run.spawn(Some(stream));
-        }
-        Ok(begun)
     })
-    .await
 }
 
-/// The whole turn in one commit. Should the caller go away while it is written, nothing is left to do.
-async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
-    let (key, push) = (start.key, start.push.clone());
+/// The same where it is told to a webhook: deliveries begin after the commit, whether or not the caller is still there.
+async fn finish_and_tell(
+    shared: &Arc<Shared>,
+    start: Start,
+    bodies: Vec<Body>,
+    push: Registration,
+) -> Result<Begun, Fault> {
+    let key = start.key;
     let (batch, task) = start.batch(shared, bodies)?;
-    let live = push.as_ref().map(|_| shared.lives.entry(task.id));
-    let _still = match &live {
-        Some(live) => Some(live.hold().await),
-        None => None,
-    };
+    let live = shared.lives.entry(task.id);
+    // Nobody touches its config before it is known here.
+    let _still = live.hold().await;
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {
             shared.count(&batch.events);
-            if let Some(push) = &push {
-                push.begin(shared, push.opening(&task));
-            }
+            push.begin(shared, push.opening(&task));
             Ok(Begun::Over { task: Arc::new(task), events: batch.events })
         }
         other => not_opened(other, key),
@@ -450,11 +468,21 @@ async fn finish(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result
 }
 
 /// Commits a task's first batch. An unknown outcome is looked up: nobody else can have opened a task of this id.
-pub(crate) async fn commit_new(shared: &Shared, task: TaskId, commit: Commit) -> Result<Outcome, Fault> {
-    let trouble = match shared.store.commit(commit).await {
-        Outcome::Unknown(trouble) => trouble,
-        known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => return Ok(known),
-    };
+pub(crate) fn commit_new(
+    shared: &Shared,
+    task: TaskId,
+    commit: Commit,
+) -> impl Future<Output = Result<Outcome, Fault>> {
+    let written = shared.store.commit(commit);
+    async move {
+        match written.await {
+            Outcome::Unknown(trouble) => Box::pin(look_up(shared, task, trouble)).await,
+            known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => Ok(known),
+        }
+    }
+}
+
+async fn look_up(shared: &Shared, task: TaskId, trouble: Trouble) -> Result<Outcome, Fault> {
     let mut patience = Patience::new();
     loop {
         match shared.store.head(task).await {

@@ -32,6 +32,19 @@ async fn a_blocking_send_answers_with_the_settled_task() {
     .await;
 }
 
+/// A future is copied as a whole, and every request has one that holds this one: what is rare belongs elsewhere.
+#[tokio::test]
+async fn what_a_send_needs_while_it_waits_is_little() {
+    on_both_stores(async |mut house| {
+        let engine = house.start([echo()]).await;
+        let place = at("echo");
+        let sending = std::mem::size_of_val(&engine.send(&place, say("hello")));
+        let streaming = std::mem::size_of_val(&engine.stream(&place, say("hello"), None));
+        assert!(sending <= 6 << 10 && streaming <= 6 << 10, "{sending} and {streaming} bytes");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_send_that_waits_for_existence_answers_while_the_agent_is_at_work() {
     on_both_stores(async |mut house| {

@@ -123,10 +123,13 @@ impl<'db> Pen<'db> {
             return Ok(Some(conflict));
         }
         self.wrote = true;
-        for append in &commit.appends {
+        let Commit { appends, aliases, timers, push, blobs, .. } = commit;
+        let more =
+            appends.len() > 1 || !(aliases.is_empty() && timers.is_empty() && push.is_empty() && blobs.is_empty());
+        for append in appends {
             match (&append.open, append.row) {
-                (Some(open), Some(row)) => self.open(append, open, row)?,
-                _ => self.append(append)?,
+                (Some(open), Some(row)) => self.open(append, open, row, more)?,
+                _ => self.append(append, more)?,
             }
         }
         for used in &commit.keys {
@@ -154,8 +157,8 @@ impl<'db> Pen<'db> {
         for entry in &commit.entries {
             self.post(entry)?;
         }
-        // Of what has settled there is hardly more to come.
-        for append in &commit.appends {
+        // Of what has settled there is hardly more to come after this.
+        for append in appends.iter().filter(|_| more) {
             if self.tasks.get(&append.task).is_some_and(|kept| kept.row.settled) {
                 self.tasks.remove(&append.task);
             }
@@ -200,7 +203,8 @@ impl<'db> Pen<'db> {
         Ok(self.tasks.remove(&task))
     }
 
-    fn open(&mut self, append: &Append, open: &Opening, row: Row) -> rusqlite::Result<()> {
+    /// `more` of the commit may be about it.
+    fn open(&mut self, append: &Append, open: &Opening, row: Row, more: bool) -> rusqlite::Result<()> {
         let no = self.next_no;
         self.next_no += 1;
         let mut views = open.views.iter().map(|v| self.name(&v.0)).collect::<rusqlite::Result<Vec<i64>>>()?;
@@ -237,11 +241,13 @@ impl<'db> Pen<'db> {
             // A context known to be new holds this task only; nobody has to count that.
             self.list(&kept, &row, !open.fresh_context)?;
         }
-        self.tasks.insert(append.task, kept);
+        if more || !row.settled {
+            self.tasks.insert(append.task, kept);
+        }
         Ok(())
     }
 
-    fn append(&mut self, append: &Append) -> rusqlite::Result<()> {
+    fn append(&mut self, append: &Append, more: bool) -> rusqlite::Result<()> {
         // It was there when the commit was checked, and nobody else writes.
         let Some(mut kept) = self.take(append.task)? else {
             return Err(rusqlite::Error::QueryReturnedNoRows);
@@ -277,7 +283,9 @@ impl<'db> Pen<'db> {
             }
         }
         kept.epoch = epoch;
-        self.tasks.insert(append.task, kept);
+        if more || !kept.row.settled {
+            self.tasks.insert(append.task, kept);
+        }
         Ok(())
     }
 
