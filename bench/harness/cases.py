@@ -503,10 +503,7 @@ def traders(world, data, pairs):
     file = world.path(f"{data}.people")
     with world.serve(data, **MARKET) as server, open(file, "w") as out:
         # it listens before operators can talk to it
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        connection.request("GET", "/readyz")
-        connection.getresponse().read()
-        connection.close()
+        server.get("/readyz")
         for _ in range(pairs):
             buyer = market("open", "--key", "user", "--per-call", "1000", "--daily", "100000000")
             seller = market("open", "--key", "user")
@@ -580,6 +577,65 @@ def systems(world):
         what = f"a system of {NODES} nodes, fan-out {FAN}, durable; against the same turns sent ({commits})"
         yield at_least(pairs[name].row("systems", f"turns of {what}"), 0.5)
         yield pairs[name].cpu("systems", "CPU a turn there")
+
+
+SHOP = {"agents": {"echo": {"kind": "echo"}}, "aly": {"sites": {"acme": {"workspace": "acme", "title": "Acme"}}}}
+MATCHES = 20
+
+
+def shelves(world, data, count):
+    """A shop with so many hats, of which every so manieth is rare, imported as an operator does."""
+    file, every = world.path(f"{data}.csv"), count // MATCHES
+    with open(file, "w") as out:
+        out.write("id,name,subtitle,price,stock,tags\n")
+        for n in range(count):
+            name = f"Rare hat {n}" if n % every == 0 else f"Plain hat {n}"
+            out.write(f"hat-{n},{name},Number {n} of the collection,{10 + n % 90}.90,5,winter|wool\n")
+    with world.serve(data, **SHOP) as server:
+        # it listens before operators can talk to it
+        server.get("/readyz")
+        done = subprocess.run([world.rialto, "shop", "import", "--site", "acme", "--data", world.path(data), file],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"shop import: {done.stdout}{done.stderr}")
+        server.stop()
+    os.remove(file)
+
+
+def shop(world):
+    """A search that finds 20 products, of many against of 1,000: by the skill and by the storefront. One question has a rare
+    word alone, one has a word beside it that is in every product."""
+    many, sizes = world.options.many, {}
+    for count in (1000, many):
+        sizes[count] = f"shop-{count}"
+        shelves(world, sizes[count], count)
+    questions = {"a rare word": "rare", "a rare word and one that all have": "rare hats"}
+    pairs = {(how, what): Pairs() for how in ("skill", "storefront") for what in questions}
+    with world.serve(sizes[1000], **SHOP) as few, world.serve(sizes[many], **SHOP) as full:
+        for turn in range(-1, world.rounds):
+            for what, words in questions.items():
+                path = f"/api/storefront/v1/search?site_slug=acme&q={words.replace(' ', '+')}&limit={MATCHES}"
+                asked = {"c": 1, "n": 300, "text": f"Search for {words} on store acme."}
+                sides = {"skill": [], "storefront": []}
+                for server in (few, full):
+                    found = json.loads(server.get(path))
+                    if found["total"] != MATCHES or len(found["products"]) != MATCHES:
+                        raise RuntimeError(f"{server.name}: {words!r} found {found['total']}")
+                    sides["skill"].append(world.load(server, "send", "/api/a2a", **asked))
+                    sides["storefront"].append(world.wrk(server, "fetch", path, connections=1))
+                if turn >= 0:  # the first turn warms up
+                    for how, both in sides.items():
+                        each = [{**one, "us": one.get("mean_us", 1e6 / one["rps"])} for one in both]
+                        world.keep("shop", f"{how}, {what}", few=each[0], many=each[1])
+                        pairs[how, what].add(*each)
+    for data in sizes.values():
+        world.forget(data)
+    names = {"skill": "`product-search` by SendMessage", "storefront": "`GET …/search`"}
+    for (how, what), pair in pairs.items():
+        about = f"{names[how]}, {what}: {MATCHES} found of {many:,} products, against of 1,000"
+        row = pair.row("shop", about, "us", lambda spent: f"{spent:,.0f} µs")
+        yield at_most(row, 3)
+        yield pair.cpu("shop", "CPU a search")
 
 
 class Watcher(threading.Thread):
@@ -660,5 +716,5 @@ CASES = {
     "send": send, "get": get, "stream": stream, "chunk": chunk, "list": lists, "idle": idle, "start": start,
     "memory": memory, "big": big, "hooks": hooks, "proxy": proxy,
     "tokens": tokens, "postgres": postgres, "follow": follow, "purchases": purchases, "systems": systems,
-    "workers": workers,
+    "shop": shop, "workers": workers,
 }

@@ -51,6 +51,17 @@ class Server:
             raise RuntimeError(f"{self.name}: {method}: {answer}")
         return answer["result"]
 
+    def get(self, path):
+        """The body of what a GET answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        if response.status != 200:
+            raise RuntimeError(f"{self.name}: GET {path}: {response.status} {body[:200]!r}")
+        return body
+
     def cpu_ns(self):
         """Nanoseconds on a core, by thread; `cpu_between` takes two of them."""
         threads = {}

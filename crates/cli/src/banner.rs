@@ -7,7 +7,7 @@ use server::Server;
 
 use crate::plan::Plan;
 use crate::store::Place;
-use crate::{demo, demo_market};
+use crate::{demo, demo_aly, demo_market};
 
 const SEND: &str = r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}"#;
 
@@ -39,6 +39,9 @@ pub(crate) fn print(plan: &Plan, base: &str, server: &Server, told: &Map<String,
     ));
     if let Some(section) = told.get(demo_market::SECTION) {
         text.push_str(&format!("buy something:\n  {}\n\n", demo_market::try_it(base, section)));
+    }
+    if told.contains_key(demo_aly::SECTION) {
+        text.push_str(&format!("go shopping:\n  {}\n\n", demo_aly::try_it(base)));
     }
     // A closed standard output is no reason not to serve.
     let mut out = std::io::stdout().lock();

@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Open users of the market, credit them, read the ledger, and check that it all adds up
     #[command(subcommand)]
     Market(crate::market::Market),
+    /// Make shops, import their catalogues, make keys to them, and check that stock and money add up
+    #[command(subcommand)]
+    Shop(crate::shop::Shop),
     /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
     Doctor(Doctor),
     /// Create or update systems and agents of a running server from YAML

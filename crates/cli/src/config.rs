@@ -77,6 +77,8 @@ pub(crate) struct Config {
     /// Orloj's endpoints at `/orloj`, `/v1/agent-systems` and `/a2a`, for systems with `a2a: { enabled: true }`. There if
     /// this section is.
     pub(crate) orloj: Option<crate::orloj_config::Orloj>,
+    /// Aly's endpoints at `/api/a2a`, `/oauth` and `/aly`, for one agent. There if this section is.
+    pub(crate) aly: Option<crate::aly_config::Aly>,
     pub(crate) files: crate::files_config::Files,
     pub(crate) log: Log,
     pub(crate) timeouts: Timeouts,

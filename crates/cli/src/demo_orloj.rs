@@ -1,6 +1,6 @@
 //! The demo's systems: one that anybody may call, and one that asks before it goes on.
 //!
-//! The token to the second is drawn once and stays in `demo.json`.
+//! The tokens, one to the second and one for whoever changes what is served, are drawn once and stay in `demo.json`.
 
 use std::path::Path;
 
@@ -13,6 +13,7 @@ use crate::{demo, demo_market};
 
 pub(crate) const SECTION: &str = "orloj";
 const TOKEN: &str = "token";
+const ADMIN: &str = "admin_token";
 
 /// The one that the shared address means.
 const PUBLIC: &str = "summarize";
@@ -41,29 +42,38 @@ pub(crate) fn systems() -> anyhow::Result<Systems> {
     serde_saphyr::from_str(SYSTEMS).context("the demo's systems")
 }
 
-/// The token that was drawn before, else a new one.
-pub(crate) fn token(data: &Path) -> anyhow::Result<String> {
-    match demo::kept(data, SECTION, TOKEN) {
-        Some(token) => Ok(token),
+pub(crate) struct Tokens {
+    calls: String,
+    changes: String,
+}
+
+/// The tokens that were drawn before, else new ones.
+pub(crate) fn tokens(data: &Path) -> anyhow::Result<Tokens> {
+    let token = |member: &str| match demo::kept(data, SECTION, member) {
+        Some(token) => anyhow::Ok(token),
         None => Ok(format!("orl_{}", demo_market::drawn()?)),
+    };
+    Ok(Tokens { calls: token(TOKEN)?, changes: token(ADMIN)? })
+}
+
+/// Lets in whoever has one of the tokens.
+pub(crate) fn let_in(settings: &mut Settings, tokens: &Tokens) {
+    let Some(orloj) = &mut settings.orloj else { return };
+    let systems = [PUBLIC, ASKS].map(|system| format!("system:{system}")).into();
+    // What has no scopes is good for everything.
+    for (name, secret, scopes) in
+        [("orloj-demo", &tokens.calls, systems), ("orloj-demo-admin", &tokens.changes, Vec::new())]
+    {
+        let (name, tenant) = (name.into(), "default".into());
+        orloj.tokens.push(Key { name, tenant, secret: secret.clone(), scopes, expires_at: None });
     }
 }
 
-/// Lets in whoever has the token.
-pub(crate) fn let_in(settings: &mut Settings, token: &str) {
-    if let Some(orloj) = &mut settings.orloj {
-        orloj.tokens.push(Key {
-            name: "orloj-demo".into(),
-            tenant: "default".into(),
-            secret: token.to_owned(),
-            scopes: [PUBLIC, ASKS].map(|system| format!("system:{system}")).into(),
-            expires_at: None,
-        });
-    }
-}
-
-pub(crate) fn section(token: &str) -> Map<String, Value> {
-    [("system", PUBLIC), (TOKEN, token)].into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+pub(crate) fn section(tokens: &Tokens) -> Map<String, Value> {
+    [("system", PUBLIC), (TOKEN, &tokens.calls), (ADMIN, &tokens.changes)]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -83,11 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn the_token_stays_the_same() {
+    fn the_tokens_stay_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        let first = token(folder.path()).unwrap();
-        assert_ne!(token(folder.path()).unwrap(), first, "nobody has been told of it yet");
-        demo::write(folder.path(), "http://127.0.0.1:1", &[(SECTION, section(&first))]).unwrap();
-        assert_eq!(token(folder.path()).unwrap(), first);
+        let drawn = || section(&tokens(folder.path()).unwrap());
+        let first = drawn();
+        assert_ne!(drawn(), first, "nobody has been told of them yet");
+        assert_ne!(first[TOKEN], first[ADMIN]);
+        demo::write(folder.path(), "http://127.0.0.1:1", &[(SECTION, first.clone())]).unwrap();
+        assert_eq!(drawn(), first);
     }
 }

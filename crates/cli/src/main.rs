@@ -1,10 +1,12 @@
 //! The binary `rialto`: the composition root. Here, and only here, concrete stores and agents are named.
 
+mod aly_config;
 mod apply;
 mod banner;
 mod command;
 mod config;
 mod demo;
+mod demo_aly;
 mod demo_market;
 mod demo_orloj;
 mod files_config;
@@ -23,6 +25,7 @@ mod reload;
 mod resources;
 mod roster;
 mod serve;
+mod shop;
 mod store;
 
 use clap::Parser;
@@ -41,6 +44,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Graph(command) => graph::run(&command),
         command::Command::Push(command) => push::run(&command),
         command::Command::Market(command) => return market::run(&command),
+        command::Command::Shop(command) => return shop::run(&command),
         command::Command::Backup(command) => operate::backup(&command),
         command::Command::Restore(command) => operate::restore(&command),
         command::Command::Migrate(command) => migrate::run(&command),

@@ -57,9 +57,8 @@ pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agen
     let Found { folder, store } = found;
     let choice = match store {
         Place::Sqlite => {
-            // A key or a user may be made before the first start; anything else needs data to be about.
-            let begins = matches!(request, Request::KeysCreate { .. }) || request.opens_user();
-            if !folder.join(DATABASE).exists() && !begins {
+            // A key, a user or a shop may be made before the first start; anything else needs data to be about.
+            if !folder.join(DATABASE).exists() && !request.begins() {
                 bail!(
                     "there is no data in {}; name the folder with --data, a database with --store, or both with --config",
                     folder.display()
@@ -68,7 +67,7 @@ pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agen
             Choice::Sqlite(sqlite::Options::new(folder))
         }
         Place::Postgres(place) => {
-            if matches!(request, Request::KeysCreate { .. } | Request::KeysRevoke { .. } | Request::Market { .. }) {
+            if request.is_noted() {
                 // Where the audit log is kept.
                 std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             }

@@ -8,13 +8,14 @@ use server::Settings;
 use server::settings::{CardForm, Key, Langgraph, Orloj, Timeouts};
 use stores::{postgres, sqlite};
 
+use crate::aly_config::Aly;
 use crate::command::{Auth, Serve};
 use crate::config::{Card, Config, Durability, secret};
 use crate::market_config::{Market, Switch};
 use crate::price_config::Prices;
 use crate::roster::Roster;
 use crate::store::{Choice, Place};
-use crate::{demo_orloj, guard};
+use crate::{demo_aly, demo_orloj, guard};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -60,6 +61,7 @@ impl Plan {
         let data = options.whereabouts.data.clone().or(config.data.clone()).unwrap_or_else(|| "rialto-data".into());
         if file.is_none() && options.agents.is_empty() {
             config.systems = demo_orloj::systems()?;
+            config.aly = Some(demo_aly::config()?);
         }
         let roster = Roster::make(&config, &options.agents, scripted)?;
         let plan = Plan { listen, data, config, roster, from_file: file.is_some() };
@@ -157,6 +159,7 @@ impl Plan {
             langgraph: self.langgraph(),
             market: None,
             orloj: self.orloj()?,
+            aly: config.aly.as_ref().map(Aly::settings).transpose()?,
             files: config.files.settings(),
             auth_required: config.auth.required,
             keys,

@@ -21,6 +21,7 @@ use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::aly_config::Aly;
 use crate::command::Serve;
 use crate::config::{Config, in_one_line};
 use crate::market_config::Market;
@@ -263,8 +264,15 @@ impl Reloader {
             // At a start that would be the demo; while something is served, it is an accident.
             bail!("the config {} is empty; write it again", file.display());
         }
-        let mut plan = Plan::make(&self.options)?;
-        let needs_restart = self.fixed.hold(&mut plan)?;
+        let mut config = Config::load(self.options.whereabouts.config.as_deref())?;
+        // Shops open and close with the server.
+        let wanted = std::mem::replace(&mut config.aly, self.config.aly.clone());
+        wanted.as_ref().map_or(Ok(()), Aly::check)?;
+        let mut plan = Plan::of(&self.options, config)?;
+        let mut needs_restart = self.fixed.hold(&mut plan)?;
+        if !plan.is_demo() && format!("{wanted:?}") != format!("{:?}", plan.config.aly) {
+            needs_restart.push("aly");
+        }
         let loaded = self.load(&plan).await?;
         let made: Vec<Arc<Resource>> = loaded.made.iter().cloned().map(Arc::new).collect();
         let taken = resources::take_up(&mut plan, &made, &self.built).await?;
@@ -302,7 +310,7 @@ impl Reloader {
     fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, trade::Config)>)> {
         let mut settings = plan.settings()?;
         if plan.is_demo() {
-            demo_orloj::let_in(&mut settings, &demo_orloj::token(&plan.data)?);
+            demo_orloj::let_in(&mut settings, &demo_orloj::tokens(&plan.data)?);
         }
         if let Some(orloj) = &mut settings.orloj {
             orloj.resources = Some(self.shelf.clone());

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use server::resources::{Resource, Sort};
 use server::settings::OrlojSystem;
 
+use crate::aly_config::Aly;
 use crate::config::{Config, nearest};
 use crate::orloj_config;
 
@@ -43,11 +44,17 @@ enum What {
     Demo(fn(&agents::Settings) -> Arc<dyn Agent>, agents::Settings),
     Configured(Box<AgentConfig>),
     System(Box<(systems::System, systems::Graph)>),
+    /// The store agent of Rialto's own shops. It is no part of a system: who may have what is asked at its mounts.
+    Store,
 }
 
 /// Agents at work.
 #[derive(Default)]
-pub(crate) struct Built(Vec<(String, Arc<dyn Agent>)>);
+pub(crate) struct Built {
+    agents: Vec<(String, Arc<dyn Agent>)>,
+    /// Where the store agent finds the shops.
+    pub(crate) counter: retail::Counter,
+}
 
 /// What became of the agents of a roster when another took its place, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -95,6 +102,15 @@ impl Roster {
             bail!("agents: there is none; write one, or leave agents out for the demo's");
         }
         add_systems(&mut entries, &config.systems)?;
+        if config.aly.as_ref().is_some_and(Aly::has_shops) {
+            if entries.iter().any(|known| *known.name == *retail::AGENT) {
+                bail!(
+                    "aly: another agent is named {0:?}, which is the store agent's name; rename it, or write agent: {0} if it is to be the store agent",
+                    retail::AGENT
+                );
+            }
+            entries.push(Entry { name: retail::AGENT.into(), what: What::Store, print: String::new() });
+        }
         let Some(first) = entries.first() else {
             bail!("agents: there is none; write one, or leave agents out for the demo's");
         };
@@ -123,7 +139,7 @@ impl Roster {
             What::System(system) => {
                 orloj_config::shown(&entry.name, &system.0, system.1.nodes().map(|node| node.agent))
             }
-            What::Demo(..) | What::Configured(_) => None,
+            What::Demo(..) | What::Configured(_) | What::Store => None,
         })
     }
 
@@ -131,7 +147,7 @@ impl Roster {
     pub(crate) fn systems(&self) -> Vec<Arc<dyn Agent>> {
         let system = |entry: &Entry| match &entry.what {
             What::System(system) => Some(entry.system(system)),
-            What::Demo(..) | What::Configured(_) => None,
+            What::Demo(..) | What::Configured(_) | What::Store => None,
         };
         self.entries.iter().filter_map(system).collect()
     }
@@ -141,21 +157,21 @@ impl Roster {
         let (mut built, mut changes) = (Vec::new(), Changes::default());
         for entry in &self.entries {
             let name = entry.name.to_string();
-            let known = before.0.iter().find(|(_, agent)| agent.profile().name == entry.name);
+            let known = before.agents.iter().find(|(_, agent)| agent.profile().name == entry.name);
             let agent = match known {
                 Some((print, agent)) if *print == entry.print => agent.clone(),
                 Some(_) | None => {
                     let list = if known.is_some() { &mut changes.changed } else { &mut changes.added };
                     list.push(name);
-                    entry.build().await.map_err(|error| Unbuilt { name: entry.name.clone(), error })?
+                    entry.build(&before.counter).await.map_err(|error| Unbuilt { name: entry.name.clone(), error })?
                 }
             };
             built.push((entry.print.clone(), agent));
         }
         let gone = |agent: &Arc<dyn Agent>| !self.names().any(|name| *name == agent.profile().name);
-        let removed = before.0.iter().filter(|(_, agent)| gone(agent));
+        let removed = before.agents.iter().filter(|(_, agent)| gone(agent));
         changes.removed = removed.map(|(_, agent)| agent.profile().name.to_string()).collect();
-        Ok((Built(built), changes))
+        Ok((Built { agents: built, counter: before.counter.clone() }, changes))
     }
 }
 
@@ -208,7 +224,7 @@ impl Roster {
             let before = pending.len();
             let mut left = Vec::new();
             for (name, system, print) in pending {
-                let is_known = |agent: &str| self.entries.iter().any(|known| *known.name == *agent);
+                let is_known = |agent: &str| self.entries.iter().any(|known| known.is_node(agent));
                 match system.check(is_known) {
                     Ok(graph) => {
                         let what = What::System(Box::new((*system, graph)));
@@ -224,7 +240,7 @@ impl Roster {
         }
         for (name, system, _) in &pending {
             let is_near = |agent: &str| {
-                self.entries.iter().any(|known| *known.name == *agent)
+                self.entries.iter().any(|known| known.is_node(agent))
                     || pending.iter().any(|(other, ..)| **other == *agent)
             };
             let says = match system.check(is_near) {
@@ -250,7 +266,7 @@ impl Roster {
     pub(crate) fn users_of(&self, agent: &str) -> Vec<&str> {
         let uses = |entry: &&Entry| match &entry.what {
             What::System(system) => system.1.nodes().any(|node| node.agent == agent),
-            What::Demo(..) | What::Configured(_) => false,
+            What::Demo(..) | What::Configured(_) | What::Store => false,
         };
         self.entries.iter().filter(uses).map(|entry| &*entry.name).collect()
     }
@@ -261,7 +277,7 @@ impl Roster {
         for entry in &self.entries[..self.own] {
             let agent = |spec: Value| Resource::of_config(Sort::Agent, &entry.name, Json::from_value(&spec));
             all.push(match &entry.what {
-                What::Demo(..) => agent(json!({ "kind": &*entry.name })),
+                What::Demo(..) | What::Store => agent(json!({ "kind": &*entry.name })),
                 What::Configured(config) => {
                     let mut spec = json!({ "kind": config.kind });
                     for (name, text) in [("title", &config.common.title), ("description", &config.common.description)] {
@@ -298,7 +314,7 @@ pub(crate) fn in_spec(says: &str) -> String {
 
 impl Built {
     pub(crate) fn agents(&self) -> Vec<Arc<dyn Agent>> {
-        self.0.iter().map(|(_, agent)| agent.clone()).collect()
+        self.agents.iter().map(|(_, agent)| agent.clone()).collect()
     }
 }
 
@@ -308,12 +324,18 @@ impl Entry {
         Ok(Entry { name: name.into(), what: What::Configured(Box::new(agent)), print })
     }
 
+    /// Whether a node of a system can be this agent.
+    fn is_node(&self, agent: &str) -> bool {
+        *self.name == *agent && !matches!(self.what, What::Store)
+    }
+
     fn system(&self, (system, graph): &(systems::System, systems::Graph)) -> Arc<dyn Agent> {
         Arc::new(agents::system::Agent::new(&self.name, system, graph.clone()))
     }
 
-    async fn build(&self) -> anyhow::Result<Arc<dyn Agent>> {
+    async fn build(&self, counter: &retail::Counter) -> anyhow::Result<Arc<dyn Agent>> {
         match &self.what {
+            What::Store => Ok(Arc::new(retail::StoreAgent::guarded(counter.clone(), &self.name))),
             What::Demo(build, settings) => Ok(build(settings)),
             What::System(system) => Ok(self.system(system)),
             What::Configured(config) => {
@@ -428,6 +450,18 @@ mod tests {
     }
 
     const TWO: &str = "agents:\n  upper: { kind: command, command: tr a-z A-Z }\n  again: { kind: echo }\n";
+
+    #[test]
+    fn the_store_agent_comes_last_and_is_no_part_of_a_system() {
+        let (names, default) = served("agents: { echo: { kind: echo } }\naly: {}", &[]);
+        assert_eq!((names, &*default), (vec!["echo".to_owned(), "store".to_owned()], "echo"));
+        let own = served("agents: { store: { kind: echo } }\naly: { agent: store }", &[]);
+        assert_eq!(own.0, ["store"]);
+        let taken = roster("agents: { store: { kind: echo } }\naly: {}", &[]).err().unwrap().to_string();
+        assert!(taken.contains("agent: store"), "{taken}");
+        let node = "agents: { echo: { kind: echo } }\naly: {}\nsystems: { s: { graph: { a: { agent: store } } } }";
+        assert!(roster(node, &[]).err().unwrap().to_string().contains("store"));
+    }
 
     #[test]
     fn without_a_word_about_agents_the_demo_is_served() {

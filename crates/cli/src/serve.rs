@@ -8,6 +8,7 @@ use engine::Engine;
 use model::ports::courier::Courier;
 use model::ports::store::Store;
 use model::ports::till::Books;
+use retail::Shop;
 use serde_json::Map;
 use server::accept::{self, Accept};
 use server::resources::{Loaded, Resource, Shelf};
@@ -16,13 +17,14 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
+use crate::aly_config::Aly;
 use crate::command::Serve;
 use crate::config::LogFormat;
 use crate::plan::Plan;
 use crate::push_config::Found;
 use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
 use crate::roster::Built;
-use crate::{banner, demo, demo_market, demo_orloj, guard, price_config, resources};
+use crate::{banner, demo, demo_aly, demo_market, demo_orloj, guard, price_config, resources};
 
 /// At most so many threads deliver webhooks.
 const OUTBOX_THREADS: usize = 4;
@@ -142,9 +144,20 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     if let Some(orloj) = &mut settings.orloj {
         orloj.resources = Some(shelf.clone());
     }
-    let token = if plan.is_demo() { Some(demo_orloj::token(&plan.data)?) } else { None };
-    if let Some(token) = &token {
-        demo_orloj::let_in(&mut settings, token);
+    let base = format!("{}://{address}", if plan.config.tls.is_some() { "https" } else { "http" });
+    let shop = match (&plan.config.aly, &mut settings.aly) {
+        (Some(aly), Some(settings)) if aly.has_shops() => {
+            let shop = open_shops(&engine, aly, plan.config.public_url.as_deref().unwrap_or(&base)).await?;
+            built.counter.open(shop.clone());
+            settings.storekeeper = Arc::new(shop.clone());
+            settings.shop = Some(shop.clone());
+            Some(shop)
+        }
+        (Some(_) | None, _) => None,
+    };
+    let tokens = if plan.is_demo() { Some(demo_orloj::tokens(&plan.data)?) } else { None };
+    if let Some(tokens) = &tokens {
+        demo_orloj::let_in(&mut settings, tokens);
     }
     let server = Server::new(engine.clone(), settings, told.sink.clone())?;
     let loaded = admin::load_keys(&engine, server.callers()).await;
@@ -155,17 +168,20 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let (ask, asked) = mpsc::channel(1);
     let serving = accept.serving.clone();
     admin::serve(serving.clone(), ask, &plan.data).await.context("cannot open the admin socket in the data folder")?;
-    let base = format!("{}://{address}", if plan.config.tls.is_some() { "https" } else { "http" });
     let shown = if plan.is_demo() {
         let mut sections = demo::sections();
         if let Some(open) = &open {
             sections.push((demo_market::SECTION, demo_market::section(&open.market).await?));
         }
-        sections.extend(token.iter().map(|token| (demo_orloj::SECTION, demo_orloj::section(token))));
+        sections.extend(tokens.iter().map(|tokens| (demo_orloj::SECTION, demo_orloj::section(tokens))));
+        sections.push((demo_aly::SECTION, demo_aly::section()?));
         let shown = demo::write(&plan.data, &base, &sections)
             .with_context(|| format!("cannot write {} in the data folder", demo::FILE))?;
         if let Some(open) = &open {
             demo_market::open(&open.market, &shown).await.context("cannot open the demo's market")?;
+        }
+        if let (Some(shop), Some(keys)) = (&shop, server.oauth()) {
+            demo_aly::open(shop, keys, &shown).await.context("cannot open the demo's shop")?;
         }
         shown
     } else {
@@ -218,6 +234,14 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     // The folder is another server's only now.
     drop(opened);
     Ok(())
+}
+
+/// Opens the shops, with the sites of the config.
+async fn open_shops(engine: &Engine, aly: &Aly, base_url: &str) -> anyhow::Result<Shop> {
+    let started = Shop::start(engine.clone(), aly.dealings(base_url), true).await;
+    let shop = started.map_err(|fault| anyhow::anyhow!("cannot open the shops: {fault} ({:?})", fault.cause))?;
+    aly.put_sites(&shop).await?;
+    Ok(shop)
 }
 
 /// Adds what was made while servers ran to what the config has: before any turn is taken up, which may be one of theirs.

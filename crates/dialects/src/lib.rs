@@ -6,7 +6,7 @@
 //!   first generation; [`a2a_v0`] answers where nobody can tell the last two apart. What those three share is in `compat`.
 //! * [`langgraph`] is a product's dialect: it has an endpoint, an envelope and errors of its own. [`uumit`] is another: its
 //!   tasks are purchases, so it has requests and answers of its own, too, made of the nouns of [`market`]. [`orloj`] is
-//!   a third: calls of its own to systems of agents, with tasks and errors in its own shapes.
+//!   a third: calls of its own to systems of agents, with tasks and errors in its own shapes. [`aly`] is a fourth: 1.0 with rules and codes of its own.
 //! * [`mod@wire`] is how a front speaks any of them without knowing which; [`mod@decide`] finds out which.
 //! * [`card`] writes the agent's card for readers of every generation; [`card_read`] reads those of others.
 //! * [`mod@peer`] is the client's direction: how another server is asked (`request` in each folder), and [`seen`] is what
@@ -19,6 +19,7 @@ pub mod a2a_v0;
 pub mod a2a_v0_1;
 pub mod a2a_v0_3;
 pub mod a2a_v1;
+pub mod aly;
 pub mod card;
 pub mod card_read;
 mod compat;
@@ -43,7 +44,7 @@ pub(crate) static V1: forms::V1 = forms::V1;
 pub static WIRES: &[&'static dyn Wire] = &[&V1, &a2a_v0_3::RPC, &a2a_v0_3::REST, &a2a_v0_1::RPC, &a2a_v0::RPC];
 
 /// Forms of products, which are spoken only where that product is mounted.
-pub static PRODUCTS: &[&'static dyn Wire] = &[&langgraph::DOCUMENTED, &langgraph::CURRENT];
+pub static PRODUCTS: &[&'static dyn Wire] = &[&langgraph::DOCUMENTED, &langgraph::CURRENT, &aly::WIRE];
 
 /// The dialects there are, by the name a task remembers its opener's dialect under.
 pub const NAMES: &[&str] = &[a2a_v1::NAME, a2a_v0_3::NAME, a2a_v0_3::REST_NAME, a2a_v0_1::NAME];

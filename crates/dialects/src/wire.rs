@@ -115,6 +115,8 @@ pub struct Facts {
     pub cancel_view: TaskView,
     /// What webhooks are told.
     pub telling: Telling,
+    /// Whether push configs are gone once a task has ended and that was told.
+    pub clears_push: bool,
 }
 
 /// The slot of an encoding that shows an alias. A task has at most one, so all who see it see the same.

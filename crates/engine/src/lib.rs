@@ -26,6 +26,7 @@ mod conversation;
 mod cradle;
 mod live;
 mod modes;
+pub mod once;
 mod open;
 mod outbox;
 mod patience;

@@ -405,7 +405,7 @@ impl Start {
             alias.add_to(&mut batch.commit, task.id);
         }
         if let Some(push) = &self.push {
-            batch.commit.push.push(push.put(push.opening(&task)));
+            batch.commit.push.extend(push.put_opening(&task));
         }
         if let Some(reserved) = &self.reserved {
             reserved.along().add_to(task.id, &mut batch.commit);

@@ -7,7 +7,7 @@ use model::ports::product::Product;
 use model::ports::store::{BlobWrite, Commit, Conflict, Guard, Outcome, Timer, TimerChange, TimerKind};
 use model::{
     Artifact, Body, Chunk, ContextId, Entry, Fault, Inbound, Json, Kind, Message, Opened, Place, RecordChange, State,
-    StatusChange, Task, TaskId, Time,
+    StatusChange, Task, TaskId, TextChange, Time,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -30,6 +30,8 @@ pub struct Along {
     pub guards: Vec<Guard>,
     pub records: Vec<RecordChange>,
     pub entries: Vec<Entry>,
+    /// What is found by its words.
+    pub texts: Vec<TextChange>,
     /// Large content of its task, gone with it. Nothing is kept for a task that is not there.
     pub blobs: Vec<BlobWrite>,
     /// When the product wants to be told of the task; `Some(None)` is never, `None` leaves it as it is.
@@ -41,6 +43,7 @@ impl Along {
         commit.guards.extend(self.guards);
         commit.records.extend(self.records);
         commit.entries.extend(self.entries);
+        commit.texts.extend(self.texts);
         commit.blobs.extend(self.blobs);
         if let Some(due) = self.deadline {
             let kind = TimerKind::Deadline;
@@ -268,8 +271,8 @@ impl Engine {
     /// record: whoever calls this puts one whose body nobody else would write.
     pub async fn keep(&self, along: Along) -> Result<(), Unmoved> {
         let first = along.records.first().cloned();
-        let Along { guards, records, entries, blobs, deadline: _ } = along;
-        let commit = Commit { guards, records, entries, blobs, ..Commit::default() };
+        let Along { guards, records, entries, texts, blobs, deadline: _ } = along;
+        let commit = Commit { guards, records, entries, texts, blobs, ..Commit::default() };
         let shared = self.shared.clone();
         let outcome = Shared::detached(async move { Ok(keep(&shared, commit, first).await) }).await?;
         match outcome? {

@@ -144,6 +144,8 @@ pub(crate) struct Registration {
     spec: Arc<PushSpec>,
     sealed: Bytes,
     made_at: Time,
+    /// It goes with its task: where that is over already, there is none.
+    clears: bool,
 }
 
 impl Registration {
@@ -160,8 +162,8 @@ impl Registration {
         let Origin { alias: shown, trace } = origin;
         let spec = PushSpec { url, token, scheme, credentials, dialect: place.dialect.clone(), shown, trace };
         let sealed = courier.seal(task, &spec)?;
-        let made_at = shared.clock.of_sleepers();
-        Ok(Registration { task, id, edition: clock::number(), spec: Arc::new(spec), sealed, made_at })
+        let (made_at, clears) = (shared.clock.of_sleepers(), courier.clears(&spec.dialect));
+        Ok(Registration { task, id, edition: clock::number(), spec: Arc::new(spec), sealed, made_at, clears })
     }
 
     /// One that comes with a message.
@@ -183,6 +185,12 @@ impl Registration {
     /// One that comes with the opening begins with it; where there never was a task it is over at once.
     pub(crate) fn opening(&self, task: &Task) -> PushProgress {
         self.progress(Seq(1), task.core.shape == Shape::Reply)
+    }
+
+    /// What is kept of one that comes with the opening.
+    pub(crate) fn put_opening(&self, task: &Task) -> Option<PushChange> {
+        let progress = self.opening(task);
+        (progress.state == PushState::Active || !self.clears).then(|| self.put(progress))
     }
 
     /// How it begins: with event `next`, or not at all.
@@ -237,6 +245,9 @@ async fn set(shared: &Arc<Shared>, task: TaskId, new: Registration) -> Result<()
     let live = shared.lives.entry(task);
     let _still = live.hold().await;
     let head = shared.store.head(task).await.map_err(troubled)?.ok_or_else(|| Fault::task_not_found(task))?;
+    if head.row.settled && new.clears {
+        return Err(Fault::new(Kind::TaskSettled, "the task has ended: nothing more will be told of it"));
+    }
     room(shared, task, &new.id).await?;
     let progress = new.progress(head.seq.next(), head.row.settled);
     let commit = Commit { push: vec![new.put(progress.clone())], ..Commit::default() };

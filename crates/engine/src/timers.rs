@@ -10,7 +10,7 @@ use model::{Fault, State, Time};
 use tokio::sync::Notify;
 
 use crate::live::Draft;
-use crate::{Shared, pending, product, troubled};
+use crate::{Shared, outbox, pending, product, troubled};
 
 /// A timer whose turn does not end at once is looked at again after this.
 const AGAIN_MS: u64 = 5_000;
@@ -130,8 +130,9 @@ fn millis(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-/// Removes settled tasks that are past their retention, a few at a time.
+/// Removes settled tasks that are past their retention, and webhooks that went with theirs, a few at a time.
 pub(crate) async fn sweep(shared: Arc<Shared>) {
+    let mut dead = None;
     loop {
         let now = shared.clock.now();
         let before = Time(now.0.saturating_sub(millis(shared.limits.retention_ms)));
@@ -143,6 +144,9 @@ pub(crate) async fn sweep(shared: Arc<Shared>) {
                 false
             }
         };
+        if !full && let Err(trouble) = outbox::clear_dead(&shared, &mut dead).await {
+            tracing::warn!(%trouble, "webhooks that are over wait for the store");
+        }
         let pause = if full { Duration::from_millis(10) } else { SWEEP_EVERY };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

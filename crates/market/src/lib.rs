@@ -14,7 +14,7 @@
 //! | [`transaction`] | a purchase and its state machine |
 //! | [`autonomy`] | how far agents may go by themselves, and a person's yes |
 //! | [`tariff`] | what a turn of an agent costs, and money between its beginning and its end |
-//! | [`stored`] | how rows are kept |
+//! | [`stored`], [`booked`] | how rows and entries are kept |
 //! | [`book`], [`verify`](mod@verify) | the reference store, and the check of any store |
 //!
 //! A purchase from order to settlement:
@@ -84,6 +84,7 @@
 
 pub mod autonomy;
 pub mod book;
+pub mod booked;
 pub mod capability;
 pub mod demand;
 pub mod hold;

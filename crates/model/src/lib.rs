@@ -20,6 +20,7 @@ pub mod reach;
 pub mod record;
 pub mod stored;
 pub mod task;
+pub mod text;
 
 pub use access::AccessKey;
 pub use call::{
@@ -34,3 +35,4 @@ pub use limits::Limits;
 pub use push::{PushChange, PushProgress, PushRow, PushSpec, PushState};
 pub use record::{Balance, Entry, Expect, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery};
 pub use task::{Core, Due, OpenTurn, Refused, Shape, State, Status, Task};
+pub use text::{TextChange, TextPage, TextPlace, TextQuery};

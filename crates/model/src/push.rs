@@ -132,4 +132,10 @@ pub enum PushChange {
         task: TaskId,
         id: Arc<str>,
     },
+    /// There is nothing more to deliver, and it goes with that. Not done where progress would not be.
+    Over {
+        task: TaskId,
+        id: Arc<str>,
+        edition: u64,
+    },
 }

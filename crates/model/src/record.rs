@@ -10,6 +10,11 @@ use uuid::Uuid;
 
 use crate::Time;
 
+/// A record's key, or a list's name, made of parts that hold no control characters.
+pub fn joined(parts: &[&str]) -> Arc<str> {
+    parts.join("\u{1f}").into()
+}
+
 /// A row of a product.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {

@@ -63,7 +63,7 @@ impl Cache {
 
     pub(crate) fn forget(&self, task: TaskId) {
         if let Some(entries) = &self.entries {
-            for wire in dialects::WIRES {
+            for wire in dialects::WIRES.iter().chain(dialects::PRODUCTS) {
                 entries.remove(&(task, wire.slot(false)));
             }
         }

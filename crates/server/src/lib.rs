@@ -17,10 +17,12 @@ mod cors;
 pub mod courier;
 pub mod crypto;
 pub mod front;
+mod html;
 mod links;
 pub mod log;
 mod metrics;
 mod mount;
+pub mod oauth;
 mod operations;
 pub mod policy;
 pub mod resources;
@@ -52,6 +54,8 @@ pub struct Server {
     pub(crate) pace: Option<front::market::pace::Pace>,
     /// What Orloj's endpoints know and count, where they are.
     pub(crate) orloj: Option<front::orloj::House>,
+    /// Keys and tokens of workspaces, where Aly's endpoints are.
+    pub(crate) oauth: Option<oauth::Oauth>,
     pub(crate) tls: Option<Arc<tls::Tls>>,
     pub(crate) cards: cards::Cards,
     pub(crate) cache: Arc<cache::Cache>,
@@ -66,6 +70,7 @@ impl Server {
     pub fn new(engine: Engine, settings: Settings, log: log::Sink) -> Result<Arc<Server>, settings::Error> {
         front::worker::check(&engine.agents(), &settings)?;
         front::orloj::check(&settings)?;
+        front::aly::check(&settings)?;
         let metrics = metrics::Metrics::new();
         Ok(Arc::new(Server {
             mounts: mount::Mounts::new(&settings)?,
@@ -77,6 +82,7 @@ impl Server {
             throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
             pace: front::market::pace::Pace::new(&settings),
             orloj: front::orloj::House::new(&settings, None),
+            oauth: settings.aly.as_ref().map(|aly| oauth::Oauth::new(engine.clone(), aly.oauth.clone())),
             metrics: Arc::new(metrics),
             links: links::Links::new(engine.store().clone()),
             engine,
@@ -105,6 +111,7 @@ impl Server {
             ),
             pace: self.pace.clone(),
             orloj: front::orloj::House::new(&settings, self.orloj.as_ref()),
+            oauth: self.oauth.clone(),
             metrics: self.metrics.clone(),
             engine: self.engine.clone(),
             links: self.links.clone(),
@@ -112,6 +119,11 @@ impl Server {
             log: self.log.clone(),
             leaving: self.leaving.clone(),
         })
+    }
+
+    /// Keys and tokens of workspaces, where there are any.
+    pub fn oauth(&self) -> Option<&oauth::Oauth> {
+        self.oauth.as_ref()
     }
 
     /// The policy in force.

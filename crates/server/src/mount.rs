@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::Settings;
 use crate::front::resources::Collection;
+use crate::oauth::endpoints::Document;
 use crate::resources::Sort;
 use crate::settings::{self, Door, Mount};
 
@@ -18,7 +19,7 @@ use crate::settings::{self, Door, Mount};
 pub(crate) const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
 pub(crate) const CARD: &str = "/.well-known/agent-card.json";
 /// Where readers before 0.3 look for the card, and where 0.2 asks for the extended one.
-const OLD_CARD: &str = "/.well-known/agent.json";
+pub(crate) const OLD_CARD: &str = "/.well-known/agent.json";
 const OLD_EXTENDED_CARD: &str = "/agent/authenticatedExtendedCard";
 
 pub(crate) struct Mounts {
@@ -30,6 +31,10 @@ pub(crate) struct Mounts {
     market: bool,
     /// Orloj's endpoints are here.
     orloj: bool,
+    /// Aly's endpoints are here.
+    aly: bool,
+    /// And a shop's REST and checkout page.
+    shop: bool,
     assistants: HashMap<Uuid, Arc<str>>,
 }
 
@@ -128,6 +133,16 @@ pub(crate) enum Target<'a> {
     Orloj(Option<&'a str>),
     OrlojCard(Option<&'a str>),
     OrlojAgents,
+    /// Aly's endpoint and what is below it: what follows `/api/a2a`.
+    Aly(&'a str),
+    AlyCard,
+    /// Tokens for it: what follows `/oauth`; and the documents about them.
+    Oauth(&'a str),
+    OauthDocument(Document),
+    /// A shop's REST: the whole path without the mount.
+    Storefront(&'a str),
+    /// The page where somebody completes a checkout: what follows `/checkout/`.
+    CheckoutPage(&'a str),
     /// Orloj's resources, and what follows the address of their collection.
     Resources(Collection, &'a str),
     /// A file by its address: what follows `/files/`.
@@ -168,9 +183,10 @@ impl Mounts {
         }
         let assistants = settings.langgraph.assistants.iter().cloned().collect();
         let langgraph = settings.langgraph.profile;
-        let (market, orloj) = (settings.market.is_some(), settings.orloj.is_some());
+        let (market, orloj, aly) = (settings.market.is_some(), settings.orloj.is_some(), settings.aly.is_some());
+        let shop = settings.aly.as_ref().is_some_and(|aly| aly.shop.is_some());
         let (order, default) = (agents.to_vec(), default.clone());
-        Ok(Mounts { agents: mounted, order, default, langgraph, market, orloj, assistants })
+        Ok(Mounts { agents: mounted, order, default, langgraph, market, orloj, aly, shop, assistants })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
@@ -242,6 +258,11 @@ impl Mounts {
                 return target;
             }
         }
+        if self.aly
+            && let Some(target) = shops(path, self.shop)
+        {
+            return target;
+        }
         if let Some(file) = path.strip_prefix("/files/") {
             return Target::File(file);
         }
@@ -306,6 +327,39 @@ fn systems(path: &str) -> Option<Target<'_>> {
     }
 }
 
+/// What a path means that only Aly has: the same below its mount and at the root, where its own clients look.
+fn shops(path: &str, sells: bool) -> Option<Target<'_>> {
+    let mounted = path.strip_prefix("/aly").filter(|below| below.starts_with('/'));
+    let inside = mounted.unwrap_or(path);
+    let below = |prefix: &str| inside.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    if let Some(rest) = below("/api/a2a") {
+        return Some(if matches!(rest, CARD | OLD_CARD) { Target::AlyCard } else { Target::Aly(rest) });
+    }
+    if let Some(rest) = below("/oauth") {
+        return Some(Target::Oauth(rest));
+    }
+    if sells {
+        if ["/api/storefront/v1", "/api/ucp/v1", "/api/x402"].iter().any(|prefix| below(prefix).is_some()) {
+            return Some(Target::Storefront(inside));
+        }
+        if let Some(rest) = below("/checkout") {
+            return Some(Target::CheckoutPage(rest.strip_prefix('/').unwrap_or(rest)));
+        }
+    }
+    // Readers look where the path of what they read about comes last.
+    let about = |prefix: &str| matches!(below(prefix), Some("" | "/" | "/aly" | "/api/a2a" | "/aly/api/a2a"));
+    if about("/.well-known/oauth-authorization-server") {
+        return Some(Target::OauthDocument(Document::Server));
+    }
+    if about("/.well-known/oauth-protected-resource") {
+        return Some(Target::OauthDocument(Document::Resource));
+    }
+    match mounted? {
+        CARD | OLD_CARD => Some(Target::AlyCard),
+        _ => Some(Target::Unknown),
+    }
+}
+
 /// What a path means that only Orloj's own mount has: elsewhere `/v1/tasks` is another dialect's.
 fn runs(path: &str) -> Option<Target<'_>> {
     let below = path.strip_prefix("/v1/")?;
@@ -354,6 +408,13 @@ mod tests {
             Target::Orloj(name) => format!("orloj {}", name.unwrap_or("-")),
             Target::OrlojCard(name) => format!("orloj card {}", name.unwrap_or("-")),
             Target::OrlojAgents => "orloj agents".into(),
+            Target::Aly(below) => format!("aly {below}"),
+            Target::AlyCard => "aly card".into(),
+            Target::Oauth(below) => format!("oauth {below}"),
+            Target::OauthDocument(Document::Server) => "oauth server".into(),
+            Target::OauthDocument(Document::Resource) => "oauth resource".into(),
+            Target::Storefront(path) => format!("storefront {path}"),
+            Target::CheckoutPage(id) => format!("checkout {id}"),
             Target::Resources(Collection::Resources(sort), rest) => format!("resources {} {rest}", sort.plural()),
             Target::Resources(Collection::Tasks, rest) => format!("runs {rest}"),
             Target::Resources(Collection::Approvals, rest) => format!("approvals {rest}"),
@@ -450,6 +511,73 @@ mod tests {
             "/orloj/v1/tasks",
         ] {
             assert_eq!(name(mounts().resolve(path, true)), "unknown", "{path}");
+        }
+    }
+
+    #[test]
+    fn shops_have_addresses_of_their_own_and_leave_others_theirs() {
+        let mut settings = Settings::test(&["echo", "scripted"]);
+        settings.aly = Some(crate::settings::Aly::new("echo", Arc::new(Nobody)));
+        let mounted = Mounts::new(&settings).unwrap();
+        for (path, expected) in [
+            ("/api/a2a", "aly "),
+            ("/api/a2a/", "aly /"),
+            ("/api/a2a/message:send", "aly /message:send"),
+            ("/aly/api/a2a/tasks/t/push-configs/c", "aly /tasks/t/push-configs/c"),
+            ("/api/a2a/.well-known/agent-card.json", "aly card"),
+            ("/aly/.well-known/agent-card.json", "aly card"),
+            ("/oauth/token", "oauth /token"),
+            ("/aly/oauth/authorize", "oauth /authorize"),
+            ("/.well-known/oauth-authorization-server", "oauth server"),
+            ("/.well-known/oauth-authorization-server/aly", "oauth server"),
+            ("/.well-known/oauth-protected-resource/api/a2a", "oauth resource"),
+            ("/.well-known/oauth-protected-resource/else", "unknown"),
+            ("/api/v1/capabilities", "unknown"),
+            ("/api/a2ab", "unknown"),
+            ("/oauthx", "unknown"),
+            ("/aly", "unknown"),
+            ("/aly/else", "unknown"),
+            ("/a2a", "rpc echo"),
+            ("/message:send", "rest echo /message:send"),
+            ("/.well-known/agent-card.json", "card echo"),
+        ] {
+            assert_eq!(name(mounted.resolve(path, true)), expected, "{path}");
+        }
+        for path in ["/api/a2a", "/aly/api/a2a", "/oauth/token", "/.well-known/oauth-protected-resource"] {
+            assert_eq!(name(mounts().resolve(path, true)), "unknown", "{path}");
+        }
+        for (path, expected) in [
+            ("/api/storefront/v1/carts", "storefront /api/storefront/v1/carts"),
+            ("/aly/api/storefront/v1/stores/acme", "storefront /api/storefront/v1/stores/acme"),
+            ("/api/ucp/v1/checkout-sessions", "storefront /api/ucp/v1/checkout-sessions"),
+            ("/api/x402/product/acme/sun", "storefront /api/x402/product/acme/sun"),
+            ("/checkout/cs_1", "checkout cs_1"),
+            ("/aly/checkout/cs_1", "checkout cs_1"),
+            ("/api/storefront/v2", "-"),
+            ("/checkoutx", "-"),
+        ] {
+            assert_eq!(shops(path, true).map_or("-".to_owned(), name), expected, "{path}");
+            assert!(shops(path, false).is_none_or(|target| matches!(target, Target::Unknown)), "{path}");
+        }
+    }
+
+    struct Nobody;
+
+    impl model::ports::storekeeper::Storekeeper for Nobody {
+        fn needs<'a>(
+            &'a self,
+            _message: &'a model::Message,
+        ) -> model::ports::Future<'a, Result<model::ports::storekeeper::Needs, model::Fault>> {
+            Box::pin(async { Ok(model::ports::storekeeper::Needs::default()) })
+        }
+        fn scope(&self, _skill: &str) -> Option<&'static str> {
+            None
+        }
+        fn shop<'a>(
+            &'a self,
+            _host: &'a str,
+        ) -> model::ports::Future<'a, Result<Option<model::ports::storekeeper::Shop>, model::Fault>> {
+            Box::pin(async { Ok(None) })
         }
     }
 

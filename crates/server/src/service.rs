@@ -17,7 +17,8 @@ use crate::body::Response;
 use crate::front::{self, Told};
 use crate::log::Line;
 use crate::metrics::Outcome;
-use crate::mount::{Mounted, Target};
+use crate::mount::{self, Mounted, Target};
+use crate::oauth::endpoints;
 use crate::{Server, cors, operations, throttle};
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -50,7 +51,7 @@ pub(crate) async fn respond(
     server.metrics.count(told.operation, if failed { Outcome::Fault } else { Outcome::Ok }, micros);
     server.log.request(&Line {
         method: head.method.as_str(),
-        path: head.uri.path(),
+        path: told.path.as_deref().unwrap_or(head.uri.path()),
         status: status.as_u16(),
         micros,
         operation: told.operation,
@@ -76,20 +77,32 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
     {
         return Box::pin(turn_away(server, target, head, fault, told)).await;
     }
+    // A shop's own host has the shop's card, where others have the default agent's.
+    if get
+        && matches!(target, Target::Card(_))
+        && matches!(path, mount::CARD | mount::OLD_CARD)
+        && server.settings.aly.is_some()
+        && let Some(card) = Box::pin(front::aly::shop_card(server, head, told)).await
+    {
+        return card;
+    }
+    // Whatever is rarer than a call of the protocol is boxed: every request would have to carry it.
     match target {
         Target::Health if get => operations::text(StatusCode::OK, "ok\n"),
-        Target::Ready if get => server.ready().await,
-        Target::Metrics if get => server.show_metrics().await,
+        Target::Ready if get => Box::pin(server.ready()).await,
+        Target::Metrics if get => Box::pin(server.show_metrics()).await,
         Target::Agents if get => server.list_agents(head),
         Target::Index if get => server.index(head),
         Target::Jwks if get => server.jwks().unwrap_or_else(|| front::rest::nothing_at(path, head, told)),
         // An origin's card may be asked for an assistant's.
         Target::Card(_) if get && asks_for_assistant(server, head) => front::langgraph::card_by_query(server, head),
         Target::AssistantCard if get => front::langgraph::card_by_query(server, head),
-        Target::UumitCard if get => front::uumit::card(server, head, told).await,
+        Target::UumitCard if get => Box::pin(front::uumit::card(server, head, told)).await,
         Target::OrlojCard(named) if get => front::orloj::card(server, named, head, told),
-        Target::OrlojAgents if get => front::orloj::registry(server, head, told).await,
-        Target::File(file) if get => front::file(server, file, head, told).await,
+        Target::OrlojAgents if get => Box::pin(front::orloj::registry(server, head, told)).await,
+        Target::AlyCard if get => Box::pin(front::aly::card(server, head, told)).await,
+        Target::OauthDocument(which) if get => endpoints::document(server, which, head, told),
+        Target::File(file) if get => Box::pin(front::file(server, file, head, told)).await,
         Target::Card(mounted) if get => {
             told.operation = "card";
             told.agent = Some(mounted.agent.clone());
@@ -97,7 +110,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         }
         Target::OldExtendedCard(mounted) if get => {
             told.agent = Some(mounted.agent.clone());
-            front::rest::old_extended_card(server, mounted, head, told).await
+            Box::pin(front::rest::old_extended_card(server, mounted, head, told)).await
         }
         Target::Index => not_allowed("GET, HEAD, POST"),
         Target::OldExtendedCard(_)
@@ -110,6 +123,8 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         | Target::UumitCard
         | Target::OrlojCard(_)
         | Target::OrlojAgents
+        | Target::AlyCard
+        | Target::OauthDocument(_)
         | Target::File(_)
         | Target::Card(_) => not_allowed("GET, HEAD"),
         Target::Orloj(_) if head.method != Method::POST => not_allowed("POST"),
@@ -119,11 +134,25 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
             }
             let limit = server.settings.orloj.as_ref().map(|orloj| orloj.body_bytes);
             let body = read_body_within(server, &head.headers, body, limit).await;
-            front::orloj::answer(server, named, head, body, told).await
+            Box::pin(front::orloj::answer(server, named, head, body, told)).await
+        }
+        Target::Aly(below) => Box::pin(front::aly::answer(server, below, head, body, told)).await,
+        Target::Oauth(below) => {
+            let Some(oauth) = &server.oauth else { return front::rest::nothing_at(path, head, told) };
+            let body = read_body_within(server, &head.headers, body, Some(endpoints::BODY_BYTES)).await;
+            Box::pin(endpoints::answer(server, oauth, below, head, body, told)).await
+        }
+        Target::Storefront(inside) => {
+            let body = read_body_within(server, &head.headers, body, Some(front::storefront::BODY_BYTES)).await;
+            Box::pin(front::storefront::answer(server, inside, head, body, told)).await
+        }
+        Target::CheckoutPage(id) => {
+            let body = read_body_within(server, &head.headers, body, Some(front::storefront::BODY_BYTES)).await;
+            Box::pin(front::storefront::page::answer(server, id, head, body, told)).await
         }
         Target::Resources(collection, rest) => {
             let body = read_body_within(server, &head.headers, body, Some(crate::resources::DOCUMENT_BYTES)).await;
-            front::resources::answer(server, collection, rest, head, body, told).await
+            Box::pin(front::resources::answer(server, collection, rest, head, body, told)).await
         }
         Target::Uumit if head.method != Method::POST => not_allowed("POST"),
         Target::Uumit => {
@@ -131,12 +160,12 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
                 return refused;
             }
             let body = read_body(server, &head.headers, body).await;
-            front::uumit::answer(server, head, body, told).await
+            Box::pin(front::uumit::answer(server, head, body, told)).await
         }
         Target::Market(below) => {
             let limit = front::market::body_bytes(server, below);
             let body = read_body_within(server, &head.headers, body, limit).await;
-            front::market::answer(server, below, head, body, told).await
+            Box::pin(front::market::answer(server, below, head, body, told)).await
         }
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Rpc(mounted) => {
@@ -150,14 +179,14 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
         }
         Target::Assistant(assistant) => {
             let body = read_body(server, &head.headers, body).await;
-            front::langgraph::answer(server, assistant, head, body, told).await
+            Box::pin(front::langgraph::answer(server, assistant, head, body, told)).await
         }
         Target::Rest(mounted, below) => {
             told.agent = Some(mounted.agent.clone());
             let response = front::rest::answer(server, mounted, head, below, body, told).await;
             if is_said_to_nobody(mounted, told) { front::rest::nothing_at(path, head, told) } else { response }
         }
-        Target::Workers(agent, below) => front::worker::answer(server, agent, below, head, body, told).await,
+        Target::Workers(agent, below) => Box::pin(front::worker::answer(server, agent, below, head, body, told)).await,
         Target::Unknown => front::rest::nothing_at(path, head, told),
     }
 }
@@ -181,6 +210,9 @@ async fn turn_away(
         Target::Uumit => front::uumit::answer(server, head, Err(fault), told).await,
         Target::Orloj(named) => front::orloj::answer(server, named, head, Err(fault), told).await,
         Target::Market(below) => front::market::answer(server, below, head, Err(fault), told).await,
+        Target::Aly(below) => front::aly::turned_away(server, below, head, &fault, told),
+        Target::Storefront(inside) => front::storefront::answer(server, inside, head, Err(fault), told).await,
+        Target::CheckoutPage(id) => front::storefront::page::answer(server, id, head, Err(fault), told).await,
         Target::Resources(..) => front::resources::turned_away(&fault, told),
         Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, told),
         Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, told),
@@ -197,6 +229,9 @@ async fn turn_away(
         | Target::UumitCard
         | Target::OrlojCard(_)
         | Target::OrlojAgents
+        | Target::AlyCard
+        | Target::Oauth(_)
+        | Target::OauthDocument(_)
         | Target::Metrics => {
             let mut response = operations::text(StatusCode::TOO_MANY_REQUESTS, format!("{fault}\n"));
             if let Some(seconds) = fault.retry_after_s {
@@ -211,7 +246,7 @@ fn asks_for_assistant(server: &Server, head: &http::request::Parts) -> bool {
     server.mounts.langgraph().is_some() && head.uri.query().is_some_and(|query| query.contains("assistant_id="))
 }
 
-fn not_allowed(allow: &'static str) -> Response {
+pub(crate) fn not_allowed(allow: &'static str) -> Response {
     let mut response =
         operations::text(StatusCode::METHOD_NOT_ALLOWED, format!("this address answers to {allow} only\n"));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));

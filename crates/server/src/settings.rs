@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use model::ports::storekeeper::Storekeeper;
 use model::{Again, Time, Visibility};
 
 pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
+pub use crate::oauth::Rules as OauthRules;
 pub use crate::policy::{Effect, Rule};
 use crate::resources::Shelf;
 pub use crate::throttle::{Limits as ThrottleLimits, Network, Rate};
@@ -59,6 +61,8 @@ pub struct Settings {
     pub market: Option<Uumit>,
     /// Orloj's endpoints, where they are served.
     pub orloj: Option<Orloj>,
+    /// Aly's endpoints, where they are served.
+    pub aly: Option<Aly>,
     /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
     pub jwks: Option<String>,
 }
@@ -69,6 +73,7 @@ impl Settings {
         crate::mount::Mounts::new(self)?;
         crate::callers::Callers::new(self, None)?;
         crate::front::orloj::check(self)?;
+        crate::front::aly::check(self)?;
         if let Some(rules) = &self.policy {
             crate::policy::Policy::new(rules)?;
         }
@@ -95,6 +100,7 @@ impl Settings {
             cache_bytes: before.cache_bytes,
             jwks: before.jwks.clone(),
             market: before.market.clone(),
+            aly: before.aly.clone(),
             files: before.files,
             mounts: self.mounts.iter().cloned().chain(kept).collect(),
             retired,
@@ -124,6 +130,7 @@ impl Settings {
             files: Files::default(),
             market: None,
             orloj: None,
+            aly: None,
             cors_origins: Vec::new(),
             cors_loopback: false,
             card: CardForm::Hybrid,
@@ -231,6 +238,35 @@ pub struct OrlojSystem {
     pub public: bool,
     /// What it is made of.
     pub agents: Vec<Arc<str>>,
+}
+
+/// Aly's endpoints: `/api/a2a`, `/oauth`, and both below `/aly`.
+#[derive(Clone)]
+pub struct Aly {
+    /// The store agent, which must be one of the agents served.
+    pub agent: Arc<str>,
+    /// Who knows what a message to it asks for.
+    pub storekeeper: Arc<dyn Storekeeper>,
+    /// The shops behind it, where they are Rialto's own: their storefront and checkout page.
+    pub shop: Option<retail::Shop>,
+    pub oauth: OauthRules,
+    /// What the card of no shop in particular is called.
+    pub platform: String,
+    /// Where cards say that one can read more.
+    pub documentation_url: Option<String>,
+}
+
+impl Aly {
+    pub fn new(agent: impl Into<Arc<str>>, storekeeper: Arc<dyn Storekeeper>) -> Aly {
+        let (agent, platform) = (agent.into(), "Rialto shops".into());
+        Aly { agent, storekeeper, shop: None, oauth: OauthRules::default(), platform, documentation_url: None }
+    }
+}
+
+impl std::fmt::Debug for Aly {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Aly").field("agent", &self.agent).field("oauth", &self.oauth).finish_non_exhaustive()
+    }
 }
 
 /// What a mount does otherwise than the rest.

@@ -13,3 +13,4 @@ pub mod postgres;
 mod rules;
 mod shape;
 pub mod sqlite;
+mod words;

@@ -18,7 +18,7 @@ use model::ports::store::{
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, Listed, PushChange, PushRow, PushState, Record, RecordChange,
-    RecordPage, RecordQuery, Seq, State, TaskId, Time, stored,
+    RecordPage, RecordQuery, Seq, State, TaskId, TextChange, TextPage, TextPlace, TextQuery, Time, stored, text,
 };
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -33,6 +33,9 @@ pub struct Store {
 
 /// By kind and key, with the lists they are in.
 type Records = BTreeMap<(Arc<str>, Arc<str>), (Record, Vec<Listed>)>;
+
+/// By shelf and id: the words of the title, and those of the body.
+type Texts = BTreeMap<(Arc<str>, Arc<str>), (Vec<String>, Vec<String>)>;
 
 #[derive(Default)]
 struct Inner {
@@ -49,6 +52,7 @@ struct Inner {
     records: Records,
     balances: BTreeMap<Arc<str>, i64>,
     journal: Vec<Entry>,
+    texts: Texts,
     closed: bool,
 }
 
@@ -163,6 +167,12 @@ impl Inner {
                         row.progress = progress;
                     }
                 }
+                PushChange::Over { task, id, edition } => {
+                    let key = (task, id);
+                    if self.push.get(&key).is_some_and(|(_, row)| row.edition == edition) {
+                        self.push.remove(&key);
+                    }
+                }
                 PushChange::Remove { task, id } => {
                     self.push.remove(&(task, id));
                 }
@@ -185,6 +195,15 @@ impl Inner {
                 posting.floor = None;
             }
             self.journal.push(entry);
+        }
+        for change in commit.texts {
+            match change {
+                TextChange::Put { shelf, id, title, body } => {
+                    let words = (text::words(&title, text::MAX_WORDS), text::words(&body, text::MAX_WORDS));
+                    self.texts.insert((shelf, id), words);
+                }
+                TextChange::Remove { shelf, id } => drop(self.texts.remove(&(shelf, id))),
+            }
         }
         for blob in commit.blobs {
             if let Some(kept) = self.tasks.get_mut(&blob.task) {
@@ -264,6 +283,23 @@ impl Inner {
         let more = records.len() > query.limit as usize;
         records.truncate(query.limit as usize);
         RecordPage { records, more, total }
+    }
+
+    fn search(&self, query: &TextQuery) -> TextPage {
+        let asked = text::asked(&query.words);
+        let mut found = Vec::new();
+        for ((shelf, id), (title, body)) in &self.texts {
+            let all: Vec<String> = title.iter().chain(body).cloned().collect();
+            if *shelf == query.shelf && text::has_all(&all, &asked) {
+                found.push(TextPlace { elsewhere: !text::has_all(title, &asked), id: id.clone() });
+            }
+        }
+        found.sort();
+        let total = query.count.then_some(found.len() as u64);
+        found.retain(|place| query.after.as_ref().is_none_or(|after| place > after));
+        let more = found.len() > query.limit as usize;
+        found.truncate(query.limit as usize);
+        TextPage { found, more, total }
     }
 
     /// Every line of an account, oldest first.
@@ -409,6 +445,10 @@ impl Port for Store {
 
     fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.records(&query))) })
+    }
+
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.search(&query))) })
     }
 
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use model::ports::store::{Commit, Trouble};
-use model::{Entry, PushChange, RecordChange, TaskId, Time};
+use model::{Entry, PushChange, RecordChange, TaskId, TextChange, Time};
 
 /// Why no store would take this commit. Such a commit is a mistake of the engine's, not a conflict.
 pub(crate) fn malformed(commit: &Commit) -> Option<Trouble> {
@@ -46,8 +46,9 @@ pub(crate) fn weight(commit: &Commit) -> usize {
     let specs: usize = commit.push.iter().map(spec_bytes).sum();
     let records: usize = commit.records.iter().map(record_bytes).sum();
     let entries: usize = commit.entries.iter().map(|entry| entry.body.len() + 64 * entry.postings.len()).sum();
+    let texts: usize = commit.texts.iter().map(text_bytes).sum();
     let rows = commit.keys.len() + commit.timers.len() + commit.push.len() + commit.records.len();
-    appends + blobs + specs + records + entries + 64 * rows
+    appends + blobs + specs + records + entries + texts + 64 * rows
 }
 
 fn record_bytes(change: &RecordChange) -> usize {
@@ -57,10 +58,18 @@ fn record_bytes(change: &RecordChange) -> usize {
     }
 }
 
+fn text_bytes(change: &TextChange) -> usize {
+    match change {
+        // It is written twice: as it is, and as its words.
+        TextChange::Put { title, body, .. } => 64 + 2 * (title.len() + body.len()),
+        TextChange::Remove { .. } => 64,
+    }
+}
+
 fn spec_bytes(change: &PushChange) -> usize {
     match change {
         PushChange::Put(row) => row.spec.len(),
-        PushChange::Moved { .. } | PushChange::Remove { .. } => 0,
+        PushChange::Moved { .. } | PushChange::Remove { .. } | PushChange::Over { .. } => 0,
     }
 }
 

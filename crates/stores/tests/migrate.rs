@@ -14,7 +14,7 @@ use model::ports::store::{
 };
 use model::{
     AccessKey, Body, ContextId, Entry, Epoch, Event, Expect, Listed, Opened, Posting, PushState, RecordChange,
-    RecordQuery, Seq, State, StatusChange, TaskId, Time, TurnId, View, stored,
+    RecordQuery, Seq, State, StatusChange, TaskId, TextChange, TextQuery, Time, TurnId, View, stored,
 };
 use stores::conformance::{Random, fill};
 use stores::migrate::{self, Batch, Error, Options, Step, Summary};
@@ -144,6 +144,15 @@ async fn products(store: &Shelf) {
     }
     records.push(RecordChange::Remove { kind: "other".into(), key: "04".into(), expect: Expect::Version(1) });
     assert_eq!(store.commit(Commit { records, ..Commit::default() }).await, Outcome::Done);
+    let text = |n: usize| TextChange::Put {
+        shelf: ["s", "ünï\0code"][n % 2].into(),
+        id: format!("{:02}", n * 7 % 40).into(),
+        title: format!("Hat no {n}"),
+        body: ["red", "blue and red", ""][n % 3].into(),
+    };
+    let mut texts: Vec<TextChange> = (0..40).map(text).collect();
+    texts.push(TextChange::Remove { shelf: "s".into(), id: "14".into() });
+    assert_eq!(store.commit(Commit { texts, ..Commit::default() }).await, Outcome::Done);
     for n in 0..20 {
         let (one, other) = (ACCOUNTS[1 + n % 4], ACCOUNTS[1 + (n + 1) % 4]);
         let amount = 7 + n as i64;
@@ -276,6 +285,26 @@ async fn products_alike(one: &Shelf, other: &Shelf) {
         }
     }
     assert_eq!(records, 31);
+    for (shelf, words) in [("s", ""), ("s", "red"), ("ünï\0code", "hat 1"), ("ünï\0code", "blue"), ("nobody's", "")]
+    {
+        let (shelf, words) = (shelf.into(), words.into());
+        let mut query = TextQuery { shelf, words, after: None, limit: 4, count: true };
+        loop {
+            let (here, there) = (one.search(query.clone()).await.unwrap(), other.search(query.clone()).await.unwrap());
+            assert_eq!(there, here, "{query:?}");
+            query.after = here.found.last().cloned();
+            if !here.more {
+                break;
+            }
+        }
+    }
+    assert_eq!(
+        one.search(TextQuery { shelf: "s".into(), words: "hat".into(), after: None, limit: 1, count: true })
+            .await
+            .unwrap()
+            .total,
+        Some(19)
+    );
     let mut after = 0;
     loop {
         let page = one.journal(after, 4).await.unwrap();
@@ -638,6 +667,9 @@ fn what_is_not_the_same_is_found() {
             ("and then", "update rialto.posting set balance = balance + 1 where entry_no = 11", "wrong balances"),
             ("a balance", "update rialto.account set balance = balance + 1 where name = 'bank'", "accounts"),
             ("its sum", "update rialto.account set balance = balance + 1 where name = 'bank'", "wrong balances"),
+            ("a text", "update rialto.text set body = body || 'x' where id = '04'", "texts"),
+            ("its words", "update rialto.text set words = '' where id = '04'", "texts"),
+            ("a text gone", "delete from rialto.text where id = '04'", "texts"),
             ("an account more", "insert into rialto.account values ('nobody', 5)", "accounts"),
             ("with nothing posted", "insert into rialto.account values ('nobody', 5)", "wrong balances"),
             ("an account gone", "delete from rialto.account where name = 'bank'", "wrong balances"),

@@ -58,6 +58,7 @@ pub(crate) fn along(step: &Step, setting: Setting) -> Along {
     Along {
         guards: Vec::new(),
         blobs: Vec::new(),
+        texts: Vec::new(),
         records,
         entries: step.entries.iter().map(kept::entry).collect(),
         deadline: Some(setting.look_at),

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use market::ledger::{AccountId, EntryId, LineKind};
 use market::transaction::{Role, Status};
 use market::{Capability, CapabilityId, Row, Served, Transaction, TransactionId, UserId, Ut, autonomy};
-use model::{Expect, Listed, Posting, RecordChange, RecordQuery};
+use model::{Expect, Listed, RecordChange, RecordQuery};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use uuid::Uuid;
 
 use crate::refused::unread;
 use crate::{Market, Paged, Paging, Refused};
+
+pub(crate) use market::booked::{Booked, entry, entry_id};
+pub(crate) use model::record::joined;
 
 /// The kinds of records the market keeps.
 pub(crate) mod kind {
@@ -54,11 +53,6 @@ pub(crate) mod kind {
 
 /// The list of everything of a kind.
 pub(crate) const ALL: &str = "all";
-
-/// A record's key, or a list's name, made of parts that hold no control characters.
-pub(crate) fn joined(parts: &[&str]) -> Arc<str> {
-    parts.join("\u{1f}").into()
-}
 
 pub(crate) fn capability_key(tenant: &str, id: &CapabilityId) -> Arc<str> {
     joined(&[tenant, id.as_str()])
@@ -164,67 +158,6 @@ pub(crate) fn hex(bytes: &[u8]) -> Arc<str> {
         text.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
     }
     text.into()
-}
-
-/// The body of an entry of the market.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Booked {
-    #[serde(rename = "i")]
-    pub(crate) id: EntryId,
-    #[serde(rename = "l")]
-    pub(crate) lines: Vec<BookedLine>,
-    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
-    pub(crate) transaction: Option<TransactionId>,
-    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
-    pub(crate) note: Option<Arc<str>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BookedLine {
-    #[serde(rename = "a")]
-    pub(crate) account: AccountId,
-    #[serde(rename = "k")]
-    pub(crate) kind: LineKind,
-    #[serde(rename = "m")]
-    pub(crate) amount: Ut,
-}
-impl Row for Booked {
-    const NAME: &'static str = "entry";
-}
-
-/// An entry as the store takes it: its id follows from its name, so that nothing is booked twice.
-pub(crate) fn entry(entry: &market::Entry) -> model::Entry {
-    let head = entry.head();
-    let lines = entry.lines().iter().map(|line| BookedLine {
-        account: line.account.clone(),
-        kind: line.kind,
-        amount: line.amount,
-    });
-    let body =
-        Booked { id: head.id.clone(), lines: lines.collect(), transaction: head.transaction, note: head.note.clone() };
-    let mut postings: Vec<Posting> = Vec::with_capacity(entry.lines().len());
-    for line in entry.lines() {
-        let (account, amount): (Arc<str>, i64) = (line.account.key().into(), line.amount.hundredths());
-        match postings.iter_mut().find(|known| known.account == account) {
-            Some(known) => known.amount = known.amount.saturating_add(amount),
-            None => {
-                let floor = (!line.account.may_be_negative()).then_some(0);
-                postings.push(Posting { account, amount, floor });
-            }
-        }
-    }
-    model::Entry { id: entry_id(&head.id), at: head.at, body: Bytes::from(body.to_row()), postings }
-}
-
-/// Entries of one time are neighbours: the beginning of a purchase's id is when it was made.
-pub(crate) fn entry_id(id: &EntryId) -> Uuid {
-    let hash = Sha256::digest(id.as_str());
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash[..16]);
-    if let Some(transaction) = id.transaction() {
-        bytes[..8].copy_from_slice(&transaction.0.0.as_bytes()[..8]);
-    }
-    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 impl Market {

@@ -36,6 +36,7 @@ pub(crate) static RPC: Older = Older {
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
         telling: Telling::States,
+        clears_push: false,
     },
     slot: 7,
     decode_rpc,

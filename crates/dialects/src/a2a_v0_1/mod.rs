@@ -39,6 +39,7 @@ pub(crate) static RPC: Older = Older {
         resumes_with_task: false,
         cancel_view: TaskView { history: Some(0), artifacts: true },
         telling: Telling::States,
+        clears_push: false,
     },
     slot: 5,
     decode_rpc,

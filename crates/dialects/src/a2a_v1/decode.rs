@@ -54,7 +54,7 @@ pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> R
     }
 }
 
-pub(super) fn send(
+pub(crate) fn send(
     request: shapes::SendMessageRequest<'_>,
     limits: &Limits,
     streaming: bool,
@@ -145,7 +145,7 @@ pub(super) fn subscribe(request: shapes::TaskRequest<'_>, limits: &Limits) -> Re
     Ok(Decoded { call: Call::Subscribe(Subscribe { task }), tenant })
 }
 
-pub(super) fn push_create(mut request: shapes::PushConfig<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+pub(crate) fn push_create(mut request: shapes::PushConfig<'_>, limits: &Limits) -> Result<Decoded, Fault> {
     let tenant = optional_id(request.tenant.take(), "tenant", limits)?;
     let config = push_config(request, limits)?;
     if config.task.is_none() {

@@ -14,7 +14,7 @@ pub mod errors;
 pub mod read;
 pub(crate) mod request;
 pub mod rest;
-mod shapes;
+pub(crate) mod shapes;
 pub mod version;
 
 pub use decode::{Decoded, METHODS, decode_rpc};
@@ -42,4 +42,5 @@ pub(crate) static FACTS: Facts = Facts {
     resumes_with_task: true,
     cancel_view: TaskView::WHOLE,
     telling: Telling::Events,
+    clears_push: false,
 };

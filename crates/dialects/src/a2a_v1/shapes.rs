@@ -6,9 +6,9 @@ use model::{Role, State};
 use crate::framing::shape::{Any, Int, List, Name, Object, Text, shape};
 
 /// Far above any configured limit of parts; only keeps a hostile body from growing in memory.
-pub(super) const MAX_PARTS: usize = 100_000;
+pub(crate) const MAX_PARTS: usize = 100_000;
 /// Names in one list: extensions, media types, task ids.
-pub(super) const MAX_NAMES: usize = 1_000;
+pub(crate) const MAX_NAMES: usize = 1_000;
 /// Tasks, artifacts and messages in what another server answers.
 pub(super) const MAX_ANSWER: usize = 100_000;
 
@@ -185,7 +185,7 @@ shape! {
 }
 
 /// What a state is called.
-pub(super) fn state_name(state: State) -> &'static str {
+pub(crate) fn state_name(state: State) -> &'static str {
     match state {
         State::Submitted => "TASK_STATE_SUBMITTED",
         State::Working => "TASK_STATE_WORKING",

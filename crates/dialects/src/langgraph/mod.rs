@@ -73,6 +73,7 @@ const FACTS: Facts = Facts {
     shows_alias: false,
     threaded_id: true,
     telling: Telling::States,
+    clears_push: false,
     session_history: true,
     resumes_with_task: true,
     cancel_view: TaskView { history: Some(0), artifacts: false },

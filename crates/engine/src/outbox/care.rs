@@ -77,14 +77,14 @@ async fn walk(shared: &Shared, state: PushState, limit: usize, found: &mut Vec<P
 
 impl Outbox {
     /// The newest that is known of a config's progress.
-    fn newest(&self, row: &PushRow) -> PushProgress {
+    pub(super) fn newest(&self, row: &PushRow) -> PushProgress {
         let index = self.index.lock();
         let route = index.find(row.task, &row.id).and_then(|no| index.get(no));
         if let Some(route) = route.filter(|route| route.edition == row.edition) {
             return route.progress.clone();
         }
         match index.unsaved.get(&(row.task, row.id.clone())) {
-            Some((edition, progress)) if *edition == row.edition => progress.clone(),
+            Some((edition, Some(progress))) if *edition == row.edition => progress.clone(),
             Some(_) | None => row.progress.clone(),
         }
     }

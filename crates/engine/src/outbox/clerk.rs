@@ -82,11 +82,12 @@ impl Outbox {
                 };
                 (some, index.ahead, !index.unsaved.is_empty())
             };
-            let changes = some.iter().map(|((task, id), (edition, progress))| PushChange::Moved {
-                task: *task,
-                id: id.clone(),
-                edition: *edition,
-                progress: progress.clone(),
+            let changes = some.iter().map(|((task, id), (edition, progress))| {
+                let (task, id, edition) = (*task, id.clone(), *edition);
+                match progress.clone() {
+                    Some(progress) => PushChange::Moved { task, id, edition, progress },
+                    None => PushChange::Over { task, id, edition },
+                }
             });
             let commit = Commit { push: changes.collect(), ..Commit::default() };
             let trouble = match shared.store.commit(commit).await {

@@ -10,7 +10,7 @@ use model::ports::courier::{Courier, Letter, Receipt};
 
 use super::index::{End, Job};
 use super::news::{Found, Reader};
-use super::{MODEST_PAUSE, Outbox, Verdict};
+use super::{MODEST_PAUSE, Outbox, Verdict, clear};
 use crate::Shared;
 
 /// After so many letters a job makes room for others, however much there is left.
@@ -65,7 +65,7 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
                 outbox.passed(job.no, go.resets, next);
                 return End::Idle;
             }
-            Found::Over { next } => return outbox.done(job.no, go.resets, next),
+            Found::Over { next } => return outbox.done(job.no, go.resets, next, courier.clears(&job.spec.dialect)),
             Found::Missing => return outbox.vanished(job.task),
         };
         let letter = Letter {
@@ -84,6 +84,10 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
         });
         match outbox.receive(shared, job, &go, seq, receipt) {
             Verdict::GoOn => {}
+            Verdict::End(End::Over) => {
+                clear::given_up(shared, courier, job).await;
+                return End::Over;
+            }
             Verdict::End(end) => return end,
         }
     }

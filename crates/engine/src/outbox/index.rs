@@ -56,6 +56,7 @@ pub(super) struct Job {
     pub(super) no: No,
     pub(super) task: TaskId,
     pub(super) id: Arc<str>,
+    pub(super) edition: u64,
     pub(super) spec: Arc<PushSpec>,
     pub(super) endpoint: Arc<str>,
     /// How often somebody had said by then that the endpoint is back.
@@ -75,8 +76,8 @@ pub(super) enum End {
     Over,
 }
 
-/// Progress that is not in the store yet, by config, with its edition.
-pub(super) type Unsaved = HashMap<(TaskId, Arc<str>), (u64, PushProgress)>;
+/// What is not in the store yet, by config, with its edition: its progress, or that it is over and gone.
+pub(super) type Unsaved = HashMap<(TaskId, Arc<str>), (u64, Option<PushProgress>)>;
 
 #[derive(Default)]
 pub(super) struct Index {
@@ -251,14 +252,14 @@ impl Index {
             }
             let Some(no) = endpoint.ready.front().copied() else { continue };
             let Some(route) = self.routes.get(&no) else { continue };
-            let (task, id, spec) = (route.task, route.id.clone(), route.spec.clone());
+            let (task, id, edition, spec) = (route.task, route.id.clone(), route.edition, route.spec.clone());
             let vouched = endpoint.vouched;
             endpoint.running += 1;
             endpoint.breaker.begins(no);
             self.running += 1;
             self.set(no, Phase::Working { again: false });
             self.join_ring(&name);
-            return Some(Job { no, task, id, spec, endpoint: name, vouched });
+            return Some(Job { no, task, id, edition, spec, endpoint: name, vouched });
         }
         None
     }
@@ -318,7 +319,7 @@ impl Index {
     pub(super) fn reset(&mut self, no: No, progress: PushProgress) {
         let Some(route) = self.routes.get_mut(&no) else { return };
         let key = (route.task, route.id.clone());
-        self.unsaved.insert(key, (route.edition, progress.clone()));
+        self.unsaved.insert(key, (route.edition, Some(progress.clone())));
         let name = route.endpoint.clone();
         route.resets = route.resets.wrapping_add(1);
         let waits = route.phase == Phase::Waiting;
@@ -340,7 +341,7 @@ impl Index {
     /// Remembers what is to be kept of a route.
     pub(super) fn save(&mut self, no: No) {
         let Some(route) = self.routes.get(&no) else { return };
-        self.unsaved.insert((route.task, route.id.clone()), (route.edition, route.progress.clone()));
+        self.unsaved.insert((route.task, route.id.clone()), (route.edition, Some(route.progress.clone())));
     }
 
     /// Out of active service: kept as it ended, and forgotten here. Answers whether it was its task's last.
@@ -349,6 +350,14 @@ impl Index {
             route.progress.state = state;
         }
         self.save(no);
+        self.remove(no)
+    }
+
+    /// Its task is over, and it goes with it. Answers whether it was its task's last.
+    pub(super) fn clear(&mut self, no: No) -> bool {
+        if let Some(route) = self.routes.get(&no) {
+            self.unsaved.insert((route.task, route.id.clone()), (route.edition, None));
+        }
         self.remove(no)
     }
 

@@ -10,9 +10,10 @@
 //!   two think so for a while, they repeat each other; neither goes ahead of what was delivered.
 //!
 //! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `news` what a letter says,
-//! `clerk` how progress gets into the store, `care` what operators do.
+//! `clerk` how progress gets into the store, `clear` what goes with its task, `care` what operators do.
 
 mod care;
+mod clear;
 mod clerk;
 mod delivery;
 mod endpoint;
@@ -38,6 +39,7 @@ use endpoint::Tripped;
 use index::{End, Index, Job, No};
 
 pub use care::Delivery;
+pub(crate) use clear::clear_dead;
 
 /// How many configs are read at once after a start.
 const PAGE: usize = 512;
@@ -219,14 +221,14 @@ impl Outbox {
         }
     }
 
-    /// The task has settled and everything is delivered.
-    fn done(&self, no: No, resets: u32, next: Seq) -> End {
+    /// The task has settled and everything is delivered. What `clears` is over with that.
+    fn done(&self, no: No, resets: u32, next: Seq, clears: bool) -> End {
         self.passed(no, resets, next);
         let mut index = self.index.lock();
         let Some(task) = index.get(no).filter(|route| route.resets == resets).map(|route| route.task) else {
             return End::Later;
         };
-        let last = index.retire(no, PushState::Done);
+        let last = if clears { index.clear(no) } else { index.retire(no, PushState::Done) };
         self.uncount(task, last);
         drop(index);
         self.unsaved.notify_one();
@@ -429,7 +431,7 @@ fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
             progress.state = PushState::Dead;
             progress.trouble = Some(format!("the config cannot be unsealed: {fault}").into());
             shared.stats.push_dead.fetch_add(1, Ordering::Relaxed);
-            shared.outbox.index.lock().unsaved.insert((task, id), (edition, progress));
+            shared.outbox.index.lock().unsaved.insert((task, id), (edition, Some(progress)));
             shared.outbox.unsaved.notify_one();
         }
     }

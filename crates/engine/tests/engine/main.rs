@@ -22,6 +22,7 @@ mod outbox;
 mod outbox_crash;
 mod outbox_retries;
 mod product;
+mod push_cleared;
 mod push_configs;
 mod push_inline;
 mod recovery;

@@ -20,6 +20,12 @@ pub trait Courier: Send + Sync + 'static {
     /// What readers of this dialect are told.
     fn telling(&self, dialect: &str) -> Telling;
 
+    /// Whether configs of this dialect go with their task: once its end was told or could not be, there is none any more.
+    fn clears(&self, dialect: &str) -> bool {
+        let _ = dialect;
+        false
+    }
+
     /// Who is on the other end: addresses that fail together. Scheme, host and port.
     fn endpoint(&self, spec: &PushSpec) -> Arc<str>;
 

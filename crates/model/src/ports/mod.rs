@@ -1,5 +1,6 @@
 //! Where the engine meets the world: the store it commits to, the agents it runs, the courier that
-//! brings webhooks, the desk at which workers fetch turns, the tasks that a turn opens, the till at which it is paid for.
+//! brings webhooks, the desk at which workers fetch turns, the tasks that a turn opens, the till at which it is paid for;
+//! and the storekeeper whom a front asks what a message needs.
 //! Implementations live in the crates `stores`, `agents`, `server` and `trade`; only the binary names them.
 
 pub mod agent;
@@ -7,6 +8,7 @@ pub mod children;
 pub mod courier;
 pub mod product;
 pub mod store;
+pub mod storekeeper;
 pub mod till;
 pub mod worker;
 

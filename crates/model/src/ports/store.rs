@@ -31,7 +31,7 @@ use uuid::Uuid;
 use super::Future;
 use crate::{
     AccessKey, Balance, ContextId, Entry, Epoch, Event, Line, PushChange, PushRow, PushState, Record, RecordChange,
-    RecordPage, RecordQuery, Seq, State, TaskId, Time, View,
+    RecordPage, RecordQuery, Seq, State, TaskId, TextChange, TextPage, TextQuery, Time, View,
 };
 
 pub trait Store: Send + Sync + 'static {
@@ -79,6 +79,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// A page of a list of records: highest rank first, then highest key.
     fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>>;
+
+    /// What is found on a shelf, as [`crate::text`] says it.
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>>;
 
     /// What is on these accounts, in the order asked; zero on one nobody has posted to.
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>>;
@@ -206,6 +209,8 @@ pub struct Commit {
     pub records: Vec<RecordChange>,
     /// Money and stock, in this order.
     pub entries: Vec<Entry>,
+    /// What is found by its words, in this order.
+    pub texts: Vec<TextChange>,
 }
 
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ pub mod graph;
 mod keys;
 pub mod market;
 mod push;
+pub mod shop;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +30,8 @@ pub fn socket_in(folder: &std::fs::File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
 }
 
-const LINE: u64 = 1 << 20;
+/// A catalogue comes in one line.
+pub const LINE: u64 = 256 << 20;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
@@ -103,12 +105,28 @@ pub enum Request {
         tenant: Option<String>,
         wish: market::Wish,
     },
+    Shop {
+        wish: shop::Wish,
+    },
 }
 
 impl Request {
-    /// Whether a user of the market is to be made, which needs no data before it.
-    pub fn opens_user(&self) -> bool {
-        matches!(self, Request::Market { wish: market::Wish::Open { .. }, .. })
+    /// Whether it needs no data before it: a key, a user of the market or a shop is to be made.
+    pub fn begins(&self) -> bool {
+        matches!(
+            self,
+            Request::KeysCreate { .. }
+                | Request::Market { wish: market::Wish::Open { .. }, .. }
+                | Request::Shop { wish: shop::Wish::Site { .. } | shop::Wish::KeyCreate { .. } }
+        )
+    }
+
+    /// Whether it is noted in the audit log.
+    pub fn is_noted(&self) -> bool {
+        matches!(
+            self,
+            Request::KeysCreate { .. } | Request::KeysRevoke { .. } | Request::Market { .. } | Request::Shop { .. }
+        )
     }
 }
 
@@ -228,6 +246,13 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
             let server = desk.running.map(|running| running.serving.now());
             let open = server.and_then(|server| server.settings.market.as_ref().map(|open| open.market.clone()));
             market::perform(&market::market(engine, open, tenant).await?, desk.folder, wish).await
+        }
+        Request::Shop { wish } => {
+            let server = desk.running.map(|running| running.serving.now());
+            let aly = server.as_ref().and_then(|server| server.settings.aly.as_ref());
+            let open = aly.and_then(|aly| aly.shop.clone());
+            let rules = aly.map(|aly| aly.oauth.clone()).unwrap_or_default();
+            shop::perform(engine, open, rules, desk.folder, wish).await
         }
         Request::PushRedeliver { task, id, from } => push::redeliver(engine, &task, id.as_deref(), from).await,
     }
@@ -382,7 +407,8 @@ async fn converse(serving: Arc<Serving>, reloads: Reloads, folder: PathBuf, mut 
                     | Request::KeysRevoke { .. }
                     | Request::PushList { .. }
                     | Request::PushRedeliver { .. }
-                    | Request::Market { .. } => None,
+                    | Request::Market { .. }
+                    | Request::Shop { .. } => None,
                 };
                 tracing::info!(?request, "an operator asks");
                 let server = serving.now();

@@ -2,7 +2,7 @@
 //! that the config trusts ([`jwt`], whose keys come from [`jwks`]).
 //!
 //! A caller is a tenant and a name. What one owns (tasks, idempotency keys) goes by both, so that names of different
-//! kinds must never meet: `anonymous` and everything that begins with `jwt:` are no names for a key.
+//! kinds must never meet: `anonymous` and everything that begins with `jwt:` or `oauth:` are no names for a key.
 
 pub(crate) mod jwks;
 pub(crate) mod jwt;
@@ -197,7 +197,7 @@ fn known_caller(tenant: &Arc<str>, name: &Arc<str>, scopes: &[String]) -> Arc<Ca
 
 /// Names that are other callers': those without a credential, and those with a token.
 pub(crate) fn is_reserved(name: &str) -> bool {
-    name == "anonymous" || is_token(name)
+    name == "anonymous" || is_token(name) || name.starts_with(crate::oauth::NAMED)
 }
 
 /// Whether a caller of this name showed a token of an issuer.
@@ -206,7 +206,9 @@ pub(crate) fn is_token(name: &str) -> bool {
 }
 
 pub(crate) fn reserved(name: &str) -> String {
-    format!("a key cannot be named {name:?}: that is another caller's name; choose one that is not anonymous or jwt:…")
+    format!(
+        "a key cannot be named {name:?}: that is another caller's name; choose one that is not anonymous, jwt:… or oauth:…"
+    )
 }
 
 fn text_of(key: &HeaderValue) -> Result<&str, Fault> {

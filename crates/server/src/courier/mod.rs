@@ -145,6 +145,10 @@ impl Courier for HttpCourier {
         dialects::wire(dialect).map_or(Telling::States, |wire| wire.facts().telling)
     }
 
+    fn clears(&self, dialect: &str) -> bool {
+        dialects::wire(dialect).is_some_and(|wire| wire.facts().clears_push)
+    }
+
     fn endpoint(&self, spec: &PushSpec) -> Arc<str> {
         match Url::parse(&spec.url) {
             Ok(url) => url.origin().ascii_serialization().into(),

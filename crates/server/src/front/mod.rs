@@ -2,6 +2,7 @@
 //! the call out and writes the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in
 //! [`stream`]. No front knows a wire; it only holds a [`Wire`]. Workers, who are no callers, have [`worker`].
 
+pub(crate) mod aly;
 mod files;
 pub(crate) mod langgraph;
 pub(crate) mod market;
@@ -9,6 +10,7 @@ pub(crate) mod orloj;
 pub(crate) mod resources;
 pub(crate) mod rest;
 pub(crate) mod rpc;
+pub(crate) mod storefront;
 mod stream;
 pub(crate) mod uumit;
 pub(crate) mod worker;
@@ -56,17 +58,19 @@ pub(crate) struct Told {
     pub(crate) fault: Option<String>,
     /// Where the caller calls from; known only where something is limited.
     pub(crate) address: IpAddr,
+    /// What the log says in place of a path with a secret in it.
+    pub(crate) path: Option<String>,
 }
 
 impl Default for Told {
     fn default() -> Self {
-        Told { operation: "other", dialect: "-", agent: None, caller: None, fault: None, address: NOWHERE }
+        Told { operation: "other", dialect: "-", agent: None, caller: None, fault: None, address: NOWHERE, path: None }
     }
 }
 
 impl Told {
     /// Notes a fault: its message for the log line, its cause for the log alone.
-    fn fault(&mut self, fault: &Fault) {
+    pub(crate) fn fault(&mut self, fault: &Fault) {
         if let Some(cause) = &fault.cause {
             tracing::warn!(%cause, kind = ?fault.kind, "a request failed: {fault}");
         }
@@ -189,6 +193,7 @@ impl Asked<'_> {
         let engine = &self.server.engine;
         match call {
             Call::Send(mut send) => {
+                aly::admit_elsewhere(self, &send).await?;
                 self.complete(&mut send, body)?;
                 let view = TaskView::with_history(send.history);
                 let answer = match engine.send(place, *send).await? {
@@ -200,6 +205,7 @@ impl Asked<'_> {
                 Ok(Done::Sent(answer, view))
             }
             Call::Stream(mut send) => {
+                aly::admit_elsewhere(self, &send).await?;
                 self.complete(&mut send, body)?;
                 let resume = last_event_id(&self.head.headers)?;
                 let (view, shown) = (TaskView::with_history(send.history), send.alias.as_deref().map(Arc::from));

@@ -77,9 +77,9 @@ pub(crate) async fn answer(
     let owner = by_headers.unwrap_or_else(by_params);
     match owner {
         Owner::Uumit => return uumit::answer_to(server, head, &request, told).await,
-        Owner::Orloj => return orloj::answer_to(server, None, head, &request, told).await,
+        Owner::Orloj => return Box::pin(orloj::answer_to(server, None, head, &request, told)).await,
         Owner::OrlojIfKnown if Box::pin(orloj::knows(server, mounted, head, &request)).await => {
-            return orloj::answer_to(server, None, head, &request, told).await;
+            return Box::pin(orloj::answer_to(server, None, head, &request, told)).await;
         }
         Owner::OrlojIfKnown | Owner::First | Owner::Any => {}
     }

@@ -58,6 +58,7 @@ impl Store for Counting {
         pushes(state: PushState, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Vec<PushRow>;
         record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
         records(query: RecordQuery) -> RecordPage;
+        search(query: model::TextQuery) -> model::TextPage;
         balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
         statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
         accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;

@@ -2,15 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a harness fails by panicking in the test that uses it")]
 
+mod aly;
 mod change;
+mod checkout_page;
 mod files;
 mod generations;
 mod kit;
 mod limits;
 mod market;
 mod mounts;
+mod oauth;
 mod orloj;
 mod prices;
+mod storefront;
 mod tls;
 mod uumit;
 mod workers;

@@ -29,6 +29,7 @@ mod records;
 mod removal;
 mod shared;
 mod survival;
+mod texts;
 mod timers;
 
 use std::sync::Arc;
@@ -166,6 +167,7 @@ suite! { $
         progress_moves_a_config_of_its_edition_only
         progress_of_what_is_not_there_makes_nothing
         a_removed_config_is_gone
+        a_config_that_is_over_goes_in_its_edition_only
         a_config_that_is_done_is_neither_active_nor_dead
         configs_are_walked_by_state_in_pages
         configs_go_with_their_removed_task
@@ -205,6 +207,16 @@ suite! { $
         the_journal_is_all_there_is
         random_entries_at_once_keep_every_sum
         after_reopening_the_money_is_there
+    }
+    texts {
+        a_text_is_found_by_the_beginnings_of_its_words
+        no_words_find_everything_in_order
+        signs_in_a_question_are_no_signs
+        a_text_that_changes_is_found_by_its_new_words
+        a_text_changes_with_its_record_or_not_at_all
+        a_walk_of_what_is_found_sees_everything_once
+        random_texts_are_found_as_in_the_memory_store
+        after_reopening_texts_are_found
     }
     blobs {
         a_blob_is_kept_per_tenant_and_hash

@@ -43,6 +43,10 @@ fn remove(row: &PushRow) -> PushChange {
     PushChange::Remove { task: row.task, id: row.id.clone() }
 }
 
+fn over(row: &PushRow) -> PushChange {
+    PushChange::Over { task: row.task, id: row.id.clone(), edition: row.edition }
+}
+
 fn only(push: impl IntoIterator<Item = PushChange>) -> Commit {
     Commit { push: push.into_iter().collect(), ..Commit::default() }
 }
@@ -186,6 +190,34 @@ pub(super) async fn a_removed_config_is_gone(factory: &dyn Factory) {
     // Made again, it is the youngest.
     put(&store, &rows[1..2]).await;
     assert_eq!(of(&store, task).await, [rows[0].clone(), rows[2].clone(), rows[1].clone()]);
+}
+
+pub(super) async fn a_config_that_is_over_goes_in_its_edition_only(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = open(&store, |a| a).await;
+    let rows = PushState::ALL.map(|state| PushRow { progress: far(state, 2), ..config(task, state.name()) });
+    let beside = PushRow { edition: u64::MAX, ..config(task, "beside") };
+    put(&store, &rows).await;
+    put(&store, std::slice::from_ref(&beside)).await;
+    // One that was set again since, one of a task that is not there, and one that never was.
+    let others = [0, 2, u64::MAX].map(|edition| over(&PushRow { edition, ..rows[0].clone() }));
+    done(&store, only(others)).await;
+    done(&store, only([over(&config(id(), "active")), over(&config(task, "none"))])).await;
+    assert_eq!(of(&store, task).await.len(), 4);
+    assert_eq!(counts(&store).await, (2, 1));
+    // In whatever state it was; and twice is once.
+    for _ in 0..2 {
+        done(&store, only(rows.iter().map(over))).await;
+        assert_eq!(of(&store, task).await, std::slice::from_ref(&beside));
+        assert_eq!(counts(&store).await, (1, 0));
+    }
+    // Late progress does not bring it back, and in one commit it goes after what came before it.
+    done(&store, only([moved(&rows[0], &far(PushState::Active, 3))])).await;
+    let anew = PushRow { edition: 7, ..config(task, "anew") };
+    done(&store, only([PushChange::Put(anew.clone()), moved(&anew, &far(PushState::Done, 3)), over(&anew)])).await;
+    done(&store, only([over(&beside), PushChange::Put(PushRow { edition: 3, ..beside.clone() })])).await;
+    assert_eq!(of(&store, task).await, [PushRow { edition: 3, ..beside }]);
+    assert_eq!(counts(&store).await, (1, 0));
 }
 
 pub(super) async fn a_config_that_is_done_is_neither_active_nor_dead(factory: &dyn Factory) {

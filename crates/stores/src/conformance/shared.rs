@@ -365,6 +365,15 @@ pub(super) async fn a_push_config_has_one_deliverer(factory: &dyn Factory) {
     done(&a, moved("a2", 8)).await;
     let next = |rows: Vec<PushRow>| rows.into_iter().map(|row| row.progress.next.0).collect::<Vec<_>>();
     assert_eq!(next(b.push(task).await.unwrap()), [1, 8, 1, 1]);
+    let over = |id: &str| {
+        let change = PushChange::Over { task, id: id.into(), edition: 1 };
+        Commit { push: vec![change], ..Commit::default() }
+    };
+    // So is its end.
+    done(&b, over("a1")).await;
+    done(&a, put_to(&["a0"])).await;
+    done(&a, over("a0")).await;
+    assert_eq!(next(b.push(task).await.unwrap()), [1, 8, 1, 1]);
     // Put anew, it is delivered by whoever put it.
     done(&b, put_to(&["a3"])).await;
     done(&a, moved("a3", 5)).await;
@@ -378,6 +387,8 @@ pub(super) async fn a_push_config_has_one_deliverer(factory: &dyn Factory) {
     assert_eq!(ids(adopted), ["a1", "a2", "a3", "b1"]);
     done(&b, moved("a1", 6)).await;
     assert_eq!(next(b.adopt(None, 10).await.unwrap()), [6, 8, 1, 1]);
+    done(&b, put_to(&["b2"])).await;
+    done(&b, over("b2")).await;
     let Some(third) = factory.second().await else { return };
     assert_eq!(third.adopt(None, 10).await.unwrap(), []);
     assert_eq!(third.pushes(PushState::Active, None, 10).await.unwrap().len(), 4);

@@ -31,6 +31,7 @@ pub(super) async fn after_reopening_everything_is_there(factory: &dyn Factory) {
         // These have cases of their own.
         records: Vec::new(),
         entries: Vec::new(),
+        texts: Vec::new(),
     };
     done(&store, everything).await;
     // Chunks after the last status: the row knows nothing of them.

@@ -63,6 +63,7 @@ kinds! {
     Entries(Entry, "journal entries"): entries, add_entries, find_entries;
     Postings(Posting, "postings"): postings, add_postings, find_postings;
     Accounts(Account, "accounts"): accounts, add_accounts, find_accounts;
+    Texts(Text, "texts"): texts, add_texts, find_texts;
 }
 
 /// Does the same for every kind, in order. Their numbers are remembered by half-done migrations: a new one comes last.
@@ -84,6 +85,7 @@ macro_rules! each_kind {
         $do!(crate::migrate::kinds::Entries);
         $do!(crate::migrate::kinds::Postings);
         $do!(crate::migrate::kinds::Accounts);
+        $do!(crate::migrate::kinds::Texts);
     };
 }
 pub(super) use each_kind;

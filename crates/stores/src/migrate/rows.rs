@@ -147,6 +147,15 @@ pub(crate) struct Account {
     pub(crate) balance: i64,
 }
 
+/// A text that is found by its words, which are told from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) shelf: String,
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) body: String,
+}
+
 /// The highest numbers given out; whoever comes later counts on from there.
 pub(crate) struct Highest {
     pub(crate) task: i64,
@@ -215,6 +224,7 @@ impl Odd for RecordPlace {}
 impl Odd for Entry {}
 impl Odd for Posting {}
 impl Odd for Account {}
+impl Odd for Text {}
 
 impl Odd for Blob {
     fn odd(&self) -> Option<String> {

@@ -38,6 +38,7 @@ mod statements;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod tls;
 mod trouble;
 mod writer;
@@ -55,7 +56,7 @@ use model::ports::store::{
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
-    Time,
+    TextPage, TextQuery, Time,
 };
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -291,6 +292,14 @@ impl Port for Store {
         self.read(move |db| {
             let query = query.clone();
             async move { products::records(&db, &query).await }
+        })
+    }
+
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+        let query = Arc::new(query);
+        self.read(move |db| {
+            let query = query.clone();
+            async move { texts::search(&db, &query).await }
         })
     }
 

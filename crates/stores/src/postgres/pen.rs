@@ -25,6 +25,7 @@ use super::products::Products;
 use super::push::state_from;
 use super::replica::{Judge, PEERS};
 use super::tables::{AliasColumns, KeyColumns, Lists, LogColumns, TaskColumns, TimerColumns};
+use super::texts::Texts;
 use super::trouble::Failure;
 use super::{push, statements as sql, trouble};
 use crate::{rules, shape};
@@ -217,7 +218,8 @@ pub(super) fn only_opens(commit: &Commit) -> Option<i64> {
         && commit.push.iter().all(|change| opened.contains(&push::task_of(change)))
         && commit.blobs.is_empty()
         && commit.records.is_empty()
-        && commit.entries.is_empty();
+        && commit.entries.is_empty()
+        && commit.texts.is_empty();
     fresh.then_some(opened.len() as i64)
 }
 
@@ -253,6 +255,7 @@ pub(super) struct Slate<'a> {
     access: BTreeMap<&'a str, Vec<u8>>,
     log: Vec<(i64, &'a Append)>,
     products: Products<'a>,
+    texts: Texts<'a>,
     pub(super) news: News,
 }
 
@@ -302,6 +305,7 @@ impl<'a> Slate<'a> {
             access: BTreeMap::new(),
             log: Vec::new(),
             products: Products::default(),
+            texts: Texts::default(),
             news: News::default(),
         }
     }
@@ -409,6 +413,7 @@ impl<'a> Slate<'a> {
             self.keep_blob(blob);
         }
         self.products.take(commit)?;
+        self.texts.take(commit);
         Ok(None)
     }
 
@@ -510,6 +515,14 @@ impl<'a> Slate<'a> {
                     (now.state, now.progress) = (progress.state, Some(progress));
                 }
             }
+            PushChange::Over { id, edition, .. } => {
+                // Whoever else has it would be told by a hint; but it is ours.
+                if let Some(config) = self.configs.get_mut(&(task, id.clone()))
+                    && config.now.as_ref().is_some_and(|now| now.edition == *edition && now.ours)
+                {
+                    config.now = None;
+                }
+            }
             PushChange::Remove { id, .. } => {
                 if let Some(config) = self.configs.get_mut(&(task, id.clone())) {
                     config.now = None;
@@ -535,6 +548,7 @@ impl<'a> Slate<'a> {
     pub(super) fn is_blank(&self) -> bool {
         self.log.is_empty()
             && self.products.is_blank()
+            && self.texts.is_blank()
             && self.blob_uses.is_empty()
             && self.access.is_empty()
             && !self.keys.values().any(|key| key.dirty)
@@ -626,6 +640,7 @@ impl<'a> Slate<'a> {
             run(!use_tasks.is_empty(), db.execute(&sql::BLOB_USE, [&use_tasks, &use_tenants, &use_hashes])),
             run(!access_ids.is_empty(), db.execute(&sql::ACCESS_PUT, [&access_ids, &access_rows])),
             self.products.write(db),
+            self.texts.write(db),
             tally.write(db, slot),
             db.query(&PEERS, [&self.me]),
             db.run("COMMIT"),
@@ -644,15 +659,18 @@ impl<'a> Slate<'a> {
             uses,
             access,
             products,
+            texts,
             counts,
             peers,
             done,
         ) = results;
         // The first that failed says why; those after it only say that one before them did.
-        let written =
-            [begun, tasks, changes, log, lists, keys, aliases, timers, configs, blobs, uses, access, products, counts]
-                .into_iter()
-                .collect::<Result<(), Error>>();
+        let written = [
+            begun, tasks, changes, log, lists, keys, aliases, timers, configs, blobs, uses, access, products, texts,
+            counts,
+        ]
+        .into_iter()
+        .collect::<Result<(), Error>>();
         let peers = written
             .and(peers)
             .and_then(|rows| rows.first().map_or(Ok(true), |row| row.try_get(0)))

@@ -21,7 +21,7 @@ use super::trouble::Failure;
 pub(super) fn task_of(change: &PushChange) -> TaskId {
     match change {
         PushChange::Put(row) => row.task,
-        PushChange::Moved { task, .. } | PushChange::Remove { task, .. } => *task,
+        PushChange::Moved { task, .. } | PushChange::Remove { task, .. } | PushChange::Over { task, .. } => *task,
     }
 }
 

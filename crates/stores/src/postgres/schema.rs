@@ -13,8 +13,12 @@ use super::connect::{Conn, Fault, Sql, Target};
 pub(super) const NAME: &str = "rialto";
 
 /// The migrations, oldest first; the file `0001.sql` brings a database to version 1.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
+    include_str!("migrations/0004.sql"),
+];
 
 /// The version this release writes.
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;

@@ -4,7 +4,7 @@
 use tokio_postgres::types::Type;
 
 use super::connect::Sql;
-use super::{counters, products, purge, push, replica};
+use super::{counters, products, purge, push, replica, texts};
 
 /// What the writer prepares as soon as it is connected: all it uses, because one that is prepared in the middle of a pipeline
 /// would come after those behind it.
@@ -52,6 +52,8 @@ pub(super) static WRITER: &[&Sql] = &[
     &products::ACCOUNT_CHANGE,
     &products::ENTRY_ADD,
     &products::POSTING_ADD,
+    &texts::PUT,
+    &texts::DROP,
     &purge::ONE,
     &purge::OLD,
     &purge::LOG,

@@ -40,6 +40,7 @@ mod tail;
 mod tail_tests;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod trouble;
 mod writer;
 
@@ -54,7 +55,7 @@ use model::ports::Future;
 use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store as Port, Timer, Trouble};
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
-    Time,
+    TextPage, TextQuery, Time,
 };
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
@@ -330,6 +331,10 @@ impl Port for Store {
         } else {
             self.read_aside(move |db| products::records(db, &query))
         }
+    }
+
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+        self.read_aside(move |db| texts::search(db, &query))
     }
 
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {

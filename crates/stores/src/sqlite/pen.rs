@@ -157,6 +157,9 @@ impl<'db> Pen<'db> {
         for entry in &commit.entries {
             self.post(entry)?;
         }
+        for change in &commit.texts {
+            self.change_text(change)?;
+        }
         // Of what has settled there is hardly more to come after this.
         for append in appends.iter().filter(|_| more) {
             if self.tasks.get(&append.task).is_some_and(|kept| kept.row.settled) {

@@ -18,8 +18,10 @@ use super::read::limit_of;
 
 impl Pen<'_> {
     pub(super) fn change_push(&mut self, change: &PushChange) -> rusqlite::Result<()> {
-        let (PushChange::Put(PushRow { task, .. }) | PushChange::Moved { task, .. } | PushChange::Remove { task, .. }) =
-            change;
+        let (PushChange::Put(PushRow { task, .. })
+        | PushChange::Moved { task, .. }
+        | PushChange::Remove { task, .. }
+        | PushChange::Over { task, .. }) = change;
         let Some(no) = self.number(*task)? else {
             // Its configs went with it, and a new one would never go.
             return Ok(());
@@ -35,6 +37,11 @@ impl Pen<'_> {
             }
             PushChange::Moved { id, edition, progress, .. } => self.move_push(no, id, *edition, progress),
             PushChange::Remove { id, .. } => self.drop_push(no, id),
+            PushChange::Over { id, edition, .. } => {
+                let found = params![no, id, *edition as i64];
+                let is_there = self.sql.push_find.query_row(found, |row| state_from(row, 0)).optional()?.is_some();
+                if is_there { self.drop_push(no, id) } else { Ok(()) }
+            }
         }
     }
 

@@ -57,12 +57,12 @@ pub(super) struct Waiting {
 
 /// Whether a commit only lengthens the log of one task, by a little.
 fn is_chunk(commit: &Commit) -> bool {
-    let Commit { appends, guards, keys, aliases, access, timers, push, blobs, records, entries } = commit;
+    let Commit { appends, guards, keys, aliases, access, timers, push, blobs, records, entries, texts } = commit;
     let small = |append: &Append| append.open.is_none() && append.row.is_none() && append.payload.len() <= CHUNK_BYTES;
     let one = matches!(&appends[..], [append] if small(append));
     let alone = guards.is_empty() && keys.is_empty() && aliases.is_empty() && access.is_empty();
     let plain = timers.is_empty() && push.is_empty() && blobs.is_empty() && records.is_empty() && entries.is_empty();
-    one && alone && plain
+    one && alone && plain && texts.is_empty()
 }
 
 /// What the writer found.

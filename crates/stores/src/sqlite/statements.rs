@@ -126,6 +126,13 @@ statements! {
     entry_find: "SELECT 1 FROM entry WHERE id = ?1";
     entry_add: "INSERT INTO entry (id, at, body, postings) VALUES (?1, ?2, ?3, ?4)";
 
+    text_find: "SELECT no, title, body FROM text WHERE shelf = ?1 AND id = ?2";
+    text_add: "INSERT INTO text (shelf, id, title, body) VALUES (?1, ?2, ?3, ?4)";
+    text_change: "UPDATE text SET title = ?2, body = ?3 WHERE no = ?1";
+    text_delete: "DELETE FROM text WHERE no = ?1";
+    text_word: "INSERT INTO text_word (rowid, title, body) VALUES (?1, ?2, ?3)";
+    text_unword: "DELETE FROM text_word WHERE rowid = ?1";
+
     wal_frames: "PRAGMA wal_checkpoint(NOOP)";
     wal_copy: "PRAGMA wal_checkpoint(PASSIVE)";
     wal_restart: "PRAGMA wal_checkpoint(RESTART)";

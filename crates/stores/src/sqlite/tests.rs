@@ -421,7 +421,8 @@ fn no_statement_of_the_writer_reads_a_whole_table() {
         let mut steps = explained.raw_query();
         while let Some(step) = steps.next().unwrap() {
             let step: String = step.get("detail").unwrap();
-            let small = ["SCAN meta", "SCAN hours", "SCAN (subquery"];
+            // The last is a row by its number, in the words of a table that is not SQLite's own.
+            let small = ["SCAN meta", "SCAN hours", "SCAN (subquery", "SCAN text_word VIRTUAL TABLE INDEX 0:="];
             assert!(!step.contains("SCAN") || small.iter().any(|s| step.starts_with(s)), "{step} in {text}");
         }
     }

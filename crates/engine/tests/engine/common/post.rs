@@ -136,6 +136,10 @@ impl Courier for Post {
         if dialect == "a2a_v0_1" { Telling::States } else { Telling::Events }
     }
 
+    fn clears(&self, dialect: &str) -> bool {
+        dialect == "clears"
+    }
+
     fn endpoint(&self, spec: &PushSpec) -> Arc<str> {
         spec.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/").into()
     }

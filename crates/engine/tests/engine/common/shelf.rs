@@ -256,6 +256,9 @@ impl Store for Shelf {
     fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
         self.read("records", self.inner.records(query))
     }
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+        self.read("search", self.inner.search(query))
+    }
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
         self.read("balances", self.inner.balances(accounts))
     }

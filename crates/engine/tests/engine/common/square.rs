@@ -149,7 +149,9 @@ impl Store for Member {
     fn commit(&self, mut commit: Commit) -> Future<'static, Outcome> {
         let mut deliverers = self.square.deliverers.lock();
         commit.push.retain(|change| match change {
-            PushChange::Moved { task, id, .. } => deliverers.get(&(*task, id.clone())) == Some(&self.no),
+            PushChange::Moved { task, id, .. } | PushChange::Over { task, id, .. } => {
+                deliverers.get(&(*task, id.clone())) == Some(&self.no)
+            }
             PushChange::Put(_) | PushChange::Remove { .. } => true,
         });
         let grown = commit.appends.iter().map(|append| Hint::Grown(append.task, append.last()));
@@ -158,7 +160,7 @@ impl Store for Member {
         let put = commit.push.iter().filter_map(|change| match change {
             PushChange::Put(row) => Some((row.task, row.id.clone(), true)),
             PushChange::Remove { task, id } => Some((*task, id.clone(), false)),
-            PushChange::Moved { .. } => None,
+            PushChange::Moved { .. } | PushChange::Over { .. } => None,
         });
         let put: Vec<_> = put.collect();
         hints.extend(put.iter().map(|(task, ..)| Hint::Push(*task)));
@@ -284,6 +286,9 @@ impl Store for Member {
     }
     fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
         self.square.data.records(query)
+    }
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+        self.square.data.search(query)
     }
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
         self.square.data.balances(accounts)

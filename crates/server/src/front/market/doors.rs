@@ -1,21 +1,15 @@
 //! The ways in: logins, and devices that ask for a key. The page where a person lets a device in is here, too.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use trade::{Approval, DeviceState, Tokens};
 
 use super::printable;
 use super::refusal::Refusal;
 use super::table::{Ask, Going};
 use crate::body::Response;
+use crate::html::{self, Forms};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Login {
@@ -178,13 +172,9 @@ pub(super) fn approve_data<'a>(ask: &'a Ask<'a>, body: DeviceAnswer) -> Going<'a
     })
 }
 
-const STYLE: &str = "body{font-family:system-ui,sans-serif;max-width:24rem;margin:4rem auto;padding:0 1rem}\
-label,input,button{display:block;width:100%;box-sizing:border-box;font-size:1rem}\
-input{margin:.25rem 0 1rem;padding:.5rem}button{margin:.5rem 0;padding:.6rem}.said{border-left:4px solid #888;padding-left:.75rem}";
-
 /// What a person sees who lets a device in.
 pub(super) fn page<'a>(_: &'a Ask<'a>) -> Going<'a, Response> {
-    Box::pin(async { Ok(html(StatusCode::OK, None, true)) })
+    Box::pin(async { Ok(shown(StatusCode::OK, None, true)) })
 }
 
 /// The page again, with what has come of it.
@@ -194,14 +184,15 @@ pub(super) async fn approve_page(ask: &Ask<'_>, body: Result<DeviceAnswer, Refus
         Err(refusal) => Err(refusal),
     };
     match done {
-        Ok(ShownAnswer { status: "denied" }) => html(StatusCode::OK, Some("The device was turned away."), false),
-        Ok(_) => html(StatusCode::OK, Some("The device has its key now. You can close this page."), false),
-        Err(refusal) => html(refusal.status(), Some(&refusal.message), true),
+        Ok(ShownAnswer { status: "denied" }) => shown(StatusCode::OK, Some("The device was turned away."), false),
+        Ok(_) => shown(StatusCode::OK, Some("The device has its key now. You can close this page."), false),
+        Err(refusal) => shown(refusal.status(), Some(&refusal.message), true),
     }
 }
 
-fn html(status: StatusCode, said: Option<&str>, form: bool) -> Response {
-    let said = said.map(|said| format!("<p class=\"said\" role=\"status\">{}</p>", escaped(said))).unwrap_or_default();
+fn shown(status: StatusCode, said: Option<&str>, form: bool) -> Response {
+    let said =
+        said.map(|said| format!("<p class=\"said\" role=\"status\">{}</p>", html::escaped(said))).unwrap_or_default();
     let form = if form {
         "<p>Type the code that your program shows, and log in. An account that is not there yet is made.</p>\
          <form method=\"post\" action=\"device-auth/approve\">\
@@ -214,40 +205,6 @@ fn html(status: StatusCode, said: Option<&str>, form: bool) -> Response {
     } else {
         ""
     };
-    let text = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>Let a device in</title><style>{STYLE}</style></head>\
-         <body><h1>Let a device in</h1>{said}{form}</body></html>"
-    );
-    let style = STANDARD.encode(Sha256::digest(STYLE));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    );
-    let mut response = Response::new(Bytes::from(text).into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    if let Ok(policy) = HeaderValue::from_str(&policy) {
-        headers.insert(CONTENT_SECURITY_POLICY, policy);
-    }
-    response
-}
-
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
+    let page = html::document("Let a device in", &format!("<h1>Let a device in</h1>{said}{form}"));
+    html::response(status, page, Forms::Here)
 }

@@ -7,6 +7,7 @@
 mod beside;
 mod products;
 mod tasks;
+mod texts;
 
 use tokio_postgres::Row as Columns;
 use tokio_postgres::error::SqlState;
@@ -34,7 +35,8 @@ static LOOK: Sql = Sql {
     text: "SELECT EXISTS (SELECT 1 FROM rialto.task) OR EXISTS (SELECT 1 FROM rialto.name)
                   OR EXISTS (SELECT 1 FROM rialto.log) OR EXISTS (SELECT 1 FROM rialto.access)
                   OR EXISTS (SELECT 1 FROM rialto.idempotency) OR EXISTS (SELECT 1 FROM rialto.blob)
-                  OR EXISTS (SELECT 1 FROM rialto.record) OR EXISTS (SELECT 1 FROM rialto.entry),
+                  OR EXISTS (SELECT 1 FROM rialto.record) OR EXISTS (SELECT 1 FROM rialto.entry)
+                  OR EXISTS (SELECT 1 FROM rialto.text),
                   EXISTS (SELECT 1 FROM rialto.replica WHERE NOT has_left
                           AND beat_at >= clock_timestamp() - $1 * interval '1 millisecond')",
     types: &[Type::FLOAT8],
@@ -219,7 +221,8 @@ static TOTALS: Sql = Sql {
                   (SELECT count(*) FROM rialto.blob), (SELECT count(*) FROM rialto.blob_use),
                   (SELECT count(*) FROM rialto.push), (SELECT count(*) FROM rialto.record),
                   (SELECT count(*) FROM rialto.record_list), (SELECT count(*) FROM rialto.entry),
-                  (SELECT count(*) FROM rialto.posting), (SELECT count(*) FROM rialto.account)",
+                  (SELECT count(*) FROM rialto.posting), (SELECT count(*) FROM rialto.account),
+                  (SELECT count(*) FROM rialto.text)",
     types: &[],
 };
 /// What is counted against what is kept. The numbers of kinds are those in `counters.rs`.

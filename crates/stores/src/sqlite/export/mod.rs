@@ -398,6 +398,7 @@ impl Export {
             count("entry")?,
             count("posting")?,
             count("account")?,
+            count("text")?,
         ])
     }
 

@@ -4,7 +4,7 @@ use rusqlite::params;
 use uuid::Uuid;
 
 use super::{Error, Export, Page, bytes_at, limit};
-use crate::migrate::rows::{Account, Batch, Entry, Place, Posting, Record, RecordPlace, Wrong};
+use crate::migrate::rows::{Account, Batch, Entry, Place, Posting, Record, RecordPlace, Text, Wrong};
 
 impl Export {
     pub(crate) fn records(&self, after: Option<&Place>, most: Batch) -> Page<Record> {
@@ -74,6 +74,20 @@ impl Export {
                 let name: String = row.get(0)?;
                 Ok((Place::bytes(name.as_bytes()), Account { name, balance: row.get(1)? }))
             },
+        )
+    }
+
+    pub(crate) fn texts(&self, after: Option<&Place>, most: Batch) -> Page<Text> {
+        self.page_within(
+            most,
+            "SELECT no, shelf, id, title, body FROM text WHERE no > ?1 ORDER BY no LIMIT ?2",
+            params![Place::at(after, 0), limit(most)],
+            |row| {
+                let (shelf, id) = (row.get(1)?, row.get(2)?);
+                let text = Text { shelf, id, title: row.get(3)?, body: row.get(4)? };
+                Ok((Place::number(&[row.get(0)?]), text))
+            },
+            |text| text.title.len() + text.body.len(),
         )
     }
 

@@ -123,6 +123,9 @@ impl Store for Tapped {
     fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
         self.inner.records(query)
     }
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+        self.inner.search(query)
+    }
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
         self.inner.balances(accounts)
     }

@@ -77,6 +77,7 @@ impl Store for Shelf {
         blob(tenant: Arc<str>, hash: [u8; 32]) -> Option<Bytes>;
         record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
         records(query: RecordQuery) -> RecordPage;
+        search(query: model::TextQuery) -> model::TextPage;
         balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
         statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
         accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;

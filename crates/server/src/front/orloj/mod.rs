@@ -4,10 +4,16 @@
 //! The wire is [`dialects::orloj`]'s, and to the engine a system is an agent like any other; here is which system is
 //! meant, who may call it, and what an id means. An id that a caller chooses is the system's: everybody who may call the
 //! system finds the task by it, and by the name that is made of it. Methods of 1.0 at the same addresses are 1.0's.
+//!
+//! * `house`: tokens, the pace of callers, and seats
+//! * `feed`: streams
+//! * `cards`: cards, and the registry of them all
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroU32;
+mod cards;
+mod feed;
+mod house;
+
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,24 +23,25 @@ use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::{query, scan};
 use dialects::orloj::decode::{self, Decoded, Target};
 use dialects::orloj::errors::{Error, INTERNAL};
-use dialects::orloj::{self, Address, card, encode};
+use dialects::orloj::{self, Address, encode};
 use dialects::wire::{Operation, TaskView};
-use engine::{Answer, States};
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use engine::Answer;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
-use model::{Call, Caller, Cancel, Fault, Ids, Kind, Place, Send, State, Task, Time, Visibility, Wait};
-use prometheus_client::metrics::gauge::Gauge;
-use serde_json::Value;
+use model::{Call, Caller, Cancel, Fault, Ids, Kind, Place, Send, State, Task, Visibility, Wait};
+
+pub(crate) use cards::{card, registry};
+use feed::Feed;
+pub(crate) use house::House;
 
 use super::stream::as_events;
-use super::{A2A_DIALECT, Counted, Told, complete, into_body, load_all, rpc, terms};
+use super::{A2A_DIALECT, Counted, Told, complete, into_body, rpc, terms};
+use crate::Server;
 use crate::body::{Body, Response};
 use crate::callers;
-use crate::links::Terms;
 use crate::mount::Mounted;
-use crate::settings::{self, Door, Key, Orloj, OrlojSystem, Settings};
-use crate::throttle::{Limiter, Rate, Seat, Seats, network_of};
-use crate::{Server, operations};
+use crate::settings::{self, Door, Orloj, OrlojSystem, Settings};
+use crate::throttle::{Seat, Seats, network_of};
 
 /// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
 pub(super) const MOUNT: &str = "orloj";
@@ -42,63 +49,6 @@ pub(super) const NAMES: &str = "orloj/name";
 
 /// What is shown where nobody asks for more.
 const PLAIN: TaskView = TaskView { history: Some(0), artifacts: true };
-
-/// What the endpoints know and count beside the settings.
-pub(crate) struct House {
-    /// By the hash of the token.
-    tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
-    pace: Option<(NonZeroU32, Arc<Limiter>)>,
-    hasher: RandomState,
-    waiting: Arc<Seats>,
-    streams: Arc<Seats>,
-}
-
-impl House {
-    /// What was used up `before` stays used up.
-    pub(crate) fn new(settings: &Settings, before: Option<&House>) -> Option<House> {
-        let orloj = settings.orloj.as_ref()?;
-        let known = |key: &Key| {
-            let Key { name, tenant, scopes, .. } = key;
-            let caller = Caller {
-                tenant: tenant.clone(),
-                name: name.clone(),
-                authenticated: true,
-                scopes: scopes.as_slice().into(),
-            };
-            (callers::hash(&key.secret), (Arc::new(caller), key.expires_at))
-        };
-        let pace = orloj.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
-            let used = before.and_then(|before| before.pace.as_ref()).filter(|(known, _)| *known == per_minute);
-            let fresh = || Arc::new(Limiter::new(Rate { per_minute, burst: per_minute }));
-            (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
-        });
-        Some(House {
-            tokens: orloj.tokens.iter().map(known).collect(),
-            pace,
-            hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
-            waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
-            streams: before.map(|before| before.streams.clone()).unwrap_or_default(),
-        })
-    }
-
-    /// Whether anybody's address matters.
-    pub(crate) fn counts_addresses(&self) -> bool {
-        self.pace.is_some()
-    }
-
-    /// Whose token of these endpoints is shown, if one is.
-    fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
-        let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return None;
-        }
-        let (caller, end) = self.tokens.get(&callers::hash(token.trim()))?;
-        if end.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
-            return Some(Err(Fault::new(Kind::Unauthenticated, "the token has expired; ask for a new one")));
-        }
-        Some(Ok(caller.clone()))
-    }
-}
 
 /// What would stop the endpoints from being served.
 pub(crate) fn check(settings: &Settings) -> Result<(), settings::Error> {
@@ -621,146 +571,4 @@ fn respond(error: &Error, id: &Id<'_>) -> Response {
 pub(super) fn signed(mut response: Response) -> Response {
     response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(orloj::NAME));
     response
-}
-
-/// A stream as it is served: the whole task at every change of its status, until it has ended.
-struct Feed {
-    first: Option<Arc<Task>>,
-    states: States,
-    server: Arc<Server>,
-    system: OrlojSystem,
-    /// How large files are shown.
-    terms: Terms,
-    /// What was said last: the same is not said twice.
-    last: Bytes,
-    heartbeat: Duration,
-    over: bool,
-    _open: Counted<Gauge>,
-    _seats: (Option<Seat>, Option<Seat>),
-}
-
-impl Feed {
-    async fn next_piece(&mut self) -> Option<std::io::Result<Bytes>> {
-        loop {
-            if self.over {
-                return None;
-            }
-            let next = match self.first.take() {
-                Some(first) => Ok(Some(first)),
-                None => tokio::time::timeout(self.heartbeat, self.states.next()).await,
-            };
-            match next {
-                Err(_) => return Some(Ok(Bytes::from_static(encode::HEARTBEAT))),
-                Ok(None) => return None,
-                Ok(Some(task)) => {
-                    self.over = task.core.is_settled();
-                    let mut w = Writer::with_capacity(1_024);
-                    encode::task(&mut w, &task, &address(&self.system), &PLAIN);
-                    let shown = match load_all(&self.server, &self.terms, w.finish()).await {
-                        Ok(shown) => shown,
-                        Err(fault) => {
-                            tracing::error!(cause = ?fault.cause, "a stream broke off: {fault}");
-                            return Some(Err(std::io::Error::other(fault.message)));
-                        }
-                    };
-                    if shown == self.last {
-                        continue;
-                    }
-                    let mut piece = Vec::with_capacity(shown.len() + 32);
-                    encode::begin_frame(&mut piece);
-                    piece.extend_from_slice(&shown);
-                    encode::end_frame(&mut piece);
-                    self.last = shown;
-                    return Some(Ok(piece.into()));
-                }
-            }
-        }
-    }
-}
-
-/// The card of the system that the path names, or of the one there is.
-pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Parts, told: &mut Told) -> Response {
-    (told.operation, told.dialect) = ("card", orloj::NAME);
-    let Ok(desk) = Desk::open(server, named, head, told) else { return no_card() };
-    let system = match named {
-        Some(_) => desk.system(None, Operation::Unknown).ok(),
-        None => desk.only(),
-    };
-    match system {
-        Some(system) => {
-            told.agent = Some(system.name.clone());
-            document(&card_of(server, desk.orloj, system, head))
-        }
-        None => no_card(),
-    }
-}
-
-/// Every card that the caller may see, and the agents elsewhere.
-pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, told: &mut Told) -> Response {
-    (told.operation, told.dialect) = ("card", orloj::NAME);
-    let desk = match Desk::open(server, None, head, told) {
-        Ok(desk) => desk,
-        Err(error) => return refused(&error, &OwnedId::NULL, told),
-    };
-    let caller = match desk.who(told).await {
-        Ok(caller) => caller,
-        Err(error) => return refused(&error, &OwnedId::NULL, told),
-    };
-    let wanted = |system: &&OrlojSystem| {
-        desk.admits(&caller, system) && desk.namespace.as_deref().is_none_or(|n| *system.namespace == *n)
-    };
-    let systems = desk.orloj.systems.iter().filter(wanted);
-    let systems = systems.map(|system| card_of(server, desk.orloj, system, head)).collect();
-    let profiles: Vec<_> = desk.orloj.remotes.iter().map(|(name, _)| server.engine.profile(name)).collect();
-    let remotes: Vec<card::Remote<'_>> = desk
-        .orloj
-        .remotes
-        .iter()
-        .zip(&profiles)
-        .map(|((name, url), profile)| card::Remote {
-            name,
-            url,
-            protocol_version: &desk.orloj.protocol_version,
-            description: profile.as_deref().map(|profile| &*profile.description),
-        })
-        .collect();
-    let mut response = document(&card::registry(systems, &remotes));
-    // It differs by who asks.
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-fn card_of(server: &Arc<Server>, orloj: &Orloj, system: &OrlojSystem, head: &request::Parts) -> Value {
-    let mount = if head.uri.path().starts_with("/orloj") { "/orloj" } else { "" };
-    let base = format!("{}{mount}", server.cards.base_url(&server.settings, head));
-    let profile = server.engine.profile(&system.name);
-    let members: Vec<_> = system.agents.iter().filter_map(|agent| server.engine.profile(agent)).collect();
-    let mut skills: Vec<card::Skill<'_>> = Vec::new();
-    for skill in members.iter().flat_map(|member| &member.skills) {
-        let shown = card::Skill { name: &skill.id, description: &skill.description };
-        if !skills.iter().any(|known| known.name == shown.name) {
-            skills.push(shown);
-        }
-    }
-    card::card(&card::Facts {
-        system: address(system),
-        description: profile.as_deref().map_or("", |profile| &profile.description),
-        base: &base,
-        protocol_version: &orloj.protocol_version,
-        streaming: true,
-        push: server.engine.has_push(),
-        history: true,
-        public: system.public,
-        skills,
-    })
-}
-
-fn document(value: &Value) -> Response {
-    let mut response = signed(rpc::json(Bytes::from(value.to_string()).into()));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
-    response
-}
-
-fn no_card() -> Response {
-    operations::text(StatusCode::NOT_FOUND, "agent card not found\n")
 }

@@ -1,0 +1,2 @@
+-- A plain GET of the url.
+wrk.method = "GET"

@@ -1,0 +1,413 @@
+//! `rialto shop`: sites, catalogues, keys to workspaces, and whether stock and money add up.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
+use server::admin::shop::{Text, Wish};
+use server::admin::{LINE, Request};
+use shop::site::Draft;
+
+use crate::command::{Form, Output, Whereabouts};
+use crate::config::Found;
+use crate::operate::{ask, print, text};
+
+#[derive(Subcommand)]
+pub(crate) enum Shop {
+    /// Make a site, or change what is said of it; what is left out stays as it is
+    Site(Box<Site>),
+    /// List the sites
+    Sites(Sites),
+    /// Take a catalogue from a CSV or JSON file, or nothing of it: what is there is changed, what is new is made
+    Import(Import),
+    /// Make an API key to a workspace; its secret is printed once and kept nowhere
+    Key(Key),
+    /// List the API keys of a workspace, or revoke one
+    Keys(Keys),
+    /// Compare stock and money with checkouts and orders: exit code 0 when all agrees, 1 when something differs, 2 for trouble
+    Verify(Verify),
+}
+
+#[derive(Args)]
+pub(crate) struct Site {
+    /// The site's name in addresses and messages, such as acme
+    slug: String,
+    /// The workspace (a tenant) it is of; a new site needs one
+    #[arg(long)]
+    workspace: Option<String>,
+    /// What it is called [default: the slug]
+    #[arg(long)]
+    title: Option<String>,
+    #[arg(long)]
+    description: Option<String>,
+    /// Three letters; it stays [default: USD]
+    #[arg(long)]
+    currency: Option<String>,
+    /// A host of its own; may be repeated
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<String>,
+    /// Where else it is to be found; may be repeated
+    #[arg(long = "link", value_name = "NAME=URL", value_parser = link)]
+    links: Vec<(String, String)>,
+    /// What sending costs, such as 4.90
+    #[arg(long, value_name = "AMOUNT")]
+    shipping: Option<String>,
+    /// Sent for nothing from this subtotal on
+    #[arg(long, value_name = "AMOUNT")]
+    free_shipping_from: Option<String>,
+    /// The tax on goods and shipping, between 0 and 1
+    #[arg(long, value_name = "RATE")]
+    tax: Option<String>,
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Args)]
+pub(crate) struct Sites {
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Args)]
+pub(crate) struct Import {
+    /// The file, or - for standard input
+    file: PathBuf,
+    /// The site whose catalogue it is
+    #[arg(long, value_name = "SLUG")]
+    site: String,
+    /// What the file is [default: by its name's end]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Csv,
+    Json,
+}
+
+#[derive(Args)]
+pub(crate) struct Key {
+    /// What the key is called
+    name: String,
+    #[arg(long)]
+    workspace: String,
+    /// What it is good for, such as write:orders; without any, for everything; may be repeated
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Vec<String>,
+    /// How long it is good, such as 30d, 12h or 45m [default: until it is revoked]
+    #[arg(long, value_name = "TIME", value_parser = crate::operate::duration)]
+    expires: Option<std::time::Duration>,
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Args)]
+pub(crate) struct Keys {
+    #[arg(long)]
+    workspace: String,
+    /// Revoke the key of this id, at once
+    #[arg(long, value_name = "ID")]
+    revoke: Option<String>,
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Args)]
+struct At {
+    #[command(flatten)]
+    whereabouts: Whereabouts,
+    #[command(flatten)]
+    output: Output,
+    /// The same as --output json
+    #[arg(long)]
+    json: bool,
+}
+
+impl At {
+    fn ask(&self, wish: Wish) -> anyhow::Result<Value> {
+        ask(&Found::at(&self.whereabouts)?, &Request::Shop { wish })
+    }
+
+    fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
+        let output = if self.json { Form::Json } else { self.output.output };
+        print(&Output { output }, value, person)
+    }
+}
+
+fn link(said: &str) -> Result<(String, String), String> {
+    match said.split_once('=') {
+        Some((name, url)) if !name.is_empty() => Ok((name.to_owned(), url.to_owned())),
+        Some(_) | None => Err("write NAME=URL".into()),
+    }
+}
+
+pub(crate) fn run(command: &Shop) -> ExitCode {
+    let (outcome, trouble) = match command {
+        Shop::Site(site) => (self::site(site), 1),
+        Shop::Sites(sites) => (self::sites(sites), 1),
+        Shop::Import(import) => (self::import(import), 1),
+        Shop::Key(key) => (self::key(key), 1),
+        Shop::Keys(keys) => (self::keys(keys), 1),
+        Shop::Verify(verify) => (self::verify(verify), 2),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("rialto: {error:#}");
+            ExitCode::from(trouble)
+        }
+    }
+}
+
+fn site(site: &Site) -> anyhow::Result<bool> {
+    let said = |all: &[String]| (!all.is_empty()).then(|| all.to_vec());
+    let links: BTreeMap<String, String> = site.links.iter().cloned().collect();
+    let draft = Draft {
+        workspace: site.workspace.clone(),
+        title: site.title.clone(),
+        description: site.description.clone(),
+        currency: site.currency.clone(),
+        hosts: said(&site.hosts),
+        links: (!links.is_empty()).then_some(links),
+        shipping: site.shipping.clone(),
+        free_shipping_from: site.free_shipping_from.clone(),
+        tax: site.tax.clone(),
+    };
+    let done = site.at.ask(Wish::Site { slug: site.slug.clone(), site: draft })?;
+    site.at.print(&done, |done| {
+        format!(
+            "{} ({}, {}) of the workspace {} is {}",
+            text(&done["slug"]),
+            text(&done["title"]),
+            text(&done["currency"]),
+            text(&done["workspace"]),
+            text(&done["outcome"])
+        )
+    })?;
+    Ok(true)
+}
+
+fn sites(sites: &Sites) -> anyhow::Result<bool> {
+    let all = sites.at.ask(Wish::Sites)?;
+    sites.at.print(&all, |all| {
+        let mut lines = vec![format!("{:24}  {:16}  {:8}  {:>9}  TITLE", "SITE", "WORKSPACE", "CURRENCY", "PRODUCTS")];
+        lines.extend(all["sites"].as_array().into_iter().flatten().map(|site| {
+            let (slug, workspace, currency) = (text(&site["slug"]), text(&site["workspace"]), text(&site["currency"]));
+            let products = site["products"].to_string();
+            format!("{slug:24}  {workspace:16}  {currency:8}  {products:>9}  {}", text(&site["title"]))
+        }));
+        lines.join("\n")
+    })?;
+    Ok(true)
+}
+
+/// What a file is, by its name.
+fn format_of(file: &Path) -> anyhow::Result<Format> {
+    match file.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase).as_deref() {
+        Some("csv") => Ok(Format::Csv),
+        Some("json") => Ok(Format::Json),
+        Some(_) | None => {
+            bail!("cannot tell what {} is by its name; say --format csv or --format json", file.display())
+        }
+    }
+}
+
+fn import(import: &Import) -> anyhow::Result<bool> {
+    let format = import.format.map_or_else(|| format_of(&import.file), Ok)?;
+    let mut read = String::new();
+    // In JSON a line of text grows, by half at the most that is likely.
+    let most = LINE * 2 / 3;
+    let from: Box<dyn Read> = if import.file.as_os_str() == "-" {
+        Box::new(std::io::stdin())
+    } else {
+        let opened = std::fs::File::open(&import.file);
+        Box::new(opened.with_context(|| format!("cannot open {}", import.file.display()))?)
+    };
+    from.take(most + 1)
+        .read_to_string(&mut read)
+        .with_context(|| format!("cannot read {}; it must be UTF-8", import.file.display()))?;
+    if read.len() as u64 > most {
+        bail!("{} has more than {} MiB; import it in parts", import.file.display(), most >> 20);
+    }
+    let wish = Wish::Import { slug: import.site.clone(), csv: format == Format::Csv, text: Text(read) };
+    let done = import.at.ask(wish)?;
+    import.at.print(&done, |done| {
+        format!(
+            "{}: {} products made, {} changed, {} coupons",
+            text(&done["site"]),
+            done["made"],
+            done["changed"],
+            done["coupons"]
+        )
+    })?;
+    Ok(true)
+}
+
+fn key(key: &Key) -> anyhow::Result<bool> {
+    let made = key.at.ask(Wish::KeyCreate {
+        workspace: key.workspace.clone(),
+        name: key.name.clone(),
+        scopes: key.scopes.clone(),
+        expires_in_ms: key.expires.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+    })?;
+    key.at.print(&made, |made| {
+        format!(
+            "{}  {}\nthe key is shown once; send it as Authorization: Bearer",
+            text(&made["id"]),
+            text(&made["secret"])
+        )
+    })?;
+    Ok(true)
+}
+
+fn keys(keys: &Keys) -> anyhow::Result<bool> {
+    let workspace = keys.workspace.clone();
+    if let Some(id) = &keys.revoke {
+        let done = keys.at.ask(Wish::KeyRevoke { workspace, id: id.clone() })?;
+        keys.at.print(&done, |done| format!("{} is revoked", text(&done["id"])))?;
+        return Ok(true);
+    }
+    let all = keys.at.ask(Wish::KeyList { workspace })?;
+    keys.at.print(&all, |all| {
+        let mut lines = vec![format!("{:20}  {:24}  {:24}  SCOPES", "ID", "NAME", "EXPIRES")];
+        lines.extend(all["keys"].as_array().into_iter().flatten().map(|key| {
+            let scopes: Vec<&str> = key["scopes"].as_array().into_iter().flatten().map(text).collect();
+            let scopes = if scopes.is_empty() { "(everything)".to_owned() } else { scopes.join(" ") };
+            format!("{:20}  {:24}  {:24}  {scopes}", text(&key["id"]), text(&key["name"]), text(&key["expires_at"]))
+        }));
+        lines.join("\n")
+    })?;
+    Ok(true)
+}
+
+fn verify(verify: &Verify) -> anyhow::Result<bool> {
+    let report = verify.at.ask(Wish::Verify)?;
+    let clean = report["clean"].as_bool().context("the server answered something else than a report")?;
+    verify.at.print(&report, |report| {
+        let differences = report["differences"].as_array().into_iter().flatten();
+        let mut lines: Vec<String> = differences.map(|difference| format!("! {}", text(difference))).collect();
+        match report["left_off"].as_u64() {
+            Some(more) if more > 0 => lines.push(format!("! and {more} more")),
+            Some(_) | None => {}
+        }
+        lines.push(format!(
+            "{} checkouts, {} orders, {} counted units: {}",
+            report["checkouts"],
+            report["orders"],
+            report["units"],
+            if clean { "all agrees" } else { "something differs" }
+        ));
+        lines.join("\n")
+    })?;
+    Ok(clean)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::command::Arguments;
+    use crate::store::Place;
+
+    #[test]
+    fn what_can_be_typed() {
+        for typed in [
+            &["site", "acme", "--workspace", "w", "--title", "Acme", "--currency", "EUR", "--host", "a.example"][..],
+            &["site", "acme", "--link", "blog=https://b.example", "--shipping", "4.90", "--tax", "0.19"],
+            &["sites", "--json"],
+            &["import", "hats.csv", "--site", "acme"],
+            &["import", "-", "--site", "acme", "--format", "json", "--data", "d"],
+            &["key", "till", "--workspace", "w", "--scope", "write:orders", "--expires", "30d"],
+            &["keys", "--workspace", "w", "--revoke", "key_1"],
+            &["verify", "-o", "json"],
+        ] {
+            let parsed = Arguments::try_parse_from(["rialto", "shop"].iter().chain(typed));
+            assert!(parsed.is_ok(), "{typed:?}: {}", parsed.err().unwrap());
+        }
+        for typed in [&["import", "hats.csv"][..], &["site"], &["site", "acme", "--link", "blog"], &["key", "till"]] {
+            assert!(Arguments::try_parse_from(["rialto", "shop"].iter().chain(typed)).is_err(), "{typed:?}");
+        }
+    }
+
+    fn at(folder: &Path) -> At {
+        let (data, store) = (Some(folder.to_owned()), Some(Place::Sqlite));
+        At {
+            whereabouts: Whereabouts { config: None, data, store },
+            output: Output { output: Form::Json },
+            json: false,
+        }
+    }
+
+    fn acme(draft: Draft) -> Wish {
+        Wish::Site { slug: "acme".into(), site: draft }
+    }
+
+    #[test]
+    fn a_shop_is_made_and_filled_without_a_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = at(folder.path());
+        assert!(desk.ask(Wish::Verify).unwrap_err().to_string().contains("there is no data in"));
+        let made = desk.ask(acme(Draft { workspace: Some("w".into()), ..Draft::default() })).unwrap();
+        assert_eq!((text(&made["outcome"]), text(&made["currency"])), ("made", "USD"));
+        let changed = desk.ask(acme(Draft { title: Some("Acme".into()), ..Draft::default() })).unwrap();
+        assert_eq!((text(&changed["outcome"]), text(&changed["workspace"])), ("changed", "w"));
+        let refused = desk.ask(acme(Draft { workspace: Some("x".into()), ..Draft::default() })).unwrap_err();
+        assert!(refused.to_string().contains("another workspace"), "{refused}");
+
+        let file = folder.path().join("hats.CSV");
+        std::fs::write(&file, "id,name,price,stock\nsun,Sun hat,19.90,5\nbad,Bad hat,much,1\n").unwrap();
+        let wanted = |file: &Path, site: &str| Import {
+            file: file.to_owned(),
+            site: site.to_owned(),
+            format: None,
+            at: at(folder.path()),
+        };
+        let refused = import(&wanted(&file, "acme")).unwrap_err().to_string();
+        assert!(refused.contains("nothing was imported") && refused.contains("line 3"), "{refused}");
+        std::fs::write(&file, "id,name,price,stock\nsun,Sun hat,19.90,5\n").unwrap();
+        assert!(import(&wanted(&file, "nobody")).unwrap_err().to_string().contains("no such site"));
+        assert!(import(&wanted(&file, "acme")).unwrap());
+        let nameless = folder.path().join("hats");
+        assert!(import(&wanted(&nameless, "acme")).unwrap_err().to_string().contains("--format"));
+        let all = desk.ask(Wish::Sites).unwrap();
+        assert_eq!((&all["sites"][0]["products"], text(&all["sites"][0]["title"])), (&serde_json::json!(1), "Acme"));
+
+        let wish = |scope: &str| Wish::KeyCreate {
+            workspace: "w".into(),
+            name: "till".into(),
+            scopes: vec![scope.into()],
+            expires_in_ms: None,
+        };
+        assert!(desk.ask(wish("write:anything")).unwrap_err().to_string().contains("no scope"));
+        let key = desk.ask(wish("write:orders")).unwrap();
+        assert!(text(&key["secret"]).starts_with("aly_"), "{key}");
+        let listed = desk.ask(Wish::KeyList { workspace: "w".into() }).unwrap();
+        assert_eq!((&listed["keys"][0]["id"], listed["keys"][0].get("secret")), (&key["id"], None));
+        let revoke = || Wish::KeyRevoke { workspace: "w".into(), id: text(&key["id"]).to_owned() };
+        desk.ask(revoke()).unwrap();
+        assert!(desk.ask(revoke()).unwrap_err().to_string().contains("no key"));
+        assert!(verify(&Verify { at: at(folder.path()) }).unwrap());
+
+        let noted = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
+        for change in ["made", "changed", "imported", "key created", "key revoked"] {
+            let line = format!("\"change\":\"{change}\"");
+            assert_eq!(noted.matches(&line).count(), 1, "{change} in {noted}");
+        }
+        assert!(!noted.contains(text(&key["secret"])), "{noted}");
+    }
+}

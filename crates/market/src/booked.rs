@@ -1,0 +1,72 @@
+//! Entries as a store takes them: the ledger's words in the body, and what each account gains or loses beside it.
+
+use std::sync::Arc;
+
+use model::Posting;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::ledger::{AccountId, Entry, EntryId, LineKind};
+use crate::{Row, TransactionId, Ut};
+
+/// The body of an entry, as a store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Booked {
+    #[serde(rename = "i")]
+    pub id: EntryId,
+    #[serde(rename = "l")]
+    pub lines: Vec<BookedLine>,
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<TransactionId>,
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BookedLine {
+    #[serde(rename = "a")]
+    pub account: AccountId,
+    #[serde(rename = "k")]
+    pub kind: LineKind,
+    #[serde(rename = "m")]
+    pub amount: Ut,
+}
+impl Row for Booked {
+    const NAME: &'static str = "entry";
+}
+
+/// An entry as the store takes it: its id follows from its name, so that nothing is booked twice.
+pub fn entry(entry: &Entry) -> model::Entry {
+    let head = entry.head();
+    let lines = entry.lines().iter().map(|line| BookedLine {
+        account: line.account.clone(),
+        kind: line.kind,
+        amount: line.amount,
+    });
+    let body =
+        Booked { id: head.id.clone(), lines: lines.collect(), transaction: head.transaction, note: head.note.clone() };
+    let mut postings: Vec<Posting> = Vec::with_capacity(entry.lines().len());
+    for line in entry.lines() {
+        let (account, amount): (Arc<str>, i64) = (line.account.key().into(), line.amount.hundredths());
+        match postings.iter_mut().find(|known| known.account == account) {
+            Some(known) => known.amount = known.amount.saturating_add(amount),
+            None => {
+                let floor = (!line.account.may_be_negative()).then_some(0);
+                postings.push(Posting { account, amount, floor });
+            }
+        }
+    }
+    model::Entry { id: entry_id(&head.id), at: head.at, body: body.to_row().into(), postings }
+}
+
+/// Entries of one time are neighbours: the beginning of a purchase's id is when it was made.
+pub fn entry_id(id: &EntryId) -> Uuid {
+    let hash = Sha256::digest(id.as_str());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    if let Some(transaction) = id.transaction() {
+        bytes[..8].copy_from_slice(&transaction.0.0.as_bytes()[..8]);
+    }
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}

@@ -1,0 +1,167 @@
+//! The store agent: a message runs one skill, and what comes of it is the task.
+//!
+//! It is an agent like any other and no product that moves tasks: one message is one turn that ends, so that streams,
+//! subscriptions, lists, cancel, push and every dialect have it for nothing. It lives here and not with the other kinds
+//! because it needs the shops' data, of which those know nothing. A turn that a crash cut off is run again under its own id,
+//! by which a cart, a change or a checkout that was made is known: nothing is made twice.
+//!
+//! Who may do what is asked before there is a task, by whoever knows the caller ([`Shop::admit`]); a turn only knows the
+//! workspace. So an agent that is reached where nobody asks ([`StoreAgent::public`]) does what is public and no more.
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use model::ports::agent::{
+    Admission, Agent, Emission, End, EndState, Piece, Profile, Restart, Skill as Offered, Turn, Words,
+};
+use model::{Fault, Inbound, Json, Part, Task};
+use sha2::{Digest, Sha256};
+use shop::{Ending, Outcome, Skill, WorkspaceId, answer, intent};
+use tokio::sync::watch;
+
+use crate::{Caller, Once, Refused, Shop};
+
+/// The name it has where none is configured.
+pub const NAME: &str = "store";
+
+pub struct StoreAgent {
+    counter: Counter,
+    profile: Profile,
+    /// Whether whoever brings messages has looked who may write orders.
+    guarded: bool,
+}
+
+impl StoreAgent {
+    /// For a front that asks [`Shop::admit`] before a task exists.
+    pub fn guarded(counter: impl Into<Counter>, name: &str) -> StoreAgent {
+        StoreAgent { counter: counter.into(), profile: profile(name, &Skill::ALL), guarded: true }
+    }
+
+    /// For anybody: the public skills alone.
+    pub fn public(counter: impl Into<Counter>, name: &str) -> StoreAgent {
+        let public: Vec<Skill> = Skill::ALL.into_iter().filter(|skill| skill.scope().is_none()).collect();
+        StoreAgent { counter: counter.into(), profile: profile(name, &public), guarded: false }
+    }
+}
+
+/// Where the agent finds the shops. Shops are on an engine, and an engine starts with its agents and takes up at once what
+/// they had begun: whatever comes before the shops are open waits.
+#[derive(Clone, Default)]
+pub struct Counter(Arc<watch::Sender<Option<Shop>>>);
+
+impl Counter {
+    pub fn open(&self, shop: Shop) {
+        self.0.send_replace(Some(shop));
+    }
+
+    async fn shop(&self) -> Shop {
+        let mut opened = self.0.subscribe();
+        loop {
+            let shop = opened.borrow_and_update().clone();
+            match shop {
+                Some(shop) => return shop,
+                None if opened.changed().await.is_ok() => {}
+                // Its sender is held here.
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+impl From<Shop> for Counter {
+    fn from(shop: Shop) -> Counter {
+        let counter = Counter::default();
+        counter.open(shop);
+        counter
+    }
+}
+
+fn profile(name: &str, skills: &[Skill]) -> Profile {
+    let modes = || vec!["text/plain".to_owned(), "application/json".to_owned()];
+    let offered = skills.iter().map(|skill| {
+        let (title, says, _) = skill.says();
+        Offered {
+            id: skill.name().to_owned(),
+            name: title.to_owned(),
+            description: says.to_owned(),
+            tags: vec!["commerce".to_owned(), "store".to_owned()],
+            examples: vec![skill.example(answer::ANY_STORE)],
+        }
+    });
+    Profile {
+        name: name.into(),
+        title: "Store agent".to_owned(),
+        description: "Finds products, keeps carts, checks them out and tells what became of orders".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        skills: offered.collect(),
+        input_modes: modes(),
+        output_modes: modes(),
+        streaming: true,
+        extensions: Vec::new(),
+        restart: Restart::Retry,
+        idempotent: false,
+    }
+}
+
+impl Agent for StoreAgent {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn admit(&self, message: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
+        if self.guarded {
+            intent::read(&message.message.parts).map_err(Refused::from)?;
+        } else {
+            Shop::admit(None, &message.message.parts)?;
+        }
+        Ok(Admission { undecided: false, restart: Restart::Retry, idempotent: false })
+    }
+
+    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+        let (counter, guarded) = (self.counter.clone(), self.guarded);
+        let done = async move { stream::iter(spoken(run(&counter.shop().await, guarded, &turn).await)) };
+        // That it is at work is said before anything is looked up.
+        stream::once(std::future::ready(Emission::Working(None))).chain(stream::once(done).flatten()).boxed()
+    }
+}
+
+async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<Outcome, Refused> {
+    let parts: Vec<Part> = turn.messages.iter().flat_map(|inbound| inbound.message.parts.iter().cloned()).collect();
+    let request = intent::read(&parts)?;
+    let caller = Caller { workspace: WorkspaceId(turn.tenant.clone()), scopes: Arc::default() };
+    let once = Once { key: format!("turn/{}", turn.id), print: Sha256::digest(turn.id.to_string()).into() };
+    shop.run_skill(guarded.then_some(&caller), &request, Some(once)).await
+}
+
+fn spoken(outcome: Result<Outcome, Refused>) -> Vec<Emission> {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(refused) => {
+            let fault = Fault::from(refused);
+            if let Some(cause) = &fault.cause {
+                tracing::error!("a skill of the store failed: {cause}");
+            }
+            let words = Some(Words::text(fault.message));
+            return vec![Emission::End(End { state: EndState::Failed, words })];
+        }
+    };
+    let mut said = vec![Emission::Metadata(Json::from_value(&outcome.metadata()))];
+    if let Some(artifact) = outcome.artifact {
+        let mut part = Part::data(Json::from_value(&artifact.data));
+        part.media_type = Some("application/json".to_owned());
+        said.push(Emission::Artifact(Piece {
+            key: artifact.name.to_owned(),
+            name: Some(artifact.name.to_owned()),
+            parts: vec![part],
+            last: true,
+            ..Piece::default()
+        }));
+    }
+    let state = match outcome.ending {
+        Ending::Completed => EndState::Completed,
+        Ending::InputRequired => EndState::InputRequired,
+        Ending::Failed => EndState::Failed,
+    };
+    said.push(Emission::End(End { state, words: Some(Words::text(outcome.text)) }));
+    said
+}

@@ -1,0 +1,275 @@
+//! Carts at work.
+
+use std::sync::Arc;
+
+use engine::once::{Fresh, Used};
+use engine::{Along, Unmoved};
+use model::RecordChange;
+use model::ports::store::Conflict;
+use serde::{Deserialize, Serialize};
+use shop::{Act, Cart, CartToken, Place, ProductId, Refusal, Site, Slug, Totals, VariantId, Which, checkout, coupon};
+
+use crate::kept::{self, kind};
+use crate::refused::unread;
+use crate::{Caller, Once, Refused, Shop, What, secret};
+
+pub(crate) const ATTEMPTS: u32 = 32;
+/// Open carts of a site; nobody can fill the store with them.
+const MOST_OPEN: u64 = 100_000;
+/// How long a count of them is believed.
+const COUNTED_MS: i64 = 5_000;
+
+/// A cart, whose token the caller has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub token: CartToken,
+    pub cart: Cart,
+    pub totals: Totals,
+}
+
+/// What may be done to a cart from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CartChange {
+    Add { product: ProductId, which: Which, quantity: u32 },
+    Update { product: ProductId, variant: Option<VariantId>, quantity: u32 },
+    Remove { product: ProductId, variant: Option<VariantId> },
+    Clear,
+    Coupon { code: String },
+    NoCoupon,
+    Email { address: String },
+    Cancel,
+}
+
+/// What a request has made. No token is kept: it follows from what was drawn for it, and only here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Made {
+    Cart { drawn: String },
+    Changed,
+    Session { drawn: String },
+    Order,
+}
+
+/// Whose keys these are: those of one caller, or of whoever has a token, mean nothing to another.
+pub(crate) enum Whose<'a> {
+    Workspace(&'a Caller),
+    Token(&'a str),
+}
+
+impl Shop {
+    pub(crate) async fn once(
+        &self,
+        whose: &Whose<'_>,
+        once: Option<&Once>,
+    ) -> Result<Result<Option<Fresh>, Made>, Refused> {
+        let Some(once) = once else { return Ok(Ok(None)) };
+        let whose: &[&str] = match whose {
+            Whose::Workspace(caller) => &["workspace", caller.workspace.as_str()],
+            Whose::Token(key) => &["token", key],
+        };
+        match self.engine().used(kind::ONCE, whose, once).await? {
+            Used::Fresh(fresh) => Ok(Ok(Some(fresh))),
+            Used::Made(made) => Ok(Err(made)),
+            Used::Otherwise => Err(Refused::KeyReused),
+        }
+    }
+
+    /// A new cart. A repeat is known only of a caller that is: what two strangers call the same is not.
+    pub async fn create_cart(&self, caller: Option<&Caller>, slug: &Slug, once: Option<Once>) -> Result<Held, Refused> {
+        let site = self.site(slug).await?;
+        if caller.is_some_and(|caller| caller.workspace != site.workspace) {
+            return Err(Refused::Workspace);
+        }
+        let known = async || match caller {
+            Some(caller) => self.once(&Whose::Workspace(caller), once.as_ref()).await,
+            None => Ok(Ok(None)),
+        };
+        let token_of = |drawn: &str| Ok::<_, Refused>(CartToken::draw(self.shared.secret.told(&["cart", drawn])?));
+        let fresh = match known().await? {
+            Ok(fresh) => fresh,
+            Err(Made::Cart { drawn }) => return self.cart(slug, &token_of(&drawn)?).await,
+            Err(Made::Changed | Made::Session { .. } | Made::Order) => return Err(Refused::KeyReused),
+        };
+        let drawn = secret::draw_text()?;
+        let token = token_of(&drawn)?;
+        self.room_for_a_cart(slug).await?;
+        let now = self.now();
+        let cart = Cart::open(&site, now, &self.config().rules);
+        let mut records = vec![kept::put_cart(&token.key(), &cart, 0)];
+        records.extend(fresh.map(|fresh| fresh.used_for(Made::Cart { drawn }, now)));
+        match self.engine().keep(Along { records, ..Along::default() }).await {
+            Ok(()) => {}
+            Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
+                // The same request was faster.
+                return match known().await? {
+                    Err(Made::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
+                    Ok(_) | Err(Made::Changed | Made::Session { .. } | Made::Order) => Err(Refusal::Changed.into()),
+                };
+            }
+            Err(unmoved) => return Err(unmoved.into()),
+        }
+        self.shared.alarm.notify_one();
+        let totals = cart.totals(&site.terms, now)?;
+        Ok(Held { token, cart, totals })
+    }
+
+    async fn room_for_a_cart(&self, site: &Slug) -> Result<(), Refused> {
+        let now = self.now();
+        let known = self.shared.open.lock().get(site).copied();
+        let open = match known {
+            Some((open, at)) if now.0.saturating_sub(at.0) < COUNTED_MS => (open + 1, at),
+            Some(_) | None => (self.count(kind::CART, kept::of_site(site)).await? + 1, now),
+        };
+        self.shared.open.lock().insert(site.clone(), open);
+        if open.0 > MOST_OPEN { Err(Refused::TooManyCarts) } else { Ok(()) }
+    }
+
+    /// A cart as it is kept, and its version. One that is over is ended first.
+    pub(crate) async fn read_cart(&self, site: &Slug, key: &Arc<str>) -> Result<(Cart, u64), Refused> {
+        for _ in 0..ATTEMPTS {
+            let found = self.read::<Cart>(kind::CART, key.clone()).await?;
+            // A cart of another site is none.
+            let Some((cart, version)) = found.filter(|(cart, _)| cart.site == *site) else {
+                return Err(Refused::Unknown(What::Cart));
+            };
+            if !cart.is_over(self.now()) {
+                return Ok((cart, version));
+            }
+            self.expire(key).await?;
+        }
+        Err(Refusal::Changed.into())
+    }
+
+    pub async fn cart(&self, slug: &Slug, token: &CartToken) -> Result<Held, Refused> {
+        let site = self.site(slug).await?;
+        let (cart, _) = self.read_cart(slug, &token.key()).await?;
+        let totals = cart.totals(&site.terms, self.now())?;
+        Ok(Held { token: token.clone(), cart, totals })
+    }
+
+    /// Whose site a cart is of, for whoever has only its token.
+    pub async fn site_of_cart(&self, token: &CartToken) -> Result<Slug, Refused> {
+        let found = self.read::<Cart>(kind::CART, token.key()).await?;
+        found.map(|(cart, _)| cart.site).ok_or(Refused::Unknown(What::Cart))
+    }
+
+    pub async fn change_cart(
+        &self,
+        slug: &Slug,
+        token: &CartToken,
+        change: &CartChange,
+        once: Option<Once>,
+    ) -> Result<Held, Refused> {
+        let site = self.site(slug).await?;
+        let key = token.key();
+        let fresh = match self.once(&Whose::Token(&key), once.as_ref()).await? {
+            Ok(fresh) => fresh,
+            Err(Made::Changed) => return self.cart(slug, token).await,
+            Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => return Err(Refused::KeyReused),
+        };
+        for _ in 0..ATTEMPTS {
+            let (cart, version) = self.read_cart(slug, &key).await?;
+            let act = self.act_of(&site, &cart, change).await?;
+            let now = self.now();
+            let cart = cart.act(act, now, &self.config().rules)?;
+            let mut records = vec![kept::put_cart(&key, &cart, version)];
+            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Changed, now)));
+            match self.engine().keep(Along { records, ..Along::default() }).await {
+                Ok(()) => {
+                    let totals = cart.totals(&site.terms, now)?;
+                    return Ok(Held { token: token.clone(), cart, totals });
+                }
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
+                    return match self.once(&Whose::Token(&key), once.as_ref()).await? {
+                        Err(Made::Changed) => self.cart(slug, token).await,
+                        Ok(_) | Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => {
+                            Err(Refusal::Changed.into())
+                        }
+                    };
+                }
+                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(Refusal::Changed.into())
+    }
+
+    /// A change with what the rules have to know for it.
+    async fn act_of(&self, site: &Site, cart: &Cart, change: &CartChange) -> Result<Act, Refused> {
+        Ok(match change {
+            CartChange::Add { product, which, quantity } => {
+                let goods = self.product(&site.slug, product).await?;
+                let variant = goods.product.variant(which)?;
+                let place = goods.product.variants.iter().position(|known| known.id == variant.id);
+                let left = place.and_then(|place| goods.left.get(place).copied().flatten());
+                Act::Add { item: goods.product.item(variant, *quantity), left }
+            }
+            CartChange::Update { product, variant, quantity } => {
+                let mut items = cart.items.iter().filter(|item| {
+                    item.product == *product && variant.as_ref().is_none_or(|variant| item.variant == *variant)
+                });
+                let left = match items.next().filter(|item| item.counted) {
+                    Some(item) => Some(self.left(&site.slug, item).await?),
+                    None => None,
+                };
+                let (product, variant) = (product.clone(), variant.clone());
+                Act::Update { product, variant, quantity: *quantity, left }
+            }
+            CartChange::Remove { product, variant } => {
+                Act::Remove { product: product.clone(), variant: variant.clone() }
+            }
+            CartChange::Clear => Act::Clear,
+            CartChange::Coupon { code } => {
+                let code = coupon::code(code)?;
+                let found = self.coupon(&site.slug, &code).await?;
+                let (coupon, _) = found.ok_or_else(|| Refusal::NoCoupon(code.to_string()))?;
+                Act::Coupon(coupon)
+            }
+            CartChange::NoCoupon => Act::NoCoupon,
+            CartChange::Email { address } => Act::Email(address.as_str().into()),
+            CartChange::Cancel => Act::Cancel,
+        })
+    }
+
+    async fn left(&self, site: &Slug, item: &shop::Item) -> Result<u64, Refused> {
+        let account = checkout::unit_of(site, item).account(Place::Available);
+        let left = self.engine().store().balances(vec![account]).await.map_err(unread)?;
+        Ok(left.first().map_or(0, |n| u64::try_from(*n).unwrap_or_default()))
+    }
+
+    /// Ends a cart whose time is over, with its checkout. Whoever was faster has done it, or made it needless.
+    pub(crate) async fn expire(&self, key: &Arc<str>) -> Result<(), Refused> {
+        let Some((cart, version)) = self.read::<Cart>(kind::CART, key.clone()).await? else { return Ok(()) };
+        let session = match &cart.session {
+            Some(id) => self.read_session(id).await?,
+            None => None,
+        };
+        let Some(step) = checkout::expire(&cart, session.as_ref().map(|(row, _)| row), self.now()) else {
+            return Ok(());
+        };
+        let versions = (version, session.map_or(0, |(_, version)| version));
+        match self.carry(key, &step, versions, Vec::new()).await {
+            Ok(()) | Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => Ok(()),
+            Err(unmoved) => Err(unmoved.into()),
+        }
+    }
+
+    /// A step as one commit. What is first is looked up should nobody know whether it happened.
+    pub(crate) async fn carry(
+        &self,
+        key: &Arc<str>,
+        step: &shop::Step,
+        (cart_version, session_version): (u64, u64),
+        beside: Vec<RecordChange>,
+    ) -> Result<(), Unmoved> {
+        let mut records = Vec::new();
+        records.extend(step.order.as_ref().map(|order| kept::put_order(order, 0)));
+        records.extend(step.session.as_ref().map(|session| kept::put_session(session, session_version)));
+        records.push(kept::put_cart(key, &step.cart, cart_version));
+        records.extend(beside);
+        let stock = step.stock.as_ref().and_then(|moves| moves.entry(step.cart.updated_at));
+        let money = step.money.as_ref().map(market::booked::entry);
+        let entries = stock.into_iter().chain(money).collect();
+        self.engine().keep(Along { records, entries, ..Along::default() }).await
+    }
+}

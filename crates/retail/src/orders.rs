@@ -1,0 +1,102 @@
+//! Orders at work.
+
+use engine::{Along, Unmoved};
+use model::RecordQuery;
+use model::ports::store::Conflict;
+use shop::{ConfirmationToken, Order, OrderAct, OrderId, Product, Refusal, Session, Slug};
+
+use crate::carts::{ATTEMPTS, Made, Whose};
+use crate::kept::{self, kind, row};
+use crate::refused::unread;
+use crate::{Caller, Once, Refused, Shop, What};
+
+/// What a confirmation token stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bought {
+    /// An order, and those of its products that are still there.
+    Order { order: Box<Order>, products: Vec<Product> },
+    /// A checkout that came to no order, or has not yet.
+    NotYet(Box<Session>),
+}
+
+impl Shop {
+    /// What the holder of a token has bought.
+    pub async fn order(&self, token: &ConfirmationToken) -> Result<Bought, Refused> {
+        let id = token.session();
+        if let Some((order, _)) = self.read_order(&id.order()).await? {
+            let rows = self.product_rows(&order.site, order.lines.iter().map(|line| &line.item.product)).await?;
+            let products =
+                order.lines.iter().filter_map(|line| rows.get(&line.item.product)).map(|(row, _)| row.clone());
+            let mut shown: Vec<Product> = Vec::new();
+            for product in products {
+                if !shown.iter().any(|known| known.id == product.id) {
+                    shown.push(product);
+                }
+            }
+            return Ok(Bought::Order { order: Box::new(order), products: shown });
+        }
+        let session = self.session(&id, token).await.map_err(|refused| match refused {
+            Refused::Unknown(What::Session) => Refused::Unknown(What::Order),
+            refused => refused,
+        })?;
+        Ok(Bought::NotYet(Box::new(session)))
+    }
+
+    /// Orders of a site, the newest first, for those of its workspace.
+    pub async fn orders(
+        &self,
+        caller: &Caller,
+        slug: &Slug,
+        after: Option<(i64, OrderId)>,
+        limit: u32,
+    ) -> Result<Vec<Order>, Refused> {
+        if self.site(slug).await?.workspace != caller.workspace {
+            return Err(Refused::Workspace);
+        }
+        let after = after.map(|(rank, id)| (rank, id.0));
+        let (kind, list) = (kind::ORDER.into(), kept::of_site(slug));
+        let query = RecordQuery { kind, list, after, skip: 0, limit: limit.clamp(1, 100), count: false };
+        let page = self.engine().store().records(query).await.map_err(unread)?;
+        page.records.iter().map(|(record, _)| row(&record.body)).collect()
+    }
+
+    /// What a shop does about an order of its own.
+    pub async fn act_on_order(&self, caller: &Caller, id: &OrderId, act: &OrderAct) -> Result<Order, Refused> {
+        self.act_on_order_once(caller, id, act, None).await
+    }
+
+    /// The same; with `once`, a repeat sends nothing a second time.
+    pub async fn act_on_order_once(
+        &self,
+        caller: &Caller,
+        id: &OrderId,
+        act: &OrderAct,
+        once: Option<Once>,
+    ) -> Result<Order, Refused> {
+        for _ in 0..ATTEMPTS {
+            let fresh = match self.once(&Whose::Workspace(caller), once.as_ref()).await? {
+                Ok(fresh) => fresh,
+                Err(Made::Order) => {
+                    let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
+                    return found.map(|(order, _)| order).ok_or(Refused::Unknown(What::Order));
+                }
+                Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Refused::KeyReused),
+            };
+            let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
+            let (order, version) = found.ok_or(Refused::Unknown(What::Order))?;
+            let now = self.now();
+            let step = order.act(act, now)?;
+            let stock = step.stock.as_ref().and_then(|moves| moves.entry(now));
+            let money = step.money.as_ref().map(market::booked::entry);
+            let mut records = vec![kept::put_order(&step.order, version)];
+            records.extend(fresh.map(|fresh| fresh.used_for(Made::Order, now)));
+            let along = Along { records, entries: stock.into_iter().chain(money).collect(), ..Along::default() };
+            match self.engine().keep(along).await {
+                Ok(()) => return Ok(step.order),
+                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(Refusal::Changed.into())
+    }
+}

@@ -1,0 +1,103 @@
+//! Why something is not done, with all that a wire needs to say so; which code it has there is the wire's to know.
+
+use engine::Unmoved;
+use model::ports::store::Trouble;
+use model::{Fault, Kind};
+use shop::Refusal;
+use shop::import::Wrong;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// A rule of the shop.
+    #[error("{0}")]
+    Rule(#[from] Refusal),
+    #[error("there is no such {}", .0.name())]
+    Unknown(What),
+    /// A catalogue with faults: nothing of it was taken.
+    #[error("{}", told(.0))]
+    Catalogue(Vec<Wrong>),
+    /// The message cannot be read.
+    #[error("{0}")]
+    Unread(#[from] shop::Unread),
+    /// The skill needs a credential.
+    #[error("this needs a credential of the store's workspace, good for {0}")]
+    Unauthenticated(&'static str),
+    /// The credential is not good for it.
+    #[error("the credential is not good for {0}; use one with this scope")]
+    Scope(&'static str),
+    /// The credential belongs to another workspace.
+    #[error("the credential belongs to another workspace than the store")]
+    Workspace,
+    /// The same idempotency key with another request.
+    #[error("this idempotency key was used with another request; use a new key for a new request")]
+    KeyReused,
+    #[error("there are too many open carts at this store; try again later")]
+    TooManyCarts,
+    #[error("{0}")]
+    Fault(Fault),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    Site,
+    Product,
+    Cart,
+    Session,
+    Order,
+}
+
+impl What {
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Site => "store",
+            What::Product => "product",
+            What::Cart => "cart",
+            What::Session => "checkout",
+            What::Order => "order",
+        }
+    }
+}
+
+fn told(wrong: &[Wrong]) -> String {
+    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Refused {
+        Refused::Fault(fault)
+    }
+}
+impl From<Unmoved> for Refused {
+    fn from(unmoved: Unmoved) -> Refused {
+        Refused::Fault(unmoved.into())
+    }
+}
+
+/// For whoever speaks in faults: before a task exists, say.
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Fault {
+        let words = refused.to_string();
+        let kind = match refused {
+            Refused::Fault(fault) => return fault,
+            Refused::Unread(unread) => return Fault::params(unread.field(), words),
+            Refused::Rule(_) | Refused::Unknown(_) | Refused::Catalogue(_) => Kind::InvalidParams,
+            Refused::Unauthenticated(_) => Kind::Unauthenticated,
+            Refused::Scope(_) | Refused::Workspace => Kind::Forbidden,
+            Refused::KeyReused => Kind::KeyReused,
+            Refused::TooManyCarts => Kind::Unavailable,
+        };
+        Fault::new(kind, words)
+    }
+}
+
+/// What a store's trouble while reading is to a caller.
+pub(crate) fn unread(trouble: Trouble) -> Fault {
+    match trouble {
+        Trouble::Broken(_) => Fault::internal(trouble),
+        Trouble::Full | Trouble::ReadOnly | Trouble::Busy | Trouble::Unreachable(_) | Trouble::Closed => {
+            Fault::new(Kind::Unavailable, "the server cannot reach its data; try again shortly")
+                .retry_after(1)
+                .because(trouble)
+        }
+    }
+}

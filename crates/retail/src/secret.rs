@@ -1,0 +1,72 @@
+//! Random bytes for tokens, and a key of these shops: a request that comes twice is given the same token again, without the
+//! token being kept anywhere.
+
+use engine::{Along, Engine, Unmoved};
+use hmac::{Hmac, KeyInit, Mac};
+use market::Row;
+use model::ports::store::Conflict;
+use model::{Expect, Fault, RecordChange};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use shop::ids::RANDOM;
+
+use crate::kept::{ALL, kind, listed};
+use crate::refused::unread;
+
+pub(crate) struct Secret([u8; 32]);
+
+#[derive(Serialize, Deserialize)]
+struct SecretRow {
+    key: [u8; 32],
+}
+impl Row for SecretRow {
+    const NAME: &'static str = "shop secret";
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Fault> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Fault::internal(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// Bytes that nobody guesses.
+pub(crate) fn draw() -> Result<[u8; RANDOM], Fault> {
+    random()
+}
+
+/// The same as text.
+pub(crate) fn draw_text() -> Result<String, Fault> {
+    Ok(draw()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+impl Secret {
+    /// The same for every process on the store; the first makes it.
+    pub(crate) async fn load(engine: &Engine) -> Result<Secret, Fault> {
+        loop {
+            let found = engine.store().record(kind::SECRET.into(), ALL.into()).await.map_err(unread)?;
+            if let Some(record) = found {
+                return SecretRow::from_row(&record.body).map(|row| Secret(row.key)).map_err(Fault::internal);
+            }
+            let row = SecretRow { key: random()? };
+            let (kind, key) = (kind::SECRET.into(), ALL.into());
+            let lists = vec![listed(ALL, 0)];
+            let put = RecordChange::Put { kind, key, expect: Expect::Absent, body: row.to_row().into(), lists };
+            match engine.keep(Along { records: vec![put], ..Along::default() }).await {
+                Ok(()) | Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+    }
+
+    /// Bytes that follow from what is asked, for nobody but this shop.
+    pub(crate) fn told(&self, parts: &[&str]) -> Result<[u8; RANDOM], Fault> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|error| Fault::internal(error.to_string()))?;
+        for part in parts {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part.as_bytes());
+        }
+        let mut bytes = [0; RANDOM];
+        bytes.copy_from_slice(&mac.finalize().into_bytes()[..RANDOM]);
+        Ok(bytes)
+    }
+}

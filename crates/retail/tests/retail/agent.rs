@@ -1,0 +1,91 @@
+//! The store agent behind the engine: a message is a task that has run one skill.
+
+use std::sync::Arc;
+
+use engine::Answer;
+use model::{Caller, Content, Fault, Json, Kind, Message, Part, Place, Role, Send, State, Task, Wait};
+use retail::{AGENT, StoreAgent};
+use serde_json::{Value, json};
+use shop::Rules;
+
+use crate::common::{House, Mall};
+
+async fn send(mall: &Mall, parts: Vec<Part>) -> Result<Arc<Task>, Fault> {
+    let name = "somebody".into();
+    let caller = Caller { tenant: "ws_1".into(), name, authenticated: true, scopes: Arc::default() };
+    let message =
+        Message { id: "m1".into(), role: Role::User, parts, metadata: None, extensions: vec![], references: vec![] };
+    let send = Send {
+        message,
+        task: None,
+        alias: None,
+        context: None,
+        wait: Wait::Rest { max_ms: None },
+        history: None,
+        accepted_output: Vec::new(),
+        metadata: None,
+        push: None,
+        extensions: Vec::new(),
+        trace: None,
+        idempotency: None,
+    };
+    match mall.shop.engine().send(&Place::tenant(caller, AGENT, "aly"), send).await? {
+        Answer::Task(task) => Ok(task),
+        Answer::Reply(_) => panic!("a store agent has tasks"),
+    }
+}
+
+fn data(value: &Value) -> Vec<Part> {
+    vec![Part::data(Json::from_value(value))]
+}
+
+/// The one artifact: its id, and what is in it.
+fn artifact(task: &Task) -> (String, Value) {
+    let [artifact] = &task.artifacts[..] else { panic!("{:?}", task.artifacts) };
+    let Content::Data(data) = &artifact.parts[0].content else { panic!("{:?}", artifact.parts) };
+    assert_eq!(artifact.name.as_deref(), Some(&*artifact.id.to_string()));
+    (artifact.id.to_string(), data.to_value())
+}
+
+#[tokio::test]
+async fn a_message_runs_one_skill_and_the_task_has_what_came_of_it() {
+    let mall = House::memory().mall(Rules::default()).await;
+    mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
+    let task = send(&mall, vec![Part::text("Search for hats on store acme.")]).await.unwrap();
+    assert_eq!(task.core.state, State::Completed);
+    let (name, results) = artifact(&task);
+    assert_eq!((name.as_str(), &results["total"]), ("search_results", &json!(3)));
+    let metadata = task.metadata.as_ref().unwrap().to_value();
+    assert_eq!((&metadata["skill"], &metadata["site_slug"]), (&json!("product-search"), &json!("acme")));
+
+    let task = send(&mall, data(&json!({"action": "create", "site_slug": "acme"}))).await.unwrap();
+    let (name, cart) = artifact(&task);
+    assert_eq!((name.as_str(), &cart["status"], task.core.state), ("cart", &json!("active"), State::Completed));
+    let task = send(&mall, data(&json!({"action": "create"}))).await.unwrap();
+    assert_eq!((task.core.state, task.artifacts.len()), (State::InputRequired, 0));
+    let task = send(&mall, data(&json!({"skill": "store-info", "site_slug": "nowhere"}))).await.unwrap();
+    assert_eq!(task.core.state, State::Failed);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_makes_no_task() {
+    let mall = House::memory().mall(Rules::default()).await;
+    mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
+    let before = mall.shop.engine().health().await.unwrap().tasks;
+    let fault = send(&mall, data(&json!({"skill": "dance"}))).await.unwrap_err();
+    assert_eq!((fault.kind, fault.field.as_deref()), (Kind::InvalidParams, Some("skill")));
+    assert_eq!(mall.shop.engine().health().await.unwrap().tasks, before);
+}
+
+/// Where nobody looks who is asking, nothing is written.
+#[tokio::test]
+async fn an_agent_for_anybody_has_the_public_skills_alone() {
+    let mall = House::memory().mall(Rules::default()).await;
+    mall.serve(StoreAgent::public(mall.shop.clone(), AGENT));
+    for value in [json!({"action": "create", "site_slug": "acme"}), json!({"skill": "checkout"})] {
+        assert_eq!(send(&mall, data(&value)).await.unwrap_err().kind, Kind::Unauthenticated);
+    }
+    let task = send(&mall, vec![Part::text("about store acme")]).await.unwrap();
+    assert_eq!((task.core.state, artifact(&task).0.as_str()), (State::Completed, "store_info"));
+    assert_eq!(mall.shop.engine().profile(AGENT).unwrap().skills.len(), 4);
+}

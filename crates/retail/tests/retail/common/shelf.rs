@@ -1,0 +1,107 @@
+//! A store in front of a store: one process's way to the data. It can die with its process, and its time can be a test's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use model::ports::Future;
+use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
+use model::{
+    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
+    Time,
+};
+
+pub(crate) struct Shelf {
+    inner: Arc<dyn Store>,
+    dead: AtomicBool,
+    by_sleepers: AtomicBool,
+    /// Whether closing closes the data too.
+    owns: bool,
+}
+
+impl Shelf {
+    pub(crate) fn new(inner: Arc<dyn Store>, owns: bool) -> Arc<Shelf> {
+        Arc::new(Shelf { inner, dead: AtomicBool::new(false), by_sleepers: AtomicBool::new(false), owns })
+    }
+
+    /// The process is gone: it hears and says nothing any more.
+    pub(crate) fn die(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn go_by_sleepers(&self) {
+        self.by_sleepers.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) async fn close_inner(&self) {
+        self.inner.close().await;
+    }
+
+    fn alive<'a, T: Send + 'a>(&'a self, read: Future<'a, T>) -> Future<'a, T> {
+        Box::pin(async move {
+            if self.dead.load(Ordering::SeqCst) {
+                return std::future::pending().await;
+            }
+            read.await
+        })
+    }
+}
+
+macro_rules! pass {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $out:ty;)+) => {
+        $(fn $name(&self, $($arg: $type),*) -> Future<'_, Result<$out, Trouble>> {
+            self.alive(self.inner.$name($($arg),*))
+        })+
+    };
+}
+
+impl Store for Shelf {
+    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
+        if self.dead.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        self.inner.commit(commit)
+    }
+    pass! {
+        head(task: TaskId) -> Option<Head>;
+        events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
+        logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
+        list(query: ListQuery) -> ListPage;
+        key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
+        alias(key: [u8; 32]) -> Option<TaskId>;
+        access_keys() -> Vec<AccessKey>;
+        push(task: TaskId) -> Vec<PushRow>;
+        pushes(state: PushState, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Vec<PushRow>;
+        blob(tenant: Arc<str>, hash: [u8; 32]) -> Option<Bytes>;
+        record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
+        records(query: RecordQuery) -> RecordPage;
+        search(query: model::TextQuery) -> model::TextPage;
+        balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
+        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
+        accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
+        journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
+        unfinished(after: Option<TaskId>, limit: usize) -> Vec<(TaskId, Epoch)>;
+        due(now: Time, limit: usize) -> Vec<Timer>;
+        next_due() -> Option<Time>;
+        purge(before: Time, keys_before: Time, limit: usize) -> u64;
+        remove(task: TaskId) -> bool;
+        backup(to: PathBuf) -> ();
+        health() -> Health;
+    }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
+    fn ahead_ms(&self) -> i64 {
+        if !self.by_sleepers.load(Ordering::SeqCst) {
+            return 0;
+        }
+        let (asleep, awake) = (tokio::time::Instant::now().into_std(), Instant::now());
+        let ms = |later: Instant, earlier: Instant| later.saturating_duration_since(earlier).as_millis() as i64;
+        ms(asleep, awake) - ms(awake, asleep)
+    }
+    fn close(&self) -> Future<'_, ()> {
+        if self.owns { self.inner.close() } else { Box::pin(std::future::ready(())) }
+    }
+}

@@ -1,0 +1,14 @@
+//! The shops as their callers see them: carts, sales and skills, on real stores. Each file is one topic. One binary, so that
+//! it is linked once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+mod common;
+
+mod agent;
+mod carts;
+mod clock;
+mod rush;
+mod sales;
+mod search;
+mod skills;

@@ -1,0 +1,71 @@
+//! Tokens, the pace of callers, and seats.
+
+use std::collections::HashMap;
+use std::hash::RandomState;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use model::{Caller, Fault, Kind, Time};
+
+use crate::callers;
+use crate::settings::{Key, Settings};
+use crate::throttle::{Limiter, Rate, Seats};
+
+/// What the endpoints know and count beside the settings.
+pub(crate) struct House {
+    /// By the hash of the token.
+    pub(super) tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
+    pub(super) pace: Option<(NonZeroU32, Arc<Limiter>)>,
+    pub(super) hasher: RandomState,
+    pub(super) waiting: Arc<Seats>,
+    pub(super) streams: Arc<Seats>,
+}
+
+impl House {
+    /// What was used up `before` stays used up.
+    pub(crate) fn new(settings: &Settings, before: Option<&House>) -> Option<House> {
+        let orloj = settings.orloj.as_ref()?;
+        let known = |key: &Key| {
+            let Key { name, tenant, scopes, .. } = key;
+            let caller = Caller {
+                tenant: tenant.clone(),
+                name: name.clone(),
+                authenticated: true,
+                scopes: scopes.as_slice().into(),
+            };
+            (callers::hash(&key.secret), (Arc::new(caller), key.expires_at))
+        };
+        let pace = orloj.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
+            let used = before.and_then(|before| before.pace.as_ref()).filter(|(known, _)| *known == per_minute);
+            let fresh = || Arc::new(Limiter::new(Rate { per_minute, burst: per_minute }));
+            (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
+        });
+        Some(House {
+            tokens: orloj.tokens.iter().map(known).collect(),
+            pace,
+            hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
+            waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
+            streams: before.map(|before| before.streams.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// Whether anybody's address matters.
+    pub(crate) fn counts_addresses(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// Whose token of these endpoints is shown, if one is.
+    pub(super) fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
+        let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let (caller, end) = self.tokens.get(&callers::hash(token.trim()))?;
+        if end.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
+            return Some(Err(Fault::new(Kind::Unauthenticated, "the token has expired; ask for a new one")));
+        }
+        Some(Ok(caller.clone()))
+    }
+}

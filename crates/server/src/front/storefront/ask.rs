@@ -1,0 +1,189 @@
+//! A request that has been let in: its path, query, body and key are read.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use dialects::framing::{query, scan};
+use http::request;
+use retail::{Caller, Once, Refused, Shop, What};
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use shop::{Site, Slug};
+use url::Url;
+
+use super::refusal::{Code, Refusal};
+use super::table::{Keyed, Route};
+use crate::Server;
+use crate::front::IDEMPOTENCY_KEY;
+use crate::service::check_media_type;
+
+/// Of an idempotency key.
+const MAX_KEY: usize = 255;
+/// Of a parameter in the query: nothing that is meant is longer.
+const MAX_PARAM: usize = 500;
+
+pub(super) struct Ask<'a> {
+    server: &'a Arc<Server>,
+    pub(super) shop: &'a Shop,
+    head: &'a request::Parts,
+    pub(super) caller: Option<Caller>,
+    /// What stands for the braces of the path.
+    named: Vec<Cow<'a, str>>,
+    query: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// The body: the text of an object.
+    text: &'a str,
+    pub(super) once: Option<Once>,
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn new(
+        server: &'a Arc<Server>,
+        shop: &'a Shop,
+        head: &'a request::Parts,
+        route: &Route,
+        caller: Option<Caller>,
+        named: Vec<Cow<'a, str>>,
+        body: &'a [u8],
+    ) -> Result<Ask<'a>, Refusal> {
+        let mut asked: Vec<(Cow<'a, str>, Cow<'a, str>)> = Vec::new();
+        for pair in query::pairs(head.uri.query().unwrap_or_default()) {
+            let (name, value) = pair?;
+            if asked.iter().any(|(known, _)| *known == name) {
+                return Err(Refusal::field(name, "is in the query more than once"));
+            }
+            asked.push((name, value));
+        }
+        let text = read(server, head, body)?;
+        let once = once(head, route.keyed, text)?;
+        Ok(Ask { server, shop, head, caller, named, query: asked, text, once })
+    }
+
+    /// What the path names at a place.
+    pub(super) fn named(&self, place: usize) -> &str {
+        self.named.get(place).map_or("", |one| one)
+    }
+
+    /// A parameter of the query that says something.
+    pub(super) fn param(&self, name: &str) -> Result<Option<&str>, Refusal> {
+        let found = self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_ref());
+        match found.filter(|value| !value.is_empty()) {
+            Some(value) if value.len() > MAX_PARAM || value.chars().any(char::is_control) => {
+                Err(Refusal::field(name, format!("must have at most {MAX_PARAM} printable characters")))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn number(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Refusal> {
+        let Some(value) = self.param(name)? else { return Ok(None) };
+        // `+5` is a number to the parser, and a space with a 5 to most who write it.
+        let number =
+            value.parse::<i64>().ok().filter(|number| (least..=most).contains(number) && !value.starts_with('+'));
+        number.map(Some).ok_or_else(|| Refusal::field(name, format!("must be a whole number from {least} to {most}")))
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Refusal> {
+        match self.param(name)? {
+            None => Ok(None),
+            Some("true" | "1") => Ok(Some(true)),
+            Some("false" | "0") => Ok(Some(false)),
+            Some(_) => Err(Refusal::field(name, "must be true or false")),
+        }
+    }
+
+    /// How many on a page.
+    pub(super) fn limit(&self) -> Result<u32, Refusal> {
+        Ok(self.number("limit", 1, 100)?.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(20))
+    }
+
+    pub(super) fn body<B: DeserializeOwned>(&self) -> Result<B, Refusal> {
+        let mut json = serde_json::Deserializer::from_str(self.text);
+        serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let (path, words) = (error.path().to_string(), error.inner().to_string());
+            // Where in the text it stands helps nobody who sent an object.
+            let words = words.split(" at line ").next().unwrap_or_default().to_owned();
+            Refusal::field(if path == "." { "body".to_owned() } else { path }, format!("cannot be read: {words}"))
+        })
+    }
+
+    /// The site that is named, or the one whose host this is; for those who may be there.
+    pub(super) async fn site(&self, said: Option<&str>) -> Result<Site, Refusal> {
+        let site = match said {
+            Some(said) => {
+                // What cannot be a slug is none.
+                let slug = Slug::check(said).map_err(|_| Refused::Unknown(What::Site))?;
+                self.shop.site(&slug).await?
+            }
+            None => {
+                let host = Url::parse(&self.base()).ok().and_then(|url| url.host_str().map(str::to_owned));
+                let site = self.shop.site_of_host(&host.unwrap_or_default()).await?;
+                site.ok_or_else(|| Refusal::field("site_slug", "is missing: say which store you mean"))?
+            }
+        };
+        self.may_see(&site.workspace)?;
+        Ok(site)
+    }
+
+    /// A credential that is shown is one of the workspace.
+    pub(super) fn may_see(&self, workspace: &shop::WorkspaceId) -> Result<(), Refusal> {
+        match &self.caller {
+            Some(caller) if caller.workspace != *workspace => Err(Refused::Workspace.into()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Where the caller reached us.
+    pub(super) fn base(&self) -> String {
+        self.server.cards.base_url(&self.server.settings, self.head)
+    }
+
+    /// An address of this server, whole.
+    pub(super) fn absolute(&self, url: &str) -> String {
+        if url.starts_with('/') { format!("{}{url}", self.base()) } else { url.to_owned() }
+    }
+}
+
+/// The body as the text of an object; nothing is an empty one.
+fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'a str, Refusal> {
+    if body.is_empty() {
+        return Ok("{}");
+    }
+    if check_media_type(&head.headers).is_some() {
+        return Err(Refusal::new(Code::MEDIA, "send application/json"));
+    }
+    let text = scan::scan(body, server.engine.limits().json_depth)?;
+    // Readers of structs take lists, too; nobody here does.
+    if !text.trim_start().starts_with('{') {
+        return Err(Refusal::field("body", "must be a JSON object"));
+    }
+    Ok(text)
+}
+
+/// The caller's promise that a repeat is the same request.
+fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>, Refusal> {
+    let said = match keyed {
+        Keyed::Never => return Ok(None),
+        Keyed::May | Keyed::Must => head.headers.get(&IDEMPOTENCY_KEY),
+    };
+    let Some(said) = said else {
+        return match keyed {
+            Keyed::Must => Err(Refusal::new(
+                Code::KEY_REQUIRED,
+                "send an Idempotency-Key with this request: a new one for each purchase, the same one for a repeat",
+            )),
+            Keyed::Never | Keyed::May => Ok(None),
+        };
+    };
+    let key = said.to_str().unwrap_or_default().trim();
+    if key.is_empty() || key.len() > MAX_KEY {
+        return Err(Refusal::field("Idempotency-Key", format!("must have 1 to {MAX_KEY} printable ASCII characters")));
+    }
+    let mut print = Sha256::new();
+    for part in [head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default(), text] {
+        print.update((part.len() as u64).to_be_bytes());
+        print.update(part);
+    }
+    Ok(Some(Once { key: key.to_owned(), print: print.finalize().into() }))
+}

@@ -1,0 +1,197 @@
+//! A shop over HTTP: the storefront's REST, checkout sessions, what is told to whoever would pay over HTTP, and the page
+//! where a person completes a checkout.
+//!
+//! * `table`: the routes, and who may call them
+//! * `ask`: a request that has been let in
+//! * `refusal`: why not, as a code, a status and words
+//! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: what is done
+//! * `page`: the page
+//!
+//! Whoever has the token of a cart, a checkout or an order needs nothing else. A credential is needed for what belongs to
+//! the shop alone; one that is shown must be good, and of the workspace of the shop it is shown to.
+
+mod ask;
+mod carts;
+mod catalogue;
+mod orders;
+pub(crate) mod page;
+mod refusal;
+mod sessions;
+mod table;
+mod x402;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode, request};
+use model::{Fault, Kind};
+use retail::Shop;
+use serde_json::{Value, json};
+
+use ask::Ask;
+use refusal::{Code, Refusal};
+use table::Who;
+
+use super::aly::{self, Shown};
+use super::{Told, rest};
+use crate::Server;
+use crate::body::Response;
+use crate::oauth::{covers, endpoints};
+
+/// No request to these addresses is larger.
+pub(crate) const BODY_BYTES: usize = 64 << 10;
+
+/// What a request is answered with.
+struct Reply {
+    status: StatusCode,
+    body: Value,
+}
+
+impl Reply {
+    fn ok(body: Value) -> Reply {
+        Reply { status: StatusCode::OK, body }
+    }
+    fn made(body: Value) -> Reply {
+        Reply { status: StatusCode::CREATED, body }
+    }
+}
+
+/// A request; `inside` is its path without the mount.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    inside: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    told: &mut Told,
+) -> Response {
+    (told.dialect, told.operation) = (dialects::aly::NAME, "storefront");
+    told.path = without_secrets(head.uri.path());
+    let Some(shop) = shop_of(server) else { return rest::nothing_at(head.uri.path(), head, told) };
+    match call(server, shop, inside, head, body, told).await {
+        Ok(reply) => json_response(reply.status, &reply.body),
+        Err(refusal) => {
+            told.fault = Some(refusal.message.clone());
+            refused(server, head, &refusal)
+        }
+    }
+}
+
+fn shop_of(server: &Server) -> Option<&Shop> {
+    server.settings.aly.as_ref()?.shop.as_ref()
+}
+
+async fn call(
+    server: &Arc<Server>,
+    shop: &Shop,
+    inside: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    told: &mut Told,
+) -> Result<Reply, Refusal> {
+    let body = body?;
+    let (route, named) = table::find(&head.method, inside)?;
+    let caller = who(server, route.who, head, told).await?;
+    let ask = Ask::new(server, shop, head, route, caller, named, &body)?;
+    (route.go)(&ask).await
+}
+
+/// Who is calling, if they say so; within the limits of calls.
+async fn who(
+    server: &Arc<Server>,
+    who: Who,
+    head: &request::Parts,
+    told: &mut Told,
+) -> Result<Option<retail::Caller>, Refusal> {
+    let throttle = server.throttle.as_ref();
+    let Some(oauth) = &server.oauth else { return Err(Refusal::new(Code::NOT_FOUND, "there is no shop here")) };
+    let shown = match aly::identify(server, oauth, &head.headers).await {
+        Ok(shown) => shown,
+        Err(fault) => {
+            if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
+                throttle.failed(told.address)?;
+            }
+            return Err(fault.into());
+        }
+    };
+    let caller = match (shown, who) {
+        (Shown::Caller(caller), _) => caller,
+        (Shown::Nothing | Shown::Session, Who::Scope(scope)) => {
+            return Err(retail::Refused::Unauthenticated(scope).into());
+        }
+        (Shown::Nothing | Shown::Session, Who::Anyone) if is_closed(server) => {
+            return Err(aly::nobody("authentication is required").into());
+        }
+        (Shown::Nothing | Shown::Session, Who::Anyone | Who::Holder) => server.callers.anonymous().clone(),
+    };
+    told.caller = Some(caller.name.clone());
+    if let Some(throttle) = throttle {
+        throttle.admit(&caller, told.address)?;
+    }
+    match who {
+        Who::Scope(scope) if !covers(&caller.scopes, scope) => Err(retail::Refused::Scope(scope).into()),
+        Who::Scope(_) | Who::Anyone | Who::Holder => Ok(retail::Caller::of(&caller)),
+    }
+}
+
+/// Whether the operator wants everybody to be known: then the window is not open to strangers, either.
+fn is_closed(server: &Server) -> bool {
+    let agent = server.settings.aly.as_ref().and_then(|aly| server.mounts.agent(&aly.agent));
+    agent.is_none_or(|mounted| aly::is_closed(server, mounted))
+}
+
+/// The path for the log, where it has a token in it.
+fn without_secrets(path: &str) -> Option<String> {
+    let secret = |one: &&str| [shop::CartToken::PREFIX, shop::ConfirmationToken::PREFIX].contains(one);
+    let begins = |segment: &str| segment.split_inclusive('_').next().filter(secret).map(str::to_owned);
+    if !path.split('/').any(|segment| begins(segment).is_some()) {
+        return None;
+    }
+    let shown =
+        path.split('/').map(|segment| begins(segment).map_or_else(|| segment.to_owned(), |it| format!("{it}..")));
+    Some(shown.collect::<Vec<_>>().join("/"))
+}
+
+fn refused(server: &Server, head: &request::Parts, refusal: &Refusal) -> Response {
+    let details: Vec<Value> =
+        refusal.details.iter().map(|(field, says)| json!({ "field": field, "message": says })).collect();
+    let error = json!({ "code": refusal.code.name, "message": refusal.message, "details": details });
+    let mut response = json_response(refusal.status(), &json!({ "error": error }));
+    let headers = response.headers_mut();
+    if let Some(seconds) = refusal.retry_after_s {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if refusal.code == Code::UNAUTHORIZED {
+        let base = server.cards.base_url(&server.settings, head);
+        let how = format!("Bearer realm=\"storefront\", resource_metadata=\"{}\"", endpoints::resource_url(&base));
+        let plain = HeaderValue::from_static("Bearer realm=\"storefront\"");
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_str(&how).unwrap_or(plain));
+    }
+    if let Some(Ok(allow)) = refusal.allow.as_deref().map(HeaderValue::from_str) {
+        headers.insert(ALLOW, allow);
+    }
+    response
+}
+
+fn json_response(status: StatusCode, value: &Value) -> Response {
+    let mut response = Response::new(Bytes::from(value.to_string()).into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_token_is_in_a_log() {
+        let shown = without_secrets("/aly/api/storefront/v1/carts/cart_0abc/items/sun");
+        assert_eq!(shown.as_deref(), Some("/aly/api/storefront/v1/carts/cart_../items/sun"));
+        let shown = without_secrets("/api/storefront/v1/orders/conf_1");
+        assert_eq!(shown.as_deref(), Some("/api/storefront/v1/orders/conf_.."));
+        assert_eq!(without_secrets("/api/storefront/v1/orders/ord_1/refund"), None);
+    }
+}

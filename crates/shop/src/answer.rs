@@ -1,0 +1,221 @@
+//! What a skill answers: words, an artifact, and how the task ends.
+
+use serde_json::{Value, json};
+
+use crate::checkout::Session;
+use crate::intent::Request;
+use crate::skill::Skill;
+use crate::view::{self, Stocked};
+use crate::{Cart, CartToken, Minor, Order, Product, Refusal, Site, Totals, Variant};
+
+/// What is said of carts and orders that are not there, and of those of other sites: nobody learns which.
+pub const NO_CART: &str = "There is no such cart at this store; create one first.";
+pub const NO_ORDER: &str = "There is no order with this confirmation token at this store.";
+
+/// What a store is called in an example where none is meant.
+pub const ANY_STORE: &str = "my-store";
+
+/// How a task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    Completed,
+    /// The text is a question.
+    InputRequired,
+    Failed,
+}
+
+/// What came of one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub skill: Option<Skill>,
+    pub site: Option<String>,
+    pub ending: Ending,
+    pub text: String,
+    pub artifact: Option<Artifact>,
+    /// What is missing, by the names of its fields.
+    pub missing: Vec<&'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its id as well.
+    pub name: &'static str,
+    pub data: Value,
+}
+
+impl Outcome {
+    fn of(skill: Skill, site: &Site, ending: Ending, text: String, data: Value) -> Outcome {
+        Outcome {
+            skill: Some(skill),
+            site: Some(site.slug.to_string()),
+            ending,
+            text,
+            artifact: Some(Artifact { name: skill.artifact(), data }),
+            missing: Vec::new(),
+        }
+    }
+
+    /// Facts about the task.
+    pub fn metadata(&self) -> Value {
+        let mut facts = serde_json::Map::new();
+        if let Some(skill) = self.skill {
+            facts.insert("skill".to_owned(), skill.name().into());
+        }
+        if let Some(site) = &self.site {
+            facts.insert("site_slug".to_owned(), site.as_str().into());
+        }
+        Value::Object(facts)
+    }
+}
+
+/// A question for something that is missing.
+pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str) -> Outcome {
+    Outcome {
+        skill: Some(skill),
+        site: request.site_slug.clone(),
+        ending: Ending::InputRequired,
+        text: question.to_owned(),
+        artifact: None,
+        missing: vec![field],
+    }
+}
+
+/// Nobody can tell what is wanted.
+pub fn help(request: &Request) -> Outcome {
+    let slug = request.site_slug.as_deref().unwrap_or(ANY_STORE);
+    let examples = Skill::ALL.map(|skill| format!("\"{}\" ({})", skill.example(slug), skill.name())).join(", ");
+    Outcome {
+        skill: None,
+        site: request.site_slug.clone(),
+        ending: Ending::InputRequired,
+        text: format!("What can I do for you? Send a data part with a skill, or write for example: {examples}."),
+        artifact: None,
+        missing: vec!["skill"],
+    }
+}
+
+pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> Outcome {
+    Outcome {
+        skill: Some(skill),
+        site: site.map(str::to_owned),
+        ending: Ending::Failed,
+        text: words.into(),
+        artifact: None,
+        missing: Vec::new(),
+    }
+}
+
+/// A rule says no. Where the caller only has to say more, it is a question.
+pub fn refused(skill: Skill, site: &Site, refusal: &Refusal) -> Outcome {
+    let words = refusal.to_string();
+    let mut letters = words.chars();
+    let words = letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str()));
+    let mut outcome = failed(skill, Some(site.slug.as_str()), words.unwrap_or_default());
+    if matches!(refusal, Refusal::WhichVariant { .. }) {
+        outcome.ending = Ending::InputRequired;
+        outcome.missing = vec!["variant_id"];
+    }
+    outcome
+}
+
+/// Products that were found, with how many there are of each.
+pub fn found(site: &Site, base: &str, words: &str, products: &[Stocked<'_>], total: u64) -> Outcome {
+    let is_all = matches!(crate::Query::read(words), crate::Query::All);
+    let what = if is_all { String::new() } else { format!(" for \"{words}\"") };
+    let listed = products.iter().take(5).map(|one| {
+        let product = one.product;
+        format!("{} ({})", product.name, site.currency.say(lowest(product)))
+    });
+    let listed = listed.collect::<Vec<_>>().join(", ");
+    let text = match total {
+        0 if is_all => format!("{} sells nothing yet.", site.title),
+        0 => format!("{} has nothing{what}.", site.title),
+        1 => format!("{} has one product{what}: {listed}.", site.title),
+        n @ 2..=5 => format!("{} has {n} products{what}: {listed}.", site.title),
+        n => format!("{} has {n} products{what}: {listed}, and {} more.", site.title, n - 5),
+    };
+    let data = json!({
+        "store": view::store(site),
+        "query": words,
+        "products": products.iter().map(|one| view::product(site, base, one)).collect::<Vec<_>>(),
+        "total": total,
+    });
+    Outcome::of(Skill::ProductSearch, site, Ending::Completed, text, data)
+}
+
+fn lowest(product: &Product) -> Minor {
+    product.variants.iter().map(|variant| product.price_of(variant)).min().unwrap_or(product.price)
+}
+
+pub fn info(site: &Site, products: u64) -> Outcome {
+    let text = match products {
+        1 => format!("{} sells one product.", site.title),
+        n => format!("{} sells {n} products.", site.title),
+    };
+    let mut data = view::store(site);
+    if let Value::Object(members) = &mut data {
+        members.insert("product_count".to_owned(), products.into());
+    }
+    Outcome::of(Skill::StoreInfo, site, Ending::Completed, text, data)
+}
+
+/// An order, with what its products have to show and to fetch.
+pub fn order(site: &Site, order: &Order, products: &[Product]) -> Outcome {
+    let sum = order.currency.say(order.totals.total);
+    let text = format!("Order {} over {sum} is {}.", order.id, order.state.name().replace('_', " "));
+    Outcome::of(Skill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
+}
+
+/// A checkout that nobody has completed is no order yet.
+pub fn not_completed(site: &Site, session: &Session) -> Outcome {
+    let words = match session.status {
+        crate::SessionStatus::Open => "This checkout is not completed yet; open its complete_url to do so.".to_owned(),
+        crate::SessionStatus::Completed | crate::SessionStatus::Cancelled | crate::SessionStatus::Expired => {
+            format!("This checkout is {}, and nothing was ordered.", session.status.name())
+        }
+    };
+    failed(Skill::OrderStatus, Some(site.slug.as_str()), words)
+}
+
+/// How a product is bought with a payment over HTTP. It only tells; nothing is set aside.
+pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32, url: &str) -> Outcome {
+    let price = product.price_of(variant);
+    let sum = Minor(price.0.saturating_mul(i64::from(quantity)));
+    let text = format!(
+        "To buy {quantity} of {} for {}, request {url} and pay as its 402 answer says. Send the payment to go on.",
+        product.name,
+        site.currency.say(sum)
+    );
+    let data = json!({
+        "resource_url": url,
+        "protocol": "x402",
+        "quantity": quantity,
+        "product_id": product.id,
+        "variant_id": variant.id,
+        "price": view::money(site, price),
+        "total": view::money(site, sum),
+        "instructions": "GET resource_url; it answers 402 with accepts[]. Pay one of them and repeat the request with the X-PAYMENT header; where accepts[] is empty the store takes no such payments, and cart-management and checkout are the way to buy.",
+    });
+    let mut outcome = Outcome::of(Skill::X402Purchase, site, Ending::InputRequired, text, data);
+    outcome.missing = vec!["payment"];
+    outcome
+}
+
+/// A cart as it is now, after what was done to it.
+pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &str) -> Outcome {
+    let pieces: u64 = cart.items.iter().map(|item| u64::from(item.quantity)).sum();
+    let pieces = match pieces {
+        0 => "is empty".to_owned(),
+        1 => format!("has 1 item for {}", cart.currency.say(totals.total)),
+        n => format!("has {n} items for {}", cart.currency.say(totals.total)),
+    };
+    let text = format!("{did} Cart {} {pieces}.", token.as_str());
+    Outcome::of(Skill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
+}
+
+/// A checkout that waits for somebody to complete it.
+pub fn checkout(site: &Site, session: &Session, token: &str, url: &str) -> Outcome {
+    let sum = session.currency.say(session.totals.total);
+    let text = format!("Your order over {sum} is set aside until {}. Complete it at {url}.", session.expires_at);
+    Outcome::of(Skill::Checkout, site, Ending::Completed, text, view::session(session, Some((token, url))))
+}

@@ -1,0 +1,236 @@
+//! From a cart to an order. A checkout looks at every price again, sets stock aside and fixes what is to be paid; it is
+//! completed once, with its confirmation token, or ends by itself.
+
+use std::sync::Arc;
+
+use model::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::cart::{Rules, email};
+use crate::order::{Order, Paid};
+use crate::refusal::text;
+use crate::stock::{Move, Moves, Place, Unit};
+use crate::{
+    Cart, CartStatus, ConfirmationToken, Coupon, Currency, Item, OrderId, Product, Refusal, SessionId, Site, Slug,
+    Totals, WorkspaceId,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    Open,
+    Completed,
+    Cancelled,
+    Expired,
+}
+
+impl SessionStatus {
+    pub fn name(self) -> &'static str {
+        match self {
+            SessionStatus::Open => "open",
+            SessionStatus::Completed => "completed",
+            SessionStatus::Cancelled => "cancelled",
+            SessionStatus::Expired => "expired",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: SessionId,
+    pub site: Slug,
+    pub workspace: WorkspaceId,
+    pub currency: Currency,
+    /// What the cart is kept under.
+    pub cart: Arc<str>,
+    pub status: SessionStatus,
+    /// At the prices that hold for it.
+    pub items: Vec<Item>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coupon: Option<Coupon>,
+    pub totals: Totals,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<Arc<str>>,
+    pub created_at: Time,
+    pub updated_at: Time,
+    pub expires_at: Time,
+}
+
+/// Who buys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buyer {
+    pub email: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Arc<str>>,
+    /// Where it is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Arc<str>>,
+}
+
+impl Buyer {
+    pub fn check(&self) -> Result<Buyer, Refusal> {
+        let email = email(&self.email)?;
+        self.name.as_deref().map_or(Ok(()), |name| text("name", name, 200))?;
+        self.address.as_deref().map_or(Ok(()), |address| text("address", address, 1_000))?;
+        Ok(Buyer { email, ..self.clone() })
+    }
+}
+
+/// All that happens together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub cart: Cart,
+    pub session: Option<Session>,
+    pub order: Option<Order>,
+    pub stock: Option<Moves>,
+    pub money: Option<market::Entry>,
+}
+
+/// What a checkout rests on.
+pub struct Ground<'a> {
+    pub site: &'a Site,
+    /// What the cart is kept under.
+    pub key: Arc<str>,
+    /// The products of its items, as they are now.
+    pub products: &'a [Product],
+    /// The cart's coupon as it is now.
+    pub coupon: Option<&'a Coupon>,
+}
+
+fn name_of(session: &SessionId, what: &str) -> Arc<str> {
+    format!("{session}/{what}").into()
+}
+
+/// The units of a checkout, each from here to there.
+fn units(session: &Session, from: Place, to: Place) -> Vec<Move> {
+    let counted = session.items.iter().filter(|item| item.counted);
+    let mut moves: Vec<Move> = counted
+        .map(|item| {
+            let unit = unit_of(&session.site, item);
+            Move { unit, from, to, quantity: item.quantity.into() }
+        })
+        .collect();
+    if let Some(coupon) = session.coupon.as_ref().filter(|coupon| coupon.limit.is_some()) {
+        let unit = Unit::Coupon { site: session.site.clone(), code: coupon.code.clone() };
+        moves.push(Move { unit, from, to, quantity: 1 });
+    }
+    moves
+}
+
+pub fn unit_of(site: &Slug, item: &Item) -> Unit {
+    Unit::Variant { site: site.clone(), product: item.product.clone(), variant: item.variant.clone() }
+}
+
+/// Begins: stock is set aside, prices are fixed.
+pub fn begin(
+    cart: &Cart,
+    ground: &Ground<'_>,
+    token: &ConfirmationToken,
+    now: Time,
+    rules: &Rules,
+) -> Result<Step, Refusal> {
+    cart.is_open(now)?;
+    if cart.items.is_empty() {
+        return Err(Refusal::EmptyCart);
+    }
+    let mut items = Vec::with_capacity(cart.items.len());
+    for item in &cart.items {
+        let product = ground.products.iter().find(|product| product.id == item.product);
+        let variant = product.and_then(|product| product.variants.iter().find(|known| known.id == item.variant));
+        let (Some(product), Some(variant)) = (product, variant) else {
+            return Err(Refusal::Gone(item.name.to_string()));
+        };
+        items.push(product.item(variant, item.quantity));
+    }
+    let mut cart = cart.clone();
+    cart.items.clone_from(&items);
+    if let Some(had) = &cart.coupon {
+        let coupon = ground.coupon.ok_or_else(|| Refusal::NoCoupon(had.code.to_string()))?;
+        cart.coupon = Some(coupon.clone());
+        let subtotal = cart.totals(&ground.site.terms, now)?.subtotal;
+        coupon.is_good(subtotal, &cart.currency, now)?;
+    }
+    let session = Session {
+        id: token.session(),
+        site: cart.site.clone(),
+        workspace: cart.workspace.clone(),
+        currency: cart.currency.clone(),
+        cart: ground.key.clone(),
+        status: SessionStatus::Open,
+        totals: cart.totals(&ground.site.terms, now)?,
+        items,
+        coupon: cart.coupon.clone(),
+        email: cart.email.clone(),
+        created_at: now,
+        updated_at: now,
+        expires_at: now.plus_ms(rules.checkout_ms),
+    };
+    cart.status = CartStatus::Checkout;
+    cart.session = Some(session.id.clone());
+    (cart.updated_at, cart.expires_at) = (now, session.expires_at);
+    let moves = units(&session, Place::Available, Place::Reserved);
+    let stock = (!moves.is_empty()).then(|| Moves::new(name_of(&session.id, "reserve"), moves));
+    Ok(Step { cart, session: Some(session), order: None, stock, money: None })
+}
+
+impl Session {
+    pub fn order_id(&self) -> OrderId {
+        self.id.order()
+    }
+
+    /// That it can still be completed.
+    pub fn is_open(&self, now: Time) -> Result<(), Refusal> {
+        match self.status {
+            SessionStatus::Open if self.expires_at <= now => Err(Refusal::SessionClosed(SessionStatus::Expired.name())),
+            SessionStatus::Open => Ok(()),
+            SessionStatus::Completed => Err(Refusal::TokenUsed),
+            SessionStatus::Cancelled | SessionStatus::Expired => Err(Refusal::SessionClosed(self.status.name())),
+        }
+    }
+
+    fn ended(&self, cart: &Cart, how: SessionStatus, cart_is: CartStatus, now: Time) -> Step {
+        let mut cart = cart.clone();
+        (cart.status, cart.updated_at) = (cart_is, now);
+        let session = Session { status: how, updated_at: now, ..self.clone() };
+        let to = match how {
+            SessionStatus::Completed => Place::Sold,
+            SessionStatus::Open | SessionStatus::Cancelled | SessionStatus::Expired => Place::Available,
+        };
+        let moves = units(self, Place::Reserved, to);
+        // Sold or released: there is one name for either.
+        let stock = (!moves.is_empty()).then(|| Moves::new(name_of(&self.id, "end"), moves));
+        Step { cart, session: Some(session), order: None, stock, money: None }
+    }
+
+    /// It has been paid for: what was set aside is sold, and there is an order.
+    pub fn complete(&self, cart: &Cart, buyer: &Buyer, paid: Paid, now: Time) -> Result<Step, Refusal> {
+        self.is_open(now)?;
+        let buyer = buyer.check()?;
+        let order = Order::new(self, buyer, paid, now);
+        let money = order.income()?;
+        let mut step = self.ended(cart, SessionStatus::Completed, CartStatus::Completed, now);
+        (step.order, step.money) = (Some(order), money);
+        Ok(step)
+    }
+
+    /// The buyer thinks better of it: the cart can change again.
+    pub fn cancel(&self, cart: &Cart, now: Time, rules: &Rules) -> Result<Step, Refusal> {
+        self.is_open(now)?;
+        let mut step = self.ended(cart, SessionStatus::Cancelled, CartStatus::Active, now);
+        step.cart.expires_at = now.plus_ms(rules.cart_ms);
+        Ok(step)
+    }
+}
+
+/// Nobody came back to it in time: what was set aside is for sale again. `None` where its time has not come.
+pub fn expire(cart: &Cart, session: Option<&Session>, now: Time) -> Option<Step> {
+    if !cart.is_over(now) {
+        return None;
+    }
+    let open = session.filter(|session| session.status == SessionStatus::Open);
+    if let Some(session) = open {
+        return Some(session.ended(cart, SessionStatus::Expired, CartStatus::Expired, now));
+    }
+    let cart = Cart { status: CartStatus::Expired, updated_at: now, ..cart.clone() };
+    Some(Step { cart, session: None, order: None, stock: None, money: None })
+}

@@ -1,0 +1,76 @@
+//! Coupons: so much off, for so long, so many times.
+
+use std::sync::Arc;
+
+use market::Rate;
+use model::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::refusal::not_negative;
+use crate::{Currency, Minor, Refusal, Slug};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coupon {
+    pub site: Slug,
+    /// In capital letters; people may type it as they like.
+    pub code: Arc<str>,
+    pub off: Off,
+    /// Good for carts whose goods come to this.
+    #[serde(default)]
+    pub least: Minor,
+    /// How many orders it is good for; what is left is counted like stock. `None` is any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Off {
+    Percent(Rate),
+    Amount(Minor),
+}
+
+/// A code as it is kept.
+pub fn code(text: &str) -> Result<Arc<str>, Refusal> {
+    let text = text.trim().to_ascii_uppercase();
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if text.is_empty() || text.len() > 32 || !text.bytes().all(is_fine) {
+        return Err(Refusal::Name("a coupon code has 1 to 32 letters, digits, hyphens and underscores"));
+    }
+    Ok(text.into())
+}
+
+impl Coupon {
+    pub fn check(&self) -> Result<(), Refusal> {
+        if *code(&self.code)? != *self.code {
+            return Err(Refusal::Name("a coupon code is kept in capital letters"));
+        }
+        not_negative("least", self.least)?;
+        match self.off {
+            Off::Percent(_) => Ok(()),
+            Off::Amount(amount) => not_negative("amount", amount),
+        }
+    }
+
+    /// Whether it is good for a cart of that subtotal. How often it was used is not looked at here.
+    pub fn is_good(&self, subtotal: Minor, currency: &Currency, now: Time) -> Result<(), Refusal> {
+        if self.expires_at.is_some_and(|end| end <= now) {
+            return Err(Refusal::CouponExpired(self.code.to_string()));
+        }
+        if subtotal < self.least {
+            let least = currency.say(self.least);
+            return Err(Refusal::CouponTooSmall { code: self.code.to_string(), least });
+        }
+        Ok(())
+    }
+
+    /// Never more than there is.
+    pub fn discount(&self, subtotal: Minor) -> Minor {
+        match self.off {
+            Off::Percent(rate) => Minor(rate.of(subtotal.on_ledger()).hundredths()),
+            Off::Amount(amount) => amount.min(subtotal),
+        }
+    }
+}

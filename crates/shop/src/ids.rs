@@ -1,0 +1,235 @@
+//! What things are called: names that people choose, ids, and tokens that are secrets.
+//!
+//! A token is shown once and never kept. What is kept under it is found by its hash; the id of a checkout and of its order
+//! follow from the token in the same way, so that whoever knows the token needs nothing else, and nobody who reads the
+//! store can tell the token.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::Refusal;
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Arc<str>);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+text_id!(
+    /// Whose sites these are. Callers belong to one; to the rest of the server it is their tenant.
+    WorkspaceId
+);
+text_id!(
+    /// The name of a site in addresses and requests: `acme`.
+    Slug
+);
+text_id!(ProductId);
+text_id!(VariantId);
+text_id!(
+    /// A checkout: `cs_` and letters, which follow from its confirmation token.
+    SessionId
+);
+text_id!(
+    /// An order: `ord_` and the letters of its checkout.
+    OrderId
+);
+
+/// The longest id or slug.
+pub const MAX_ID: usize = 64;
+
+impl Slug {
+    /// Small letters, digits and hyphens, beginning and ending with neither.
+    pub fn check(text: &str) -> Result<Slug, Refusal> {
+        let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if text.is_empty() || text.len() > MAX_ID || !text.bytes().all(is_fine) {
+            return Err(Refusal::Name("a slug has 1 to 64 small letters, digits and hyphens, such as \"acme\""));
+        }
+        if text.starts_with('-') || text.ends_with('-') {
+            return Err(Refusal::Name("a slug begins and ends with a letter or digit"));
+        }
+        Ok(Slug(text.into()))
+    }
+
+    /// The nearest slug to a name, if there is anything of one in it.
+    pub fn of(name: &str) -> Option<Slug> {
+        let mut text = String::with_capacity(name.len());
+        for c in name.chars().flat_map(char::to_lowercase) {
+            if c.is_ascii_alphanumeric() {
+                text.push(c);
+            } else if !text.is_empty() && !text.ends_with('-') {
+                text.push('-');
+            }
+        }
+        text.truncate(MAX_ID);
+        let text = text.trim_end_matches('-');
+        (!text.is_empty()).then(|| Slug(text.into()))
+    }
+}
+
+fn checked_id(text: &str) -> Result<Arc<str>, Refusal> {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if text.is_empty() || text.len() > MAX_ID || !text.bytes().all(is_fine) {
+        return Err(Refusal::Name("an id has 1 to 64 letters, digits, points, hyphens and underscores"));
+    }
+    Ok(text.into())
+}
+
+impl ProductId {
+    pub fn check(text: &str) -> Result<ProductId, Refusal> {
+        checked_id(text).map(ProductId)
+    }
+}
+
+impl VariantId {
+    /// Of a product that comes in one way only.
+    pub const ONLY: &str = "default";
+
+    pub fn check(text: &str) -> Result<VariantId, Refusal> {
+        checked_id(text).map(VariantId)
+    }
+}
+
+/// Random bytes in a token: nobody guesses them.
+pub const RANDOM: usize = 20;
+/// Crockford's digits: none looks like another.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const LENGTH: usize = RANDOM * 8 / 5;
+
+fn spelled(bytes: &[u8; RANDOM]) -> String {
+    let mut text = String::with_capacity(LENGTH);
+    for five in bytes.as_chunks::<5>().0 {
+        let number = five.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+        for place in (0..8).rev() {
+            let digit = (number >> (5 * place)) & 31;
+            text.push(char::from(DIGITS[digit as usize]));
+        }
+    }
+    text
+}
+
+fn hashed(what: &str, token: &str) -> String {
+    let hash = Sha256::digest(format!("{what}\u{1f}{token}"));
+    let mut bytes = [0; RANDOM];
+    bytes.copy_from_slice(&hash[..RANDOM]);
+    spelled(&bytes)
+}
+
+macro_rules! secret {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub const PREFIX: &str = $prefix;
+
+            pub fn draw(random: [u8; RANDOM]) -> Self {
+                Self(format!("{}{}", $prefix, spelled(&random)).into())
+            }
+
+            /// One that could have been drawn here; whether it was is the store's to know.
+            pub fn read(text: &str) -> Option<Self> {
+                let rest = text.strip_prefix($prefix)?;
+                let fits = rest.len() == LENGTH && rest.bytes().all(|byte| DIGITS.contains(&byte));
+                fits.then(|| Self(text.into()))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        /// A secret is in no log.
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!($prefix, ".."))
+            }
+        }
+    };
+}
+secret!(
+    /// Whoever has it may look at the cart and change it.
+    CartToken,
+    "cart_"
+);
+secret!(
+    /// Completes a checkout, once; afterwards it shows the order.
+    ConfirmationToken,
+    "conf_"
+);
+
+impl CartToken {
+    /// What the cart is kept under.
+    pub fn key(&self) -> Arc<str> {
+        hashed("cart", &self.0).into()
+    }
+}
+
+impl ConfirmationToken {
+    pub fn session(&self) -> SessionId {
+        SessionId(format!("cs_{}", hashed("checkout", &self.0)).into())
+    }
+}
+
+impl SessionId {
+    pub fn order(&self) -> OrderId {
+        OrderId(format!("ord_{}", self.0.strip_prefix("cs_").unwrap_or(&self.0)).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_what_addresses_can_have() {
+        for good in ["acme", "a", "hats-4-all", "7"] {
+            assert!(Slug::check(good).is_ok(), "{good}");
+        }
+        for bad in ["", "Acme", "a b", "-a", "a-", "ä", "a/b", &"x".repeat(65)] {
+            assert!(Slug::check(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Slug::of("Sun Hat, wide!").unwrap().as_str(), "sun-hat-wide");
+        assert_eq!(Slug::of("!!"), None);
+    }
+
+    #[test]
+    fn a_token_reads_back_and_tells_its_ids_only_one_way() {
+        let token = ConfirmationToken::draw([7; RANDOM]);
+        assert_eq!(ConfirmationToken::read(token.as_str()), Some(token.clone()));
+        assert_eq!(token.session(), token.session());
+        assert_ne!(token.session(), ConfirmationToken::draw([8; RANDOM]).session());
+        let order = token.session().order();
+        assert!(order.as_str().starts_with("ord_"));
+        assert!(!token.session().as_str().contains(&token.as_str()[5..]));
+        assert_eq!(format!("{token:?}"), "conf_..");
+        for bad in ["", "conf_", "cart_00000000000000000000000000000000", "conf_0000000000000000000000000000000U"] {
+            assert_eq!(ConfirmationToken::read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Catalogues as people write them: JSON or CSV. Everything that is wrong is told at once, each with its line; what has
+//! faults is not taken at all.
+//!
+//! JSON is an array of products, or an object with `products` and `coupons`. A row of CSV is a variant; rows with one `id`
+//! are one product, and columns named `option:Size` are its options. Prices are decimal texts (`"19.90"`) or amounts of
+//! the smallest unit (`{"amount": 1990}`, column `price_minor`): a bare JSON number could be either, and is refused.
+//!
+//! `json` and `table` read the two forms, `rows` makes products and coupons of what they say.
+
+mod json;
+mod rows;
+mod table;
+
+use std::fmt;
+
+use model::Time;
+
+use crate::{Coupon, Product, Site};
+
+/// Of one import.
+pub const MAX_PRODUCTS: usize = 1_000_000;
+/// Faults that are told; there may be more.
+pub const MAX_FAULTS: usize = 100;
+
+/// Something that is wrong in what was written, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// From 1.
+    pub line: usize,
+    pub says: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.says)
+    }
+}
+
+/// A catalogue that was read and is right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    pub products: Vec<Counted>,
+    pub coupons: Vec<Coupon>,
+}
+
+/// A product, and how many there are to be of each variant, in their order; `None` leaves that as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    pub product: Product,
+    pub stock: Vec<Option<u64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Csv,
+}
+
+/// Reads a catalogue of a site.
+pub fn read(site: &Site, format: Format, text: &str, now: Time) -> Result<Catalogue, Vec<Wrong>> {
+    Reader { site, now, most: MAX_PRODUCTS, wrong: Vec::new() }.read(format, text)
+}
+
+struct Reader<'a> {
+    site: &'a Site,
+    now: Time,
+    /// Products that are taken.
+    most: usize,
+    wrong: Vec<Wrong>,
+}
+
+impl Reader<'_> {
+    fn read(mut self, format: Format, text: &str) -> Result<Catalogue, Vec<Wrong>> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let catalogue = match format {
+            Format::Json => self.json(text),
+            Format::Csv => self.csv(text),
+        };
+        if self.wrong.is_empty() { Ok(catalogue) } else { Err(self.wrong) }
+    }
+
+    fn say(&mut self, line: usize, says: impl fmt::Display) {
+        if self.wrong.len() < MAX_FAULTS {
+            self.wrong.push(Wrong { line, says: says.to_string() });
+        }
+    }
+
+    fn say_too_many(&mut self, line: usize) {
+        self.say(line, format!("more than {} products; import them in parts", self.most));
+    }
+}
+
+/// Lines of a text, counted once on the way through it.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Lines<'a> {
+        Lines { text, at: 0, line: 1 }
+    }
+
+    /// The line of the byte at `offset`. It ends with LF, with CR, or with both.
+    fn at(&mut self, offset: usize) -> usize {
+        if offset < self.at {
+            (self.at, self.line) = (0, 1);
+        }
+        let bytes = self.text.as_bytes();
+        let ends = |at: usize| bytes[at] == b'\n' || (bytes[at] == b'\r' && bytes.get(at + 1) != Some(&b'\n'));
+        let offset = offset.min(bytes.len());
+        self.line += (self.at..offset).filter(|at| ends(*at)).count();
+        self.at = offset;
+        self.line
+    }
+
+    /// The line where a piece of the text begins.
+    fn of(&mut self, piece: &str) -> usize {
+        self.at((piece.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests;

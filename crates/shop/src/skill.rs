@@ -1,0 +1,301 @@
+//! The six skills of a store agent: what each needs, which is public, and what it answers.
+//!
+//! [`plan`] turns a request into what has to be looked up or changed, or into the question that names what is missing.
+//! Whoever keeps the shop's data does that, and [`answer`](crate::answer) makes words and an artifact of what came of it.
+
+use model::Part;
+
+use crate::answer::{self, Outcome};
+use crate::intent::{self, Request, Unread};
+use crate::product::Which;
+use crate::{CartToken, ConfirmationToken, ProductId, Query, Slug, VariantId, coupon};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Skill {
+    ProductSearch,
+    StoreInfo,
+    OrderStatus,
+    X402Purchase,
+    CartManagement,
+    Checkout,
+}
+
+/// What a caller's credential must be good for to change carts and check them out.
+pub const WRITE_ORDERS: &str = "write:orders";
+
+impl Skill {
+    pub const ALL: [Skill; 6] = [
+        Skill::ProductSearch,
+        Skill::StoreInfo,
+        Skill::OrderStatus,
+        Skill::X402Purchase,
+        Skill::CartManagement,
+        Skill::Checkout,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Skill::ProductSearch => "product-search",
+            Skill::StoreInfo => "store-info",
+            Skill::OrderStatus => "order-status",
+            Skill::X402Purchase => "x402-purchase",
+            Skill::CartManagement => "cart-management",
+            Skill::Checkout => "checkout",
+        }
+    }
+
+    /// By its name, with hyphens or underscores.
+    pub fn from_name(name: &str) -> Option<Skill> {
+        let name = name.trim().to_lowercase().replace('_', "-");
+        Skill::ALL.into_iter().find(|skill| skill.name() == name)
+    }
+
+    pub(crate) fn names() -> String {
+        Skill::ALL.map(Skill::name).join(", ")
+    }
+
+    /// The scope it needs; `None` is open to everybody.
+    pub fn scope(self) -> Option<&'static str> {
+        match self {
+            Skill::ProductSearch | Skill::StoreInfo | Skill::OrderStatus | Skill::X402Purchase => None,
+            Skill::CartManagement | Skill::Checkout => Some(WRITE_ORDERS),
+        }
+    }
+
+    /// The name of its artifact.
+    pub fn artifact(self) -> &'static str {
+        match self {
+            Skill::ProductSearch => "search_results",
+            Skill::StoreInfo => "store_info",
+            Skill::OrderStatus => "order_status",
+            Skill::X402Purchase => "x402_purchase_info",
+            Skill::CartManagement => "cart",
+            Skill::Checkout => "checkout",
+        }
+    }
+
+    /// For cards: a title, what it does, and a message it understands, with `{site_slug}` where the store's name is.
+    pub fn says(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Skill::ProductSearch => {
+                ("Product search", "Finds products of a store by their words", "Search for hats on store {site_slug}.")
+            }
+            Skill::StoreInfo => {
+                ("Store info", "Tells what a store is and where else to find it", "Tell me about store {site_slug}.")
+            }
+            Skill::OrderStatus => (
+                "Order status",
+                "Tells what has become of an order, by its confirmation token",
+                "What is the status of order conf_... at store {site_slug}?",
+            ),
+            Skill::X402Purchase => (
+                "Purchase by x402",
+                "Tells where and how a product is bought with an HTTP 402 payment",
+                "Buy 2 of product prod_hat on store {site_slug} with x402.",
+            ),
+            Skill::CartManagement => (
+                "Cart management",
+                "Creates a cart, looks at it and changes what is in it; needs write:orders",
+                "Create a cart on store {site_slug}.",
+            ),
+            Skill::Checkout => (
+                "Checkout",
+                "Sets the goods of a cart aside and tells where to complete the order; needs write:orders",
+                "Check out cart cart_... on store {site_slug}.",
+            ),
+        }
+    }
+
+    /// That message, about a store of this name.
+    pub fn example(self, slug: &str) -> String {
+        self.says().2.replace("{site_slug}", slug)
+    }
+}
+
+/// What may be done with a cart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    Create,
+    Get,
+    Add,
+    Update,
+    Remove,
+    Clear,
+    ApplyCoupon,
+}
+
+impl Action {
+    pub const ALL: [Action; 7] =
+        [Action::Create, Action::Get, Action::Add, Action::Update, Action::Remove, Action::Clear, Action::ApplyCoupon];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::Create => "create",
+            Action::Get => "get",
+            Action::Add => "add",
+            Action::Update => "update",
+            Action::Remove => "remove",
+            Action::Clear => "clear",
+            Action::ApplyCoupon => "apply-coupon",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Action> {
+        let name = name.trim().to_lowercase().replace('_', "-");
+        let name = match &*name {
+            "view" | "show" | "read" => "get",
+            "add-item" | "add-to-cart" => "add",
+            "update-item" | "set" => "update",
+            "remove-item" | "delete" => "remove",
+            "empty" => "clear",
+            "coupon" | "apply-code" => "apply-coupon",
+            name => name,
+        };
+        Action::ALL.into_iter().find(|action| action.name() == name)
+    }
+
+    pub(crate) fn names() -> String {
+        Action::ALL.map(Action::name).join(", ")
+    }
+}
+
+/// The scope that a message needs, if any: known before a task exists. A message whose structured part cannot be read is
+/// refused.
+pub fn needs(parts: &[Part]) -> Result<Option<&'static str>, Unread> {
+    Ok(intent::read(parts)?.skill.and_then(Skill::scope))
+}
+
+/// What has to be done for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    Search {
+        site: Slug,
+        words: String,
+        query: Query,
+    },
+    Info {
+        site: Slug,
+    },
+    Order {
+        site: Slug,
+        token: ConfirmationToken,
+    },
+    Purchase {
+        site: Slug,
+        product: ProductId,
+        which: Which,
+        quantity: u32,
+    },
+    Cart {
+        site: Slug,
+        act: CartPlan,
+    },
+    Checkout {
+        site: Slug,
+        cart: CartToken,
+        email: Option<String>,
+    },
+    /// Nothing: this is the answer.
+    Answer(Box<Outcome>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CartPlan {
+    Create,
+    Get(CartToken),
+    Add { cart: CartToken, product: ProductId, which: Which, quantity: u32 },
+    Update { cart: CartToken, product: ProductId, variant: Option<VariantId>, quantity: u32 },
+    Remove { cart: CartToken, product: ProductId, variant: Option<VariantId> },
+    Clear(CartToken),
+    Coupon { cart: CartToken, code: String },
+}
+
+/// What to do, or what to ask.
+pub fn plan(request: &Request) -> Plan {
+    match planned(request) {
+        Ok(plan) => plan,
+        Err(outcome) => Plan::Answer(outcome),
+    }
+}
+
+fn planned(request: &Request) -> Result<Plan, Box<Outcome>> {
+    let Some(skill) = request.skill else { return Err(Box::new(answer::help(request))) };
+    let ask = |field: &'static str, question: &str| Box::new(answer::ask(skill, request, field, question));
+    let fail = |words: String| Box::new(answer::failed(skill, request.site_slug.as_deref(), words));
+    let site = || match request.site_slug.as_deref() {
+        None => Err(ask("site_slug", "Which store do you mean? Send its site_slug, or write \"on store <slug>\".")),
+        Some(slug) => Slug::check(slug).map_err(|refusal| fail(format!("site_slug {slug:?}: {refusal}."))),
+    };
+    let cart = || match request.cart_token.as_deref() {
+        None => Err(ask("cart_token", "Which cart do you mean? Send its cart_token, or create a cart first.")),
+        Some(token) => CartToken::read(token).ok_or_else(|| fail(answer::NO_CART.to_owned())),
+    };
+    let product = || match request.product_id.as_deref() {
+        None => Err(ask("product_id", "Which product do you mean? Send its product_id; product-search tells it.")),
+        Some(id) => ProductId::check(id).map_err(|refusal| fail(format!("product_id {id:?}: {refusal}."))),
+    };
+    let variant = || match request.variant_id.as_deref() {
+        None => Ok(None),
+        Some(id) => VariantId::check(id).map(Some).map_err(|refusal| fail(format!("variant_id {id:?}: {refusal}."))),
+    };
+    let quantity = |least: i64, unsaid: Option<i64>| match request.quantity.or(unsaid) {
+        None => Err(ask("quantity", "How many? Send a quantity; 0 takes the product out of the cart.")),
+        Some(n) => match u32::try_from(n) {
+            Ok(n) if i64::from(n) >= least && n <= crate::cart::MAX_QUANTITY => Ok(n),
+            Ok(_) | Err(_) => {
+                let most = crate::cart::MAX_QUANTITY;
+                Err(ask("quantity", &format!("{n} cannot be; send a quantity between {least} and {most}.")))
+            }
+        },
+    };
+    let which = || Ok::<_, Box<Outcome>>(Which { id: variant()?, options: request.variant_options.clone() });
+    match skill {
+        Skill::ProductSearch => {
+            let site = site()?;
+            let words = request.query.clone().unwrap_or_else(|| "*".to_owned());
+            Ok(Plan::Search { site, query: Query::read(&words), words })
+        }
+        Skill::StoreInfo => Ok(Plan::Info { site: site()? }),
+        Skill::OrderStatus => {
+            let site = site()?;
+            let question = "Which order do you mean? Send its confirmation_token; the checkout told it.";
+            let token = request.confirmation_token.as_deref().ok_or_else(|| ask("confirmation_token", question))?;
+            let token = ConfirmationToken::read(token).ok_or_else(|| fail(answer::NO_ORDER.to_owned()))?;
+            Ok(Plan::Order { site, token })
+        }
+        Skill::X402Purchase => {
+            Ok(Plan::Purchase { site: site()?, product: product()?, which: which()?, quantity: quantity(1, Some(1))? })
+        }
+        Skill::CartManagement => {
+            let site = site()?;
+            let question = format!("What shall be done with the cart? Send an action: {}.", Action::names());
+            let act = match request.action.ok_or_else(|| ask("action", &question))? {
+                Action::Create => CartPlan::Create,
+                Action::Get => CartPlan::Get(cart()?),
+                Action::Add => CartPlan::Add {
+                    cart: cart()?,
+                    product: product()?,
+                    which: which()?,
+                    quantity: quantity(1, Some(1))?,
+                },
+                Action::Update => CartPlan::Update {
+                    cart: cart()?,
+                    product: product()?,
+                    variant: variant()?,
+                    quantity: quantity(0, None)?,
+                },
+                Action::Remove => CartPlan::Remove { cart: cart()?, product: product()?, variant: variant()? },
+                Action::Clear => CartPlan::Clear(cart()?),
+                Action::ApplyCoupon => {
+                    let cart = cart()?;
+                    let question = "Which coupon? Send its code.";
+                    let code = request.code.as_deref().ok_or_else(|| ask("code", question))?;
+                    let code = coupon::code(code).map_err(|refusal| fail(format!("code {code:?}: {refusal}.")))?;
+                    CartPlan::Coupon { cart, code: code.to_string() }
+                }
+            };
+            Ok(Plan::Cart { site, act })
+        }
+        Skill::Checkout => Ok(Plan::Checkout { site: site()?, cart: cart()?, email: request.email.clone() }),
+    }
+}

@@ -1,0 +1,185 @@
+//! Stock: how many there are of something, and where. Units move between places and are never made up: what is available,
+//! set aside and sold is always what came in.
+//!
+//! On a store each place of a unit is an account that cannot be below zero, and a checkout's moves are one entry of the
+//! journal. So the last one of something is sold once, whoever comes at the same time, and nobody has to try again.
+//! How often a coupon may be used is counted in the same way.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{Entry, Posting, Time};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::{ProductId, Slug, VariantId};
+use market::Row;
+
+/// What is counted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    Variant {
+        site: Slug,
+        product: ProductId,
+        variant: VariantId,
+    },
+    /// A use of a coupon.
+    Coupon {
+        site: Slug,
+        code: Arc<str>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Where stock comes from, and what is taken out of it goes to.
+    Outside,
+    Available,
+    Reserved,
+    Sold,
+}
+
+impl Place {
+    pub const ALL: [Place; 4] = [Place::Outside, Place::Available, Place::Reserved, Place::Sold];
+
+    fn letter(self) -> &'static str {
+        match self {
+            Place::Outside => "o",
+            Place::Available => "a",
+            Place::Reserved => "r",
+            Place::Sold => "s",
+        }
+    }
+}
+
+/// What the names of all accounts of stock begin with.
+pub const ACCOUNTS: &str = "stock\u{1f}";
+
+impl Unit {
+    /// The account of a place.
+    pub fn account(&self, place: Place) -> Arc<str> {
+        let place = place.letter();
+        match self {
+            Unit::Variant { site, product, variant } => {
+                format!("{ACCOUNTS}v\u{1f}{site}\u{1f}{product}\u{1f}{variant}\u{1f}{place}").into()
+            }
+            Unit::Coupon { site, code } => format!("{ACCOUNTS}c\u{1f}{site}\u{1f}{code}\u{1f}{place}").into(),
+        }
+    }
+
+    /// The unit and place of an account, if it is one of stock.
+    pub fn of_account(account: &str) -> Option<(Unit, Place)> {
+        let mut parts = account.strip_prefix(ACCOUNTS)?.split('\u{1f}');
+        let unit = match parts.next()? {
+            "v" => Unit::Variant {
+                site: parts.next()?.into(),
+                product: parts.next()?.into(),
+                variant: parts.next()?.into(),
+            },
+            "c" => Unit::Coupon { site: parts.next()?.into(), code: parts.next()?.into() },
+            _ => return None,
+        };
+        let letter = parts.next()?;
+        let place = Place::ALL.into_iter().find(|place| place.letter() == letter)?;
+        parts.next().is_none().then_some((unit, place))
+    }
+}
+
+/// So many of something from here to there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    #[serde(rename = "u")]
+    pub unit: Unit,
+    #[serde(rename = "f")]
+    pub from: Place,
+    #[serde(rename = "t")]
+    pub to: Place,
+    #[serde(rename = "n")]
+    pub quantity: u64,
+}
+
+/// What moves together, under a name that follows from what it is about: the same never happens twice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moves {
+    #[serde(rename = "i")]
+    pub name: Arc<str>,
+    #[serde(rename = "m")]
+    pub moves: Vec<Move>,
+}
+impl Row for Moves {
+    const NAME: &'static str = "stock entry";
+}
+
+impl Moves {
+    pub fn new(name: impl Into<Arc<str>>, moves: Vec<Move>) -> Moves {
+        Moves { name: name.into(), moves }
+    }
+
+    /// As the journal takes it; `None` where nothing moves.
+    pub fn entry(&self, at: Time) -> Option<Entry> {
+        let mut postings: Vec<Posting> = Vec::with_capacity(self.moves.len() * 2);
+        for Move { unit, from, to, quantity } in &self.moves {
+            let quantity = i64::try_from(*quantity).unwrap_or(i64::MAX);
+            for (place, amount) in [(*from, -quantity), (*to, quantity)] {
+                let account = unit.account(place);
+                match postings.iter_mut().find(|known| known.account == account) {
+                    Some(known) => known.amount = known.amount.saturating_add(amount),
+                    None => {
+                        let floor = (place != Place::Outside).then_some(0);
+                        postings.push(Posting { account, amount, floor });
+                    }
+                }
+            }
+        }
+        postings.retain(|posting| posting.amount != 0);
+        if postings.is_empty() {
+            return None;
+        }
+        Some(Entry { id: self.id(), at, body: Bytes::from(self.to_row()), postings })
+    }
+
+    pub fn id(&self) -> Uuid {
+        let hash = Sha256::digest(format!("stock/{}", self.name));
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hash[..16]);
+        uuid::Builder::from_custom_bytes(bytes).into_uuid()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hats() -> Unit {
+        Unit::Variant { site: "acme".into(), product: "hat".into(), variant: "l".into() }
+    }
+
+    #[test]
+    fn an_account_tells_what_it_is_of() {
+        for unit in [hats(), Unit::Coupon { site: "acme".into(), code: "TEN".into() }] {
+            for place in Place::ALL {
+                assert_eq!(Unit::of_account(&unit.account(place)), Some((unit.clone(), place)));
+            }
+        }
+        for foreign in ["", "a\u{1f}default\u{1f}u_1", "stock\u{1f}v\u{1f}acme", "stock\u{1f}x\u{1f}a\u{1f}b\u{1f}a"] {
+            assert_eq!(Unit::of_account(foreign), None);
+        }
+    }
+
+    #[test]
+    fn moves_make_an_entry_that_any_store_takes() {
+        let one = |from, to, quantity| Move { unit: hats(), from, to, quantity };
+        let moves = vec![one(Place::Available, Place::Reserved, 2), one(Place::Available, Place::Reserved, 1)];
+        let entry = Moves::new("cs_1/reserve", moves).entry(Time(5)).unwrap();
+        assert_eq!(entry.mistake(), None);
+        assert_eq!(entry.postings.iter().map(|p| p.amount).collect::<Vec<_>>(), [-3, 3]);
+        assert!(entry.postings.iter().all(|posting| posting.floor == Some(0)));
+        assert_ne!(entry.id, Moves::new("cs_1/end", Vec::new()).id());
+        assert_eq!(Moves::new("nothing", Vec::new()).entry(Time(5)), None);
+        let there_and_back = vec![one(Place::Available, Place::Sold, 2), one(Place::Sold, Place::Available, 2)];
+        assert_eq!(Moves::new("nothing", there_and_back).entry(Time(5)), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! What a cart comes to.
+
+use market::Ut;
+use model::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::site::Terms;
+use crate::{Coupon, Currency, Item, Minor, Refusal};
+
+/// `total = subtotal - discount + shipping + tax`, and none of them is below zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    pub subtotal: Minor,
+    pub shipping: Minor,
+    pub tax: Minor,
+    pub discount: Minor,
+    pub total: Minor,
+}
+
+impl Totals {
+    /// A coupon that is not good (any more) takes nothing off.
+    pub fn of(
+        items: &[Item],
+        coupon: Option<&Coupon>,
+        terms: &Terms,
+        currency: &Currency,
+        now: Time,
+    ) -> Result<Totals, Refusal> {
+        let line = |item: &Item| item.price.0.checked_mul(i64::from(item.quantity));
+        let subtotal = items.iter().try_fold(0_i64, |sum, item| sum.checked_add(line(item)?));
+        let subtotal = Minor(subtotal.filter(|sum| *sum <= Ut::MOST.hundredths()).ok_or(Refusal::TooMuch)?);
+        let good = coupon.filter(|coupon| coupon.is_good(subtotal, currency, now).is_ok());
+        let discount = good.map_or(Minor::ZERO, |coupon| coupon.discount(subtotal));
+        let sent = items.iter().any(|item| !item.digital);
+        let is_free = terms.free_shipping_from.is_some_and(|from| subtotal >= from);
+        let shipping = if sent && !is_free { terms.shipping } else { Minor::ZERO };
+        let taxed = Minor(subtotal.0 - discount.0 + shipping.0);
+        let tax = Minor(terms.tax.of(taxed.on_ledger()).hundredths());
+        let total = Minor(taxed.0 + tax.0);
+        if total.on_ledger() > Ut::MOST {
+            return Err(Refusal::TooMuch);
+        }
+        Ok(Totals { subtotal, shipping, tax, discount, total })
+    }
+}
