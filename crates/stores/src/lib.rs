@@ -12,5 +12,6 @@ pub mod migrate;
 pub mod postgres;
 mod rules;
 mod shape;
+pub mod shelf;
 pub mod sqlite;
 mod words;

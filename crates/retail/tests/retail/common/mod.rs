@@ -1,7 +1,5 @@
 //! What the cases are written with: a shop on a store, with hats in it.
 
-mod shelf;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ use stores::sqlite::{Durability, Options};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
 
-pub(crate) use shelf::Shelf;
+pub(crate) use stores::shelf::Shelf;
 
 /// However slow the machine, a case that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(240);

@@ -2,7 +2,6 @@
 
 mod books;
 mod seal;
-mod shelf;
 mod workers;
 
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use tempfile::TempDir;
 use trade::{Callbacks, Caller, Config, Market, NewUser, Refused, Wish};
 
 pub(crate) use books::{adds_up, balance, frozen, purchases};
-pub(crate) use shelf::Shelf;
+pub(crate) use stores::shelf::Shelf;
 pub(crate) use workers::{Phone, Post, acting, done, echo};
 
 pub(crate) const TENANT: &str = "default";

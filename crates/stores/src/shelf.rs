@@ -1,4 +1,4 @@
-//! A store in front of a store: one process's way to the data. It can die with its process, and its time can be a test's.
+//! For tests: a store in front of a store, one process's way to the data. It can die with its process, and its time can be a test's.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use model::{
     Time,
 };
 
-pub(crate) struct Shelf {
+/// One process with its way to the data.
+pub struct Shelf {
     inner: Arc<dyn Store>,
     dead: AtomicBool,
     by_sleepers: AtomicBool,
@@ -22,20 +23,20 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    pub(crate) fn new(inner: Arc<dyn Store>, owns: bool) -> Arc<Shelf> {
+    pub fn new(inner: Arc<dyn Store>, owns: bool) -> Arc<Shelf> {
         Arc::new(Shelf { inner, dead: AtomicBool::new(false), by_sleepers: AtomicBool::new(false), owns })
     }
 
     /// The process is gone: it hears and says nothing any more.
-    pub(crate) fn die(&self) {
+    pub fn die(&self) {
         self.dead.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn go_by_sleepers(&self) {
+    pub fn go_by_sleepers(&self) {
         self.by_sleepers.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) async fn close_inner(&self) {
+    pub async fn close_inner(&self) {
         self.inner.close().await;
     }
 
