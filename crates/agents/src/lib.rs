@@ -24,6 +24,7 @@ mod docs_tests;
 pub mod echo;
 mod events;
 mod growing;
+pub mod guardian;
 pub mod http;
 pub mod langgraph;
 mod limited;

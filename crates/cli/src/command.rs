@@ -49,6 +49,9 @@ pub(crate) enum Command {
     Apply(crate::apply::Apply),
     /// Have a running server read its config again, and say what came of it
     Reload(Reload),
+    /// Run by the server itself: ends its programs if it is killed
+    #[command(hide = true)]
+    GuardPrograms,
 }
 
 /// Where the config and the data are; every command takes these

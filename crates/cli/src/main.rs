@@ -12,6 +12,7 @@ mod demo_orloj;
 mod files_config;
 mod graph;
 mod guard;
+mod guardian;
 mod market;
 mod market_config;
 mod migrate;
@@ -35,6 +36,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     server::crypto::install();
+    guardian::install();
     let arguments = command::Arguments::parse();
     let outcome = match arguments.command {
         command::Command::Serve(options) => serve::run(&options),
@@ -51,6 +53,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Doctor(command) => operate::doctor(&command),
         command::Command::Apply(command) => apply::run(&command),
         command::Command::Reload(command) => operate::reload(&command),
+        command::Command::GuardPrograms => guardian::run(),
     };
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,

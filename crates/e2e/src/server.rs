@@ -244,6 +244,15 @@ impl Server {
         (status, started.elapsed())
     }
 
+    /// Waits until the process has ended by itself, or by a signal that a test sent.
+    ///
+    /// # Panics
+    /// When it is still there after a long time.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("the server runs");
+        until("the server has ended", PATIENCE, || child.try_wait().expect("the server can be waited for"))
+    }
+
     /// Starts the server again on the same data and port.
     ///
     /// # Panics

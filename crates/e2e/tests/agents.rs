@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use e2e::poll::PATIENCE;
-use e2e::server::Options;
+use e2e::server::{Options, is_alive};
 use e2e::{Server, Tongue, send, until};
 use serde_json::{Value, json};
 
@@ -262,4 +262,96 @@ fn a_demo_says_where_it_answers_and_does_so_again() {
     assert!(server.log().contains("some_front id: 1"), "the banner shows it");
     let configured = Server::options().config(UPPER).start();
     assert!(!configured.data().join("demo.json").exists());
+}
+
+/// The ids of a program and of what it started, one line for each program.
+fn started(file: &Path) -> Vec<String> {
+    std::fs::read_to_string(file).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}
+
+/// A program that goes on for long, with a child of its own. It does not end when its pipes close.
+fn long_running(file: &Path) -> String {
+    let line = format!("trap \"\" TERM PIPE; sleep 1000 & echo $$ $! >> {}; wait; sleep 1000", file.display());
+    format!("agents:\n  long: {{ kind: command, command: [sh, -c, '{line}'], concurrency: 64 }}\n")
+}
+
+fn none_is_left(file: &Path) {
+    let left = || started(file).into_iter().filter(|pid| is_alive(pid)).collect::<Vec<_>>();
+    until("no program is left", PATIENCE, || left().is_empty().then_some(()));
+}
+
+#[test]
+fn programs_and_what_they_started_end_with_the_server_however_it_ends() {
+    for signal in ["KILL", "ABRT", "QUIT", "TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pids");
+        let mut server = Server::options().config(&long_running(&file)).start();
+        for _ in 0..3 {
+            server.agent("long").open(e2e::message("go"));
+        }
+        until("the programs run", PATIENCE, || (started(&file).len() == 6).then_some(()));
+        assert!(started(&file).iter().all(|pid| is_alive(pid)), "{signal}");
+        e2e::server::signal(server.pid(), signal);
+        if signal == "TERM" {
+            // Asked twice, it does not wait for turns that run.
+            until("it drains", PATIENCE, || server.log().contains("shutting down").then_some(()));
+            e2e::server::signal(server.pid(), signal);
+        }
+        server.wait();
+        none_is_left(&file);
+    }
+}
+
+#[test]
+fn programs_that_are_being_started_end_with_a_server_that_is_killed() {
+    let mut random = e2e::seed::Random::from_env("programs being started");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let mut server = Server::options().config(&long_running(&file)).start();
+    for _ in 0..4 {
+        let (client, enough, file) = (server.agent("long"), random.between(1, 24) as usize, &file);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let client = client.clone();
+                scope.spawn(move || {
+                    let params =
+                        json!({ "message": e2e::message("go"), "configuration": { "returnImmediately": true } });
+                    while client.try_rpc("SendMessage", params.clone()).is_ok() && started(file).len() < 200 {}
+                });
+            }
+            until("some programs run", PATIENCE, || (started(file).len() >= enough).then_some(()));
+            server.kill9();
+        });
+        none_is_left(file);
+        std::fs::remove_file(file).unwrap();
+        server.restart();
+    }
+}
+
+/// The process that guards a server's programs.
+fn guardian(server: &Server) -> Option<String> {
+    let parent = server.pid().to_string();
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|process| {
+        let read = |name: &str| std::fs::read_to_string(process.path().join(name)).unwrap_or_default();
+        let stat = read("stat");
+        let of = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
+        let pid = process.file_name().to_string_lossy().into_owned();
+        (of == Some(&parent) && read("cmdline").contains("guard-programs") && is_alive(&pid)).then_some(pid)
+    })
+}
+
+#[test]
+fn a_guardian_that_is_killed_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let mut server = Server::options().config(&long_running(&file)).start();
+    server.agent("long").open(e2e::message("go"));
+    let first = until("there is a guardian", PATIENCE, || guardian(&server));
+    e2e::server::signal(first.parse().unwrap(), "KILL");
+    until("it is gone", PATIENCE, || (!is_alive(&first)).then_some(()));
+    server.agent("long").open(e2e::message("go"));
+    until("both programs run", PATIENCE, || (started(&file).len() == 4).then_some(()));
+    until("there is another", PATIENCE, || guardian(&server).filter(|pid| *pid != first));
+    server.kill9();
+    none_is_left(&file);
 }

@@ -348,3 +348,21 @@ fn a_killed_rialto_fails_a_call_that_nobody_can_repeat_or_repeats_one_that_may_b
     let first = careful.pids()[0].clone();
     until("the program of the killed server is gone", PATIENCE, || (!is_alive(&first)).then_some(()));
 }
+
+#[test]
+fn what_a_program_started_ends_with_a_server_that_is_killed() {
+    let tools = Tools::over_pipes(VERSIONS[0]);
+    let words = tools.words().map(|word| word.display().to_string()).join(" ");
+    // Its stdin closes with the server, which tells the program to end, and what it started nothing.
+    let line = format!(
+        "sleep 1000 > /dev/null 2>&1 & echo started $! >> {}/acts; exec {words}",
+        tools.folder.path().display()
+    );
+    let config = format!("agents:\n  tools: {{ kind: mcp, command: [sh, -c, '{line}'], first_look_ms: 30000 }}\n");
+    let mut server = Server::options().config(&config).start();
+    tools.at_work(&server.agent("tools"));
+    let started = tools.pids();
+    assert!(started.iter().any(|pid| is_alive(pid)), "{started:?}");
+    server.kill9();
+    until("all of it is gone", PATIENCE, || (!tools.pids().iter().any(|pid| is_alive(pid))).then_some(()));
+}

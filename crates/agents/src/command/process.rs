@@ -2,7 +2,8 @@
 //!
 //! It leads a process group of its own, and the group ends with it: on a cancel by SIGTERM and, after a while, SIGKILL; when
 //! its turn is dropped by SIGKILL at once; and when the program itself has ended, so that nothing it left in the background
-//! outlives its turn. A process that moves to another group or session has left on purpose.
+//! outlives its turn. When the server dies without a chance to do any of this, its [`guardian`] ends the group. A process that
+//! moves to another group or session has left on purpose.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -18,6 +19,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Options;
+use crate::guardian::{self, Guarded};
 
 /// What a program may have of the server's environment without being told so.
 pub(crate) const INHERITED: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR", "TZ"];
@@ -61,7 +63,7 @@ pub(super) enum Outcome {
 impl Process {
     pub(super) fn start(options: &Options, words: &Arc<[String]>, turn: &Turn, feed: Feed) -> io::Result<Process> {
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).process_group(0).kill_on_drop(true);
+        command.args(&words[1..]).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cwd) = &options.cwd {
             command.current_dir(cwd);
@@ -83,11 +85,11 @@ impl Process {
         command.env("A2A_MESSAGE_ID", plain(turn.messages.last().map_or("", |inbound| &inbound.message.id)));
         command.env("A2A_CALLER", plain(&turn.caller));
         command.env("A2A_TENANT", plain(&turn.tenant));
-        let mut child = command.spawn()?;
+        let (mut child, guarded) = guardian::spawn(&mut command)?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let secrets = options.secrets.values().map(|secret| secret.reveal().to_owned()).collect();
         Ok(Process {
-            group: Group::of(child),
+            group: Group::of(child, guarded),
             stdout,
             stderr,
             stdin,
@@ -143,8 +145,7 @@ impl Process {
                 exit = self.group.leader.wait(), if self.exit.is_none() => {
                     // At once: as long as anybody is left in it the group keeps its number, and numbers are not given
                     // again before all others were.
-                    self.group.signal(Signal::KILL);
-                    self.group.id = None;
+                    self.group.release();
                     self.exit = Some(exit);
                     self.deadline = Instant::now() + DRAIN;
                 }
@@ -199,12 +200,20 @@ async fn read(pipe: Option<&mut (impl tokio::io::AsyncRead + Unpin)>, into: &mut
 pub(crate) struct Group {
     leader: Child,
     id: Option<Pid>,
+    guarded: Option<Guarded>,
 }
 
 impl Group {
-    pub(crate) fn of(leader: Child) -> Group {
+    pub(crate) fn of(leader: Child, guarded: Guarded) -> Group {
         let id = leader.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Group { leader, id }
+        Group { leader, id, guarded: Some(guarded) }
+    }
+
+    /// Ends what is left of it. From then on its number may be another group's.
+    fn release(&mut self) {
+        self.signal(Signal::KILL);
+        self.id = None;
+        self.guarded = None;
     }
 
     fn signal(&self, signal: Signal) {
@@ -225,7 +234,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.release();
     }
 }
 

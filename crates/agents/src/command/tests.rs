@@ -138,7 +138,7 @@ async fn the_environment_is_small_and_says_what_the_turn_is() {
     let ours =
         ["A2A_ATTEMPT", "A2A_CALLER", "A2A_CONTEXT_ID", "A2A_MESSAGE_ID", "A2A_TASK_ID", "A2A_TENANT", "A2A_TURN_ID"];
     assert!(ours.iter().all(|name| names.contains(name)), "{names:?}");
-    let allowed = ["PATH", "HOME", "LANG", "TMPDIR", "TZ", "X"];
+    let allowed = ["PATH", "HOME", "LANG", "TMPDIR", "TZ", "X", crate::guardian::VARIABLE];
     assert!(names.iter().all(|name| ours.contains(name) || allowed.contains(name)), "{names:?}");
     assert_eq!(
         sh("echo $A2A_TASK_ID $A2A_CONTEXT_ID $A2A_TURN_ID $A2A_ATTEMPT $A2A_MESSAGE_ID $A2A_CALLER $A2A_TENANT").await

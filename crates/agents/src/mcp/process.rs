@@ -11,6 +11,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::Options;
 use crate::command::process::{Group, INHERITED, Tail};
+use crate::guardian;
 
 /// The program; dropping it ends it, and all that it started.
 pub(super) struct Process {
@@ -22,7 +23,7 @@ impl Process {
     pub(super) fn start(options: &Options, words: &[String]) -> io::Result<(Process, ChildStdout, ChildStdin)> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
-        command.args(arguments).process_group(0).kill_on_drop(true);
+        command.args(arguments).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cwd) = &options.cwd {
             command.current_dir(cwd);
@@ -33,9 +34,9 @@ impl Process {
         }
         command.envs(&options.env);
         command.envs(options.secrets.iter().map(|(name, secret)| (name, secret.reveal())));
-        let mut child = command.spawn()?;
+        let (mut child, guarded) = guardian::spawn(&mut command)?;
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
-        let group = Group::of(child);
+        let group = Group::of(child, guarded);
         let (Some(stdout), Some(stdin), Some(stderr)) = pipes else { return Err(io::ErrorKind::BrokenPipe.into()) };
         let secrets = options.secrets.values().map(|secret| secret.reveal().to_owned()).collect();
         let complaints = Arc::new(Mutex::new(Tail::new(secrets)));

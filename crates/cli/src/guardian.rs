@@ -1,0 +1,24 @@
+//! The process that ends the programs of agents when the server is killed: this binary, started again by itself.
+
+use std::path::Path;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Has programs guarded by this binary, also after the file was replaced by another version.
+pub(crate) fn install() {
+    let running = Path::new("/proc/self/exe");
+    let program = if running.exists() { Some(running.to_owned()) } else { std::env::current_exe().ok() };
+    if let Some(program) = program {
+        agents::guardian::install(vec![program.into(), "guard-programs".into()]);
+    }
+}
+
+/// Guards until standard input closes. Signals that ask the server to end are often sent to all its processes: the guardian
+/// stays until the server has gone.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _inside = runtime.enter();
+    let _ignored = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    agents::guardian::watch(std::io::stdin().lock());
+    Ok(())
+}
