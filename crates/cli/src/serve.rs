@@ -35,6 +35,7 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     let json = plan.config.log.format == Some(LogFormat::Json);
     let sink = Sink::stderr(json, plan.config.log.requests.unwrap_or(true))?;
     let set_level = start_log(&sink, plan.config.log.level.as_deref().unwrap_or("info"))?;
+    server::panics::watch();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(plan.workers()).enable_all().build()?;
     let errands = errands()?;
     let told = Told { options, seen, sink: sink.clone(), set_level, errands: errands.handle().clone() };

@@ -86,10 +86,19 @@ impl Client {
         connection.set_patience(patience).expect("a socket has a timeout");
         connection.send(request).ok()?;
         let head = connection.head().ok()?;
-        if head.media_type() == "text/event-stream" {
+        if head.media_type() == "text/event-stream" || request.is_head() {
             return Some(Response { head, body: Vec::new() });
         }
         connection.whole(head).ok()
+    }
+
+    /// Sends any request; whether the server closed the connection without an answer.
+    pub fn is_closed_by(&self, request: &Request, patience: Duration) -> bool {
+        let mut connection = Connection::open(self.addr).expect("the server accepts");
+        connection.set_patience(patience).expect("a socket has a timeout");
+        let sent = connection.send(request).and_then(|()| connection.head());
+        let silent = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut];
+        sent.is_err_and(|error| !silent.contains(&error.kind()))
     }
 
     /// POSTs any bytes to the JSON-RPC endpoint as `application/json`.

@@ -52,6 +52,11 @@ impl Request {
         request.body(value.to_string())
     }
 
+    /// Whether the answer has no body, whatever its headers say.
+    pub(crate) fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
     pub fn bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         for (name, value) in &self.headers {

@@ -57,7 +57,12 @@ impl Run {
                     Err(fault) => failed_stream(&fault),
                 },
             };
-            match self.pump(stream).await {
+            let pumped = match AssertUnwindSafe(self.pump(stream)).catch_unwind().await {
+                Ok(pumped) => pumped,
+                // A defect of ours, or an agent whose stream panics when it is dropped: the turn ends, and says so.
+                Err(_) => self.pump(failed_stream(&Fault::internal("the turn panicked"))).await,
+            };
+            match pumped {
                 Ok(Then::NextTurn(turn)) => {
                     (self.turn, self.attempt, self.whole) = (turn, 1, false);
                     self.handle = TurnHandle::new();

@@ -1,6 +1,7 @@
 //! What a response is made of: bytes at hand, or a stream of them; and how large content gets into either.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -45,8 +46,16 @@ impl http_body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Body::Stream(stream) => {
-                stream.as_mut().poll_next(cx).map(|bytes| bytes.map(|bytes| bytes.map(Frame::data)))
+            body @ Body::Stream(_) => {
+                let Body::Stream(stream) = &mut *body else { return Poll::Ready(None) };
+                // A stream that panics breaks off; others on its connection go on.
+                match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_next(cx))) {
+                    Ok(polled) => polled.map(|bytes| bytes.map(|bytes| bytes.map(Frame::data))),
+                    Err(_) => {
+                        *body = Body::empty();
+                        Poll::Ready(Some(Err(io::Error::other("a stream failed unexpectedly"))))
+                    }
+                }
             }
         }
     }
@@ -70,4 +79,22 @@ pub(crate) fn in_json(kind: BlobKind, content: &[u8]) -> Bytes {
     transform.push(&mut out, content);
     transform.finish(&mut out);
     out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_that_panics_breaks_off_and_is_not_polled_again() {
+        let words = futures_util::stream::iter([Ok(Bytes::from_static(b"one"))]);
+        let stream = words.chain(futures_util::stream::once(async { panic!("as a test") }));
+        let mut body = Body::stream(stream);
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
+        assert!(body.frame().await.unwrap().is_err());
+        assert!(body.frame().await.is_none());
+    }
 }

@@ -24,6 +24,7 @@ mod metrics;
 mod mount;
 pub mod oauth;
 mod operations;
+pub mod panics;
 pub mod policy;
 pub mod resources;
 mod service;

@@ -101,6 +101,7 @@ impl Metrics {
         registry.register("streams_open", "streams being served", streams.clone());
         let waiting = Gauge::default();
         registry.register("waiting_calls", "sends that wait for their task to rest", waiting.clone());
+        registry.register("panics", "panics since the start, each a defect of the program", crate::panics::counter());
         let rate_limited = RateLimited::default();
         registry.register("rate_limited", "calls refused by a limit, by the limit", rate_limited.0.clone());
         let mut register = |name: &str, help: &str| {

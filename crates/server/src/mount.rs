@@ -281,7 +281,9 @@ impl Mounts {
         }
         let Some(below) = path.strip_prefix("/a2a/") else {
             // At the root only the default agent's own routes: a tenant segment needs the agent before it.
-            return if is_route(&path[1..]) { Target::Rest(default, path) } else { Target::Unknown };
+            // Targets without a path, such as `CONNECT host:port` and `OPTIONS *`, are no address here.
+            let route = path.strip_prefix('/').is_some_and(is_route);
+            return if route { Target::Rest(default, path) } else { Target::Unknown };
         };
         let (name, rest) = match below.find('/') {
             Some(at) => below.split_at(at),
@@ -451,6 +453,9 @@ mod tests {
             ("/a2a/scripted/v1/tasks/1", "rest scripted /v1/tasks/1"),
             ("/v1/agents", "unknown"),
             ("/acme/tasks", "unknown"),
+            ("", "unknown"),
+            ("*", "unknown"),
+            ("tasks", "unknown"),
             ("/a2a/nobody", "unknown"),
             ("/healthz", "health"),
             ("/workers/echo/lease", "workers echo /lease"),

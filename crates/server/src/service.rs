@@ -2,11 +2,12 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use futures_util::poll;
+use futures_util::{FutureExt, poll};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -39,7 +40,13 @@ pub(crate) async fn respond(
     }
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
         Some(response) => response,
-        None => Box::pin(dispatch(&server, &head, body, &mut told)).await,
+        None => {
+            let answered = AssertUnwindSafe(Box::pin(dispatch(&server, &head, body, &mut told))).catch_unwind().await;
+            match answered {
+                Ok(response) => response,
+                Err(_) => Box::pin(panicked(&server, &head, &request_id, &mut told)).await,
+            }
+        }
     };
     let micros = began.elapsed().as_micros() as u64;
     cors::allow(&server.settings, &head.headers, response.headers_mut());
@@ -174,7 +181,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
                 return refused;
             }
             let body = read_body(server, &head.headers, body).await;
-            let response = front::rpc::answer(server, mounted, head, body, None, told).await;
+            let response = front::rpc::answer(server, mounted, head, body, told).await;
             if is_said_to_nobody(mounted, told) { front::rest::nothing_at(path, head, told) } else { response }
         }
         Target::Assistant(assistant) => {
@@ -191,6 +198,24 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
     }
 }
 
+/// The answer to a request whose handling panicked: in the caller's own protocol, if that can be had without another panic.
+/// The panic itself is logged and counted by [`crate::panics`].
+async fn panicked(server: &Arc<Server>, head: &http::request::Parts, request_id: &str, told: &mut Told) -> Response {
+    let message = format!("Internal error; tell the operator of this server that it was request {request_id}");
+    tracing::error!(request_id, path = head.uri.path(), "a request was answered with 500: its handling panicked");
+    let fault = Fault::new(Kind::Internal, message.clone());
+    let said = AssertUnwindSafe(async {
+        let target = server.mounts.resolve(head.uri.path(), head.method == Method::POST);
+        turn_away(server, target, head, fault, told).await
+    });
+    let said = said.catch_unwind().await;
+    let mut response =
+        said.unwrap_or_else(|_| operations::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{message}\n")));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    told.fault.get_or_insert(message);
+    response
+}
+
 /// To whoever has something to say to it, an agent that is gone is not there; what it has done can be read.
 fn is_said_to_nobody(mounted: &Mounted, told: &Told) -> bool {
     mounted.retired && matches!(told.operation, "send" | "stream")
@@ -205,7 +230,7 @@ async fn turn_away(
     told: &mut Told,
 ) -> Response {
     match target {
-        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), None, told).await,
+        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), told).await,
         Target::Assistant(assistant) => front::langgraph::answer(server, assistant, head, Err(fault), told).await,
         Target::Uumit => front::uumit::answer(server, head, Err(fault), told).await,
         Target::Orloj(named) => front::orloj::answer(server, named, head, Err(fault), told).await,

@@ -34,6 +34,37 @@ async fn an_agent_that_panics_has_failed_and_takes_nobody_with_it() {
     .await;
 }
 
+/// Panics when it is dropped.
+struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("as a test");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_panics_when_its_turn_is_over_has_failed_and_can_be_asked_again() {
+    on_both_stores(async |mut house| {
+        let agent = acting("panics", Manners::default(), |_| {
+            let guard = PanicsOnDrop;
+            let words = [working("on it"), ended(EndState::Completed, "done")];
+            futures_util::stream::iter(words).inspect(move |_| _ = &guard).boxed()
+        });
+        let engine = house.start([agent as _, scripted()]).await;
+        for _ in 0..2 {
+            let task = task_of(engine.send(&at("panics"), say("go")).await);
+            assert_eq!(task.state(), State::Failed);
+            assert!(!last_words(&task).is_empty());
+        }
+        assert_eq!(task_of(engine.send(&at("scripted"), say("hi")).await).state(), State::Completed);
+        crate::common::until(async || engine.figures().turns_running == 0).await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_agent_that_goes_on_after_its_end_is_not_heard() {
     on_both_stores(async |mut house| {

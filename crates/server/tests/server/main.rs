@@ -13,6 +13,7 @@ mod market;
 mod mounts;
 mod oauth;
 mod orloj;
+mod panics;
 mod prices;
 mod storefront;
 mod tls;
