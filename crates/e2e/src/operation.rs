@@ -19,6 +19,10 @@ pub enum Operation {
     List,
     Cancel,
     Subscribe,
+    /// A subscription from an event of the task on, by `Last-Event-ID`.
+    SubscribeResumed,
+    /// A message that opens a stream, with the `Last-Event-ID` of an event of the task.
+    StreamResumed,
     PushCreate,
     PushGet,
     PushList,
@@ -28,9 +32,11 @@ pub enum Operation {
 
 impl Operation {
     /// Those that are about a task; a cancel comes last, since it ends it.
-    pub const ON_A_TASK: [Self; 9] = [
+    pub const ON_A_TASK: [Self; 11] = [
         Self::Get,
         Self::Subscribe,
+        Self::SubscribeResumed,
+        Self::StreamResumed,
         Self::PushCreate,
         Self::PushGet,
         Self::PushList,
@@ -42,6 +48,27 @@ impl Operation {
 
     /// Those that are not.
     pub const ON_NONE: [Self; 4] = [Self::Send, Self::Stream, Self::List, Self::ExtendedCard];
+
+    /// The operation that this one is but for its `Last-Event-ID`, if it has one.
+    fn resumes(self) -> Option<Self> {
+        match self {
+            Self::SubscribeResumed => Some(Self::Subscribe),
+            Self::StreamResumed => Some(Self::Stream),
+            Self::Send
+            | Self::Stream
+            | Self::Continue
+            | Self::ContinueStream
+            | Self::Get
+            | Self::List
+            | Self::Cancel
+            | Self::Subscribe
+            | Self::PushCreate
+            | Self::PushGet
+            | Self::PushList
+            | Self::PushDelete
+            | Self::ExtendedCard => None,
+        }
+    }
 }
 
 /// What came of an operation.
@@ -88,6 +115,10 @@ const CONFIG: &str = "one";
 impl Speaker {
     /// Asks for an operation; `None` where the tongue has no such thing.
     pub fn ask_for(&self, operation: Operation, task: &str) -> Option<Answer> {
+        if let Some(plain) = operation.resumes() {
+            let client = self.client.with("Last-Event-ID", &format!("{task}.1"));
+            return Speaker { client, ..self.clone() }.ask_for(plain, task);
+        }
         let wire = self.wire(operation, task)?;
         let (request, rpc) = match wire {
             Wire::Rpc(method, params) => {
@@ -128,11 +159,13 @@ impl Speaker {
         match tongue {
             Tongue::V1 => match operation {
                 O::Send | O::Continue => in_rpc("SendMessage", json!({ "message": message })),
-                O::Stream | O::ContinueStream => in_rpc("SendStreamingMessage", json!({ "message": message })),
+                O::Stream | O::StreamResumed | O::ContinueStream => {
+                    in_rpc("SendStreamingMessage", json!({ "message": message }))
+                }
                 O::Get => in_rpc("GetTask", id),
                 O::List => in_rpc("ListTasks", json!({})),
                 O::Cancel => in_rpc("CancelTask", id),
-                O::Subscribe => in_rpc("SubscribeToTask", id),
+                O::Subscribe | O::SubscribeResumed => in_rpc("SubscribeToTask", id),
                 O::PushCreate => in_rpc(
                     "CreateTaskPushNotificationConfig",
                     json!({ "taskId": task, "id": CONFIG, "url": HOOK, "token": "t" }),
@@ -148,12 +181,16 @@ impl Speaker {
                 let configs = format!("{base}/tasks/{task}/pushNotificationConfigs");
                 match operation {
                     O::Send | O::Continue => in_rest("POST", format!("{base}/message:send"), body),
-                    O::Stream | O::ContinueStream => in_rest("POST", format!("{base}/message:stream"), body),
+                    O::Stream | O::StreamResumed | O::ContinueStream => {
+                        in_rest("POST", format!("{base}/message:stream"), body)
+                    }
                     O::Get => in_rest("GET", format!("{base}/tasks/{task}"), None),
                     O::List if tongue == Tongue::V03Rest => None,
                     O::List => in_rest("GET", "/tasks".to_owned(), None),
                     O::Cancel => in_rest("POST", format!("{base}/tasks/{task}:cancel"), Some(json!({}))),
-                    O::Subscribe => in_rest("POST", format!("{base}/tasks/{task}:subscribe"), Some(json!({}))),
+                    O::Subscribe | O::SubscribeResumed => {
+                        in_rest("POST", format!("{base}/tasks/{task}:subscribe"), Some(json!({})))
+                    }
                     O::PushCreate if tongue == Tongue::V1Rest => in_rest("POST", configs, Some(config)),
                     O::PushCreate => in_rest("POST", configs, Some(json!({ "pushNotificationConfig": config }))),
                     O::PushGet => in_rest("GET", format!("{configs}/{CONFIG}"), None),
@@ -167,11 +204,13 @@ impl Speaker {
             }
             Tongue::V03 | Tongue::V02 => match operation {
                 O::Send | O::Continue => in_rpc("message/send", json!({ "message": message })),
-                O::Stream | O::ContinueStream => in_rpc("message/stream", json!({ "message": message })),
+                O::Stream | O::StreamResumed | O::ContinueStream => {
+                    in_rpc("message/stream", json!({ "message": message }))
+                }
                 O::Get => in_rpc("tasks/get", id),
                 O::List => None,
                 O::Cancel => in_rpc("tasks/cancel", id),
-                O::Subscribe => in_rpc("tasks/resubscribe", id),
+                O::Subscribe | O::SubscribeResumed => in_rpc("tasks/resubscribe", id),
                 O::PushCreate => in_rpc(
                     "tasks/pushNotificationConfig/set",
                     json!({ "taskId": task, "pushNotificationConfig": config }),
@@ -190,10 +229,12 @@ impl Speaker {
             // An id that is nobody's task opens one: there is no missing task to send to.
             Tongue::V01 => match operation {
                 O::Send => in_rpc("tasks/send", json!({ "id": fresh_id(), "message": message })),
-                O::Stream => in_rpc("tasks/sendSubscribe", json!({ "id": fresh_id(), "message": message })),
+                O::Stream | O::StreamResumed => {
+                    in_rpc("tasks/sendSubscribe", json!({ "id": fresh_id(), "message": message }))
+                }
                 O::Get => in_rpc("tasks/get", id),
                 O::Cancel => in_rpc("tasks/cancel", id),
-                O::Subscribe => in_rpc("tasks/resubscribe", id),
+                O::Subscribe | O::SubscribeResumed => in_rpc("tasks/resubscribe", id),
                 O::PushCreate => in_rpc(
                     "tasks/pushNotification/set",
                     json!({ "id": task, "pushNotificationConfig": { "url": HOOK, "token": "t" } }),

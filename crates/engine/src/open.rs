@@ -61,12 +61,15 @@ impl Engine {
         }
     }
 
-    /// Sends, and follows what comes of it. With `resume` nothing is sent: the stream goes on after that event.
-    pub async fn stream(&self, place: &Place, send: Send, resume: Option<EventId>) -> Result<Subscription, Fault> {
-        if let Some(resume) = resume {
-            return self.resume(place, resume, None, Until::Question).await;
-        }
+    /// Sends, and follows what comes of it.
+    pub async fn stream(&self, place: &Place, send: Send) -> Result<Subscription, Fault> {
         self.stream_until(place, send, Until::Question).await
+    }
+
+    /// The stream of an earlier [`Engine::stream`], from after an event on. Nothing is sent: it reads the task, if the place
+    /// may.
+    pub async fn resume_stream(&self, place: &Place, from: EventId) -> Result<Subscription, Fault> {
+        self.resume(place, from, None, Until::Question).await
     }
 
     /// Sends, and follows what comes of it until it has settled, whatever is asked on the way.

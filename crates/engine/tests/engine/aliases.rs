@@ -155,7 +155,7 @@ async fn states_tell_the_newest_fold_at_each_change_and_the_last_one_for_sure() 
         let engine = house.start([scripted()]).await;
         let place = at("scripted");
         // Over before anybody listened: one state, the last.
-        let mut over = engine.stream(&place, say("hello"), None).await.unwrap().into_states();
+        let mut over = engine.stream(&place, say("hello")).await.unwrap().into_states();
         let mut told = Vec::new();
         while let Some(task) = over.next().await {
             told.push(task.state());

@@ -115,7 +115,7 @@ async fn an_agent_reads_large_parts_whole_in_every_turn_and_after_a_restart() {
 async fn subscribers_are_told_of_large_parts_by_reference() {
     on_both_stores(async |mut house| {
         let engine = house.start_with([echo()], small_blobs()).await;
-        let items = collect(engine.stream(&at("echo"), send_parts(large_parts()), None).await.unwrap()).await;
+        let items = collect(engine.stream(&at("echo"), send_parts(large_parts())).await.unwrap()).await;
         let engine::Item::Task(task) = &items[0] else { panic!("{items:?}") };
         assert_eq!(blobs(&task.history[0].parts).len(), 3);
         let engine::Item::Event { committed, .. } = &items[2] else { panic!("{items:?}") };

@@ -31,7 +31,7 @@ async fn the_right_context_with_the_task_is_fine_and_another_is_refused() {
         let task = task_of(engine.send(&at("scripted"), say("ask").within("c1")).await);
         let refused = engine.send(&at("scripted"), say("x").to(task.id).within("c2")).await;
         assert_eq!(kind(refused), Kind::InvalidParams);
-        let refused = engine.stream(&at("scripted"), say("x").to(task.id).within("c2"), None).await;
+        let refused = engine.stream(&at("scripted"), say("x").to(task.id).within("c2")).await;
         assert_eq!(kind(refused), Kind::InvalidParams);
         let done = task_of(engine.send(&at("scripted"), say("x").to(task.id).within("c1")).await);
         assert_eq!(done.state(), State::Completed);
@@ -61,7 +61,7 @@ async fn a_task_that_nobody_knows_is_not_found() {
         for id in ["0190f3c4-1111-7222-8333-444455556666", "nonsense", ""] {
             let send = || model::Send { task: Some(id.into()), ..say("x") };
             assert_eq!(kind(engine.send(&at("echo"), send()).await), Kind::TaskNotFound);
-            assert_eq!(kind(engine.stream(&at("echo"), send(), None).await), Kind::TaskNotFound);
+            assert_eq!(kind(engine.stream(&at("echo"), send()).await), Kind::TaskNotFound);
         }
         assert_eq!(engine.figures().tasks_live, 0, "looking for it leaves nothing in memory");
     })
@@ -75,7 +75,7 @@ async fn a_settled_task_takes_no_more_messages() {
         for (agent, text) in [("echo", "x"), ("scripted", "fail"), ("scripted", "reject"), ("scripted", "complete")] {
             let task = task_of(engine.send(&at(agent), say(text)).await);
             assert_eq!(kind(engine.send(&at(agent), say("more").to(task.id)).await), Kind::TaskSettled);
-            assert_eq!(kind(engine.stream(&at(agent), say("more").to(task.id), None).await), Kind::TaskSettled);
+            assert_eq!(kind(engine.stream(&at(agent), say("more").to(task.id)).await), Kind::TaskSettled);
             let after = engine.get(&at(agent), &task.id.to_string()).await.unwrap();
             assert_eq!(after, task, "a settled task never changes");
         }
@@ -92,11 +92,11 @@ async fn a_stream_can_go_on_with_a_task() {
             {"input": "more?"},
             {"artifact": {"name": "b", "parts": [{"text": "2"}]}},
         ]);
-        let first = collect(engine.stream(&at("scripted"), script(&steps), None).await.unwrap()).await;
+        let first = collect(engine.stream(&at("scripted"), script(&steps)).await.unwrap()).await;
         let heard: Vec<String> = first.iter().map(hear).collect();
         assert_eq!(heard, ["task submitted", "art a=1", "input-required: more?."]);
         let engine::Item::Task(task) = &first[0] else { panic!("{first:?}") };
-        let second = collect(engine.stream(&at("scripted"), say("yes").to(task.id), None).await.unwrap()).await;
+        let second = collect(engine.stream(&at("scripted"), say("yes").to(task.id)).await.unwrap()).await;
         let heard: Vec<String> = second.iter().map(hear).collect();
         assert_eq!(heard, ["task working", "art a2=2", "completed."]);
         let engine::Item::Task(task) = &second[0] else { panic!("{second:?}") };

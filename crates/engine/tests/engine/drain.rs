@@ -20,7 +20,7 @@ async fn a_draining_engine_refuses_new_work_and_still_reads() {
         for agent in ["echo", "puppet"] {
             let fault = engine.send(&at(agent), say("hi")).await.unwrap_err();
             assert_eq!((fault.kind, fault.retry_after_s), (Kind::Unavailable, Some(2)));
-            assert_eq!(kind(engine.stream(&at(agent), say("hi"), None).await), Kind::Unavailable);
+            assert_eq!(kind(engine.stream(&at(agent), say("hi")).await), Kind::Unavailable);
         }
         assert_eq!(kind(engine.send(&at("puppet"), say("more").to(id)).await), Kind::Unavailable);
         assert_eq!(get(&engine, "puppet", id).await.state(), State::Submitted);
@@ -66,7 +66,7 @@ async fn a_drain_that_runs_out_of_patience_ends_streams_and_leaves_the_turn_to_t
     on_both_stores(async |mut house| {
         let puppet = Puppet::with(Manners { restart: Restart::Retry, ..Manners::default() });
         let engine = house.start([puppet.clone() as _]).await;
-        let mut stream = engine.stream(&at("puppet"), say("go"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go")).await.unwrap();
         let _cue = puppet.turn().await;
         let id = stream.task;
         let mut subscription = subscribe(&engine, "puppet", id).await;

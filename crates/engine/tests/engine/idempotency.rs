@@ -20,7 +20,7 @@ async fn the_same_key_gives_the_same_task_and_another_body_is_refused() {
             let again = task_of(engine.send(&at(agent), say("hi").keyed("k")).await);
             assert_eq!(first, again);
             assert_eq!(kind(engine.send(&at(agent), say("ho").keyed("k")).await), Kind::KeyReused);
-            assert_eq!(kind(engine.stream(&at(agent), say("ho").keyed("k"), None).await), Kind::KeyReused);
+            assert_eq!(kind(engine.stream(&at(agent), say("ho").keyed("k")).await), Kind::KeyReused);
             let other = task_of(engine.send(&at(agent), say("hi").keyed("l")).await);
             assert_ne!(first.id, other.id);
         }
@@ -95,7 +95,7 @@ async fn a_repeat_that_comes_before_the_first_is_answered_waits_for_the_same_tur
             crate::common::until(async || house.shelf().commits() == 1).await;
             crate::common::until(async || engine.health().await.unwrap().tasks > 0).await;
             let repeat = send(&engine);
-            let mut stream = engine.stream(&at("puppet"), say("go").keyed("k"), None).await.unwrap();
+            let mut stream = engine.stream(&at("puppet"), say("go").keyed("k")).await.unwrap();
             assert_eq!(crate::common::next_heard(&mut stream).await, "task submitted");
             house.shelf().hold_answers(false);
             puppet.turn().await.ends(EndState::Completed, "done");
@@ -161,7 +161,7 @@ async fn a_direct_reply_is_repeated_word_for_word() {
         for send in [say("message: hi").keyed("k"), say("message: hi").keyed("k").soon()] {
             assert_eq!(reply_of(engine.send(&at("scripted"), send).await), first);
         }
-        let again = engine.stream(&at("scripted"), say("message: hi").keyed("k"), None).await.unwrap();
+        let again = engine.stream(&at("scripted"), say("message: hi").keyed("k")).await.unwrap();
         let heard: Vec<String> = collect(again).await.iter().map(hear).collect();
         assert_eq!(heard, ["reply: hi"]);
     })
@@ -175,7 +175,7 @@ async fn the_stream_of_a_repeat_tells_it_all_again() {
         for agent in ["echo", "scripted"] {
             let mut all = Vec::new();
             for _ in 0..3 {
-                let stream = engine.stream(&at(agent), say("hi").keyed("k"), None).await.unwrap();
+                let stream = engine.stream(&at(agent), say("hi").keyed("k")).await.unwrap();
                 all.push(collect(stream).await.iter().map(hear).collect::<Vec<String>>());
             }
             assert_eq!(all[0].len(), 4);
@@ -192,13 +192,13 @@ async fn the_stream_of_a_repeated_follow_up_begins_with_that_follow_up() {
         let steps = serde_json::json!([{"input": "a?"}, {"input": "b?"}, {"complete": "c"}]);
         let id = task_of(engine.send(&at("scripted"), crate::common::script(&steps)).await).id;
         let follow = || say("x").to(id).keyed("k");
-        let first = collect(engine.stream(&at("scripted"), follow(), None).await.unwrap()).await;
+        let first = collect(engine.stream(&at("scripted"), follow()).await.unwrap()).await;
         let first: Vec<String> = first.iter().map(hear).collect();
         assert_eq!(first, ["task working", "input-required: b?."]);
-        let again = collect(engine.stream(&at("scripted"), follow(), None).await.unwrap()).await;
+        let again = collect(engine.stream(&at("scripted"), follow()).await.unwrap()).await;
         assert_eq!(again.iter().map(hear).collect::<Vec<String>>(), first);
         task_of(engine.send(&at("scripted"), say("y").to(id)).await);
-        let later = collect(engine.stream(&at("scripted"), follow(), None).await.unwrap()).await;
+        let later = collect(engine.stream(&at("scripted"), follow()).await.unwrap()).await;
         let later: Vec<String> = later.iter().map(hear).collect();
         assert_eq!(later, ["task working", "input-required: b?", "working", "completed: c."]);
     })

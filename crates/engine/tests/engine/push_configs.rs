@@ -165,7 +165,7 @@ async fn what_cannot_be_delivered_to_is_refused_before_anything_exists() {
         let engine = house.start_post([echo()], &Post::new(), quick()).await;
         let bad = say("hi").telling("ftp://a.example/");
         assert_eq!(kind(engine.send(&at("echo"), bad.clone()).await), Kind::InvalidParams);
-        assert_eq!(kind(engine.stream(&at("echo"), bad, None).await), Kind::InvalidParams);
+        assert_eq!(kind(engine.stream(&at("echo"), bad).await), Kind::InvalidParams);
         assert_eq!(engine.health().await.unwrap().tasks, 0);
         let task = begin(&engine, "echo", say("hi")).await.id;
         let call = PushCall::Create(hook_of(task, "a", "ftp://a.example/"));

@@ -106,7 +106,7 @@ async fn a_direct_reply_is_told_to_nobody() {
         let engine = house.start_post([puppet.clone() as _, scripted()], &post, quick()).await;
         // In one commit, and later.
         reply_of(engine.send(&at("scripted"), say("message: hi").telling("https://a.example/")).await);
-        let mut stream = engine.stream(&at("puppet"), say("go").telling("https://a.example/"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go").telling("https://a.example/")).await.unwrap();
         puppet.turn().await.says(Emission::Reply(Words::text("hi")));
         assert_eq!(crate::common::next_heard(&mut stream).await, "reply: hi");
         until(async || engine.figures().push_active == 0).await;
@@ -122,7 +122,7 @@ async fn an_undecided_exchange_is_told_of_once_it_is_a_task() {
     on_both_stores(async |mut house| {
         let (post, puppet) = (Post::new(), Puppet::with(UNDECIDED));
         let engine = house.start_post([puppet.clone() as _], &post, quick()).await;
-        let mut stream = engine.stream(&at("puppet"), say("go").telling("https://a.example/"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go").telling("https://a.example/")).await.unwrap();
         let cue = puppet.turn().await;
         cue.says(Emission::Metadata(model::Json::from_value(&serde_json::json!({ "n": 1 }))));
         until(async || engine.figures().push_waiting == 0).await;

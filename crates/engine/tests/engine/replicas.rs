@@ -198,7 +198,7 @@ async fn one_that_drains_hands_its_turns_over() {
     let (square, puppet) = (Square::new(), minded(Restart::Retry));
     let here = square.start(puppet.clone(), quick()).await;
     let leaving = square.start(puppet.clone(), quick()).await;
-    let mut stream = leaving.engine.stream(&at("puppet"), say("go"), None).await.unwrap();
+    let mut stream = leaving.engine.stream(&at("puppet"), say("go")).await.unwrap();
     let id = stream.task;
     let _cue = puppet.turn().await;
     leaving.engine.drain().await;

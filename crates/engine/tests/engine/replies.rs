@@ -17,7 +17,7 @@ async fn a_direct_reply_is_the_whole_answer_and_no_task() {
         let engine = house.start([scripted()]).await;
         let reply = reply_of(engine.send(&at("scripted"), say("message: hi").within("c")).await);
         assert_eq!((reply.message.text().as_str(), reply.context.as_str()), ("hi", "c"));
-        let stream = collect(engine.stream(&at("scripted"), say("message: hi"), None).await.unwrap()).await;
+        let stream = collect(engine.stream(&at("scripted"), say("message: hi")).await.unwrap()).await;
         let [Item::Reply(streamed)] = &stream[..] else { panic!("{stream:?}") };
         assert_eq!(streamed.message.text(), "hi");
 
@@ -40,7 +40,7 @@ async fn an_undecided_exchange_is_seen_by_nobody_until_it_is_a_task() {
     on_both_stores(async |mut house| {
         let puppet = Puppet::with(UNDECIDED);
         let engine = house.start([puppet.clone() as _]).await;
-        let mut stream = engine.stream(&at("puppet"), say("go"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go")).await.unwrap();
         let cue = puppet.turn().await;
         let id = cue.so_far.id;
         assert_eq!(kind(engine.get(&at("puppet"), &id.to_string()).await), Kind::TaskNotFound);
@@ -83,7 +83,7 @@ async fn a_blocked_caller_has_its_message_even_if_metadata_came_first() {
     on_both_stores(async |mut house| {
         let puppet = Puppet::with(UNDECIDED);
         let engine = house.start([puppet.clone() as _]).await;
-        let mut stream = engine.stream(&at("puppet"), say("go"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go")).await.unwrap();
         let cue = puppet.turn().await;
         cue.says(Emission::Metadata(model::Json::parse(r#"{"cost":1}"#).unwrap()));
         crate::common::until(async || house.shelf().commits() == 2).await;
@@ -102,7 +102,7 @@ async fn a_message_in_answer_to_a_message_to_a_task_completes_it() {
         let id = begin(&engine, "puppet", say("one")).await.id;
         puppet.turn().await.ends(EndState::InputRequired, "which?");
         task_when(&engine, id, |task| task.core.is_at_rest()).await;
-        let items = engine.stream(&at("puppet"), say("two").to(id), None).await.unwrap();
+        let items = engine.stream(&at("puppet"), say("two").to(id)).await.unwrap();
         puppet.turn().await.says(Emission::Reply(Words::text("fine")));
         let heard: Vec<String> = collect(items).await.iter().map(hear).collect();
         assert_eq!(heard, ["task working", "completed: fine."]);

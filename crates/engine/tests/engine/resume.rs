@@ -152,7 +152,7 @@ async fn the_stream_of_a_send_resumes_and_sends_nothing_again() {
         let log = log(&engine, task.id).await;
         for seq in 3..=log.len() as u64 {
             let from = EventId { task: task.id, seq: Seq(seq) };
-            let items = collect(engine.stream(&at("scripted"), script(&steps), Some(from)).await.unwrap()).await;
+            let items = collect(engine.resume_stream(&at("scripted"), from).await.unwrap()).await;
             assert_whole(&items, seq, &log);
         }
         assert_eq!(engine.health().await.unwrap().tasks, 1);
@@ -169,7 +169,7 @@ async fn the_stream_of_a_send_that_is_resumed_at_its_question_is_over() {
         let last = task.seq().0;
         for (seq, items) in [(last - 1, 2), (last, 1)] {
             let from = EventId { task: task.id, seq: Seq(seq) };
-            let told = collect(engine.stream(&at("scripted"), say("ask: which?"), Some(from)).await.unwrap()).await;
+            let told = collect(engine.resume_stream(&at("scripted"), from).await.unwrap()).await;
             assert_eq!(told.len(), items, "{told:?}");
         }
         // A subscription goes on.

@@ -39,7 +39,7 @@ async fn what_a_send_needs_while_it_waits_is_little() {
         let engine = house.start([echo()]).await;
         let place = at("echo");
         let sending = std::mem::size_of_val(&engine.send(&place, say("hello")));
-        let streaming = std::mem::size_of_val(&engine.stream(&place, say("hello"), None));
+        let streaming = std::mem::size_of_val(&engine.stream(&place, say("hello")));
         assert!(sending <= 6 << 10 && streaming <= 6 << 10, "{sending} and {streaming} bytes");
     })
     .await;
@@ -126,7 +126,7 @@ async fn a_message_that_the_agent_does_not_admit_leaves_nothing_behind() {
         *agent.refusal.lock() = Some(|| Fault::params("message", "too long"));
         let engine = house.start([agent as std::sync::Arc<Acting> as _]).await;
         assert_eq!(kind(engine.send(&at("picky"), say("go")).await), Kind::InvalidParams);
-        assert_eq!(kind(engine.stream(&at("picky"), say("go"), None).await), Kind::InvalidParams);
+        assert_eq!(kind(engine.stream(&at("picky"), say("go")).await), Kind::InvalidParams);
         assert_eq!(engine.health().await.unwrap().tasks, 0);
         assert_eq!(engine.figures().turns_running, 0);
     })

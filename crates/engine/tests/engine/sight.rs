@@ -26,13 +26,13 @@ async fn looks(engine: &Engine, house: &House, place: &Place, id: TaskId) -> Vec
     note(engine.get_with_session(place, &text).await.unwrap_err());
     note(engine.cancel(place, Cancel { task: text.clone(), metadata: None }).await.unwrap_err());
     note(engine.subscribe(place, &named(id), None).await.err().unwrap());
-    let from = Some(EventId { task: id, seq: Seq(1) });
-    note(engine.subscribe(place, &named(id), from).await.err().unwrap());
-    note(engine.stream(place, say("x"), from).await.err().unwrap());
+    let from = EventId { task: id, seq: Seq(1) };
+    note(engine.subscribe(place, &named(id), Some(from)).await.err().unwrap());
+    note(engine.resume_stream(place, from).await.err().unwrap());
     note(engine.send(place, say("x").to(id)).await.unwrap_err());
     note(engine.send(place, say("x").to(id).keyed("k")).await.unwrap_err());
     note(engine.send(place, say("x").to(id).telling("https://a.example/")).await.unwrap_err());
-    note(engine.stream(place, say("x").to(id), None).await.err().unwrap());
+    note(engine.stream(place, say("x").to(id)).await.err().unwrap());
     let calls = [
         PushCall::Create(hook_of(id, "a", "https://a.example/")),
         PushCall::Get { task: text.clone(), id: "a".into() },
@@ -88,7 +88,7 @@ async fn nobody_can_tell_a_hidden_task_from_a_missing_one() {
 
         // What is not a task yet is hidden from everybody, and may only be followed by its owner.
         let place = of("red", "ann", "puppet");
-        let _stream = engine.stream(&place, say("go"), None).await.unwrap();
+        let _stream = engine.stream(&place, say("go")).await.unwrap();
         let exchange = undecided.turn().await;
         let colleague = of("red", "bob", "puppet");
         let expected = looks(&engine, &house, &colleague, missing).await;
@@ -141,7 +141,7 @@ async fn a_credential_that_is_not_bound_to_the_system_sends_and_finds_nothing() 
         for send in [say("hi"), say("hi").to(task), model::Send { alias: Some("a".into()), ..say("hi") }] {
             let fault = Box::pin(engine.send(&unbound, send.clone())).await.unwrap_err();
             assert_eq!((fault.kind, &*fault.message), (Kind::Forbidden, "this credential is not bound to scripted"));
-            assert_eq!(kind(Box::pin(engine.stream(&unbound, send, None)).await), Kind::Forbidden);
+            assert_eq!(kind(Box::pin(engine.stream(&unbound, send)).await), Kind::Forbidden);
         }
         assert_eq!(house.shelf().calls(), [""; 0], "before anything exists");
         assert_eq!(kind(engine.get(&unbound, &task.to_string()).await), Kind::TaskNotFound);

@@ -22,7 +22,7 @@ async fn new_work_is_refused_while_the_disk_is_full_and_reads_go_on() {
             for agent in ["echo", "scripted"] {
                 let fault = engine.send(&at(agent), say("hi")).await.unwrap_err();
                 assert_eq!((fault.kind, fault.retry_after_s), (Kind::Unavailable, Some(1)));
-                assert_eq!(kind(engine.stream(&at(agent), say("hi"), None).await), Kind::Unavailable);
+                assert_eq!(kind(engine.stream(&at(agent), say("hi")).await), Kind::Unavailable);
             }
             assert_eq!(kind(engine.send(&at("scripted"), say("x").to(asked.id)).await), Kind::Unavailable);
             assert_eq!(kind(cancel(&engine, "scripted", asked.id).await), Kind::Unavailable);

@@ -14,7 +14,7 @@ async fn a_stream_is_the_task_then_its_events_and_says_where_it_closes() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo(), scripted()]).await;
         for agent in ["echo", "scripted"] {
-            let items = collect(engine.stream(&at(agent), say("hi"), None).await.unwrap()).await;
+            let items = collect(engine.stream(&at(agent), say("hi")).await.unwrap()).await;
             let heard: Vec<String> = items.iter().map(hear).collect();
             let artifact = if agent == "echo" { "art echo=hi" } else { "art a1=hi" };
             assert_eq!(heard, ["task submitted", "working", artifact, "completed."]);
@@ -35,7 +35,7 @@ async fn a_stream_tells_exactly_the_public_events_of_the_log() {
             {"artifact": {"name": "b", "parts": [{"text": "x"}, {"data": {"k": 1}}]}},
             {"fail": "no"},
         ]);
-        let items = collect(engine.stream(&at("scripted"), script(&steps), None).await.unwrap()).await;
+        let items = collect(engine.stream(&at("scripted"), script(&steps)).await.unwrap()).await;
         let Item::Task(first) = &items[0] else { panic!("the first item is the task") };
         let log = log(&engine, first.id).await;
         let public: Vec<String> = log.iter().filter(|e| e.body.is_public() && e.seq > first.seq()).map(told).collect();
@@ -59,7 +59,7 @@ async fn what_an_agent_says_is_told_while_it_works() {
     on_both_stores(async |mut house| {
         let puppet = Puppet::new();
         let engine = house.start([puppet.clone() as _]).await;
-        let mut stream = engine.stream(&at("puppet"), say("go"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go")).await.unwrap();
         assert_eq!(next_heard(&mut stream).await, "task submitted");
         let cue = puppet.turn().await;
         for i in 0..5 {
@@ -78,7 +78,7 @@ async fn a_question_closes_the_stream_of_a_send_but_not_a_subscription() {
     on_both_stores(async |mut house| {
         let puppet = Puppet::new();
         let engine = house.start([puppet.clone() as _]).await;
-        let mut stream = engine.stream(&at("puppet"), say("go"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go")).await.unwrap();
         let cue = puppet.turn().await;
         let id = cue.so_far.id;
         let mut subscription = subscribe(&engine, "puppet", id).await;
@@ -87,7 +87,7 @@ async fn a_question_closes_the_stream_of_a_send_but_not_a_subscription() {
         assert_eq!(next_heard(&mut stream).await, "input-required: which?.");
         assert_eq!(next_heard(&mut stream).await, "the end");
 
-        let mut answer = engine.stream(&at("puppet"), say("that one").to(id), None).await.unwrap();
+        let mut answer = engine.stream(&at("puppet"), say("that one").to(id)).await.unwrap();
         puppet.turn().await.ends(EndState::Completed, "thanks");
         assert_eq!(next_heard(&mut answer).await, "task working");
         assert_eq!(next_heard(&mut answer).await, "completed: thanks.");
@@ -109,7 +109,7 @@ async fn a_question_in_the_first_commit_closes_the_stream_too() {
             futures_util::stream::iter([working("hm"), crate::common::ended(EndState::InputRequired, "which?")]).boxed()
         });
         let engine = house.start([agent as _]).await;
-        let items = collect(engine.stream(&at("asker"), say("go"), None).await.unwrap()).await;
+        let items = collect(engine.stream(&at("asker"), say("go")).await.unwrap()).await;
         let heard: Vec<String> = items.iter().map(hear).collect();
         assert_eq!(heard, ["task submitted", "working: hm", "input-required: which?."]);
         assert_eq!(task_of(engine.send(&at("asker"), say("go")).await).state(), State::InputRequired);
@@ -122,7 +122,7 @@ async fn a_wait_for_credentials_keeps_a_stream_open() {
     on_both_stores(async |mut house| {
         let puppet = Puppet::new();
         let engine = house.start([puppet.clone() as _]).await;
-        let mut stream = engine.stream(&at("puppet"), say("go"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go")).await.unwrap();
         let cue = puppet.turn().await;
         let id = cue.so_far.id;
         cue.ends(EndState::AuthRequired, "sign in");
@@ -146,7 +146,7 @@ async fn a_stream_of_a_message_to_a_task_at_work_begins_with_the_task_as_it_is()
         let cue = puppet.turn().await;
         cue.says(text_piece("a", "x", false));
         crate::common::task_when(&engine, id, |task| !task.artifacts.is_empty()).await;
-        let mut stream = engine.stream(&at("puppet"), say("two").to(id), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("two").to(id)).await.unwrap();
         let Some(Ok(Item::Task(first))) = stream.next().await else { panic!("the first item is the task") };
         assert_eq!(crate::common::history(&first), ["one", "two"]);
         assert_eq!(crate::common::artifacts(&first), ["x"]);

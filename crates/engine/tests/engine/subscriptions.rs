@@ -144,7 +144,7 @@ async fn a_listener_that_leaves_changes_nothing() {
     on_both_stores(async |mut house| {
         let puppet = Puppet::new();
         let engine = house.start([puppet.clone() as _]).await;
-        let mut stream = engine.stream(&at("puppet"), say("go"), None).await.unwrap();
+        let mut stream = engine.stream(&at("puppet"), say("go")).await.unwrap();
         let cue = puppet.turn().await;
         let id = cue.so_far.id;
         next_heard(&mut stream).await;

@@ -200,7 +200,7 @@ async fn who_cannot_pay_is_told_before_a_task_exists_and_nobody_works_ahead() {
         for _ in 0..2 {
             let fault = engine.send(&alice(), say("go")).await.unwrap_err();
             assert_eq!((fault.kind, fault.message.as_str()), (Kind::InsufficientBalance, "alice has 4"));
-            assert_eq!(kind(engine.stream(&alice(), say("go"), None).await), Kind::InsufficientBalance);
+            assert_eq!(kind(engine.stream(&alice(), say("go")).await), Kind::InsufficientBalance);
         }
         assert_eq!(kind(engine.send(&crate::common::at("puppet"), say("go")).await), Kind::Unauthenticated);
         assert_eq!(engine.list(&alice(), &List::default()).await.unwrap().total, 0);

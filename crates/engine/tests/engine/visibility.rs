@@ -9,13 +9,13 @@ async fn assert_missing(engine: &Engine, place: &Place, id: TaskId) {
     let text = id.to_string();
     assert_eq!(kind(engine.get(place, &text).await), Kind::TaskNotFound);
     assert_eq!(kind(engine.send(place, say("x").to(id)).await), Kind::TaskNotFound);
-    assert_eq!(kind(engine.stream(place, say("x").to(id), None).await), Kind::TaskNotFound);
+    assert_eq!(kind(engine.stream(place, say("x").to(id)).await), Kind::TaskNotFound);
     let cancel = model::Cancel { task: text, metadata: None };
     assert_eq!(kind(engine.cancel(place, cancel).await), Kind::TaskNotFound);
     assert_eq!(kind(engine.subscribe(place, &named(id), None).await), Kind::TaskNotFound);
-    let resume = Some(EventId { task: id, seq: Seq(1) });
-    assert_eq!(kind(engine.subscribe(place, &named(id), resume).await), Kind::TaskNotFound);
-    assert_eq!(kind(engine.stream(place, say("x"), resume).await), Kind::TaskNotFound);
+    let from = EventId { task: id, seq: Seq(1) };
+    assert_eq!(kind(engine.subscribe(place, &named(id), Some(from)).await), Kind::TaskNotFound);
+    assert_eq!(kind(engine.resume_stream(place, from).await), Kind::TaskNotFound);
     let listing = engine.list(place, &List::default()).await.unwrap();
     assert!(listing.tasks.iter().all(|task| task.id != id));
     assert_eq!(listing.total, 0);

@@ -93,7 +93,7 @@ async fn a_question_that_was_answered_before_it_was_asked_goes_straight_on() {
         for state in [EndState::InputRequired, EndState::AuthRequired] {
             let puppet = Puppet::new();
             let engine = house.start([puppet.clone() as _]).await;
-            let mut stream = engine.stream(&at("puppet"), say("one"), None).await.unwrap();
+            let mut stream = engine.stream(&at("puppet"), say("one")).await.unwrap();
             let cue = puppet.turn().await;
             let id = cue.so_far.id;
             let second = aside({

@@ -14,7 +14,7 @@ use dialects::aly::{self, CONFIGS, WIRE, card};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
-use dialects::wire::{Decoded, Operation};
+use dialects::wire::Operation;
 use engine::PushAnswer;
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
@@ -23,7 +23,7 @@ use model::ports::storekeeper::Needs;
 use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send};
 use url::{Host, Url};
 
-use super::{A2A_VERSION, Asked, Done, Told, into_body, rest, rpc, sign, stream, terms};
+use super::{A2A_VERSION, Asked, Done, EffectiveCall, Told, into_body, rest, rpc, sign, stream, terms};
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::oauth::{Oauth, covers, endpoints};
@@ -159,7 +159,8 @@ impl<'a> Desk<'a> {
         let decoded = WIRE.decode_rpc(&request.method, request.params, limits)?;
         *operation = Operation::from(&decoded.call);
         let params = request.params.map_or("", |params| params.get());
-        let (asked, done, tenant) = self.perform(shown, decoded, params.as_bytes(), told).await?;
+        let effective = EffectiveCall::of(decoded, &self.head.headers)?;
+        let (asked, done, tenant) = self.perform(shown, effective, params.as_bytes(), told).await?;
         Ok(match done {
             Done::Stream(follow) => {
                 let terms = terms(self.server, self.head, &tenant);
@@ -204,7 +205,8 @@ impl<'a> Desk<'a> {
         let text = if reads { scan::scan(&body, limits.json_depth)? } else { "" };
         let decoded = route.decode(text, limits)?;
         *operation = asked_for;
-        let (asked, done, tenant) = self.perform(shown, decoded, &body, told).await?;
+        let effective = EffectiveCall::of(decoded, &head.headers)?;
+        let (asked, done, tenant) = self.perform(shown, effective, &body, told).await?;
         Ok(match done {
             Done::Stream(follow) => stream::rest(server.clone(), &WIRE, *follow, terms(server, head, &tenant)),
             done => {
@@ -248,11 +250,11 @@ impl<'a> Desk<'a> {
     async fn perform(
         &self,
         shown: Shown,
-        mut decoded: Decoded,
+        mut effective: EffectiveCall,
         body: &[u8],
         told: &mut Told,
     ) -> Result<(Asked<'a>, Done, Arc<str>), Fault> {
-        let caller = match (shown, sent(&mut decoded.call)) {
+        let caller = match (shown, sent(&mut effective.call)) {
             (Shown::Caller(caller), Some(send)) => {
                 self.admit(send, Some(&caller)).await?;
                 caller
@@ -275,14 +277,13 @@ impl<'a> Desk<'a> {
             rules: WIRE.facts(),
             threaded: false,
         };
-        if let Call::Push(call) = decoded.call {
+        if let Call::Push(call) = &effective.call {
             told.operation = call.name();
-            let decoded = Decoded { call: Call::Push(call.clone()), tenant: None };
-            let place = asked.place(&decoded)?;
-            let done = self.push(&place, call).await?;
+            let place = asked.place(&effective)?;
+            let done = self.push(&place, call.clone()).await?;
             return Ok((asked, Done::Push(done, None), place.caller.tenant.clone()));
         }
-        let (done, tenant) = asked.perform(decoded, body, told).await?;
+        let (done, tenant) = asked.perform(effective, body, told).await?;
         Ok((asked, done, tenant))
     }
 

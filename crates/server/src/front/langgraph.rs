@@ -18,7 +18,7 @@ use model::ports::agent;
 use model::{Call, Fault, Kind, State};
 use uuid::Uuid;
 
-use super::{Asked, Done, Told, into_body, sign, stream, terms, who};
+use super::{Asked, Done, EffectiveCall, Told, into_body, sign, stream, terms, who};
 use crate::Server;
 use crate::body::Response;
 use crate::callers;
@@ -105,12 +105,12 @@ async fn call(
     let takes_text = server.engine.profile(&mounted.agent).as_deref().is_none_or(takes_text);
     let decode::Decoded { call, context, resume } =
         decode::decode(profile, request, takes_text, server.engine.limits())?;
-    let mut decoded = Decoded { call, tenant: None };
-    *operation = Operation::from(&decoded.call);
+    *operation = Operation::from(&call);
+    let mut effective = EffectiveCall::of(Decoded { call, tenant: None }, &head.headers)?;
     let wire = profile.wire(&request.method);
     let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: true };
-    sort(&asked, profile, &mut decoded, context.as_ref(), resume, request).await?;
-    let (done, tenant) = asked.perform(decoded, body, told).await.map_err(|fault| named(fault, request))?;
+    sort(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
+    let (done, tenant) = asked.perform(effective, body, told).await.map_err(|fault| named(fault, request))?;
     let mut response = match done {
         Done::Stream(follow) => {
             stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.clone())
@@ -130,25 +130,25 @@ async fn call(
 async fn sort(
     asked: &Asked<'_>,
     profile: Profile,
-    decoded: &mut Decoded,
+    effective: &mut EffectiveCall,
     context: Option<&model::ContextId>,
     resume: Resume,
     request: &Request,
 ) -> Result<(), Fault> {
-    let id = match &decoded.call {
+    let id = match &effective.call {
         Call::Get(get) => Some(get.task.clone()),
         Call::Cancel(cancel) => Some(cancel.task.clone()),
         Call::Send(send) | Call::Stream(send) => send.task.clone(),
         Call::Subscribe(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => None,
     };
     let Some(id) = id else { return Ok(()) };
-    let place = asked.place(decoded)?;
+    let place = asked.place(effective)?;
     let found = asked.server.engine.get(&place, &id).await;
     let found = found.and_then(|task| match context {
         Some(context) if *context != task.context => Err(Fault::task_not_found(&id)),
         Some(_) | None => Ok(task),
     });
-    let (Call::Send(send) | Call::Stream(send)) = &mut decoded.call else {
+    let (Call::Send(send) | Call::Stream(send)) = &mut effective.call else {
         return found.map(drop).map_err(|fault| named(fault, request));
     };
     let state = match (found, profile) {

@@ -3,6 +3,7 @@
 //! [`stream`]. No front knows a wire; it only holds a [`Wire`]. Workers, who are no callers, have [`worker`].
 
 pub(crate) mod aly;
+mod effective;
 mod files;
 pub(crate) mod langgraph;
 pub(crate) mod market;
@@ -25,10 +26,11 @@ use dialects::wire::{Decoded, Facts, Head, Operation, Page, TaskView, Wire};
 use engine::{Answer, Listing, PushAnswer, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use model::call::Idempotency;
-use model::{Call, Caller, ContextId, EventId, Fault, Kind, Place, Task, TaskId, Wait};
+use model::{Call, Caller, ContextId, Fault, Kind, Place, Task, TaskId, Wait};
 use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
 
+use effective::{EffectiveCall, StreamStart};
 pub(crate) use files::{answer as file, percent};
 
 use crate::body::{Body, Response, in_json};
@@ -151,14 +153,14 @@ impl Asked<'_> {
     /// Carries out a call, and says in whose tenant. `body` is what an idempotency key is bound to.
     pub(crate) async fn perform(
         &self,
-        decoded: Decoded,
+        effective: EffectiveCall,
         body: &[u8],
         told: &mut Told,
     ) -> Result<(Done, Arc<str>), Fault> {
-        told.operation = decoded.call.name();
-        let place = self.place(&decoded)?;
-        let (seat, _waiting) = self.seat(&decoded.call, told.address)?;
-        let mut done = self.carry_out(&place, decoded.call, decoded.tenant, body).await?;
+        told.operation = effective.call.name();
+        let place = self.place(&effective)?;
+        let (seat, _waiting) = self.seat(&effective.call, told.address)?;
+        let mut done = self.carry_out(&place, effective, body).await?;
         if let Done::Stream(follow) = &mut done {
             follow._seat = seat;
         }
@@ -183,14 +185,9 @@ impl Asked<'_> {
         }
     }
 
-    async fn carry_out(
-        &self,
-        place: &Arc<Place>,
-        call: Call,
-        tenant: Option<String>,
-        body: &[u8],
-    ) -> Result<Done, Fault> {
+    async fn carry_out(&self, place: &Arc<Place>, effective: EffectiveCall, body: &[u8]) -> Result<Done, Fault> {
         let engine = &self.server.engine;
+        let EffectiveCall { call, tenant, start } = effective;
         match call {
             Call::Send(mut send) => {
                 aly::admit_elsewhere(self, &send).await?;
@@ -207,10 +204,9 @@ impl Asked<'_> {
             Call::Stream(mut send) => {
                 aly::admit_elsewhere(self, &send).await?;
                 self.complete(&mut send, body)?;
-                let resume = last_event_id(&self.head.headers)?;
                 let (view, shown) = (TaskView::with_history(send.history), send.alias.as_deref().map(Arc::from));
-                let subscription = engine.stream(place, *send, resume).await?;
-                Ok(self.follow(subscription, shown, view, resume))
+                let subscription = engine.stream(place, *send).await?;
+                Ok(self.follow(subscription, shown, view, false))
             }
             Call::Get(get) => self.get(place, get).await,
             Call::List(list) => {
@@ -225,12 +221,19 @@ impl Asked<'_> {
                 Ok(Done::Task(task, view, by_alias))
             }
             Call::Subscribe(call) => {
-                let resume = last_event_id(&self.head.headers)?;
-                let subscription = engine.subscribe(place, &call, resume).await?;
+                let event = match start {
+                    StreamStart::Now => None,
+                    StreamStart::Event(event) => Some(event),
+                    StreamStart::SentEvent { event, view, alias } => {
+                        let subscription = engine.resume_stream(place, event).await?;
+                        return Ok(self.follow(subscription, alias, view, true));
+                    }
+                };
+                let subscription = engine.subscribe(place, &call, event).await?;
                 // Whoever named the task by an alias sees it under that, where the dialect has such a thing.
                 let alias = self.wire.facts().shows_alias && call.task.parse() != Ok(subscription.task);
                 let shown = alias.then(|| Arc::from(call.task));
-                Ok(self.follow(subscription, shown, TaskView::WHOLE, resume))
+                Ok(self.follow(subscription, shown, TaskView::WHOLE, event.is_some()))
             }
             Call::Push(call) => Ok(Done::Push(engine.push(place, call).await?, tenant)),
             Call::ExtendedCard => Ok(Done::Card(self.extended_card(place)?)),
@@ -271,14 +274,8 @@ impl Asked<'_> {
         self.rules.session_history && view.history != Some(0)
     }
 
-    fn follow(
-        &self,
-        subscription: Subscription,
-        shown: Option<Arc<str>>,
-        view: TaskView,
-        resume: Option<EventId>,
-    ) -> Done {
-        let only_later = resume.is_some() && !self.rules.resumes_with_task;
+    fn follow(&self, subscription: Subscription, shown: Option<Arc<str>>, view: TaskView, resumed: bool) -> Done {
+        let only_later = resumed && !self.rules.resumes_with_task;
         let shown = if self.threaded { Some(threaded(&subscription.context, subscription.task).into()) } else { shown };
         Done::Stream(Box::new(Follow { subscription, shown, view, only_later, _seat: None }))
     }
@@ -331,17 +328,11 @@ impl Asked<'_> {
     }
 
     /// The place a call is made at, if it may be made there: before any task is looked up, and for every front.
-    fn place(&self, decoded: &Decoded) -> Result<Arc<Place>, Fault> {
-        let place = self.place_in(decoded.tenant.as_deref())?;
+    fn place(&self, effective: &EffectiveCall) -> Result<Arc<Place>, Fault> {
+        let place = self.place_in(effective.tenant.as_deref())?;
         if let Some(policy) = &self.server.policy {
             let required = self.mounted.door == Door::Required;
-            let check =
-                |call: &Call| policy.check(&self.caller, &place.caller.tenant, &self.mounted.agent, call, required);
-            check(&decoded.call)?;
-            // A stream that is resumed sends nothing: it reads.
-            if matches!(decoded.call, Call::Stream(_)) && self.head.headers.contains_key(&LAST_EVENT_ID) {
-                check(&Call::Subscribe(model::Subscribe { task: String::new() }))?;
-            }
+            policy.check(&self.caller, &place.caller.tenant, &self.mounted.agent, &effective.call, required)?;
         }
         Ok(place)
     }
@@ -358,11 +349,7 @@ impl Asked<'_> {
             None | Some("") => own.clone(),
             Some(tenant) if *tenant == **own => own.clone(),
             // Where nobody has a key, tenants are only names; where somebody has, they are walls.
-            Some(tenant)
-                if !self.caller.authenticated && self.mounted.tenant.is_none() && !self.server.callers.has_any() =>
-            {
-                tenant.into()
-            }
+            Some(tenant) if !self.caller.authenticated && self.server.lets_choose_tenant(self.mounted) => tenant.into(),
             Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is no such tenant here")),
         };
         Ok(self.mounted.place(&self.caller, &tenant, self.wire))
@@ -387,6 +374,19 @@ impl Asked<'_> {
         if let (false, Ok(name), Ok(active)) = (active.is_empty(), name, HeaderValue::from_str(&active)) {
             response.headers_mut().insert(name, active);
         }
+    }
+}
+
+impl Server {
+    /// Whether a caller without a credential may choose its tenant at a mount. Where a credential of any kind puts its
+    /// holder's tasks with this agent into a tenant (a key, a token of an issuer, of a workspace or of systems), tenants are
+    /// walls.
+    fn lets_choose_tenant(&self, mounted: &Mounted) -> bool {
+        let is_shop = self.settings.aly.as_ref().is_some_and(|aly| aly.agent == mounted.agent);
+        let is_system =
+            || self.settings.orloj.as_ref().is_some_and(|orloj| orloj.systems.iter().any(|s| s.name == mounted.agent));
+        let has_tokens = || self.orloj.as_ref().is_some_and(orloj::House::has_tokens);
+        mounted.tenant.is_none() && !self.callers.has_any() && !is_shop && !(has_tokens() && is_system())
     }
 }
 
@@ -478,16 +478,6 @@ fn stated_version(head: &request::Parts) -> Result<Option<(u32, u32)>, Fault> {
         None => None,
     };
     dialects::decide::stated(header, query.as_deref())
-}
-
-fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Fault> {
-    let Some(value) = headers.get(&LAST_EVENT_ID) else { return Ok(None) };
-    let text = value.to_str().unwrap_or_default().trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let unreadable = "Last-Event-ID is not an id of this server's streams: <task>.<number>";
-    text.parse().map(Some).map_err(|()| Fault::params("Last-Event-ID", unreadable))
 }
 
 /// Extensions the caller names, under either generation's header.

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use dialects::decide::{self, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::scan;
-use dialects::wire::{Decoded, Operation, Wire};
+use dialects::wire::{Operation, Wire};
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Call, Fault, Kind};
 
-use super::{Asked, Done, Told, into_body, sign, stated_version, stream, terms, who};
+use super::{Asked, Done, EffectiveCall, Told, into_body, sign, stated_version, stream, terms, who};
 use crate::Server;
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
@@ -87,7 +87,7 @@ async fn call(
     let text = scan::scan(&body, limits.json_depth)?;
     let decoded = route.decode(text, limits)?;
     let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: false };
-    let (done, tenant) = asked.perform(decoded, &body, told).await?;
+    let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, &body, told).await?;
     let mut response = match done {
         Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, terms(server, head, &tenant)),
         Done::Kept(bytes) => json(head, wire, bytes.into()),
@@ -113,8 +113,7 @@ pub(crate) async fn old_extended_card(
     let asked = async {
         let caller = who(server, mounted, head, told).await?;
         let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: false };
-        let decoded = Decoded { call: Call::ExtendedCard, tenant: None };
-        let (done, _) = asked.perform(decoded, &[], told).await?;
+        let (done, _) = asked.perform(EffectiveCall::plain(Call::ExtendedCard), &[], told).await?;
         let mut w = Writer::with_capacity(2_048);
         asked.write(&mut w, &done);
         Ok(w.finish().as_bytes().cloned().unwrap_or_default())

@@ -8,26 +8,26 @@ use dialects::decide::{self, Decided, Owner, Products, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
-use dialects::wire::{Decoded, Operation, Wire};
+use dialects::wire::{Operation, Wire};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use model::{Call, Caller, Fault, Kind};
 
 use super::{
-    A2A_DIALECT, Asked, Done, Told, into_body, operation, orloj, sign, stated_version, status_of, stream, terms, uumit,
-    who,
+    A2A_DIALECT, Asked, Done, EffectiveCall, Told, into_body, operation, orloj, sign, stated_version, status_of,
+    stream, terms, uumit, who,
 };
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::{Server, callers};
 
-/// `caller` is who is calling, where that is known already.
+/// Answers a request at an agent's address: decides whose it is, once, and hands it on. No front that a request is handed
+/// to comes back here; one that finds that it is for an agent after all calls [`answer_to`].
 pub(crate) async fn answer(
     server: &Arc<Server>,
     mounted: &Mounted,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    caller: Option<Arc<Caller>>,
     told: &mut Told,
 ) -> Response {
     // Where products share the address, a request may be one of their own.
@@ -45,9 +45,10 @@ pub(crate) async fn answer(
     if by_headers == Some(Owner::Orloj) {
         return Box::pin(orloj::answer(server, None, head, body, told)).await;
     }
-    let version = stated_version(head);
     // Until the method is known, the version alone says how to complain.
-    let first = decide::by_version(version.as_ref().ok().copied().flatten());
+    let version = stated_version(head);
+    let stated = version.as_ref().ok().copied().flatten();
+    let first = decide::by_version(stated);
     let text = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
         Ok(_) => Ok(body),
         Err(fault) => Err(fault),
@@ -67,7 +68,6 @@ pub(crate) async fn answer(
     let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
         Ok(request) => request,
         Err(Unreadable { id, fault, method }) => {
-            let stated = version.as_ref().ok().copied().flatten();
             let decided = method.and_then(|method| decide::decide(&method, stated).ok());
             let wire = decided.map_or(first, |decided| decided.resolve(None));
             return refuse(wire, &id, &fault, Operation::Unknown, told);
@@ -75,16 +75,41 @@ pub(crate) async fn answer(
     };
     let by_params = || decide::by_params(&request.method, request.params.map(|params| params.get()), products);
     let owner = by_headers.unwrap_or_else(by_params);
-    match owner {
+    let by = match owner {
         Owner::Uumit => return uumit::answer_to(server, head, &request, told).await,
         Owner::Orloj => return Box::pin(orloj::answer_to(server, None, head, &request, told)).await,
         Owner::OrlojIfKnown if Box::pin(orloj::knows(server, mounted, head, &request)).await => {
             return Box::pin(orloj::answer_to(server, None, head, &request, told)).await;
         }
-        Owner::OrlojIfKnown | Owner::First | Owner::Any => {}
-    }
-    let operation = Operation::Unknown;
-    let mut attempt = Attempt { server, mounted, head, request: &request, caller, owner, wire: first, operation };
+        Owner::First => By::FirstGeneration,
+        Owner::OrlojIfKnown | Owner::Any => By::Anybody,
+    };
+    answer_to(server, mounted, head, &request, version, by, told).await
+}
+
+/// What is known of a request for an agent when it is handed on.
+pub(super) enum By {
+    Anybody,
+    /// Its params are of the first generation, also where the method's name would not tell.
+    FirstGeneration,
+    /// It came to a product's endpoint, which knows the caller and has left the method to the generations of A2A. That it
+    /// names the product's own dialect has been heeded.
+    Product(&'static str, Arc<Caller>),
+}
+
+/// The answer of an agent to a request that was read already, in the version it states. Nothing here asks again whose the
+/// request is.
+pub(super) async fn answer_to(
+    server: &Arc<Server>,
+    mounted: &Mounted,
+    head: &request::Parts,
+    request: &jsonrpc::Request<'_>,
+    version: Result<Option<decide::Version>, Fault>,
+    by: By,
+    told: &mut Told,
+) -> Response {
+    let wire = decide::by_version(version.as_ref().ok().copied().flatten());
+    let mut attempt = Attempt { server, mounted, head, request, by, wire, operation: Operation::Unknown };
     match attempt.call(version, told).await {
         Ok(response) => response,
         Err(fault) => {
@@ -105,9 +130,7 @@ struct Attempt<'a> {
     mounted: &'a Mounted,
     head: &'a request::Parts,
     request: &'a jsonrpc::Request<'a>,
-    /// Who is calling, where that is known already.
-    caller: Option<Arc<Caller>>,
-    owner: Owner,
+    by: By,
     wire: &'static dyn Wire,
     operation: Operation,
 }
@@ -126,9 +149,9 @@ impl Attempt<'_> {
         if server.settings.strict_version && version.is_none() && self.wire.name() == dialects::a2a_v1::NAME {
             return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
         }
-        let caller = match self.caller.take() {
-            Some(caller) => caller,
-            None => who(server, self.mounted, head, told).await?,
+        let caller = match &self.by {
+            By::Product(_, caller) => caller.clone(),
+            By::Anybody | By::FirstGeneration => who(server, self.mounted, head, told).await?,
         };
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
@@ -145,7 +168,7 @@ impl Attempt<'_> {
         if let Decided::Opener = decided {
             // Nobody can tell who reads the answer, so it is one that both generations can read. What the same words
             // leave unsaid, and how a refusal looks, is as whoever opened the task would have it.
-            let opener = opener(&asked, &decoded).await;
+            let opener = opener(&asked, &EffectiveCall::of(decoded, &head.headers)?).await;
             self.wire = opener;
             asked.rules = opener.facts();
             decoded = opener.decode_rpc(&request.method, request.params, limits)?;
@@ -153,7 +176,7 @@ impl Attempt<'_> {
         let wire = asked.wire;
         told.dialect = wire.name();
         let params = request.params.map_or("", |params| params.get());
-        let (done, tenant) = asked.perform(decoded, params.as_bytes(), told).await?;
+        let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, params.as_bytes(), told).await?;
         let mut response = match done {
             Done::Stream(follow) => {
                 stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.to_owned())
@@ -178,8 +201,12 @@ impl Attempt<'_> {
 
     /// Which dialect is spoken: as the caller says, or by method and version.
     fn decide(&mut self, version: Option<(u32, u32)>) -> Result<Decided, Fault> {
-        if let Some(name) = self.head.headers.get(&A2A_DIALECT) {
-            let name = name.to_str().unwrap_or_default();
+        let named = self.head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
+        let heeded = match &self.by {
+            By::Product(product, _) => Some(*product),
+            By::Anybody | By::FirstGeneration => None,
+        };
+        if let Some(name) = named.filter(|name| Some(*name) != heeded) {
             let known = dialects::WIRES.iter().copied().find(|wire| wire.name() == name);
             return known.map(Decided::Wire).ok_or_else(|| {
                 let names: Vec<&str> = dialects::WIRES.iter().map(|wire| wire.name()).collect();
@@ -187,7 +214,7 @@ impl Attempt<'_> {
             });
         }
         match decide::decide(&self.request.method, version) {
-            Ok(Decided::Opener) if self.owner == Owner::First => {
+            Ok(Decided::Opener) if matches!(self.by, By::FirstGeneration) => {
                 Ok(Decided::Wire(decide::by_opener(Some(dialects::a2a_v0_1::NAME))))
             }
             Ok(decided) => Ok(decided),
@@ -207,15 +234,15 @@ fn owner_by_headers(server: &Server, head: &request::Parts, products: Products) 
 }
 
 /// The dialect of whoever opened the task that a request of no particular generation is about.
-async fn opener(asked: &Asked<'_>, decoded: &Decoded) -> &'static dyn Wire {
-    let id = match &decoded.call {
+async fn opener(asked: &Asked<'_>, effective: &EffectiveCall) -> &'static dyn Wire {
+    let id = match &effective.call {
         Call::Get(get) => &get.task,
         Call::Cancel(cancel) => &cancel.task,
         Call::Subscribe(subscribe) => &subscribe.task,
         Call::Send(_) | Call::Stream(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => return asked.wire,
     };
     // What the caller may not do tells nothing, not even this.
-    let Ok(place) = asked.place(decoded) else { return asked.wire };
+    let Ok(place) = asked.place(effective) else { return asked.wire };
     match asked.server.engine.get(&place, id).await {
         Ok(task) => decide::by_opener(Some(&task.dialect)),
         Err(_) => asked.wire,

@@ -620,3 +620,28 @@ async fn without_a_shop_there_is_nothing() {
         assert_eq!(running.get(path).send().await.unwrap().status(), 404, "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_stream_is_resumed_with_a_token_of_the_tasks_workspace_alone() {
+    let running = plain().await;
+    let (own, foreign) = (key_of(&running, "acme-ws", &[]).await, key_of(&running, "other-ws", &[]).await);
+    let made = ask(&running, Some(&own), "SendMessage", &cart("acme")).await;
+    let id = made["result"]["task"]["id"].as_str().unwrap().strip_prefix("task_").unwrap().to_owned();
+    let event = format!("{}.1", uuid::Uuid::parse_str(&id).unwrap());
+    // It names the site of the workspace, and needs no scope.
+    let search = wanting(&json!({ "skill": "product-search", "site_slug": "acme" }));
+    let by_rpc = json!({ "jsonrpc": "2.0", "id": "r", "method": "SendStreamingMessage", "params": search });
+    let direct = json!({ "params": search });
+    for mount in ["", "/aly"] {
+        for (path, body) in [("", &by_rpc), ("/message:stream", &search), ("/streaming", &direct)] {
+            for (token, may) in [(None, false), (Some(&foreign), false), (Some(&own), true)] {
+                let request = running.post(&format!("{mount}/api/a2a{path}"), body).header("last-event-id", &event);
+                let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
+                let answer = request.send().await.unwrap().text().await.unwrap();
+                let place = format!("{mount}{path} {token:?}: {answer}");
+                assert_eq!(answer.contains("TASK_STATE_"), may, "{place}");
+                assert_eq!(answer.contains("\"error\""), !may, "{place}");
+            }
+        }
+    }
+}

@@ -56,6 +56,11 @@ impl House {
         self.pace.is_some()
     }
 
+    /// Whether there is a token to show.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
     /// Whose token of these endpoints is shown, if one is.
     pub(super) fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
         let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;

@@ -34,8 +34,9 @@ pub(crate) use cards::{card, registry};
 use feed::Feed;
 pub(crate) use house::House;
 
+use super::rpc::By;
 use super::stream::as_events;
-use super::{A2A_DIALECT, Counted, Told, complete, into_body, rpc, terms};
+use super::{A2A_DIALECT, Counted, Told, complete, into_body, rpc, stated_version, terms};
 use crate::Server;
 use crate::body::{Body, Response};
 use crate::callers;
@@ -98,7 +99,7 @@ pub(crate) async fn answer(
     };
     // It is text: the scan has seen to that.
     match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
-        Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, &body, told).await,
+        Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, told).await,
         Ok(request) => answer_to(server, named, head, &request, told).await,
         Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, told),
     }
@@ -160,7 +161,6 @@ async fn newer(
     named: Option<&str>,
     head: &request::Parts,
     request: &jsonrpc::Request<'_>,
-    body: &Bytes,
     told: &mut Told,
 ) -> Response {
     let desk = match Desk::open(server, named, head, told) {
@@ -179,7 +179,8 @@ async fn newer(
     match found.await {
         Ok((mounted, caller)) => {
             told.agent = Some(mounted.agent.clone());
-            Box::pin(rpc::answer(server, mounted, head, Ok(body.clone()), Some(caller), told)).await
+            let by = By::Product(orloj::NAME, caller);
+            Box::pin(rpc::answer_to(server, mounted, head, request, stated_version(head), by, told)).await
         }
         Err(error) => refused(&error, &request.id, told),
     }
@@ -297,7 +298,7 @@ impl<'a> Desk<'a> {
     /// Whether anybody could show a token.
     pub(super) fn asks_for_tokens(&self) -> bool {
         let callers = &self.server.callers;
-        callers.required() || callers.has_any() || !self.house.tokens.is_empty()
+        callers.required() || callers.has_any() || self.house.has_tokens()
     }
 
     fn mounted(&self, system: &OrlojSystem) -> Result<&'a Mounted, Error> {

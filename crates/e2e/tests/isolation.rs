@@ -1,0 +1,492 @@
+//! Nobody reads what is not theirs, by any streaming operation, in any dialect, at any of its addresses, with or without
+//! `Last-Event-ID`.
+//!
+//! Six victims, one for each kind of caller there is, have a task with a secret in it. Strangers of every kind then ask for
+//! every stream there is, and name each of those tasks in the request, in `Last-Event-ID`, or in both. No answer may hold a
+//! word of a secret; what the victims get for the same requests shows that the requests are ones that could have.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use e2e::http::{Connection, Request};
+use e2e::poll::PATIENCE;
+use e2e::{Events, Next, Server, Tongue, fresh_id, parts};
+use serde_json::{Value, json};
+
+const CONFIG: &str = r#"
+agents:
+  echo: { kind: echo }
+  scripted: { kind: scripted }
+  assistant: { kind: assistant, mode: interrupt }
+timeouts: { heartbeat_ms: 200 }
+langgraph: { profile: current }
+systems:
+  open: { graph: { go: { agent: scripted } }, a2a: { enabled: true, auth: public } }
+  shut: { graph: { go: { agent: scripted } }, namespace: closed, a2a: { enabled: true, auth: bearer } }
+orloj:
+  tokens:
+    - { name: sys, token: "env:SYSTEM_TOKEN", systems: [open, shut], tenant: plant }
+    - { name: other, token: "env:OTHER_SYSTEM_TOKEN", systems: [open], tenant: elsewhere }
+market: { window_ms: 300 }
+aly:
+  sites:
+    acme: { workspace: acme, title: Acme, currency: USD }
+    zeta: { workspace: zeta, title: Zeta, currency: USD }
+auth:
+  keys:
+    - { name: ada, tenant: north, key: "env:ADA_KEY" }
+    - { name: eve, tenant: south, key: "env:EVE_KEY" }
+    - { name: till, tenant: acme, key: "env:SHOP_KEY" }
+    - { name: zed, tenant: zeta, key: "env:ZETA_KEY" }
+"#;
+
+const KEYS: [(&str, &str); 6] = [
+    ("ADA_KEY", "ada-0123456789abcdef"),
+    ("EVE_KEY", "eve-0123456789abcdef"),
+    ("SHOP_KEY", "till-0123456789abcdef"),
+    ("ZETA_KEY", "zed-0123456789abcdef"),
+    ("SYSTEM_TOKEN", "sys-0123456789abcdef"),
+    ("OTHER_SYSTEM_TOKEN", "other-0123456789abcdef"),
+];
+
+/// What strangers say: it names a site, for which the store agent has a workspace.
+const TEXT: &str = "Search for hats on store acme.";
+
+type Headers = Vec<(&'static str, String)>;
+
+fn bearer(name: &str) -> Headers {
+    let (_, secret) = KEYS.iter().find(|(known, _)| *known == name).unwrap();
+    vec![("Authorization", format!("Bearer {secret}"))]
+}
+
+/// A task of somebody, and the words that nobody else may read.
+struct Victim {
+    name: &'static str,
+    headers: Headers,
+    task: String,
+    secrets: Vec<String>,
+    /// The address and operation at which its owner can resume a stream of it, if the dialect has such a thing.
+    resumes_at: Option<&'static str>,
+}
+
+/// A streaming operation as it is put on the wire: where, and what for a task of this id.
+struct Shape {
+    place: String,
+    request: Box<dyn Fn(&str) -> Request + Send + Sync>,
+}
+
+fn shape(place: String, request: impl Fn(&str) -> Request + Send + Sync + 'static) -> Shape {
+    Shape { place, request: Box::new(request) }
+}
+
+fn rpc(path: &str, method: &str, params: Value) -> Request {
+    Request::new("POST", path).json(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+}
+
+/// Every streaming operation in every dialect, at every address it has.
+fn shapes(server: &Server) -> Vec<Shape> {
+    let mut all = Vec::new();
+    let listed = server.get("/agents").json();
+    let assistant = |agent: &str| {
+        let agents = listed["agents"].as_array().unwrap();
+        agents.iter().find(|one| one["name"] == agent).unwrap()["assistantId"].as_str().unwrap().to_owned()
+    };
+    // The generations, at the agents' own addresses and where the default agent is.
+    let mut bases: Vec<String> =
+        ["echo", "scripted", "assistant", "open", "shut", "store"].map(|a| format!("/a2a/{a}")).into();
+    bases.extend([String::new(), "/a2a".to_owned(), "/a2a/".to_owned(), format!("/a2a/{}", assistant("assistant"))]);
+    for base in bases {
+        for tongue in Tongue::ALL {
+            let version = match tongue {
+                Tongue::V1 | Tongue::V1Rest => Some("1.0"),
+                Tongue::V03 => Some("0.3"),
+                Tongue::V03Rest | Tongue::V02 | Tongue::V01 => None,
+            };
+            let stated = move |request: Request| match version {
+                Some(version) => request.header("A2A-Version", version),
+                None => request,
+            };
+            let place = |operation: &str| format!("{tongue:?} {operation} {base}");
+            let at = if base.is_empty() { "/".to_owned() } else { base.clone() };
+            match tongue {
+                Tongue::V1 => {
+                    let (one, two) = (at.clone(), at);
+                    all.push(shape(place("stream"), move |_| {
+                        stated(rpc(&one, "SendStreamingMessage", e2e::send(e2e::message(TEXT))))
+                    }));
+                    all.push(shape(place("subscribe"), move |task| {
+                        stated(rpc(&two, "SubscribeToTask", json!({ "id": task })))
+                    }));
+                }
+                Tongue::V03 | Tongue::V02 => {
+                    let (one, two) = (at.clone(), at);
+                    all.push(shape(place("stream"), move |_| stated(rpc(&one, "message/stream", older()))));
+                    all.push(shape(place("subscribe"), move |task| {
+                        stated(rpc(&two, "tasks/resubscribe", json!({ "id": task })))
+                    }));
+                }
+                Tongue::V01 => {
+                    let (one, two, three) = (at.clone(), at.clone(), at);
+                    let message = || json!({ "role": "user", "parts": [{ "type": "text", "text": TEXT }] });
+                    all.push(shape(place("stream"), move |_| {
+                        rpc(
+                            &one,
+                            "tasks/sendSubscribe",
+                            json!({ "id": fresh_id(), "sessionId": "s", "message": message() }),
+                        )
+                    }));
+                    all.push(shape(place("stream by id"), move |task| {
+                        rpc(&two, "tasks/sendSubscribe", json!({ "id": task, "sessionId": "s", "message": message() }))
+                    }));
+                    all.push(shape(place("subscribe"), move |task| {
+                        rpc(&three, "tasks/resubscribe", json!({ "id": task }))
+                    }));
+                }
+                Tongue::V1Rest | Tongue::V03Rest => {
+                    let rest = base.trim_end_matches('/').to_owned();
+                    // A tenant may stand before a route of 1.0, below an agent.
+                    let named = rest.matches('/').count() == 2 && tongue == Tongue::V1Rest;
+                    let tenants: &[&str] = if named { &["", "/north", "/acme", "/plant"] } else { &[""] };
+                    for tenant in tenants {
+                        let below = match tongue {
+                            Tongue::V03Rest => format!("{rest}/v1"),
+                            _ => format!("{rest}{tenant}"),
+                        };
+                        let body = if tongue == Tongue::V1Rest {
+                            || e2e::send(e2e::message(TEXT))
+                        } else {
+                            || json!({ "message": { "messageId": fresh_id(), "role": "ROLE_USER", "content": [{ "text": TEXT }] } })
+                        };
+                        let (one, two, three) = (below.clone(), below.clone(), below);
+                        all.push(shape(place(&format!("stream{tenant}")), move |_| {
+                            stated(Request::new("POST", &format!("{one}/message:stream")).json(&body()))
+                        }));
+                        all.push(shape(place(&format!("POST subscribe{tenant}")), move |task| {
+                            stated(Request::new("POST", &format!("{two}/tasks/{task}:subscribe")))
+                        }));
+                        all.push(shape(place(&format!("GET subscribe{tenant}")), move |task| {
+                            stated(Request::new("GET", &format!("{three}/tasks/{task}:subscribe")))
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    // LangSmith's.
+    for agent in ["assistant", "scripted", "store"] {
+        for end in ["", "/"] {
+            let path = format!("/langgraph/a2a/{}{end}", assistant(agent));
+            let again = path.clone();
+            all.push(shape(format!("langgraph stream {agent}{end}"), move |_| {
+                rpc(&path, "message/stream", older()).header("accept", "text/event-stream")
+            }));
+            all.push(shape(format!("langgraph stream to a task {agent}{end}"), move |task| {
+                let mut params = older();
+                params["message"]["taskId"] = json!(task);
+                rpc(&again, "message/stream", params).header("accept", "text/event-stream")
+            }));
+        }
+    }
+    // Aly's.
+    for mount in ["", "/aly"] {
+        let base = format!("{mount}/api/a2a");
+        for end in ["", "/"] {
+            let (one, two) = (format!("{base}{end}"), format!("{base}{end}"));
+            all.push(shape(format!("aly rpc stream {one}"), move |_| {
+                rpc(&one, "SendStreamingMessage", e2e::send(e2e::message(TEXT)))
+            }));
+            all.push(shape(format!("aly rpc subscribe {two}"), move |task| {
+                rpc(&two, "SubscribeToTask", json!({ "id": shown_by_aly(task) }))
+            }));
+        }
+        for route in ["message:stream", "streaming"] {
+            let path = format!("{base}/{route}");
+            all.push(shape(format!("aly {path}"), move |_| {
+                let params = e2e::send(e2e::message(TEXT));
+                Request::new("POST", &path).json(&if route == "streaming" {
+                    json!({ "params": params })
+                } else {
+                    params
+                })
+            }));
+        }
+        for verb in ["GET", "POST"] {
+            for word in ["/subscribe", ":subscribe"] {
+                let base = base.clone();
+                all.push(shape(format!("aly {verb} {base}/tasks/{{id}}{word}"), move |task| {
+                    Request::new(verb, &format!("{base}/tasks/{}{word}", shown_by_aly(task)))
+                }));
+            }
+        }
+    }
+    // Orloj's, with the methods of 1.0 at the same addresses.
+    let mut addresses = vec!["/orloj/a2a".to_owned(), "/orloj/a2a/".to_owned(), "/a2a".to_owned()];
+    for (mount, collection) in
+        [("/orloj", "agent-systems"), ("", "agent-systems"), ("/orloj", "agents"), ("", "agents")]
+    {
+        addresses.extend(["open", "shut"].map(|system| format!("{mount}/v1/{collection}/{system}/a2a")));
+    }
+    for address in addresses {
+        let message = || json!({ "role": "user", "parts": [{ "type": "text", "text": TEXT }] });
+        // A shared address has each system in its namespace.
+        let namespaces: &[&str] =
+            if address.contains("/v1/") { &[""] } else { &["?namespace=default", "?namespace=closed"] };
+        for namespace in namespaces {
+            let at = format!("{address}{namespace}");
+            let (one, two, three, four) = (at.clone(), at.clone(), at.clone(), at);
+            let named = |request: Request| request.header("X-A2A-Dialect", "orloj");
+            all.push(shape(format!("orloj stream {one}"), move |_| {
+                named(rpc(&one, "tasks/sendSubscribe", json!({ "id": fresh_id(), "message": message() })))
+            }));
+            all.push(shape(format!("orloj stream by id {two}"), move |task| {
+                named(rpc(&two, "tasks/sendSubscribe", json!({ "id": task, "message": message() })))
+            }));
+            all.push(shape(format!("orloj 1.0 stream {three}"), move |_| {
+                named(rpc(&three, "SendStreamingMessage", e2e::send(e2e::message(TEXT))))
+            }));
+            all.push(shape(format!("orloj 1.0 subscribe {four}"), move |task| {
+                named(rpc(&four, "SubscribeToTask", json!({ "id": task })))
+            }));
+        }
+    }
+    // UUMit's.
+    for address in ["/uumit/a2a", "/uumit/a2a/", "/a2a", "/a2a/", "/"] {
+        all.push(shape(format!("uumit subscribe {address}"), move |task| {
+            rpc(address, "tasks/sendSubscribe", json!({ "id": task })).header("X-A2A-Dialect", "uumit")
+        }));
+    }
+    all
+}
+
+/// A message of 0.3.
+fn older() -> Value {
+    json!({ "message": {
+        "kind": "message", "messageId": fresh_id(), "role": "user", "parts": [{ "kind": "text", "text": TEXT }],
+    } })
+}
+
+/// A task's id as Aly's clients know it.
+fn shown_by_aly(task: &str) -> String {
+    format!("task_{}", task.replace('-', ""))
+}
+
+/// A task's own id, of the one that Aly's clients know.
+fn own_id(shown: &str) -> String {
+    let digits = shown.strip_prefix("task_").unwrap();
+    let cut = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    cut.join("-")
+}
+
+/// The words of an answer that came at once: the whole of it, or the first frames of a stream.
+fn answer(server: &Server, request: &Request) -> String {
+    let mut connection = Connection::open(server.addr()).expect("the server accepts");
+    connection.send(request).expect("the server reads");
+    let head = connection.head().expect("the server answers");
+    if head.media_type() != "text/event-stream" {
+        return connection.whole(head).expect("the answer is whole").text();
+    }
+    let mut events = Events::new(connection, head);
+    let mut said = String::new();
+    // The first frame is waited for; those that stand in the log already follow at once.
+    let mut patience = PATIENCE;
+    while let Ok(Next::Frame(frame)) = events.next_within(patience) {
+        said.push_str(&frame.data);
+        patience = Duration::from_millis(300);
+    }
+    said
+}
+
+fn with(mut request: Request, headers: &Headers) -> Request {
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    request
+}
+
+fn said(output: &std::process::Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A user of the market.
+fn person(server: &Server) -> (String, Headers) {
+    let words = ["market", "open", "--key", "user", "--json", "--per-call", "1000000", "--daily", "100000000"];
+    let made = said(&server.operate(&words).output().unwrap());
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    (text("user_id"), vec![("X-Api-Key", text("api_key")), ("X-Platform-User-Id", text("user_id"))])
+}
+
+fn victims(server: &Server) -> Vec<Victim> {
+    let asked = |path: &str, headers: &Headers, method: &str, params: Value| {
+        let response = server.exchange(&with(rpc(path, method, params), headers));
+        let answer = response.json();
+        assert!(answer.get("result").is_some(), "{path} {method}: {answer}");
+        answer["result"].clone()
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{value}")).to_owned();
+    let mut all = Vec::new();
+    // A caller with a key, at an agent of its own and at the default agent; and an assistant's.
+    for (name, path, resumes_at) in [
+        ("ada at scripted", "/a2a/scripted", "V1 stream /a2a/scripted"),
+        ("ada at the root", "/a2a", "V1 stream /a2a"),
+        ("ada at the assistant", "/a2a/assistant", "V1 stream /a2a/assistant"),
+    ] {
+        let secret = format!("secret-{}", fresh_id());
+        let headers = bearer("ADA_KEY");
+        let message = json!({ "message": e2e::message(&format!("ask: {secret}")) });
+        let versioned: Headers = headers.iter().cloned().chain([("A2A-Version", "1.0".to_owned())]).collect();
+        let task = asked(path, &versioned, "SendMessage", message)["task"].clone();
+        let secrets = vec![secret, text(&task["contextId"])];
+        all.push(Victim { name, headers, task: text(&task["id"]), secrets, resumes_at: Some(resumes_at) });
+    }
+    // A shop's cart, whose token is worth something.
+    let headers = bearer("SHOP_KEY");
+    let cart = parts(json!([{ "mediaType": "application/json", "data":
+        { "skill": "cart-management", "action": "create", "site_slug": "acme" } }]));
+    let task = asked("/api/a2a", &headers, "SendMessage", e2e::send(cart))["task"].clone();
+    let cart = text(&task["artifacts"][0]["parts"][0]["data"]["token"]);
+    let secrets = vec![cart, text(&task["contextId"])];
+    let id = own_id(&text(&task["id"]));
+    let resumes_at = Some("aly rpc stream /api/a2a");
+    all.push(Victim { name: "a cart of acme", headers, task: id, secrets, resumes_at });
+    // A system that needs a token.
+    let secret = format!("secret-{}", fresh_id());
+    let headers = bearer("SYSTEM_TOKEN");
+    let path = "/orloj/v1/agent-systems/shut/a2a";
+    let versioned: Headers = headers.iter().cloned().chain([("A2A-Version", "1.0".to_owned())]).collect();
+    let task = asked(path, &versioned, "SendMessage", e2e::send(e2e::message(&secret)))["task"].clone();
+    let secrets = vec![secret, text(&task["contextId"])];
+    let resumes_at = Some("orloj 1.0 stream /orloj/v1/agent-systems/shut/a2a");
+    all.push(Victim { name: "a run of a shut system", headers, task: text(&task["id"]), secrets, resumes_at });
+    // A purchase.
+    let (seller, selling) = person(server);
+    let (buyer, buying) = person(server);
+    said(&server.operate(&["market", "credit", &buyer, "1000", "--json"]).output().unwrap());
+    let offer = json!({
+        "title": "OCR of invoices", "description": "Reads an invoice", "category": "documents",
+        "capability_type": "service", "pricing_model": "per_use", "price_ut": "10",
+    });
+    let rest = |path: &str, headers: &Headers, body: &Value| {
+        let request = Request::new("POST", &format!("/api/v1{path}"));
+        let request = with(if body.is_null() { request } else { request.json(body) }, headers);
+        let response = server.exchange(&request);
+        assert_eq!(response.status(), 200, "{path}: {}", response.text());
+        response.json()["data"].clone()
+    };
+    let capability = text(&rest("/capabilities", &selling, &offer)["id"]);
+    rest(&format!("/capabilities/{capability}/submit-review"), &selling, &Value::Null);
+    let sent = asked("/uumit/a2a", &buying, "tasks/send", json!({ "capability_id": capability }));
+    let secrets = vec![buyer, seller];
+    let task = text(&sent["id"]);
+    all.push(Victim {
+        name: "a purchase",
+        headers: buying,
+        task,
+        secrets,
+        resumes_at: Some("uumit subscribe /uumit/a2a"),
+    });
+    all
+}
+
+fn strangers(server: &Server) -> Vec<(&'static str, Headers)> {
+    vec![
+        ("anonymous", Vec::new()),
+        ("a key of another tenant", bearer("EVE_KEY")),
+        ("a key of another workspace", bearer("ZETA_KEY")),
+        ("another token of systems", bearer("OTHER_SYSTEM_TOKEN")),
+        ("another user of the market", person(server).1),
+        ("an unknown token", vec![("Authorization", "Bearer nobody-knows-this".to_owned())]),
+        ("a session's token", vec![("Authorization", "Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2ln".to_owned())]),
+    ]
+}
+
+fn start() -> Server {
+    let options = Server::options().config(CONFIG).args(&["--durability", "relaxed"]);
+    KEYS.iter().fold(options, |options, (name, secret)| options.env(name, secret)).start()
+}
+
+/// What came of some shapes: how many requests were made, and how often each victim was shown its own secret.
+#[derive(Default)]
+struct Tally {
+    asked: usize,
+    seen: HashMap<&'static str, usize>,
+}
+
+fn ask(server: &Server, shapes: &[Shape], victims: &[Victim], strangers: &[(&'static str, Headers)]) -> Tally {
+    let mut tally = Tally::default();
+    for (shape, victim) in shapes.iter().flat_map(|shape| victims.iter().map(move |victim| (shape, victim))) {
+        for event in [None, Some(format!("{}.1", victim.task)), Some(format!("{}.3", victim.task))] {
+            let request = || {
+                let request = (shape.request)(&victim.task).header("connection", "close");
+                match &event {
+                    Some(event) => request.header("Last-Event-ID", event),
+                    None => request,
+                }
+            };
+            for (name, headers) in strangers {
+                let said = answer(server, &with(request(), headers));
+                for secret in &victim.secrets {
+                    let place = format!("{}, {event:?}, {name}, {}", shape.place, victim.name);
+                    assert!(!said.contains(secret), "{place}: {secret} is in {said}");
+                }
+                tally.asked += 1;
+            }
+            // The same request shows its owner what it hides from others.
+            if victim.resumes_at == Some(&shape.place) {
+                let said = answer(server, &with(request(), &victim.headers));
+                let told = victim.secrets.iter().any(|secret| said.contains(secret));
+                *tally.seen.entry(victim.name).or_default() += usize::from(told);
+            }
+        }
+    }
+    tally
+}
+
+#[test]
+fn no_stream_of_any_dialect_tells_a_stranger_of_a_task() {
+    let server = start();
+    let (shapes, victims, strangers) = (shapes(&server), victims(&server), strangers(&server));
+    let tallies: Vec<Tally> = std::thread::scope(|scope| {
+        let some = shapes.chunks(shapes.len().div_ceil(8));
+        let (server, victims, strangers) = (&server, &victims, &strangers);
+        let asking: Vec<_> = some.map(|some| scope.spawn(move || ask(server, some, victims, strangers))).collect();
+        asking.into_iter().map(|one| one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))).collect()
+    });
+    let asked: usize = tallies.iter().map(|tally| tally.asked).sum();
+    assert_eq!(asked, victims.len() * shapes.len() * 3 * strangers.len());
+    for victim in &victims {
+        let seen: usize = tallies.iter().filter_map(|tally| tally.seen.get(victim.name)).sum();
+        assert!(seen > 0, "{} sees its own task", victim.name);
+    }
+    eprintln!("{asked} requests, {} operations at their addresses", shapes.len());
+    assert!(!server.log().contains("panicked"));
+}
+
+#[test]
+fn a_workspace_is_no_tenant_to_choose_where_the_server_has_no_keys() {
+    let server = Server::start(&[]);
+    let demo: Value = serde_json::from_slice(&std::fs::read(server.data().join("demo.json")).unwrap()).unwrap();
+    let token = demo["aly"]["token"].as_str().unwrap();
+    let owner = server.at("/api/a2a").with("Authorization", &format!("Bearer {token}"));
+    let cart = json!({ "skill": "cart-management", "action": "create", "site_slug": "acme" });
+    let task = owner.send(parts(json!([{ "mediaType": "application/json", "data": cart }])));
+    let id = own_id(task["id"].as_str().unwrap());
+    let cart = task["artifacts"][0]["parts"][0]["data"]["token"].as_str().unwrap();
+    let stranger = server.agent("store");
+    for path in ["/acme/tasks".to_owned(), format!("/acme/tasks/{id}"), format!("/tasks/{id}?tenant=acme")] {
+        let response = stranger.rest("GET", &path, None);
+        assert!(!response.text().contains(cart) && !response.text().contains(&id), "{path}: {}", response.text());
+        assert_eq!(response.status(), 404, "{path}: {}", response.text());
+    }
+    for (method, params) in
+        [("ListTasks", json!({ "tenant": "acme" })), ("GetTask", json!({ "tenant": "acme", "id": id }))]
+    {
+        let refused = stranger.rpc(method, params).unwrap_err();
+        assert!(!refused.to_string().contains(cart), "{method}: {refused}");
+    }
+    // Elsewhere tenants are names, as long as nobody has a key.
+    assert_eq!(server.agent("echo").rest("GET", "/acme/tasks", None).status(), 200);
+}
