@@ -11,10 +11,11 @@ use bytes::Bytes;
 use model::ports::courier::Courier;
 use model::ports::store::{Commit, Outcome};
 use model::{
-    Fault, Kind, Limits, Place, PushCall, PushChange, PushConfig, PushProgress, PushRow, PushSpec, PushState, Send,
-    Seq, Shape, Task, TaskId, Time,
+    Epoch, Fault, Kind, Limits, Place, PushCall, PushChange, PushConfig, PushProgress, PushRow, PushSpec, PushState,
+    Send, Seq, Shape, Task, TaskId, Time,
 };
 
+use crate::outbox::ConfigKey;
 use crate::patience::Patience;
 use crate::{Engine, Shared, clock, troubled};
 
@@ -204,6 +205,7 @@ impl Registration {
             task: self.task,
             id: self.id.clone(),
             edition: self.edition,
+            epoch: Epoch::default(),
             spec: self.sealed.clone(),
             made_at: self.made_at,
             progress,
@@ -212,8 +214,9 @@ impl Registration {
 
     /// It is in the store: its deliveries begin.
     pub(crate) fn begin(&self, shared: &Shared, progress: PushProgress) {
-        let row = (self.task, self.id.clone(), self.edition);
-        shared.outbox.take(shared, row, self.spec.clone(), progress);
+        let (task, id, edition) = (self.task, self.id.clone(), self.edition);
+        let key = ConfigKey { task, id, edition, epoch: Epoch::default() };
+        shared.outbox.take(shared, key, self.spec.clone(), progress);
     }
 
     fn shown(&self, task: &str) -> PushConfig {

@@ -109,6 +109,7 @@ async fn catch_up(shared: &Arc<Shared>, todo: &mut Todo) {
 async fn do_all(shared: &Arc<Shared>, todo: &mut Todo) -> Result<(), Fault> {
     if todo.lengths {
         lengths(shared).await?;
+        outbox::compare(shared).await?;
         todo.lengths = false;
     }
     if todo.orphans {

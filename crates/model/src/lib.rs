@@ -32,7 +32,7 @@ pub use fault::{Fault, Kind};
 pub use ids::{ContextId, Epoch, EventId, Seq, TaskId, Time, TurnId, View};
 pub use json::Json;
 pub use limits::Limits;
-pub use push::{PushChange, PushProgress, PushRow, PushSpec, PushState};
+pub use push::{PushChange, PushProgress, PushRow, PushSpec, PushStanding, PushState};
 pub use record::{Balance, Entry, Expect, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery};
 pub use task::{Core, Due, OpenTurn, Refused, Shape, State, Status, Task};
 pub use text::{TextChange, TextPage, TextPlace, TextQuery};

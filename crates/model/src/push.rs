@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Seq, TaskId, Time};
+use crate::{Epoch, Seq, TaskId, Time};
 
 /// Where to deliver and with which secrets. It is sealed before it is kept; nothing of it is readable in a store.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub struct PushRow {
     pub id: Arc<str>,
     /// Drawn anew whenever the config is set: progress of an earlier one does not count for it.
     pub edition: u64,
+    /// Raised whenever a process takes the config over: progress of the process before does not count any more.
+    pub epoch: Epoch,
     /// A sealed [`PushSpec`].
     pub spec: Bytes,
     pub made_at: Time,
@@ -121,8 +123,17 @@ impl PushState {
 pub enum PushChange {
     /// Makes it, or takes the place of the one with its id. Not done for a task that is not there.
     Put(PushRow),
-    /// Deliveries went on, or failed. Not done where the row is gone or of another edition.
+    /// Deliveries went on, or failed. Not done where the row is gone, of another edition or epoch, or further than this.
     Moved {
+        task: TaskId,
+        id: Arc<str>,
+        edition: u64,
+        epoch: Epoch,
+        progress: PushProgress,
+    },
+    /// Sets the progress, also back, and raises the epoch: the process that commits this delivers the config from now on.
+    /// Not done where the row is gone or of another edition.
+    SetBack {
         task: TaskId,
         id: Arc<str>,
         edition: u64,
@@ -137,5 +148,16 @@ pub enum PushChange {
         task: TaskId,
         id: Arc<str>,
         edition: u64,
+        epoch: Epoch,
     },
+}
+
+/// How far a stored config is and which process may move it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushStanding {
+    pub edition: u64,
+    pub epoch: Epoch,
+    pub next: Seq,
+    /// The asking process delivers it.
+    pub ours: bool,
 }

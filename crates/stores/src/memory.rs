@@ -162,14 +162,21 @@ impl Inner {
                     self.push.insert((row.task, row.id.clone()), (self.last_push, row));
                 }
                 PushChange::Put(_) => {}
-                PushChange::Moved { task, id, edition, progress } => {
-                    if let Some((_, row)) = self.push.get_mut(&(task, id)).filter(|(_, row)| row.edition == edition) {
+                PushChange::Moved { task, id, edition, epoch, progress } => {
+                    let same = |row: &PushRow| (row.edition, row.epoch) == (edition, epoch);
+                    let row = self.push.get_mut(&(task, id)).filter(|(_, row)| same(row));
+                    if let Some((_, row)) = row.filter(|(_, row)| row.progress.next <= progress.next) {
                         row.progress = progress;
                     }
                 }
-                PushChange::Over { task, id, edition } => {
+                PushChange::SetBack { task, id, edition, progress } => {
+                    if let Some((_, row)) = self.push.get_mut(&(task, id)).filter(|(_, row)| row.edition == edition) {
+                        (row.epoch, row.progress) = (Epoch(row.epoch.0 + 1), progress);
+                    }
+                }
+                PushChange::Over { task, id, edition, epoch } => {
                     let key = (task, id);
-                    if self.push.get(&key).is_some_and(|(_, row)| row.edition == edition) {
+                    if self.push.get(&key).is_some_and(|(_, row)| (row.edition, row.epoch) == (edition, epoch)) {
                         self.push.remove(&key);
                     }
                 }

@@ -69,7 +69,9 @@ fn text_bytes(change: &TextChange) -> usize {
 fn spec_bytes(change: &PushChange) -> usize {
     match change {
         PushChange::Put(row) => row.spec.len(),
-        PushChange::Moved { .. } | PushChange::Remove { .. } | PushChange::Over { .. } => 0,
+        PushChange::Moved { .. } | PushChange::SetBack { .. } | PushChange::Remove { .. } | PushChange::Over { .. } => {
+            0
+        }
     }
 }
 

@@ -73,6 +73,7 @@ fn step(task: TaskId, seq: u64, epoch: model::Epoch) -> Commit {
             task,
             id: "c".into(),
             edition: 1,
+            epoch: model::Epoch(0),
             spec,
             made_at: Time(7),
             progress,
@@ -81,7 +82,7 @@ fn step(task: TaskId, seq: u64, epoch: model::Epoch) -> Commit {
     if ends {
         commit.timers.push(TimerChange::Clear(task, TimerKind::TurnTimeout));
         let progress = PushProgress { state: PushState::Done, ..PushProgress::from(Seq(14), Time(7)) };
-        commit.push.push(PushChange::Moved { task, id: "c".into(), edition: 1, progress });
+        commit.push.push(PushChange::Moved { task, id: "c".into(), edition: 1, epoch: model::Epoch(0), progress });
     }
     commit
 }

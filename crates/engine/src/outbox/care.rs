@@ -6,6 +6,7 @@ use model::ports::store::Commit;
 use model::{Fault, Kind, PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
 
 use super::Outbox;
+use super::index::{ConfigKey, Unkept};
 use crate::{Engine, Shared, push, troubled};
 
 /// How many configs are read at once.
@@ -84,7 +85,7 @@ impl Outbox {
             return route.progress.clone();
         }
         match index.unsaved.get(&(row.task, row.id.clone())) {
-            Some((edition, Some(progress))) if *edition == row.edition => progress.clone(),
+            Some(Unkept { edition, progress: Some(progress), .. }) if *edition == row.edition => progress.clone(),
             Some(_) | None => row.progress.clone(),
         }
     }
@@ -133,14 +134,19 @@ impl Shared {
                 delivered_at: known.delivered_at,
                 ..PushProgress::from(from.unwrap_or(known.next), now)
             };
-            if self.store.is_shared() {
-                // Whoever is asked to deliver it again delivers it from now on.
-                let put = PushChange::Put(PushRow { progress: progress.clone(), ..row.clone() });
-                push::commit_known(self, task, Commit { push: vec![put], ..Commit::default() }, |_| false).await?;
+            // The process that is asked delivers it from now on.
+            let (id, edition) = (row.id.clone(), row.edition);
+            let change = PushChange::SetBack { task, id, edition, progress: progress.clone() };
+            let is_there = |rows: &[PushRow]| {
+                rows.iter().any(|now| now.edition == row.edition && now.epoch > row.epoch && now.progress == progress)
+            };
+            push::commit_known(self, task, Commit { push: vec![change], ..Commit::default() }, is_there).await?;
+            let now = self.store.push(task).await.map_err(troubled)?;
+            // Set anew or removed meanwhile by another process, it is not for this one.
+            if let Some(now) = now.into_iter().find(|now| now.id == row.id && now.edition == row.edition) {
+                self.outbox.set_back(self, now, spec, progress);
             }
-            self.outbox.set_back(self, row, spec, progress);
         }
-        self.outbox.save(self).await.map_err(troubled)?;
         Ok(count)
     }
 }
@@ -148,14 +154,16 @@ impl Shared {
 impl Outbox {
     fn set_back(&self, shared: &Shared, row: PushRow, spec: model::PushSpec, progress: PushProgress) {
         let mut index = self.index.lock();
+        index.touch(row.task, &row.id);
+        index.unsaved.remove(&(row.task, row.id.clone()));
         let known = index.find(row.task, &row.id);
         match known.filter(|no| index.get(*no).is_some_and(|route| route.edition == row.edition)) {
-            Some(no) => index.reset(no, progress),
+            Some(no) => index.reset(no, row.epoch, progress),
             None => {
-                self.add(shared, &mut index, (row.task, row.id.clone(), row.edition), Arc::new(spec), progress.clone());
+                self.add(shared, &mut index, ConfigKey::of(&row), Arc::new(spec), progress.clone());
                 if let Some(no) = index.find(row.task, &row.id) {
-                    // An endpoint that was left alone is tried at once: somebody says it is back.
-                    index.reset(no, progress);
+                    // An endpoint that was left alone is tried at once: an operator says it is back.
+                    index.reset(no, row.epoch, progress);
                 }
             }
         }

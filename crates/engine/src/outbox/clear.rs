@@ -10,7 +10,7 @@ use model::ports::courier::Courier;
 use model::ports::store::{Commit, Outcome, Trouble};
 use model::{PushChange, PushRow, PushState, TaskId};
 
-use super::index::Job;
+use super::index::{Job, Unkept};
 use super::{Outbox, PAGE};
 use crate::Shared;
 
@@ -35,7 +35,8 @@ impl Outbox {
         let mut index = self.index.lock();
         // Somebody may have set it anew or taken it up again.
         if index.find(job.task, &job.id).is_none() {
-            index.unsaved.insert((job.task, job.id.clone()), (job.edition, None));
+            let unkept = Unkept { edition: job.edition, epoch: job.epoch, progress: None };
+            index.unsaved.insert((job.task, job.id.clone()), unkept);
             drop(index);
             self.unsaved.notify_one();
         }
@@ -71,7 +72,7 @@ async fn clear_row(shared: &Arc<Shared>, row: PushRow) -> Result<(), Trouble> {
     if shared.outbox.newest(&row).state != PushState::Dead {
         return Ok(());
     }
-    let over = PushChange::Over { task: row.task, id: row.id, edition: row.edition };
+    let over = PushChange::Over { task: row.task, id: row.id, edition: row.edition, epoch: row.epoch };
     match shared.store.commit(Commit { push: vec![over], ..Commit::default() }).await {
         Outcome::Done | Outcome::Conflict(_) => Ok(()),
         // To say it again does no harm.

@@ -1,22 +1,22 @@
-//! The clerk: keeps the progress of deliveries, many at a time. What is kept may lag behind what was delivered, never the
-//! other way round. While the store takes nothing, deliveries pause.
+//! The clerk: keeps the progress of deliveries, many at a time. A letter goes out only after the one before it is kept, so
+//! that a crash repeats at most the letters in flight. While the store takes nothing, deliveries pause.
+//!
+//! Where other processes share the store, what was written is read back: progress of a config that another process has
+//! taken over meanwhile is not kept, and the config is let go of.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::PushChange;
 use model::ports::store::{Commit, Outcome, Trouble};
+use model::{PushChange, Seq, TaskId};
 
 use super::Outbox;
-use super::index::Unsaved;
+use super::index::{ConfigKey, Unsaved};
 use crate::Shared;
 
-/// How long progress waits for company.
-const LAG: Duration = Duration::from_millis(100);
-
-/// So much of it does not wait.
-pub(super) const MANY: usize = 1_024;
+/// How long progress waits for company while there is much else to commit.
+const LAG: Duration = Duration::from_millis(10);
 
 /// How many changes one commit brings.
 const COMMIT: usize = 512;
@@ -39,10 +39,11 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 () = outbox.closing.cancelled() => return,
             }
         }
-        tokio::select! {
-            () = tokio::time::sleep(LAG) => {}
-            () = outbox.urgent.notified() => {}
-            () = outbox.closing.cancelled() => return,
+        if outbox.busy.load(Ordering::Relaxed) {
+            tokio::select! {
+                () = tokio::time::sleep(LAG) => {}
+                () = outbox.closing.cancelled() => return,
+            }
         }
         match outbox.save(&shared).await {
             Ok(()) => pause = FIRST_PAUSE,
@@ -65,12 +66,12 @@ impl Outbox {
     pub(super) async fn save(&self, shared: &Arc<Shared>) -> Result<(), Trouble> {
         let _one_at_a_time = self.saving.lock().await;
         loop {
-            let (some, ahead, more) = {
+            let (some, more) = {
                 let mut index = self.index.lock();
                 let some: Unsaved = match index.unsaved.len() {
                     0 => {
                         // What could not be kept may have been removed since.
-                        (index.stalled, index.ahead) = (false, 0);
+                        index.stalled = false;
                         self.wake.notify_one();
                         return Ok(());
                     }
@@ -80,37 +81,97 @@ impl Outbox {
                         keys.into_iter().filter_map(|key| index.unsaved.remove_entry(&key)).collect()
                     }
                 };
-                (some, index.ahead, !index.unsaved.is_empty())
+                (some, !index.unsaved.is_empty())
             };
-            let changes = some.iter().map(|((task, id), (edition, progress))| {
-                let (task, id, edition) = (*task, id.clone(), *edition);
-                match progress.clone() {
-                    Some(progress) => PushChange::Moved { task, id, edition, progress },
-                    None => PushChange::Over { task, id, edition },
-                }
-            });
-            let commit = Commit { push: changes.collect(), ..Commit::default() };
-            let trouble = match shared.store.commit(commit).await {
-                Outcome::Done => None,
-                Outcome::Conflict(conflict) => Some(Trouble::Broken(format!("progress met {conflict:?}"))),
-                // To say it again does no harm.
-                Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Some(trouble),
-            };
+            let kept = keep(shared, &some).await;
             let mut index = self.index.lock();
-            index.stalled = trouble.is_some();
-            if let Some(trouble) = trouble {
-                for (key, kept) in some {
-                    index.unsaved.entry(key).or_insert(kept);
+            index.stalled = kept.is_err();
+            match kept {
+                Ok(kept) => {
+                    for (key, next) in &kept.kept {
+                        index.keep(key, *next);
+                    }
+                    drop(index);
+                    for key in &kept.lost {
+                        self.lose(key);
+                    }
                 }
-                return Err(trouble);
+                Err(trouble) => {
+                    for (key, unkept) in some {
+                        index.unsaved.entry(key).or_insert(unkept);
+                    }
+                    return Err(trouble);
+                }
             }
-            index.ahead -= ahead.min(index.ahead);
-            drop(index);
+            self.saves.send_modify(|saves| *saves = saves.wrapping_add(1));
             self.wake.notify_one();
-            // What came in meanwhile waits for company again.
+            // What came in meanwhile is for the next time.
             if !more {
                 return Ok(());
             }
         }
     }
+
+    /// The config is another process's, or is gone: nothing more is delivered for it here.
+    pub(crate) fn lose(&self, key: &ConfigKey) {
+        let mut index = self.index.lock();
+        let Some(no) = index.find(key.task, &key.id) else { return };
+        if !index.get(no).is_some_and(|route| route.is(key)) {
+            return;
+        }
+        tracing::info!(task = %key.task, config = %key.id, "a webhook is delivered by another process, or was removed");
+        let last = index.remove(no);
+        index.unsaved.remove(&(key.task, key.id.clone()));
+        self.uncount(key.task, last);
+    }
+}
+
+/// What became of some progress.
+struct Kept {
+    kept: Vec<(ConfigKey, Seq)>,
+    lost: Vec<ConfigKey>,
+}
+
+async fn keep(shared: &Shared, some: &Unsaved) -> Result<Kept, Trouble> {
+    let changes = some.iter().map(|((task, id), unkept)| {
+        let (task, id, edition, epoch) = (*task, id.clone(), unkept.edition, unkept.epoch);
+        match unkept.progress.clone() {
+            Some(progress) => PushChange::Moved { task, id, edition, epoch, progress },
+            None => PushChange::Over { task, id, edition, epoch },
+        }
+    });
+    match shared.store.commit(Commit { push: changes.collect(), ..Commit::default() }).await {
+        Outcome::Done => {}
+        Outcome::Conflict(conflict) => return Err(Trouble::Broken(format!("progress met {conflict:?}"))),
+        // To say it again does no harm.
+        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(trouble),
+    }
+    let moved: Vec<(ConfigKey, Seq)> = some
+        .iter()
+        .filter_map(|((task, id), unkept)| {
+            let key = ConfigKey { task: *task, id: id.clone(), edition: unkept.edition, epoch: unkept.epoch };
+            Some((key, unkept.progress.as_ref()?.next))
+        })
+        .collect();
+    if !shared.store.is_shared() {
+        return Ok(Kept { kept: moved, lost: Vec::new() });
+    }
+    let lost = lost(shared, moved.iter().map(|(key, _)| key)).await?;
+    Ok(Kept { kept: moved.into_iter().filter(|(key, _)| !lost.contains(key)).collect(), lost })
+}
+
+/// Of these configs, those that another process has taken over or that are gone.
+pub(crate) async fn lost<'a>(
+    shared: &Shared,
+    keys: impl Iterator<Item = &'a ConfigKey> + Clone,
+) -> Result<Vec<ConfigKey>, Trouble> {
+    let asked: Vec<(TaskId, Arc<str>)> = keys.clone().map(|key| (key.task, key.id.clone())).collect();
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let standings = shared.store.standings(asked).await?;
+    let is_lost = |key: &ConfigKey, standing: &Option<model::PushStanding>| {
+        standing.is_none_or(|now| !now.ours || (now.edition, now.epoch) != (key.edition, key.epoch))
+    };
+    Ok(keys.zip(&standings).filter(|(key, now)| is_lost(key, now)).map(|(key, _)| key.clone()).collect())
 }

@@ -51,7 +51,7 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
         if outbox.busy.load(Ordering::Relaxed) {
             tokio::time::sleep(MODEST_PAUSE).await;
         }
-        let Some(go) = outbox.go(job.no) else { return End::Later };
+        let Some(go) = outbox.go(shared, job.no) else { return End::Later };
         let found = match reader.next(shared, go.next).await {
             Ok(found) => found,
             Err(fault) => {
@@ -77,6 +77,10 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
             spec: job.spec.clone(),
             news,
         };
+        // Reading may have taken a while.
+        if !outbox.is_current(shared) {
+            return End::Later;
+        }
         let attempt = async { courier.deliver(letter).await };
         let receipt = AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or_else(|_| Receipt::Failed {
             why: "the courier failed unexpectedly".into(),
@@ -84,6 +88,11 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
         });
         match outbox.receive(shared, job, &go, seq, receipt) {
             Verdict::GoOn => {}
+            Verdict::Kept(seq) => {
+                if !outbox.kept(job, &go, seq).await {
+                    return End::Later;
+                }
+            }
             Verdict::End(End::Over) => {
                 clear::given_up(shared, courier, job).await;
                 return End::Over;

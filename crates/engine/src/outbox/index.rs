@@ -4,30 +4,60 @@
 //! An endpoint takes its turn in a ring, and the more deliveries to it are under way the more room must be left for
 //! others: one that hangs never has all the slots, nor do several.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use model::limits::PushLimits;
-use model::{PushProgress, PushSpec, PushState, Seq, TaskId, Time};
+use model::{Epoch, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time};
 
 use super::endpoint::{Breaker, Endpoint, Tripped};
 
 /// An active config in memory. Never used again, so that what comes in late for one that is gone finds nothing.
 pub(super) type No = u64;
 
-/// So many deliveries may be taken without their progress being kept.
-const AHEAD: usize = 4_096;
+/// A config as the store knows it: progress of another edition or epoch is not its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ConfigKey {
+    pub(crate) task: TaskId,
+    pub(crate) id: Arc<str>,
+    pub(crate) edition: u64,
+    pub(crate) epoch: Epoch,
+}
 
 pub(super) struct Route {
     pub(super) task: TaskId,
     pub(super) id: Arc<str>,
     pub(super) edition: u64,
+    pub(super) epoch: Epoch,
     pub(super) spec: Arc<PushSpec>,
     pub(super) endpoint: Arc<str>,
     pub(super) progress: PushProgress,
+    /// The next event according to the store: what is before it is never delivered again.
+    kept: Seq,
     phase: Phase,
     /// How often its progress was set from outside: what was under way then counts for nothing.
     pub(super) resets: u32,
+}
+
+impl ConfigKey {
+    pub(crate) fn of(row: &PushRow) -> ConfigKey {
+        ConfigKey { task: row.task, id: row.id.clone(), edition: row.edition, epoch: row.epoch }
+    }
+}
+
+impl Route {
+    pub(super) fn key(&self) -> ConfigKey {
+        ConfigKey { task: self.task, id: self.id.clone(), edition: self.edition, epoch: self.epoch }
+    }
+
+    pub(super) fn is(&self, key: &ConfigKey) -> bool {
+        (self.edition, self.epoch) == (key.edition, key.epoch)
+    }
+
+    /// Whether the store knows that this event was delivered.
+    pub(super) fn has_kept(&self, seq: Seq) -> bool {
+        self.kept > seq
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +87,7 @@ pub(super) struct Job {
     pub(super) task: TaskId,
     pub(super) id: Arc<str>,
     pub(super) edition: u64,
+    pub(super) epoch: Epoch,
     pub(super) spec: Arc<PushSpec>,
     pub(super) endpoint: Arc<str>,
     /// How often somebody had said by then that the endpoint is back.
@@ -76,8 +107,14 @@ pub(super) enum End {
     Over,
 }
 
-/// What is not in the store yet, by config, with its edition: its progress, or that it is over and gone.
-pub(super) type Unsaved = HashMap<(TaskId, Arc<str>), (u64, Option<PushProgress>)>;
+/// What is not in the store yet, by config: its progress, or that it is over and gone.
+pub(super) type Unsaved = HashMap<(TaskId, Arc<str>), Unkept>;
+
+pub(super) struct Unkept {
+    pub(super) edition: u64,
+    pub(super) epoch: Epoch,
+    pub(super) progress: Option<PushProgress>,
+}
 
 #[derive(Default)]
 pub(super) struct Index {
@@ -88,8 +125,8 @@ pub(super) struct Index {
     ring: VecDeque<Arc<str>>,
     wakes: BTreeSet<(Time, Wake)>,
     pub(super) unsaved: Unsaved,
-    /// Deliveries taken since their progress was last known to be kept.
-    pub(super) ahead: usize,
+    /// Configs that were set or removed here while rows are being read from the store: what is read of them is older.
+    pub(super) touched: Option<HashSet<(TaskId, Arc<str>)>>,
     /// The store keeps no progress right now.
     pub(super) stalled: bool,
     pub(super) running: usize,
@@ -129,10 +166,24 @@ impl Index {
         self.of_task.keys().copied().collect()
     }
 
-    /// Every config up to number `last`: its number, task, id and edition.
-    pub(super) fn up_to(&self, last: No) -> Vec<(No, TaskId, Arc<str>, u64)> {
-        let routes = self.routes.iter().filter(|(no, _)| **no <= last);
-        routes.map(|(no, route)| (*no, route.task, route.id.clone(), route.edition)).collect()
+    /// Every config up to number `last`.
+    pub(super) fn up_to(&self, last: No) -> Vec<(No, ConfigKey)> {
+        self.routes.iter().filter(|(no, _)| **no <= last).map(|(no, route)| (*no, route.key())).collect()
+    }
+
+    /// The store has this progress of a config.
+    pub(super) fn keep(&mut self, key: &ConfigKey, next: Seq) {
+        let route = self.find(key.task, &key.id).and_then(|no| self.routes.get_mut(&no));
+        if let Some(route) = route.filter(|route| route.is(key)) {
+            route.kept = route.kept.max(next);
+        }
+    }
+
+    /// Something was done to a config here that rows read before do not show.
+    pub(super) fn touch(&mut self, task: TaskId, id: &Arc<str>) {
+        if let Some(touched) = &mut self.touched {
+            touched.insert((task, id.clone()));
+        }
     }
 
     pub(super) fn find(&self, task: TaskId, id: &str) -> Option<No> {
@@ -142,7 +193,7 @@ impl Index {
     /// Adds a config, in the place of the one with its id. Answers whether its task is new here.
     pub(super) fn add(
         &mut self,
-        (task, id, edition): (TaskId, Arc<str>, u64),
+        ConfigKey { task, id, edition, epoch }: ConfigKey,
         spec: Arc<PushSpec>,
         endpoint: Arc<str>,
         progress: PushProgress,
@@ -151,7 +202,9 @@ impl Index {
         let replaced = self.find(task, &id);
         self.last += 1;
         let (no, due) = (self.last, progress.due);
-        let route = Route { task, id, edition, spec, endpoint, progress, phase: Phase::Idle, resets: 0 };
+        let kept = progress.next;
+        let phase = Phase::Idle;
+        let route = Route { task, id, edition, epoch, spec, endpoint, progress, kept, phase, resets: 0 };
         self.endpoints.entry(route.endpoint.clone()).or_default().routes += 1;
         self.routes.insert(no, route);
         let of_task = self.of_task.entry(task).or_default();
@@ -179,6 +232,10 @@ impl Index {
             self.of_task.remove(&route.task);
         }
         last
+    }
+
+    pub(super) fn keys_of(&self, task: TaskId) -> Vec<ConfigKey> {
+        self.routes_of(task).iter().filter_map(|no| Some(self.routes.get(no)?.key())).collect()
     }
 
     pub(super) fn routes_of(&self, task: TaskId) -> Vec<No> {
@@ -229,7 +286,7 @@ impl Index {
 
     /// The store is behind: whoever delivers more now would deliver it again after a crash.
     pub(super) fn is_held_up(&self) -> bool {
-        self.stalled || self.ahead >= AHEAD
+        self.stalled
     }
 
     /// The next delivery to begin, if there is one and a slot for it.
@@ -252,14 +309,15 @@ impl Index {
             }
             let Some(no) = endpoint.ready.front().copied() else { continue };
             let Some(route) = self.routes.get(&no) else { continue };
-            let (task, id, edition, spec) = (route.task, route.id.clone(), route.edition, route.spec.clone());
+            let ConfigKey { task, id, edition, epoch } = route.key();
+            let spec = route.spec.clone();
             let vouched = endpoint.vouched;
             endpoint.running += 1;
             endpoint.breaker.begins(no);
             self.running += 1;
             self.set(no, Phase::Working { again: false });
             self.join_ring(&name);
-            return Some(Job { no, task, id, edition, spec, endpoint: name, vouched });
+            return Some(Job { no, task, id, edition, epoch, spec, endpoint: name, vouched });
         }
         None
     }
@@ -315,11 +373,12 @@ impl Index {
         tripped
     }
 
-    /// Sets the progress from outside: deliveries begin again from there. What is under way is finished and forgotten.
-    pub(super) fn reset(&mut self, no: No, progress: PushProgress) {
+    /// Sets the progress from outside, as the store has it in this epoch: deliveries begin again from there. What is under
+    /// way is finished and forgotten.
+    pub(super) fn reset(&mut self, no: No, epoch: Epoch, progress: PushProgress) {
         let Some(route) = self.routes.get_mut(&no) else { return };
-        let key = (route.task, route.id.clone());
-        self.unsaved.insert(key, (route.edition, Some(progress.clone())));
+        self.unsaved.remove(&(route.task, route.id.clone()));
+        (route.epoch, route.kept) = (epoch, progress.next);
         let name = route.endpoint.clone();
         route.resets = route.resets.wrapping_add(1);
         let waits = route.phase == Phase::Waiting;
@@ -341,7 +400,9 @@ impl Index {
     /// Remembers what is to be kept of a route.
     pub(super) fn save(&mut self, no: No) {
         let Some(route) = self.routes.get(&no) else { return };
-        self.unsaved.insert((route.task, route.id.clone()), (route.edition, Some(route.progress.clone())));
+        let Route { task, id, edition, epoch, progress, .. } = route;
+        let unkept = Unkept { edition: *edition, epoch: *epoch, progress: Some(progress.clone()) };
+        self.unsaved.insert((*task, id.clone()), unkept);
     }
 
     /// Out of active service: kept as it ended, and forgotten here. Answers whether it was its task's last.
@@ -355,8 +416,9 @@ impl Index {
 
     /// Its task is over, and it goes with it. Answers whether it was its task's last.
     pub(super) fn clear(&mut self, no: No) -> bool {
-        if let Some(route) = self.routes.get(&no) {
-            self.unsaved.insert((route.task, route.id.clone()), (route.edition, None));
+        if let Some(Route { task, id, edition, epoch, .. }) = self.routes.get(&no) {
+            let unkept = Unkept { edition: *edition, epoch: *epoch, progress: None };
+            self.unsaved.insert((*task, id.clone()), unkept);
         }
         self.remove(no)
     }

@@ -1,13 +1,14 @@
 //! The outbox: every webhook is a cursor on its task's log, moved by deliveries.
 //!
-//! * At least once, and in order for each config: the next event is not tried before the last one was taken, and a cursor
-//!   is kept only after that. After a crash some deliveries are repeated; none is skipped.
+//! * At least once, and in order for each config: the next event is not tried before the last one was taken and that is
+//!   kept. After a crash at most the letters in flight are repeated; none is skipped.
 //! * A commit never waits for it. Whoever makes events visible leaves a word (`told`), which for a task without configs is
 //!   one load; the scheduler finds what is due and starts jobs for it, as many as there are slots.
 //! * Waiting costs nothing but a key in an ordered set. What is in memory is the active configs and no events.
 //!
-//! * Of the processes that share a store one delivers a config: whoever put it, or took it over from one that is gone. Should
-//!   two think so for a while, they repeat each other; neither goes ahead of what was delivered.
+//! * Of the processes that share a store one delivers a config: the one that put it, or took it over from one that is gone,
+//!   with the next epoch. The store keeps no progress of an earlier epoch, and a process whose lease has run out begins no
+//!   letter until it has asked which configs are still its own.
 //!
 //! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `news` what a letter says,
 //! `clerk` how progress gets into the store, `clear` what goes with its task, `care` what operators do.
@@ -22,7 +23,7 @@ mod news;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::limits::PushLimits;
@@ -30,13 +31,14 @@ use model::ports::courier::{Courier, Receipt};
 use model::{Fault, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Shared, clock, troubled};
 use endpoint::Tripped;
-use index::{End, Index, Job, No};
+pub(crate) use index::ConfigKey;
+use index::{End, Index, Job, No, Unkept};
 
 pub use care::Delivery;
 pub(crate) use clear::clear_dead;
@@ -55,9 +57,13 @@ pub(crate) struct Outbox {
     sieve: Box<[AtomicU32]>,
     /// There may be something to deliver.
     wake: Notify,
-    /// There is progress to keep; and so much that it should not wait.
+    /// There is progress to keep.
     unsaved: Notify,
-    urgent: Notify,
+    /// How often progress was kept.
+    saves: watch::Sender<u64>,
+    /// The lease under which the configs here were last compared with the store's, plus one; nothing before that is
+    /// delivered.
+    compared: AtomicU64,
     /// One commit of progress at a time, so that an older one never comes after a newer.
     saving: tokio::sync::Mutex<()>,
     /// No letter begins any more.
@@ -75,7 +81,8 @@ impl Default for Outbox {
             sieve: (0..SIEVE).map(|_| AtomicU32::new(0)).collect(),
             wake: Notify::new(),
             unsaved: Notify::new(),
-            urgent: Notify::new(),
+            saves: watch::Sender::new(0),
+            compared: AtomicU64::new(0),
             saving: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -101,6 +108,8 @@ struct Go {
 /// What a receipt means for the job.
 enum Verdict {
     GoOn,
+    /// Once the store has it that this event was taken.
+    Kept(Seq),
     End(End),
 }
 
@@ -122,32 +131,29 @@ impl Outbox {
     }
 
     /// Takes up a config that has just been committed, in the place of the one with its id.
-    pub(crate) fn take(
-        &self,
-        shared: &Shared,
-        row: (TaskId, Arc<str>, u64),
-        spec: Arc<PushSpec>,
-        progress: PushProgress,
-    ) {
+    pub(crate) fn take(&self, shared: &Shared, key: ConfigKey, spec: Arc<PushSpec>, progress: PushProgress) {
         if progress.state != PushState::Active {
-            return self.forget_config(row.0, &row.1);
+            return self.forget_config(key.task, &key.id);
         }
-        self.add(shared, &mut self.index.lock(), row, spec, progress);
+        let mut index = self.index.lock();
+        index.touch(key.task, &key.id);
+        // Progress of the config before is not this one's.
+        index.unsaved.remove(&(key.task, key.id.clone()));
+        self.add(shared, &mut index, key, spec, progress);
+        drop(index);
         self.wake.notify_one();
     }
 
-    fn add(
-        &self,
-        shared: &Shared,
-        index: &mut Index,
-        row: (TaskId, Arc<str>, u64),
-        spec: Arc<PushSpec>,
-        progress: PushProgress,
-    ) {
+    /// Whether letters may begin: this process's lease holds, and under it the configs were compared with the store's.
+    fn is_current(&self, shared: &Shared) -> bool {
+        shared.store.tenure().is_some_and(|lease| lease + 1 == self.compared.load(Ordering::Acquire))
+    }
+
+    fn add(&self, shared: &Shared, index: &mut Index, key: ConfigKey, spec: Arc<PushSpec>, progress: PushProgress) {
         let Some(courier) = &shared.courier else { return };
-        let (task, endpoint, now) = (row.0, courier.endpoint(&spec), shared.clock.of_sleepers());
+        let (task, endpoint, now) = (key.task, courier.endpoint(&spec), shared.clock.of_sleepers());
         // Whatever was committed before this is seen by the job that now begins; whatever comes later finds the count.
-        if index.add(row, spec, endpoint, progress, now) {
+        if index.add(key, spec, endpoint, progress, now) {
             self.counter(task).fetch_add(1, Ordering::Release);
         }
     }
@@ -159,19 +165,11 @@ impl Outbox {
     }
 
     /// The config is gone: nothing more is delivered for it.
-    pub(crate) fn forget_config(&self, task: TaskId, id: &str) {
+    pub(crate) fn forget_config(&self, task: TaskId, id: &Arc<str>) {
         let mut index = self.index.lock();
+        index.touch(task, id);
         let last = index.find(task, id).is_some_and(|no| index.remove(no));
-        index.unsaved.remove(&(task, id.into()));
-        self.uncount(task, last);
-    }
-
-    /// The config is somebody else's to deliver.
-    fn let_go(&self, no: No, task: TaskId) {
-        let mut index = self.index.lock();
-        let Some(key) = index.get(no).map(|route| (route.task, route.id.clone())) else { return };
-        let last = index.remove(no);
-        index.unsaved.remove(&key);
+        index.unsaved.remove(&(task, id.clone()));
         self.uncount(task, last);
     }
 
@@ -187,6 +185,9 @@ impl Outbox {
         }
         let mut index = self.index.lock();
         for no in index.routes_of(task) {
+            if let Some(id) = index.get(no).map(|route| route.id.clone()) {
+                index.touch(task, &id);
+            }
             let last = index.remove(no);
             self.uncount(task, last);
         }
@@ -203,8 +204,8 @@ impl Outbox {
     }
 
     /// Whether a job may go on with another letter, and from where.
-    fn go(&self, no: No) -> Option<Go> {
-        if self.closing.is_cancelled() {
+    fn go(&self, shared: &Shared, no: No) -> Option<Go> {
+        if self.closing.is_cancelled() || !self.is_current(shared) {
             return None;
         }
         let index = self.index.lock();
@@ -271,15 +272,10 @@ impl Outbox {
                 progress.delivered += 1;
                 progress.delivered_at = Some(now);
                 progress.trouble = None;
-                index.ahead += 1;
                 index.save(job.no);
-                let many = index.unsaved.len() >= clerk::MANY || index.ahead >= clerk::MANY;
                 drop(index);
                 self.unsaved.notify_one();
-                if many {
-                    self.urgent.notify_one();
-                }
-                return Verdict::GoOn;
+                return Verdict::Kept(seq);
             }
             Receipt::Untold => {
                 progress.next = seq.next();
@@ -322,6 +318,31 @@ impl Outbox {
         shared.stats.push_dead.fetch_add(1, Ordering::Relaxed);
         let last = index.retire(no, PushState::Dead);
         self.uncount(task, last);
+    }
+
+    /// Waits until the store has it that this event was taken. Answers whether the job may go on.
+    async fn kept(&self, job: &Job, go: &Go, seq: Seq) -> bool {
+        let mut saves = self.saves.subscribe();
+        loop {
+            saves.mark_unchanged();
+            let has_kept = {
+                let index = self.index.lock();
+                let route = index.get(job.no).filter(|route| route.resets == go.resets);
+                route.map(|route| route.has_kept(seq))
+            };
+            match has_kept {
+                None => return false,
+                Some(true) => return true,
+                Some(false) => {}
+            }
+            tokio::select! {
+                saved = saves.changed() => if saved.is_err() {
+                    return false;
+                },
+                // What was taken is kept by the one who closes.
+                () = self.closing.cancelled() => return false,
+            }
+        }
     }
 
     fn finished(&self, job: &Job, end: End) {
@@ -371,67 +392,117 @@ pub(crate) async fn start(shared: &Arc<Shared>, errands: &Handle) -> Result<(), 
 /// Takes up every config that is for this process to deliver, and lets go of those that no longer are.
 pub(crate) async fn adopt(shared: &Shared) -> Result<(), Fault> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
-    let known = shared.outbox.index.lock().last();
+    let outbox = &shared.outbox;
+    let (lease, known) = (shared.store.tenure(), outbox.index.lock().last());
     let mut ours = HashSet::new();
     let mut after = None;
-    loop {
-        let page = shared.store.adopt(after, PAGE).await.map_err(troubled)?;
-        let Some(last) = page.last() else { break };
-        after = Some((last.task, last.id.clone()));
-        for row in page {
-            ours.insert((row.task, row.id.clone(), row.edition));
-            take_up(shared, &*courier, row);
+    while let Some(last) = adopt_page(shared, &*courier, after.take(), &mut ours).await? {
+        after = Some(last);
+    }
+    // What was put since the walk began is this process's, in its pages or not.
+    let routes = outbox.index.lock().up_to(known);
+    for (_, key) in routes {
+        if !ours.contains(&key) {
+            outbox.lose(&key);
         }
     }
-    // What was put since we began to look is ours, whether we saw it or not.
-    let routes = shared.outbox.index.lock().up_to(known);
-    for (no, task, id, edition) in routes {
-        if !ours.contains(&(task, id, edition)) {
-            shared.outbox.let_go(no, task);
-        }
+    if let Some(lease) = lease {
+        outbox.compared.store(lease + 1, Ordering::Release);
+        outbox.wake.notify_one();
     }
     Ok(())
+}
+
+/// A page of that walk. Answers where it ended; `None` at the end.
+async fn adopt_page(
+    shared: &Shared,
+    courier: &dyn Courier,
+    after: Option<(TaskId, Arc<str>)>,
+    ours: &mut HashSet<ConfigKey>,
+) -> Result<Option<(TaskId, Arc<str>)>, Fault> {
+    let outbox = &shared.outbox;
+    // No progress is kept meanwhile, so that whatever the store does not have yet is in memory while a page is compared:
+    // a config that was just finished here is active in the store until its progress is kept.
+    let _still = outbox.saving.lock().await;
+    outbox.index.lock().touched = Some(HashSet::new());
+    let page = shared.store.adopt(after, PAGE).await;
+    let touched = outbox.index.lock().touched.take().unwrap_or_default();
+    let page = page.map_err(troubled)?;
+    let last = page.last().map(|last| (last.task, last.id.clone()));
+    for row in page {
+        ours.insert(ConfigKey::of(&row));
+        if !touched.contains(&(row.task, row.id.clone())) {
+            take_up(shared, courier, row);
+        }
+    }
+    Ok(last)
 }
 
 /// Configs of the task were put or removed elsewhere.
 pub(crate) async fn look_again(shared: &Shared, task: TaskId) -> Result<(), Fault> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
-    let known = shared.outbox.index.lock().routes_of(task);
+    let known = shared.outbox.index.lock().keys_of(task);
     if known.is_empty() {
         return Ok(());
     }
     // In order of (task, id): those of this task come first, and no id is empty.
-    let page = shared.store.adopt(Some((task, "".into())), PAGE).await.map_err(troubled)?;
-    let ours: HashSet<_> =
-        page.iter().filter(|row| row.task == task).map(|row| (row.id.clone(), row.edition)).collect();
-    for row in page {
-        take_up(shared, &*courier, row);
+    let mut ours = HashSet::new();
+    adopt_page(shared, &*courier, Some((task, "".into())), &mut ours).await?;
+    for key in known.iter().filter(|key| !ours.contains(key)) {
+        shared.outbox.lose(key);
     }
-    for no in known {
-        let route = shared.outbox.index.lock().get(no).map(|route| (route.id.clone(), route.edition));
-        if route.is_some_and(|route| !ours.contains(&route)) {
-            shared.outbox.let_go(no, task);
+    Ok(())
+}
+
+/// Compares every config here with the store's: what another process has taken over, set anew or removed is let go of,
+/// whether a hint told of it or not.
+pub(crate) async fn compare(shared: &Shared) -> Result<(), Fault> {
+    let outbox = &shared.outbox;
+    let keys: Vec<ConfigKey> = {
+        let index = outbox.index.lock();
+        index.up_to(index.last()).into_iter().map(|(_, key)| key).collect()
+    };
+    for some in keys.chunks(PAGE) {
+        for key in clerk::lost(shared, some.iter()).await.map_err(troubled)? {
+            outbox.lose(&key);
         }
     }
     Ok(())
 }
 
+/// Takes up a config as the store has it, unless this process knows better.
 fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
-    // What is known here is never behind what was kept.
-    let index = shared.outbox.index.lock();
-    if index.find(row.task, &row.id).and_then(|no| index.get(no)).is_some_and(|route| route.edition == row.edition) {
+    let mut index = shared.outbox.index.lock();
+    let key = ConfigKey::of(&row);
+    let known = (row.task, row.id.clone());
+    // Finished here, and the store does not have it yet.
+    if index.unsaved.get(&known).is_some_and(|unkept| (unkept.edition, unkept.epoch) == (key.edition, key.epoch)) {
         return;
     }
+    let mut newest = row.progress.next;
+    if let Some(no) = index.find(row.task, &row.id)
+        && let Some(route) = index.get(no).filter(|route| route.edition == row.edition)
+    {
+        // In the same epoch, memory is never behind the store.
+        if route.epoch == row.epoch {
+            return;
+        }
+        // Taken over by another process and back: on from where either has come to.
+        newest = newest.max(route.progress.next);
+    }
+    index.unsaved.remove(&known);
     drop(index);
-    let PushRow { task, id, edition, spec, mut progress, .. } = row;
+    let PushRow { task, id, spec, mut progress, .. } = row;
+    progress.next = newest;
     match courier.open(task, &spec) {
-        Ok(spec) => shared.outbox.take(shared, (task, id, edition), Arc::new(spec), progress),
+        Ok(spec) => shared.outbox.take(shared, key, Arc::new(spec), progress),
         Err(fault) => {
             tracing::warn!(%task, config = %id, cause = ?fault.cause, "a webhook is given up: {fault}");
             progress.state = PushState::Dead;
             progress.trouble = Some(format!("the config cannot be unsealed: {fault}").into());
             shared.stats.push_dead.fetch_add(1, Ordering::Relaxed);
-            shared.outbox.index.lock().unsaved.insert((task, id), (edition, Some(progress)));
+            let unkept = Unkept { edition: key.edition, epoch: key.epoch, progress: Some(progress) };
+            shared.outbox.index.lock().unsaved.insert((task, id), unkept);
             shared.outbox.unsaved.notify_one();
         }
     }
@@ -448,12 +519,15 @@ async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
         let busy = traffic.is_busy(shared.stats.events.load(Ordering::Relaxed));
         outbox.busy.store(busy, Ordering::Relaxed);
         let limits = if busy { &modest } else { usual };
-        let next_wake = {
+        // One whose lease has run out is woken when it knows what is still its own.
+        let next_wake = if outbox.is_current(&shared) {
             let mut index = outbox.index.lock();
             while let Some(job) = index.next(now, limits) {
                 tokio::spawn(delivery::run(shared.clone(), courier.clone(), job));
             }
             index.next_wake()
+        } else {
+            None
         };
         let asleep = async {
             match next_wake {

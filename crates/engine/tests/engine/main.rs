@@ -25,6 +25,7 @@ mod product;
 mod push_cleared;
 mod push_configs;
 mod push_inline;
+mod push_shared;
 mod recovery;
 mod replicas;
 mod replies;

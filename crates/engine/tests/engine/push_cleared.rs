@@ -97,7 +97,7 @@ async fn an_end_that_was_taken_before_a_crash_is_repeated_rather_than_lost() {
         // From now on nothing is kept.
         house.shelf().be(Mood::Refuses(Trouble::Full));
         post.release();
-        until(async || engine.figures().push_active == 0).await;
+        until(async || engine.figures().push_delivered == post.sent().len() as u64).await;
         assert_eq!(kept(&house, task).await, [(kept(&house, task).await[0].0.clone(), PushState::Active)]);
         post.die();
         house.kill().await;

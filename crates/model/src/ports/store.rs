@@ -19,7 +19,7 @@
 //! them apart: each has a lease that it renews by itself while it can reach the store, every turn has a holder (whoever
 //! appended last with an epoch), and every push config a deliverer (whoever put or adopted it last). What a process that
 //! has left or lost its lease held is anybody's: `orphans`, `adopt`. Nothing depends on who thinks whom dead: a turn that
-//! two believe to hold is decided by the epoch, and two deliverers only repeat themselves. All times are the store's.
+//! two believe to hold is decided by the turn's epoch, and progress of webhooks by the config's. All times are the store's.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ use uuid::Uuid;
 
 use super::Future;
 use crate::{
-    AccessKey, Balance, ContextId, Entry, Epoch, Event, Line, PushChange, PushRow, PushState, Record, RecordChange,
-    RecordPage, RecordQuery, Seq, State, TaskId, TextChange, TextPage, TextQuery, Time, View,
+    AccessKey, Balance, ContextId, Entry, Epoch, Event, Line, PushChange, PushRow, PushStanding, PushState, Record,
+    RecordChange, RecordPage, RecordQuery, Seq, State, TaskId, TextChange, TextPage, TextQuery, Time, View,
 };
 
 pub trait Store: Send + Sync + 'static {
@@ -106,10 +106,34 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Active push configs that this process delivers, in order of (task, id), after `after`: those it put or adopted, and
-    /// those whose deliverer is gone, which from now on are its own. Progress of a config that another process has put or
-    /// adopted since changes nothing.
+    /// those whose deliverer is gone, which from now on are its own, with a higher epoch and the newest progress. Progress
+    /// of a config that another process has put or adopted since changes nothing.
     fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
         self.pushes(PushState::Active, after, limit)
+    }
+
+    /// How far these configs are and which process may move them, in the order asked; `None` for what is not there.
+    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
+        Box::pin(async move {
+            let mut standings = Vec::with_capacity(configs.len());
+            for (task, id) in configs {
+                let rows = self.push(task).await?;
+                standings.push(rows.iter().find(|row| row.id == id).map(|row| PushStanding {
+                    edition: row.edition,
+                    epoch: row.epoch,
+                    next: row.progress.next,
+                    ours: true,
+                }));
+            }
+            Ok(standings)
+        })
+    }
+
+    /// Which lease this process works under, while it holds: a lease that ran out and was renewed later is another one.
+    /// `None` from the moment at which other processes may take over what this one has. A store of one process has one
+    /// lease for ever.
+    fn tenure(&self) -> Option<u64> {
+        Some(0)
     }
 
     /// The lengths of these logs, in the order asked; zero for what is not there.

@@ -278,6 +278,7 @@ async fn a_key_that_opens_nothing_is_refused_at_the_start() {
             task: task_id(),
             id: "c".into(),
             edition: 1,
+            epoch: model::Epoch(0),
             spec,
             made_at: Time(0),
             progress: PushProgress::from(Seq(1), Time(0)),

@@ -165,6 +165,8 @@ suite! { $
         a_config_comes_back_as_it_was_put
         a_config_of_the_same_id_takes_the_place_of_the_earlier_one
         progress_moves_a_config_of_its_edition_only
+        progress_of_another_epoch_or_behind_what_is_kept_changes_nothing
+        the_standing_of_configs_is_told_in_the_order_asked
         progress_of_what_is_not_there_makes_nothing
         a_removed_config_is_gone
         a_config_that_is_over_goes_in_its_edition_only

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::ports::store::{Commit, Conflict};
-use model::{PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId};
+use model::{Epoch, PushChange, PushProgress, PushRow, PushStanding, PushState, Seq, State, TaskId};
 use uuid::Uuid;
 
 use super::Factory;
@@ -15,6 +15,7 @@ fn config(task: TaskId, id: &str) -> PushRow {
         task,
         id: id.into(),
         edition: 1,
+        epoch: Epoch(3),
         spec: format!("sealed {id}").into(),
         made_at: at(1),
         progress: PushProgress::from(Seq(1), at(1)),
@@ -36,7 +37,12 @@ fn far(state: PushState, next: u64) -> PushProgress {
 }
 
 fn moved(row: &PushRow, progress: &PushProgress) -> PushChange {
-    PushChange::Moved { task: row.task, id: row.id.clone(), edition: row.edition, progress: progress.clone() }
+    let (task, id, progress) = (row.task, row.id.clone(), progress.clone());
+    PushChange::Moved { task, id, edition: row.edition, epoch: row.epoch, progress }
+}
+
+fn set_back(row: &PushRow, progress: &PushProgress) -> PushChange {
+    PushChange::SetBack { task: row.task, id: row.id.clone(), edition: row.edition, progress: progress.clone() }
 }
 
 fn remove(row: &PushRow) -> PushChange {
@@ -44,7 +50,7 @@ fn remove(row: &PushRow) -> PushChange {
 }
 
 fn over(row: &PushRow) -> PushChange {
-    PushChange::Over { task: row.task, id: row.id.clone(), edition: row.edition }
+    PushChange::Over { task: row.task, id: row.id.clone(), edition: row.edition, epoch: row.epoch }
 }
 
 fn only(push: impl IntoIterator<Item = PushChange>) -> Commit {
@@ -157,10 +163,61 @@ pub(super) async fn progress_moves_a_config_of_its_edition_only(factory: &dyn Fa
         assert_eq!(of(&store, task).await, [expected, beside.clone()]);
     }
     assert_eq!(counts(&store).await, (1, 1));
-    // And back to life.
-    done(&store, only([moved(&row, &row.progress)])).await;
-    assert_eq!(of(&store, task).await, [row, beside]);
+    // And back to life, which begins another epoch.
+    done(&store, only([set_back(&row, &row.progress)])).await;
+    assert_eq!(of(&store, task).await, [PushRow { epoch: Epoch(4), ..row }, beside]);
     assert_eq!(counts(&store).await, (2, 0));
+}
+
+pub(super) async fn progress_of_another_epoch_or_behind_what_is_kept_changes_nothing(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = open(&store, |a| a).await;
+    let row = config(task, "a");
+    put(&store, std::slice::from_ref(&row)).await;
+    done(&store, only([moved(&row, &far(PushState::Active, 5))])).await;
+    let kept = PushRow { progress: far(PushState::Active, 5), ..row.clone() };
+    for state in PushState::ALL {
+        for next in [1, 4] {
+            done(&store, only([moved(&row, &far(state, next))])).await;
+        }
+        for epoch in [0, 2, 4, u64::MAX >> 1] {
+            let other = PushRow { epoch: Epoch(epoch), ..row.clone() };
+            done(&store, only([moved(&other, &far(state, 9)), over(&other)])).await;
+        }
+        assert_eq!(of(&store, task).await, std::slice::from_ref(&kept), "{state:?}");
+        assert_eq!(counts(&store).await, (1, 0));
+    }
+    // Set back, it is of the next epoch: what was on its way before does not count.
+    done(&store, only([set_back(&row, &far(PushState::Active, 2)), moved(&row, &far(PushState::Done, 8))])).await;
+    let anew = PushRow { epoch: Epoch(4), progress: far(PushState::Active, 2), ..row.clone() };
+    assert_eq!(of(&store, task).await, std::slice::from_ref(&anew));
+    done(&store, only([moved(&row, &far(PushState::Active, 6)), over(&row)])).await;
+    assert_eq!(of(&store, task).await, std::slice::from_ref(&anew));
+    done(&store, only([moved(&anew, &far(PushState::Dead, 3))])).await;
+    let anew = PushRow { progress: far(PushState::Dead, 3), ..anew };
+    assert_eq!(of(&store, task).await, std::slice::from_ref(&anew));
+    assert_eq!(counts(&store).await, (0, 1));
+    // Of another edition, or not there, nothing is set back.
+    let (stale, strange) = (PushRow { edition: 9, ..row.clone() }, config(id(), "a"));
+    let back = far(PushState::Active, 1);
+    done(&store, only([set_back(&stale, &back), set_back(&strange, &back), set_back(&config(task, "b"), &back)])).await;
+    assert_eq!(of(&store, task).await, std::slice::from_ref(&anew));
+    done(&store, only([over(&anew)])).await;
+    assert_eq!(of(&store, task).await, []);
+}
+
+pub(super) async fn the_standing_of_configs_is_told_in_the_order_asked(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let (one, two) = (open(&store, |a| a).await, open(&store, |a| a).await);
+    let (a, b) = (PushRow { edition: u64::MAX, ..config(one, "a") }, config(two, "b"));
+    put(&store, &[a.clone(), b.clone()]).await;
+    done(&store, only([moved(&a, &far(PushState::Done, 7)), set_back(&b, &far(PushState::Active, 2))])).await;
+    let asked = vec![(two, "b".into()), (one, "b".into()), (one, "a".into()), (id(), "a".into()), (two, "b".into())];
+    let of_a = PushStanding { edition: u64::MAX, epoch: Epoch(3), next: Seq(7), ours: true };
+    let of_b = PushStanding { edition: 1, epoch: Epoch(4), next: Seq(2), ours: true };
+    assert_eq!(store.standings(asked).await.unwrap(), [Some(of_b), None, Some(of_a), None, Some(of_b)]);
+    assert_eq!(store.standings(Vec::new()).await.unwrap(), []);
+    assert!(store.tenure().is_some());
 }
 
 pub(super) async fn progress_of_what_is_not_there_makes_nothing(factory: &dyn Factory) {

@@ -151,14 +151,24 @@ impl World {
     /// Few editions, so that progress often finds its own and often does not.
     fn push(&mut self, task: TaskId) -> PushChange {
         let (id, edition) = ((*self.random.pick(&CONFIGS)).into(), self.random.below(2) as u64);
+        let epoch = Epoch(self.random.below(2) as u64);
         let kinds = if self.shared { 3 } else { 7 };
         match self.random.below(kinds) {
             0 | 1 => {
                 let spec = vec![7; self.random.below(2_000)].into();
-                PushChange::Put(PushRow { task, id, edition, spec, made_at: self.now(), progress: self.progress() })
+                PushChange::Put(PushRow {
+                    task,
+                    id,
+                    edition,
+                    epoch,
+                    spec,
+                    made_at: self.now(),
+                    progress: self.progress(),
+                })
             }
-            2..=4 if !self.shared => PushChange::Moved { task, id, edition, progress: self.progress() },
-            5 if !self.shared => PushChange::Over { task, id, edition },
+            2 | 3 if !self.shared => PushChange::Moved { task, id, edition, epoch, progress: self.progress() },
+            4 if !self.shared => PushChange::SetBack { task, id, edition, progress: self.progress() },
+            5 if !self.shared => PushChange::Over { task, id, edition, epoch },
             _ => PushChange::Remove { task, id },
         }
     }

@@ -202,6 +202,7 @@ pub(super) async fn counts_are_exact_after_two_processes_wrote_at_once(factory: 
                     task,
                     id: ["p", "q"][random.below(2)].into(),
                     edition: 1,
+                    epoch: Epoch(0),
                     spec: "s".into(),
                     made_at: at(0),
                     progress,
@@ -209,7 +210,13 @@ pub(super) async fn counts_are_exact_after_two_processes_wrote_at_once(factory: 
                 let push = match random.below(4) {
                     0 => vec![PushChange::Put(config)],
                     1 => vec![PushChange::Remove { task, id: config.id }],
-                    2 => vec![PushChange::Moved { task, id: config.id, edition: 1, progress: config.progress }],
+                    2 => vec![PushChange::Moved {
+                        task,
+                        id: config.id,
+                        edition: 1,
+                        epoch: Epoch(0),
+                        progress: config.progress,
+                    }],
                     _ => Vec::new(),
                 };
                 let hash = random.below(3) as u8;
@@ -269,6 +276,7 @@ pub(super) async fn what_one_process_does_is_hinted_to_the_other(factory: &dyn F
         task,
         id: "p".into(),
         edition: 1,
+        epoch: Epoch(0),
         spec: "s".into(),
         made_at: at(0),
         progress: PushProgress::from(Seq(1), at(0)),
@@ -342,15 +350,17 @@ pub(super) async fn a_push_config_has_one_deliverer(factory: &dyn Factory) {
         task,
         id: id.into(),
         edition: 1,
+        epoch: Epoch(0),
         spec: "s".into(),
         made_at: at(0),
         progress: PushProgress::from(Seq(1), at(0)),
     };
     let far = |next: u64| PushProgress { delivered: next, ..PushProgress::from(Seq(next), at(9)) };
-    let moved = |id: &str, next: u64| {
-        let change = PushChange::Moved { task, id: id.into(), edition: 1, progress: far(next) };
+    let moved_in = |id: &str, epoch: u64, next: u64| {
+        let change = PushChange::Moved { task, id: id.into(), edition: 1, epoch: Epoch(epoch), progress: far(next) };
         Commit { push: vec![change], ..Commit::default() }
     };
+    let moved = |id: &str, next: u64| moved_in(id, 0, next);
     let put_to =
         |ids: &[&str]| Commit { push: ids.iter().map(|id| PushChange::Put(config(id))).collect(), ..Commit::default() };
     done(&a, put_to(&["a1", "a2", "a3"])).await;
@@ -366,7 +376,7 @@ pub(super) async fn a_push_config_has_one_deliverer(factory: &dyn Factory) {
     let next = |rows: Vec<PushRow>| rows.into_iter().map(|row| row.progress.next.0).collect::<Vec<_>>();
     assert_eq!(next(b.push(task).await.unwrap()), [1, 8, 1, 1]);
     let over = |id: &str| {
-        let change = PushChange::Over { task, id: id.into(), edition: 1 };
+        let change = PushChange::Over { task, id: id.into(), edition: 1, epoch: Epoch(0) };
         Commit { push: vec![change], ..Commit::default() }
     };
     // So is its end.
@@ -374,6 +384,9 @@ pub(super) async fn a_push_config_has_one_deliverer(factory: &dyn Factory) {
     done(&a, put_to(&["a0"])).await;
     done(&a, over("a0")).await;
     assert_eq!(next(b.push(task).await.unwrap()), [1, 8, 1, 1]);
+    let standing = |rows: Vec<Option<model::PushStanding>>| rows[0].map(|now| (now.epoch.0, now.next.0, now.ours));
+    assert_eq!(standing(a.standings(vec![(task, "a2".into())]).await.unwrap()), Some((0, 8, true)));
+    assert_eq!(standing(b.standings(vec![(task, "a2".into())]).await.unwrap()), Some((0, 8, false)));
     // Put anew, it is delivered by whoever put it.
     done(&b, put_to(&["a3"])).await;
     done(&a, moved("a3", 5)).await;
@@ -384,8 +397,14 @@ pub(super) async fn a_push_config_has_one_deliverer(factory: &dyn Factory) {
     a.close().await;
     let adopted = b.adopt(None, 10).await.unwrap();
     assert_eq!(next(adopted.clone()), [1, 8, 1, 1]);
-    assert_eq!(ids(adopted), ["a1", "a2", "a3", "b1"]);
-    done(&b, moved("a1", 6)).await;
+    assert_eq!(ids(adopted.clone()), ["a1", "a2", "a3", "b1"]);
+    // What was taken over is of the next epoch; what the one before had on its way does not count any more.
+    assert_eq!(adopted.iter().map(|row| row.epoch.0).collect::<Vec<_>>(), [1, 1, 0, 0]);
+    assert_eq!(b.push(task).await.unwrap().iter().map(|row| row.epoch.0).sum::<u64>(), 2);
+    done(&b, moved("a1", 3)).await;
+    done(&b, over("a1")).await;
+    assert_eq!(next(b.adopt(None, 10).await.unwrap()), [1, 8, 1, 1]);
+    done(&b, moved_in("a1", 1, 6)).await;
     assert_eq!(next(b.adopt(None, 10).await.unwrap()), [6, 8, 1, 1]);
     done(&b, put_to(&["b2"])).await;
     done(&b, over("b2")).await;

@@ -15,6 +15,7 @@ pub(super) async fn after_reopening_everything_is_there(factory: &dyn Factory) {
         task,
         id: "config".into(),
         edition: u64::MAX - 5,
+        epoch: Epoch(2),
         spec: "sealed".into(),
         made_at: at(4),
         progress: PushProgress::from(Seq(2), at(4)),

@@ -55,8 +55,8 @@ use model::ports::store::{
     Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store as Port, Timer, Trouble,
 };
 use model::{
-    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
-    TextPage, TextQuery, Time,
+    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushStanding, PushState, Record, RecordPage, RecordQuery,
+    Seq, TaskId, TextPage, TextQuery, Time,
 };
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -348,6 +348,18 @@ impl Port for Store {
             let after = after.clone();
             async move { push::adopt(&db, &judge, after.as_ref(), limit).await }
         })
+    }
+
+    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
+        let (me, configs) = (self.shared.replica.no, Arc::<[_]>::from(configs));
+        self.read(move |db| {
+            let configs = configs.clone();
+            async move { push::standings(&db, me, &configs).await }
+        })
+    }
+
+    fn tenure(&self) -> Option<u64> {
+        self.shared.replica.tenure()
     }
 
     fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {

@@ -127,6 +127,8 @@ struct Config<'a> {
 
 struct ConfigNow<'a> {
     edition: u64,
+    epoch: Epoch,
+    next: Seq,
     made_no: i64,
     state: model::PushState,
     /// Whether it is ours to move.
@@ -362,7 +364,9 @@ impl<'a> Slate<'a> {
             let (task, id): (TaskId, Arc<str>) = (TaskId(row.try_get(0)?), text_from(row.try_get(1)?)?.into());
             let (made_no, state) = (row.try_get(2)?, state_from(row.try_get(4)?)?);
             let edition = row.try_get::<_, i64>(3)? as u64;
-            let now = ConfigNow { edition, made_no, state, ours: row.try_get(5)?, put: None, progress: None };
+            let (epoch, next) = (Epoch(row.try_get::<_, i64>(6)? as u64), Seq(row.try_get::<_, i64>(7)? as u64));
+            let ours = row.try_get(5)?;
+            let now = ConfigNow { edition, epoch, next, made_no, state, ours, put: None, progress: None };
             slate.configs.insert((task, id), Config { before: Some(state), now: Some(now) });
             let last = slate.last_made.entry(task).or_default();
             *last = made_no.max(*last);
@@ -501,6 +505,8 @@ impl<'a> Slate<'a> {
                 let config = self.configs.entry((task, row.id.clone())).or_insert(Config { before: None, now: None });
                 config.now = Some(ConfigNow {
                     edition: row.edition,
+                    epoch: row.epoch,
+                    next: row.progress.next,
                     made_no: *made_no,
                     state: row.progress.state,
                     ours: true,
@@ -509,16 +515,25 @@ impl<'a> Slate<'a> {
                 });
                 self.news.push.insert(task);
             }
-            PushChange::Moved { id, edition, progress, .. } => {
+            PushChange::Moved { id, edition, epoch, progress, .. } => {
                 let config = self.configs.get_mut(&(task, id.clone())).and_then(|config| config.now.as_mut());
-                if let Some(now) = config.filter(|now| now.edition == *edition && now.ours) {
-                    (now.state, now.progress) = (progress.state, Some(progress));
+                let moves = |now: &&mut ConfigNow<'_>| now.is_held(*edition, *epoch) && now.next <= progress.next;
+                if let Some(now) = config.filter(moves) {
+                    (now.state, now.next, now.progress) = (progress.state, progress.next, Some(progress));
                 }
             }
-            PushChange::Over { id, edition, .. } => {
-                // Whoever else has it would be told by a hint; but it is ours.
+            PushChange::SetBack { id, edition, progress, .. } => {
+                let config = self.configs.get_mut(&(task, id.clone())).and_then(|config| config.now.as_mut());
+                if let Some(now) = config.filter(|now| now.edition == *edition) {
+                    (now.epoch, now.ours) = (Epoch(now.epoch.0 + 1), true);
+                    (now.state, now.next, now.progress) = (progress.state, progress.next, Some(progress));
+                    self.news.push.insert(task);
+                }
+            }
+            PushChange::Over { id, edition, epoch, .. } => {
+                // No other replica delivers it, so none has to be told.
                 if let Some(config) = self.configs.get_mut(&(task, id.clone()))
-                    && config.now.as_ref().is_some_and(|now| now.edition == *edition && now.ours)
+                    && config.now.as_ref().is_some_and(|now| now.is_held(*edition, *epoch))
                 {
                     config.now = None;
                 }
@@ -601,10 +616,16 @@ impl<'a> Slate<'a> {
             }
             match now {
                 None => gone.then_some(push::Write::Drop(*task, id)),
-                Some(ConfigNow { put: Some(row), made_no, progress, .. }) => {
-                    Some(push::Write::Put { row, made_no: *made_no, progress: progress.unwrap_or(&row.progress), gone })
+                Some(ConfigNow { put: Some(row), made_no, epoch, progress, .. }) => Some(push::Write::Put {
+                    row,
+                    made_no: *made_no,
+                    epoch: *epoch,
+                    progress: progress.unwrap_or(&row.progress),
+                    gone,
+                }),
+                Some(ConfigNow { progress: Some(progress), epoch, .. }) => {
+                    Some(push::Write::Move(*task, id, *epoch, progress))
                 }
-                Some(ConfigNow { progress: Some(progress), .. }) => Some(push::Write::Move(*task, id, progress)),
                 Some(_) => None,
             }
         }));
@@ -686,6 +707,13 @@ pub(super) struct Unwritten {
     pub(super) error: Error,
     /// Nothing has happened.
     pub(super) refused: bool,
+}
+
+impl ConfigNow<'_> {
+    /// Whether this replica moves it, and in this epoch.
+    fn is_held(&self, edition: u64, epoch: Epoch) -> bool {
+        self.ours && (self.edition, self.epoch) == (edition, epoch)
+    }
 }
 
 impl Config<'_> {

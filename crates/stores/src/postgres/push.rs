@@ -1,13 +1,13 @@
 //! Push configs: rows beside the log that go with their task.
 //!
-//! Every config has one replica that delivers it: whoever put it, until that one is gone and another adopts it. Progress
-//! that comes from elsewhere changes nothing. Only those that are active or dead are in an index of their own, which is what
+//! Every config has one replica that delivers it: whoever put it, until that one is gone and another adopts it, with the next
+//! epoch. Progress of another replica or an earlier epoch changes nothing, nor does progress that goes back. Only those that are active or dead are in an index of their own, which is what
 //! walks go along; the many that are done are found through the primary key.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
+use model::{Epoch, PushChange, PushProgress, PushRow, PushStanding, PushState, Seq, TaskId, Time};
 use tokio::join;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
@@ -21,7 +21,10 @@ use super::trouble::Failure;
 pub(super) fn task_of(change: &PushChange) -> TaskId {
     match change {
         PushChange::Put(row) => row.task,
-        PushChange::Moved { task, .. } | PushChange::Remove { task, .. } | PushChange::Over { task, .. } => *task,
+        PushChange::Moved { task, .. }
+        | PushChange::SetBack { task, .. }
+        | PushChange::Remove { task, .. }
+        | PushChange::Over { task, .. } => *task,
     }
 }
 
@@ -31,20 +34,20 @@ pub(super) static LOCK: Sql = Sql {
     text: concat!(
         "SELECT task, id, made_no, edition, state, deliverer = $2 OR ",
         is_gone!("push.deliverer", "$3", "$4"),
-        " FROM rialto.push WHERE task = ANY ($1) ORDER BY task, id FOR NO KEY UPDATE"
+        ", epoch, next FROM rialto.push WHERE task = ANY ($1) ORDER BY task, id FOR NO KEY UPDATE"
     ),
     types: &[Type::UUID_ARRAY, Type::INT8, Type::FLOAT8, Type::BOOL],
 };
 pub(super) static ADD: Sql = Sql {
     text: "INSERT INTO rialto.push (task, id, made_no, edition, deliverer, state, next, due, attempts, failing_since,
-                                    delivered, delivered_at, made_at, trouble, spec)
+                                    delivered, delivered_at, made_at, trouble, spec, epoch)
            SELECT task, id, made_no, edition, $15, state, next, due, attempts, failing_since, delivered, delivered_at,
-                  made_at, trouble, spec
+                  made_at, trouble, spec, epoch
            FROM unnest($1::uuid[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                        $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[], $13::bigint[],
-                       $14::bytea[])
+                       $14::bytea[], $16::bigint[])
                 AS u (task, id, state, next, due, attempts, failing_since, delivered, delivered_at, trouble, made_no,
-                      edition, made_at, spec)",
+                      edition, made_at, spec, epoch)",
     types: &[
         Type::UUID_ARRAY,
         Type::BYTEA_ARRAY,
@@ -61,16 +64,18 @@ pub(super) static ADD: Sql = Sql {
         Type::INT8_ARRAY,
         Type::BYTEA_ARRAY,
         Type::INT8,
+        Type::INT8_ARRAY,
     ],
 };
 /// Whoever moves a config delivers it from now on.
 pub(super) static MOVE: Sql = Sql {
     text: "UPDATE rialto.push SET state = u.state, next = u.next, due = u.due, attempts = u.attempts,
                                   failing_since = u.failing_since, delivered = u.delivered,
-                                  delivered_at = u.delivered_at, trouble = u.trouble, deliverer = $11
+                                  delivered_at = u.delivered_at, trouble = u.trouble, deliverer = $11,
+                                  epoch = u.epoch
            FROM unnest($1::uuid[], $2::bytea[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-                       $8::bigint[], $9::bigint[], $10::bytea[])
-                AS u (task, id, state, next, due, attempts, failing_since, delivered, delivered_at, trouble)
+                       $8::bigint[], $9::bigint[], $10::bytea[], $12::bigint[])
+                AS u (task, id, state, next, due, attempts, failing_since, delivered, delivered_at, trouble, epoch)
            WHERE push.task = u.task AND push.id = u.id",
     types: &[
         Type::UUID_ARRAY,
@@ -84,6 +89,7 @@ pub(super) static MOVE: Sql = Sql {
         Type::INT8_ARRAY,
         Type::BYTEA_ARRAY,
         Type::INT8,
+        Type::INT8_ARRAY,
     ],
 };
 pub(super) static DROP: Sql = Sql {
@@ -94,8 +100,8 @@ pub(super) static DROP: Sql = Sql {
 
 /// What a group does to one config.
 pub(super) enum Write<'a> {
-    Put { row: &'a PushRow, made_no: i64, progress: &'a PushProgress, gone: bool },
-    Move(TaskId, &'a str, &'a PushProgress),
+    Put { row: &'a PushRow, made_no: i64, epoch: Epoch, progress: &'a PushProgress, gone: bool },
+    Move(TaskId, &'a str, Epoch, &'a PushProgress),
     Drop(TaskId, &'a str),
 }
 
@@ -111,10 +117,11 @@ struct ProgressColumns<'a> {
     delivered: Vec<i64>,
     delivered_at: Vec<Option<i64>>,
     trouble: Vec<Option<&'a [u8]>>,
+    epoch: Vec<i64>,
 }
 
 impl<'a> ProgressColumns<'a> {
-    fn push(&mut self, task: TaskId, id: &'a str, progress: &'a PushProgress) {
+    fn push(&mut self, task: TaskId, id: &'a str, epoch: Epoch, progress: &'a PushProgress) {
         self.task.push(task.0);
         self.id.push(id.as_bytes());
         self.state.push(i16::from(progress.state.code()));
@@ -125,6 +132,7 @@ impl<'a> ProgressColumns<'a> {
         self.delivered.push(progress.delivered as i64);
         self.delivered_at.push(progress.delivered_at.map(|at| at.0));
         self.trouble.push(progress.trouble.as_deref().map(str::as_bytes));
+        self.epoch.push(epoch.0 as i64);
     }
 }
 
@@ -145,18 +153,18 @@ impl<'a> Columns<'a> {
         let mut columns = Columns::default();
         for write in writes {
             match write {
-                Write::Put { row, made_no, progress, gone } => {
+                Write::Put { row, made_no, epoch, progress, gone } => {
                     if gone {
                         columns.drop.0.push(row.task.0);
                         columns.drop.1.push(row.id.as_bytes());
                     }
-                    columns.put.push(row.task, &row.id, progress);
+                    columns.put.push(row.task, &row.id, epoch, progress);
                     columns.made_no.push(made_no);
                     columns.edition.push(row.edition as i64);
                     columns.made_at.push(row.made_at.0);
                     columns.spec.push(&row.spec);
                 }
-                Write::Move(task, id, progress) => columns.moved.push(task, id, progress),
+                Write::Move(task, id, epoch, progress) => columns.moved.push(task, id, epoch, progress),
                 Write::Drop(task, id) => {
                     columns.drop.0.push(task.0);
                     columns.drop.1.push(id.as_bytes());
@@ -186,7 +194,8 @@ impl<'a> Columns<'a> {
                         &moved.delivered,
                         &moved.delivered_at,
                         &moved.trouble,
-                        &me
+                        &me,
+                        &moved.epoch
                     ]
                 )
             ),
@@ -209,7 +218,8 @@ impl<'a> Columns<'a> {
                         &self.edition,
                         &self.made_at,
                         &self.spec,
-                        &me
+                        &me,
+                        &put.epoch
                     ]
                 )
             ),
@@ -222,7 +232,7 @@ impl<'a> Columns<'a> {
 macro_rules! columns {
     () => {
         "push.task, push.id, push.edition, push.spec, push.made_at, push.state, push.next, push.due, push.attempts,
-         push.failing_since, push.delivered, push.delivered_at, push.trouble"
+         push.failing_since, push.delivered, push.delivered_at, push.trouble, push.epoch"
     };
 }
 
@@ -252,7 +262,8 @@ pub(super) static OF_TASK: Sql = Sql {
 };
 
 /// A page of those that replica $4 delivers, with those whose deliverer is gone, which become its own. One that somebody has
-/// locked is being put or moved this very moment, and is left to them: the last column says so.
+/// locked is being put or moved this very moment, and is left to them: the last column says so. What is taken is answered as
+/// the update found it: its deliverer may have kept progress since this statement began.
 pub(super) static ADOPT: Sql = Sql {
     text: concat!(
         "WITH page AS MATERIALIZED (
@@ -265,17 +276,45 @@ pub(super) static ADOPT: Sql = Sql {
            WHERE page.deliverer <> $4 AND push.deliverer = page.deliverer AND push.state = 1
            ORDER BY push.task, push.id FOR NO KEY UPDATE OF push SKIP LOCKED
          ), taken AS (
-           UPDATE rialto.push SET deliverer = $4 FROM free WHERE push.task = free.task AND push.id = free.id
-           RETURNING push.task, push.id
-         )
+           UPDATE rialto.push SET deliverer = $4, epoch = push.epoch + 1 FROM free
+           WHERE push.task = free.task AND push.id = free.id
+           RETURNING ",
+        columns!(),
+        ")
+         SELECT taken.*, true AS ours FROM taken
+         UNION ALL
          SELECT ",
         columns!(),
-        ", page.deliverer = $4 OR EXISTS (SELECT 1 FROM taken WHERE taken.task = page.task AND taken.id = page.id)
-         FROM page JOIN rialto.push ON push.task = page.task AND push.id = page.id
-         ORDER BY push.task, push.id"
+        ", page.deliverer = $4 AS ours FROM page JOIN rialto.push ON push.task = page.task AND push.id = page.id
+         WHERE NOT EXISTS (SELECT 1 FROM taken WHERE taken.task = page.task AND taken.id = page.id)
+         ORDER BY task, id"
     ),
     types: &[Type::UUID, Type::BYTEA, Type::INT8, Type::INT8, Type::FLOAT8, Type::BOOL],
 };
+
+/// How far configs are, in the order asked.
+pub(super) static STANDINGS: Sql = Sql {
+    text: "SELECT push.edition, push.epoch, push.next, push.deliverer = $3
+           FROM unnest($1::uuid[], $2::bytea[]) WITH ORDINALITY AS u (task, id, place)
+           LEFT JOIN rialto.push ON push.task = u.task AND push.id = u.id ORDER BY u.place",
+    types: &[Type::UUID_ARRAY, Type::BYTEA_ARRAY, Type::INT8],
+};
+
+pub(super) async fn standings(
+    db: &Conn,
+    me: i64,
+    configs: &[(TaskId, Arc<str>)],
+) -> Result<Vec<Option<PushStanding>>, Failure> {
+    let tasks: Vec<Uuid> = configs.iter().map(|(task, _)| task.0).collect();
+    let ids: Vec<&[u8]> = configs.iter().map(|(_, id)| id.as_bytes()).collect();
+    let read = |row: &Row| -> Result<Option<PushStanding>, Failure> {
+        let Some(edition) = row.try_get::<_, Option<i64>>(0)? else { return Ok(None) };
+        let (epoch, next) = (row.try_get::<_, i64>(1)? as u64, row.try_get::<_, i64>(2)? as u64);
+        let (edition, epoch, next) = (edition as u64, Epoch(epoch), Seq(next));
+        Ok(Some(PushStanding { edition, epoch, next, ours: row.try_get(3)? }))
+    };
+    db.query(&STANDINGS, [&tasks, &ids, &me]).await?.iter().map(read).collect()
+}
 
 /// The configs of a task, oldest first.
 pub(super) async fn of_task(db: &Conn, task: TaskId) -> Result<Vec<PushRow>, Failure> {
@@ -315,7 +354,7 @@ pub(super) async fn adopt(
         let rows = db.query(&ADOPT, [&task, &id, &limit_of(limit), &judge.me, &judge.lease_ms, &judge.judges]).await?;
         let mut ours = Vec::with_capacity(rows.len());
         for row in &rows {
-            if row.try_get(13)? {
+            if row.try_get(14)? {
                 ours.push(row_from(row)?);
             }
         }
@@ -335,6 +374,7 @@ pub(super) fn row_from(columns: &Row) -> Result<PushRow, Failure> {
         task: TaskId(columns.try_get(0)?),
         id: text_from(columns.try_get(1)?)?.into(),
         edition: columns.try_get::<_, i64>(2)? as u64,
+        epoch: Epoch(columns.try_get::<_, i64>(13)? as u64),
         spec: Bytes::copy_from_slice(columns.try_get(3)?),
         made_at: Time(columns.try_get(4)?),
         progress: PushProgress {

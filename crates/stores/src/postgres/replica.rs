@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use model::ports::store::Hint;
@@ -98,6 +98,11 @@ pub(super) struct Replica {
     pub(super) slot: i32,
     lease: Duration,
     ahead_ms: AtomicI64,
+    /// When it entered: the beginning of its own time.
+    entered: Instant,
+    /// When the last sign of life that arrived was sent, in milliseconds of its own time; and how many leases there were.
+    renewed_ms: AtomicU64,
+    leases: AtomicU64,
     /// It was cut off: until then it judges nobody.
     biased_until: Mutex<Option<Instant>>,
 }
@@ -114,8 +119,35 @@ impl Replica {
             slot: row.get(1),
             lease,
             ahead_ms: AtomicI64::new(0),
+            entered: Instant::now(),
+            renewed_ms: AtomicU64::new(0),
+            leases: AtomicU64::new(0),
             biased_until: Mutex::default(),
         }))
+    }
+
+    /// The number of the lease it works under, while that holds. By its own time, measured from before the last sign of
+    /// life was sent, so that no other replica finds it gone before it finds that itself.
+    pub(super) fn tenure(&self) -> Option<u64> {
+        // In this order: a time that was moved on comes with the number that was raised before.
+        self.is_within_lease(Instant::now()).then(|| self.leases.load(Ordering::Acquire))
+    }
+
+    fn is_within_lease(&self, now: Instant) -> bool {
+        let renewed = Duration::from_millis(self.renewed_ms.load(Ordering::Acquire));
+        now.saturating_duration_since(self.entered) < renewed + self.lease
+    }
+
+    /// A sign of life that was sent at `sent` has arrived. Answers whether the lease had run out by then: another begins.
+    fn renew(&self, sent: Instant, ran_out: bool) -> bool {
+        let ran_out = ran_out || !self.is_within_lease(sent);
+        if ran_out {
+            // Before the time is moved on: who sees the new time sees the new number, too.
+            self.leases.fetch_add(1, Ordering::AcqRel);
+        }
+        let sent_ms = sent.saturating_duration_since(self.entered).as_millis() as u64;
+        self.renewed_ms.fetch_max(sent_ms, Ordering::AcqRel);
+        ran_out
     }
 
     pub(super) fn ahead_ms(&self) -> i64 {
@@ -236,10 +268,11 @@ impl Heart {
 
     /// Gives a sign of life and looks at the others'.
     async fn beat(&mut self, db: &Conn, tell: bool) -> Result<(), Fault> {
+        let sent = Instant::now();
         let looked = tokio::time::timeout(self.replica.lease, self.look(db));
         let (age_ms, others) = looked.await.map_err(|_| Fault::Slow)??;
         let lease_ms = millis(self.replica.lease);
-        if tell && age_ms.is_none_or(|age| age > lease_ms) {
+        if self.replica.renew(sent, age_ms.is_none_or(|age| age > lease_ms)) && tell {
             *self.replica.biased_until.lock() = Some(Instant::now() + self.replica.lease);
             tracing::warn!("no sign of life was given for longer than the lease; others may have taken over");
             self.ear.hear(Hint::CutOff);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
+use model::{Epoch, PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::Id;
@@ -20,6 +20,7 @@ impl Pen<'_> {
     pub(super) fn change_push(&mut self, change: &PushChange) -> rusqlite::Result<()> {
         let (PushChange::Put(PushRow { task, .. })
         | PushChange::Moved { task, .. }
+        | PushChange::SetBack { task, .. }
         | PushChange::Remove { task, .. }
         | PushChange::Over { task, .. }) = change;
         let Some(no) = self.number(*task)? else {
@@ -35,13 +36,15 @@ impl Pen<'_> {
                 }
                 Ok(())
             }
-            PushChange::Moved { id, edition, progress, .. } => self.move_push(no, id, *edition, progress),
-            PushChange::Remove { id, .. } => self.drop_push(no, id),
-            PushChange::Over { id, edition, .. } => {
-                let found = params![no, id, *edition as i64];
-                let is_there = self.sql.push_find.query_row(found, |row| state_from(row, 0)).optional()?.is_some();
-                if is_there { self.drop_push(no, id) } else { Ok(()) }
+            PushChange::Moved { id, edition, epoch, progress, .. } => {
+                self.move_push(no, id, (*edition, Some(*epoch)), progress)
             }
+            PushChange::SetBack { id, edition, progress, .. } => self.move_push(no, id, (*edition, None), progress),
+            PushChange::Remove { id, .. } => self.drop_push(no, id),
+            PushChange::Over { id, edition, epoch, .. } => match self.find_push(no, id, *edition)? {
+                Some(found) if found.epoch == *epoch => self.drop_push(no, id),
+                Some(_) | None => Ok(()),
+            },
         }
     }
 
@@ -63,6 +66,7 @@ impl Pen<'_> {
             row.made_at.0,
             progress.trouble,
             &row.spec[..],
+            row.epoch.0 as i64,
         ])?;
         if added > 0 {
             self.count_push(progress.state, 1);
@@ -70,30 +74,37 @@ impl Pen<'_> {
         Ok(added > 0)
     }
 
-    fn move_push(&mut self, no: i64, id: &str, edition: u64, progress: &PushProgress) -> rusqlite::Result<()> {
-        let edition = edition as i64;
-        let bound = params![
-            no,
-            id,
-            edition,
-            progress.state.code(),
-            progress.next.0 as i64,
-            progress.due.0,
-            progress.attempts,
-            progress.failing_since.map(|at| at.0),
-            progress.delivered as i64,
-            progress.delivered_at.map(|at| at.0),
-            progress.trouble,
-        ];
-        if self.sql.push_step.execute(bound)? > 0 {
+    fn find_push(&mut self, no: i64, id: &str, edition: u64) -> rusqlite::Result<Option<Found>> {
+        let found = self.sql.push_find.query_row(params![no, id, edition as i64], |row| {
+            let (epoch, next) = (row.get::<_, i64>(1)? as u64, row.get::<_, i64>(2)? as u64);
+            Ok(Found { state: state_from(row, 0)?, epoch: Epoch(epoch), next: Seq(next) })
+        });
+        found.optional()
+    }
+
+    /// Without an epoch the progress is set, and the next epoch begins.
+    fn move_push(
+        &mut self,
+        no: i64,
+        id: &str,
+        (edition, epoch): (u64, Option<Epoch>),
+        progress: &PushProgress,
+    ) -> rusqlite::Result<()> {
+        if let Some(epoch) = epoch
+            && self.sql.push_step.execute(bound(no, id, edition, epoch, progress))? > 0
+        {
             return Ok(());
         }
-        let before = self.sql.push_find.query_row(params![no, id, edition], |row| state_from(row, 0)).optional()?;
-        if let Some(before) = before {
-            self.sql.push_move.execute(bound)?;
-            self.count_push(before, -1);
-            self.count_push(progress.state, 1);
-        }
+        let Some(found) = self.find_push(no, id, edition)? else { return Ok(()) };
+        let epoch = match epoch {
+            None => Epoch(found.epoch.0 + 1),
+            Some(epoch) if epoch == found.epoch && found.next <= progress.next => epoch,
+            // Another process or an operator has been there since.
+            Some(_) => return Ok(()),
+        };
+        self.sql.push_move.execute(bound(no, id, edition, epoch, progress))?;
+        self.count_push(found.state, -1);
+        self.count_push(progress.state, 1);
         Ok(())
     }
 
@@ -124,12 +135,43 @@ impl Pen<'_> {
     }
 }
 
+/// What a step of a config looks at.
+struct Found {
+    state: PushState,
+    epoch: Epoch,
+    next: Seq,
+}
+
+/// What `push_step` and `push_move` take.
+fn bound<'a>(
+    no: i64,
+    id: &'a str,
+    edition: u64,
+    epoch: Epoch,
+    progress: &'a PushProgress,
+) -> impl rusqlite::Params + 'a {
+    (
+        no,
+        id,
+        edition as i64,
+        progress.state.code(),
+        progress.next.0 as i64,
+        progress.due.0,
+        progress.attempts,
+        progress.failing_since.map(|at| at.0),
+        progress.delivered as i64,
+        progress.delivered_at.map(|at| at.0),
+        progress.trouble.as_deref(),
+        epoch.0 as i64,
+    )
+}
+
 /// A query for rows as [`row_from`] reads them.
 macro_rules! rows {
     ($from:literal) => {
         concat!(
             "SELECT push.task, push.id, push.edition, push.spec, push.made_at, push.state, push.next, push.due,
-                    push.attempts, push.failing_since, push.delivered, push.delivered_at, push.trouble
+                    push.attempts, push.failing_since, push.delivered, push.delivered_at, push.trouble, push.epoch
              FROM ",
             $from
         )
@@ -192,6 +234,7 @@ fn row_from(columns: &Row<'_>) -> rusqlite::Result<PushRow> {
         task: columns.get::<_, Id>(0)?.0,
         id: columns.get(1)?,
         edition: columns.get::<_, i64>(2)? as u64,
+        epoch: Epoch(columns.get::<_, i64>(13)? as u64),
         spec: Bytes::copy_from_slice(columns.get_ref(3)?.as_blob()?),
         made_at: Time(columns.get(4)?),
         progress: PushProgress {

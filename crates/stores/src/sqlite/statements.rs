@@ -88,16 +88,16 @@ statements! {
     timer_delete: "DELETE FROM timer WHERE task_no = ?1";
 
     push_add: "INSERT INTO push (task_no, id, made_no, task, edition, state, next, due, attempts, failing_since,
-                                 delivered, delivered_at, made_at, trouble, spec)
+                                 delivered, delivered_at, made_at, trouble, spec, epoch)
                VALUES (?1, ?2, (SELECT coalesce(max(made_no), 0) + 1 FROM push WHERE task_no = ?1),
-                       ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                       ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
                ON CONFLICT DO NOTHING";
-    push_find: "SELECT state FROM push WHERE task_no = ?1 AND id = ?2 AND edition = ?3";
+    push_find: "SELECT state, epoch, next FROM push WHERE task_no = ?1 AND id = ?2 AND edition = ?3";
     push_step: "UPDATE push SET next = ?5, due = ?6, attempts = ?7, failing_since = ?8, delivered = ?9,
                                 delivered_at = ?10, trouble = ?11
-                WHERE task_no = ?1 AND id = ?2 AND edition = ?3 AND state = ?4";
+                WHERE task_no = ?1 AND id = ?2 AND edition = ?3 AND state = ?4 AND epoch = ?12 AND next <= ?5";
     push_move: "UPDATE push SET state = ?4, next = ?5, due = ?6, attempts = ?7, failing_since = ?8, delivered = ?9,
-                                delivered_at = ?10, trouble = ?11
+                                delivered_at = ?10, trouble = ?11, epoch = ?12
                 WHERE task_no = ?1 AND id = ?2 AND edition = ?3";
     push_drop: "DELETE FROM push WHERE task_no = ?1 AND id = ?2 RETURNING state";
     push_delete: "DELETE FROM push WHERE task_no = ?1 RETURNING state";

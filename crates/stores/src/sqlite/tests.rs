@@ -236,7 +236,8 @@ async fn a_file_of_every_earlier_schema_opens_with_what_it_holds() {
         // And takes what is new, for an old task too.
         let progress = PushProgress::from(Seq(2), Time(6));
         let spec = "sealed".into();
-        let config = PushRow { task, id: "p".into(), edition: 1, spec, made_at: Time(6), progress };
+        let config =
+            PushRow { task, id: "p".into(), edition: 1, epoch: model::Epoch(0), spec, made_at: Time(6), progress };
         let push = vec![PushChange::Put(config.clone())];
         assert_eq!(store.commit(Commit { push, ..Commit::default() }).await, Outcome::Done);
         store.close().await;

@@ -289,6 +289,15 @@ impl Store for Shelf {
     ) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
         self.read("adopt", self.inner.adopt(after, limit))
     }
+    fn standings(
+        &self,
+        configs: Vec<(TaskId, Arc<str>)>,
+    ) -> Future<'_, Result<Vec<Option<model::PushStanding>>, Trouble>> {
+        self.read("standings", self.inner.standings(configs))
+    }
+    fn tenure(&self) -> Option<u64> {
+        self.inner.tenure()
+    }
     fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
         self.read("lengths", self.inner.lengths(tasks))
     }

@@ -12,7 +12,7 @@ use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::Agent;
 use model::ports::store::{Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
-use model::{AccessKey, Epoch, Event, Limits, PushChange, PushRow, PushState, Seq, TaskId, Time};
+use model::{AccessKey, Epoch, Event, Limits, PushChange, PushRow, PushStanding, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use stores::memory;
 use tokio::sync::mpsc;
@@ -31,6 +31,10 @@ pub(crate) struct Square {
 
 struct Ear {
     alive: bool,
+    /// Its lease has run out, and it knows.
+    lapsed: bool,
+    /// How often its lease ran out.
+    lapses: u64,
     hints: mpsc::UnboundedSender<Hint>,
 }
 
@@ -64,7 +68,7 @@ impl Square {
         let (hints, ear) = mpsc::unbounded_channel();
         let mut members = self.members.lock();
         let no = members.len() as u64 + 1;
-        members.insert(no, Ear { alive: true, hints });
+        members.insert(no, Ear { alive: true, lapsed: false, lapses: 0, hints });
         Arc::new(Member { square: self.clone(), no, ear: Mutex::new(Some(ear)), ahead_ms: AtomicI64::new(0) })
     }
 
@@ -98,11 +102,21 @@ impl Square {
         self.tell(no, &[Hint::Gone]);
     }
 
+    /// Its lease runs out, and the others know it first.
+    pub(crate) fn lapse(&self, no: u64) {
+        if let Some(member) = self.members.lock().get_mut(&no) {
+            member.lapsed = true;
+        }
+        self.give_up(no);
+    }
+
     /// It is back among the living, and is told what happened.
     pub(crate) fn come_back(&self, no: u64) {
         let mut members = self.members.lock();
         let member = members.get_mut(&no).unwrap();
         member.alive = true;
+        member.lapsed = false;
+        member.lapses += 1;
         let _ = member.hints.send(Hint::CutOff);
     }
 
@@ -152,13 +166,14 @@ impl Store for Member {
             PushChange::Moved { task, id, .. } | PushChange::Over { task, id, .. } => {
                 deliverers.get(&(*task, id.clone())) == Some(&self.no)
             }
-            PushChange::Put(_) | PushChange::Remove { .. } => true,
+            PushChange::Put(_) | PushChange::SetBack { .. } | PushChange::Remove { .. } => true,
         });
         let grown = commit.appends.iter().map(|append| Hint::Grown(append.task, append.last()));
         let mut hints: Vec<Hint> = grown.collect();
         let held: Vec<TaskId> = commit.appends.iter().filter(|a| a.epoch.is_some()).map(|a| a.task).collect();
         let put = commit.push.iter().filter_map(|change| match change {
             PushChange::Put(row) => Some((row.task, row.id.clone(), true)),
+            PushChange::SetBack { task, id, .. } => Some((*task, id.clone(), true)),
             PushChange::Remove { task, id } => Some((*task, id.clone(), false)),
             PushChange::Moved { .. } | PushChange::Over { .. } => None,
         });
@@ -202,9 +217,34 @@ impl Store for Member {
                 no.is_none_or(|no| no == self.no || !self.square.is_alive(no))
             });
             rows.truncate(limit);
-            deliverers.extend(rows.iter().map(|row| ((row.task, row.id.clone()), self.no)));
+            for row in &mut rows {
+                let before = deliverers.insert((row.task, row.id.clone()), self.no);
+                if before != Some(self.no) {
+                    // The same progress in the next epoch.
+                    let PushRow { task, id, edition, progress, .. } = row.clone();
+                    let push = vec![PushChange::SetBack { task, id, edition, progress }];
+                    let mut taken = self.square.data.commit(Commit { push, ..Commit::default() });
+                    assert_eq!(futures_util::FutureExt::now_or_never(&mut taken), Some(Outcome::Done));
+                    row.epoch = Epoch(row.epoch.0 + 1);
+                }
+            }
             Ok(rows)
         })
+    }
+
+    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
+        Box::pin(async move {
+            let standings = self.square.data.standings(configs.clone()).await?;
+            let deliverers = self.square.deliverers.lock();
+            let ours = |config| deliverers.get(config) == Some(&self.no);
+            let known = configs.iter().zip(standings);
+            Ok(known.map(|(config, now)| now.map(|now| PushStanding { ours: ours(config), ..now })).collect())
+        })
+    }
+
+    fn tenure(&self) -> Option<u64> {
+        let members = self.square.members.lock();
+        members.get(&self.no).filter(|member| !member.lapsed).map(|member| member.lapses)
     }
 
     fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {

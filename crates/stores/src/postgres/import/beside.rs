@@ -173,7 +173,7 @@ impl Import {
 /// As `push::row_from` reads it, and the order in which they were made.
 static PUSH_FIND: Sql = Sql {
     text: "SELECT push.task, push.id, push.edition, push.spec, push.made_at, push.state, push.next, push.due, push.attempts,
-                  push.failing_since, push.delivered, push.delivered_at, push.trouble, push.made_no
+                  push.failing_since, push.delivered, push.delivered_at, push.trouble, push.epoch, push.made_no
            FROM unnest($1::uuid[], $2::bytea[]) WITH ORDINALITY AS u (task, id, place)
            JOIN rialto.push ON push.task = u.task AND push.id = u.id ORDER BY u.place",
     types: &[Type::UUID_ARRAY, Type::BYTEA_ARRAY],
@@ -185,6 +185,7 @@ impl Import {
         let writes = rows.iter().map(|push| push::Write::Put {
             row: &push.row,
             made_no: push.made_no,
+            epoch: push.row.epoch,
             progress: &push.row.progress,
             gone: false,
         });
@@ -197,7 +198,7 @@ impl Import {
         let ids: Vec<&[u8]> = rows.iter().map(|push| push.row.id.as_bytes()).collect();
         let found = self.db.query(&PUSH_FIND, [&tasks, &ids]).await?;
         let read = |row: &Columns| -> Result<Push, Failed> {
-            Ok(Push { made_no: row.try_get(13)?, row: push::row_from(row)? })
+            Ok(Push { made_no: row.try_get(14)?, row: push::row_from(row)? })
         };
         found.iter().map(read).collect()
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use model::ports::store::KeyUse;
-use model::{Body, PushProgress, PushRow, PushState, Seq, Time, stored};
+use model::{Body, Epoch, PushProgress, PushRow, PushState, Seq, Time, stored};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use sha2::{Digest, Sha256};
 
@@ -328,7 +328,7 @@ impl Export {
         self.page_within(
             most,
             "SELECT task_no, id, made_no, task, edition, state, next, due, attempts, failing_since, delivered,
-                    delivered_at, made_at, trouble, spec
+                    delivered_at, made_at, trouble, spec, epoch
              FROM push WHERE (task_no, id) > (?1, ?2) ORDER BY task_no, id LIMIT ?3",
             params![Place::at(after, 0), Place::text(after), limit(most)],
             |row| {
@@ -497,6 +497,7 @@ fn push_from(row: &Row<'_>) -> Result<Push, Error> {
             task: row.get::<_, Id>(3)?.0,
             id: row.get(1)?,
             edition: row.get::<_, i64>(4)? as u64,
+            epoch: Epoch(row.get::<_, i64>(15)? as u64),
             spec: bytes_at(row, 14)?,
             made_at: Time(row.get(12)?),
             progress: PushProgress {
