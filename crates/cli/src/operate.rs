@@ -372,6 +372,17 @@ fn advice(found: &Value) -> Vec<String> {
     if number("push_dead") > 0 {
         advice.push(format!("{} webhooks were given up: rialto push list --state dead", number("push_dead")));
     }
+    for task in found["unreadable"].as_array().into_iter().flatten() {
+        let (id, cause) = (text(&task["id"]), text(&task["cause"]));
+        advice.push(format!("{id} cannot be read ({cause}): restore it from a backup, or rialto task purge {id}"));
+    }
+    for task in found["setbacks"].as_array().into_iter().flatten() {
+        let (id, chore, cause) = (text(&task["id"]), text(&task["chore"]), text(&task["cause"]));
+        let (since, attempts) = (text(&task["since"]), &task["attempts"]);
+        advice.push(format!(
+            "{id} could not be looked after since {since} ({chore}, {attempts} attempts: {cause}); it is tried again by itself; if it stays: rialto task show {id}"
+        ));
+    }
     let now = model::Time::parse(text(&found["now"])).unwrap_or_default();
     for task in found["open_turns"].as_array().into_iter().flatten() {
         let since = model::Time::parse(text(&task["status_at"])).unwrap_or_default();

@@ -209,7 +209,7 @@ pub(crate) async fn see_to_estates(shared: Arc<Shared>) {
                 () = shared.stopped.cancelled() => return,
             }
         };
-        if let Err(fault) = stop_all(&shared, parent).await {
+        if let Err(fault) = crate::setbacks::alone(stop_all(&shared, parent)).await {
             tracing::error!(task = %parent, cause = ?fault.cause, "the children of a task could not be stopped: {fault}");
         }
     }

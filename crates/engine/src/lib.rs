@@ -36,6 +36,7 @@ mod push;
 mod reading;
 mod recovery;
 mod replicas;
+mod setbacks;
 mod sight;
 mod subscription;
 mod till;
@@ -63,6 +64,7 @@ pub use open::Answer;
 pub use product::{Along, Birth, Moved, Unmoved};
 pub use push::{Delivery, PushAnswer};
 pub use reading::Listing;
+pub use setbacks::{Chore, Setback};
 pub use subscription::{Item, States, Subscription};
 
 /// A handle on the engine; cheap to clone.
@@ -95,6 +97,7 @@ struct Shared {
     /// Who ends what was set aside for a turn.
     books: OnceLock<Arc<dyn Books>>,
     estate: children::Estate,
+    setbacks: setbacks::Setbacks,
     draining: AtomicBool,
     /// There are aliases in the store, or were.
     aliases: AtomicBool,
@@ -140,6 +143,8 @@ pub struct Figures {
     pub push_waiting: u64,
     /// Endpoints that are left alone because they fail.
     pub breakers_open: u64,
+    /// Tasks that could not be looked after and wait for another attempt.
+    pub tasks_set_back: u64,
 }
 
 /// What other processes did to a shared store that is not the engine's to follow.
@@ -243,6 +248,7 @@ impl Engine {
             products: product::Products::default(),
             books: OnceLock::new(),
             estate: children::Estate::default(),
+            setbacks: setbacks::Setbacks::default(),
             draining: AtomicBool::new(false),
             aliases,
             offline,
@@ -331,6 +337,7 @@ impl Engine {
             push_active: outbox.active,
             push_waiting: outbox.waiting,
             breakers_open: outbox.breakers_open,
+            tasks_set_back: self.shared.setbacks.len() as u64,
         }
     }
 
@@ -374,6 +381,7 @@ impl Engine {
         let removed = self.shared.store.remove(task).await.map_err(troubled)?;
         self.shared.lives.vanish(task);
         self.shared.outbox.forget_task(task);
+        self.shared.setbacks.forget(task);
         Ok(removed)
     }
 }

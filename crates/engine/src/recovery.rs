@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use model::ports::agent::{Restart, Words};
-use model::{Body, Epoch, Fault, Kind, State, Task, TaskId};
+use model::{Body, Epoch, Fault, State, Task, TaskId};
 
 use crate::live::{Draft, Live, TurnHandle};
 use crate::pending;
+use crate::setbacks::{self, Chore};
 use crate::till::Ending;
 use crate::turn::{self, Run};
 use crate::{Shared, blobs, children, troubled};
@@ -25,18 +26,12 @@ pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), Fault> {
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
         // Together, so that they share their commits.
-        let faults = futures_util::stream::iter(page)
+        let due = page.into_iter().filter(|(task, _)| shared.setbacks.is_due(*task, Chore::Recovery));
+        let later = futures_util::stream::iter(due)
             .map(|orphan| take_up(shared, orphan))
             .buffer_unordered(PAGE)
-            .filter_map(|result| async { result.err() });
-        let faults: Vec<(Orphan, Fault)> = faults.collect().await;
-        let mut later = Vec::new();
-        for (orphan, fault) in faults {
-            tracing::error!(task = %orphan.0, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
-            if fault.kind == Kind::Unavailable {
-                later.push(orphan);
-            }
-        }
+            .filter_map(|left| async move { left });
+        let later: Vec<Orphan> = later.collect().await;
         // Where there are others, one that has room may take them; and we look again.
         if !later.is_empty() && !shared.store.is_shared() {
             tokio::spawn(try_again(shared.clone(), later));
@@ -53,12 +48,10 @@ async fn try_again(shared: Arc<Shared>, mut orphans: Vec<Orphan>) {
         }
         let mut later = Vec::new();
         for orphan in orphans {
-            match take_up(&shared, orphan).await {
-                Ok(()) => {}
-                Err((orphan, fault)) if fault.kind == Kind::Unavailable => later.push(orphan),
-                Err(((task, _), fault)) => {
-                    tracing::error!(%task, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
-                }
+            if shared.setbacks.is_due(orphan.0, Chore::Recovery) {
+                later.extend(take_up(&shared, orphan).await);
+            } else {
+                later.push(orphan);
             }
         }
         orphans = later;
@@ -68,7 +61,9 @@ async fn try_again(shared: Arc<Shared>, mut orphans: Vec<Orphan>) {
 /// A task whose turn nobody holds, and the hold that was lost.
 type Orphan = (TaskId, Epoch);
 
-async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Result<(), (Orphan, Fault)> {
+/// Answers the orphan if it is still one.
+async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Option<Orphan> {
+    let task = orphan.0;
     let work = async {
         let Some(live) = shared.live(orphan.0).await? else { return Ok(()) };
         let task = live.snapshot()?;
@@ -80,7 +75,17 @@ async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Result<(), (Orphan, Fa
         }
         Ok(())
     };
-    work.await.map_err(|fault| (orphan, fault))
+    match setbacks::alone(work).await {
+        Ok(()) => {
+            shared.setbacks.clear(task, Chore::Recovery);
+            return None;
+        }
+        Err(fault) if setbacks::is_general(&fault) => {
+            tracing::error!(%task, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
+        }
+        Err(fault) => drop(shared.setbacks.failed(shared, task, Chore::Recovery, &fault)),
+    }
+    Some(orphan)
 }
 
 /// The turn that was lost is still the one in the log: nobody has taken it up or ended it since.

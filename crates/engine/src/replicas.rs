@@ -91,6 +91,7 @@ fn grown(shared: &Arc<Shared>, task: TaskId, seq: Seq) {
 fn removed(shared: &Shared, task: TaskId) {
     shared.lives.vanish(task);
     shared.outbox.forget_task(task);
+    shared.setbacks.forget(task);
     let _ = shared.changes.send(Change::Removed(task));
 }
 
@@ -106,27 +107,36 @@ async fn catch_up(shared: &Arc<Shared>, todo: &mut Todo) {
     }
 }
 
+/// One that fails keeps none of the others from being done.
 async fn do_all(shared: &Arc<Shared>, todo: &mut Todo) -> Result<(), Fault> {
+    let mut done = Ok(());
     if todo.lengths {
-        lengths(shared).await?;
-        outbox::compare(shared).await?;
-        todo.lengths = false;
+        let looked = match lengths(shared).await {
+            Ok(()) => outbox::compare(shared).await,
+            Err(fault) => Err(fault),
+        };
+        todo.lengths = looked.is_err();
+        done = done.and(looked);
     }
     if todo.orphans {
-        if !shared.draining.load(std::sync::atomic::Ordering::Relaxed) {
-            recovery::recover(shared).await?;
-        }
-        todo.orphans = false;
+        let drains = shared.draining.load(std::sync::atomic::Ordering::Relaxed);
+        let taken = if drains { Ok(()) } else { recovery::recover(shared).await };
+        todo.orphans = taken.is_err();
+        done = done.and(taken);
     }
     if todo.configs {
-        outbox::adopt(shared).await?;
-        todo.configs = false;
+        let adopted = outbox::adopt(shared).await;
+        todo.configs = adopted.is_err();
+        done = done.and(adopted);
     }
-    while let Some(task) = todo.changed.first().copied() {
-        outbox::look_again(shared, task).await?;
-        todo.changed.remove(&task);
+    for task in std::mem::take(&mut todo.changed) {
+        let looked = outbox::look_again(shared, task).await;
+        if looked.is_err() {
+            todo.changed.insert(task);
+        }
+        done = done.and(looked);
     }
-    Ok(())
+    done
 }
 
 /// Asks how long the logs are that somebody here follows.

@@ -10,6 +10,7 @@ use model::{Fault, State, Time};
 use tokio::sync::Notify;
 
 use crate::live::Draft;
+use crate::setbacks::{self, Chore};
 use crate::{Shared, outbox, pending, product, troubled};
 
 /// A timer whose turn does not end at once is looked at again after this.
@@ -67,12 +68,40 @@ async fn fire_due(shared: &Arc<Shared>) -> Result<Option<Time>, Fault> {
         if due.is_empty() {
             return shared.store.next_due().await.map_err(troubled);
         }
+        let mut tried = false;
         for timer in due {
-            match timer.kind {
-                TimerKind::TurnTimeout => end_turn(shared, timer).await?,
-                TimerKind::Deadline => deadline(shared, timer).await?,
+            // Its last fault was not long ago, and moving it on did not help.
+            if !shared.setbacks.is_due(timer.task, Chore::Timer) {
+                continue;
+            }
+            tried = true;
+            match setbacks::alone(fire(shared, timer)).await {
+                Ok(()) => shared.setbacks.clear(timer.task, Chore::Timer),
+                Err(fault) if setbacks::is_general(&fault) => return Err(fault),
+                Err(fault) => put_off(shared, timer, &fault).await?,
             }
         }
+        if !tried {
+            return Ok(Some(shared.clock.now().plus_ms(AGAIN_MS)));
+        }
+    }
+}
+
+async fn fire(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
+    match timer.kind {
+        TimerKind::TurnTimeout => end_turn(shared, timer).await,
+        TimerKind::Deadline => deadline(shared, timer).await,
+    }
+}
+
+/// A timer whose task cannot be looked after is moved on, in the store: it stands in no other timer's way, on no process.
+async fn put_off(shared: &Arc<Shared>, timer: Timer, fault: &Fault) -> Result<(), Fault> {
+    let pause = shared.setbacks.failed(shared, timer.task, Chore::Timer, fault);
+    let due = shared.clock.now().plus_ms(pause.as_millis() as u64);
+    let later = TimerChange::Set(Timer { due, ..timer });
+    match shared.store.commit(Commit { timers: vec![later], ..Commit::default() }).await {
+        Outcome::Done | Outcome::Conflict(_) => Ok(()),
+        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
     }
 }
 

@@ -76,6 +76,9 @@ const FIGURES: &[Row<Figures>] = &[
     ("push_dead", "push configs given up since the start", |f| f.push_dead),
     ("push_active", "push configs being looked after", |f| f.push_active),
     ("push_waiting", "push configs that wait for another attempt", |f| f.push_waiting),
+    ("tasks_set_back", "tasks that wait for another attempt at a timer, recovery, webhook or sweep", |f| {
+        f.tasks_set_back
+    }),
     ("push_breakers_open", "endpoints that are left alone for now", |f| f.breakers_open),
 ];
 

@@ -12,7 +12,8 @@ use model::{PushChange, PushRow, PushState, TaskId};
 
 use super::index::{Job, Unkept};
 use super::{Outbox, PAGE};
-use crate::Shared;
+use crate::setbacks::Chore;
+use crate::{Shared, troubled};
 
 /// Pages of one walk; the next one goes on from there.
 const PAGES: usize = 8;
@@ -53,8 +54,17 @@ pub(crate) async fn clear_dead(shared: &Arc<Shared>, after: &mut Option<(TaskId,
         for row in page {
             // What cannot be unsealed is for somebody to look at.
             let spec = courier.open(row.task, &row.spec).ok();
-            if spec.is_some_and(|spec| courier.clears(&spec.dialect)) {
-                clear_row(shared, row).await?;
+            let task = row.task;
+            if !spec.is_some_and(|spec| courier.clears(&spec.dialect)) || !shared.setbacks.is_due(task, Chore::Sweep) {
+                continue;
+            }
+            match clear_row(shared, row).await {
+                Ok(()) => shared.setbacks.clear(task, Chore::Sweep),
+                // Only this one: the walk goes on.
+                Err(trouble @ Trouble::Broken(_)) => {
+                    shared.setbacks.failed(shared, task, Chore::Sweep, &troubled(trouble));
+                }
+                Err(trouble) => return Err(trouble),
             }
         }
     }

@@ -12,6 +12,7 @@ use super::index::{End, Job};
 use super::news::{Found, Reader};
 use super::{MODEST_PAUSE, Outbox, Verdict, clear};
 use crate::Shared;
+use crate::setbacks::{self, Chore};
 
 /// After so many letters a job makes room for others, however much there is left.
 const LETTERS: usize = 64;
@@ -52,8 +53,15 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
             tokio::time::sleep(MODEST_PAUSE).await;
         }
         let Some(go) = outbox.go(shared, job.no) else { return End::Later };
-        let found = match reader.next(shared, go.next).await {
-            Ok(found) => found,
+        let found = match setbacks::alone(reader.next(shared, go.next)).await {
+            Ok(found) => {
+                shared.setbacks.clear(job.task, Chore::Webhook);
+                found
+            }
+            Err(fault) if !setbacks::is_general(&fault) => {
+                let pause = shared.setbacks.failed(shared, job.task, Chore::Webhook, &fault);
+                return End::Wait(shared.clock.of_sleepers().plus_ms(pause.as_millis() as u64));
+            }
             Err(fault) => {
                 tracing::warn!(task = %job.task, cause = ?fault.cause, "a webhook waits for the store: {fault}");
                 return End::Wait(shared.clock.of_sleepers().plus_ms(AGAIN_MS));

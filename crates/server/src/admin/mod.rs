@@ -325,15 +325,31 @@ async fn show(engine: &Engine, id: &str) -> Result<Value, Fault> {
 /// How many open turns a report names.
 const NAMED: usize = 20;
 
+fn cause(fault: &Fault) -> String {
+    fault.cause.as_ref().map_or_else(|| fault.message.clone(), |cause| cause.to_string())
+}
+
 async fn doctor(engine: &Engine) -> Result<Value, Fault> {
     let health = engine.health().await?;
     let store = engine.store();
-    let mut open = Vec::new();
+    let (mut open, mut unreadable) = (Vec::new(), Vec::new());
     for (id, _) in store.unfinished(None, NAMED).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))? {
-        if let Some(task) = engine.task(id).await? {
-            open.push(summary(&task));
+        match engine.task(id).await {
+            Ok(Some(task)) => open.push(summary(&task)),
+            Ok(None) => {}
+            // One that cannot be read is what the doctor is asked for.
+            Err(fault) => unreadable.push(json!({ "id": id.to_string(), "cause": cause(&fault) })),
         }
     }
+    let setbacks = engine.setbacks(NAMED).into_iter().map(|setback| {
+        json!({
+            "id": setback.task.to_string(),
+            "chore": setback.chore.name(),
+            "since": setback.since.to_string(),
+            "attempts": setback.attempts,
+            "cause": setback.cause,
+        })
+    });
     let states = health.states.iter().map(|(state, n)| (state.word().to_owned(), json!(n)));
     Ok(json!({
         "store": health.kind,
@@ -343,6 +359,8 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
         "states": states.collect::<serde_json::Map<_, _>>(),
         "running_turns": health.running,
         "open_turns": open,
+        "unreadable": unreadable,
+        "setbacks": setbacks.collect::<Vec<_>>(),
         "turn_timeout_ms": engine.limits().turn_timeout_ms,
         "now": model::Time(jiff::Timestamp::now().as_millisecond()).to_string(),
         "log_rows": health.events_rows,

@@ -83,7 +83,18 @@ pub(super) async fn remove(db: &Conn, which: &Which, slot: i32) -> Result<Vec<Ta
         }
     };
     begun?;
-    let gone = found?.iter().map(Kept::from).collect::<Result<Vec<_>, _>>()?;
+    let mut gone = Vec::new();
+    for row in found? {
+        match (Kept::from(&row), which) {
+            (Ok(kept), _) => gone.push(kept),
+            // One that cannot be read stays, and the others go.
+            (Err(failure), Which::Old { .. }) => {
+                let task: Uuid = row.try_get(0)?;
+                tracing::error!(%task, %failure, "a task is not purged: its row cannot be read");
+            }
+            (Err(failure), Which::One(_)) => return Err(failure),
+        }
+    }
     if gone.is_empty() {
         db.run("ROLLBACK").await?;
         return Ok(Vec::new());

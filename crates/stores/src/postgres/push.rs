@@ -355,7 +355,14 @@ pub(super) async fn adopt(
         let mut ours = Vec::with_capacity(rows.len());
         for row in &rows {
             if row.try_get(14)? {
-                ours.push(row_from(row)?);
+                match row_from(row) {
+                    Ok(row) => ours.push(row),
+                    // One that cannot be read keeps no other from being delivered.
+                    Err(failure) => {
+                        let task: Uuid = row.try_get(0)?;
+                        tracing::error!(%task, %failure, "a push config is not delivered: its row cannot be read");
+                    }
+                }
             }
         }
         match rows.last() {

@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::columns::Id;
 use super::counters;
-use super::pen::Pen;
+use super::pen::{Kept, Pen};
 use crate::shape;
 
 /// Idempotency keys deleted in one go, so that a purge never holds the writer for long. The next purge goes on.
@@ -20,13 +20,29 @@ impl Pen<'_> {
             .task_old
             .query_map(params![before.0, limit], |row| Ok(row.get::<_, Id>(0)?.0))?
             .collect::<rusqlite::Result<_>>()?;
-        for task in &old {
-            self.remove(*task)?;
+        let mut gone = 0;
+        for task in old {
+            match self.take(task) {
+                Ok(Some(kept)) => {
+                    self.remove_kept(task, &kept)?;
+                    gone += 1;
+                }
+                Ok(None) => {}
+                // One that cannot be read stays, and the others go.
+                Err(
+                    error @ (rusqlite::Error::FromSqlConversionFailure(..)
+                    | rusqlite::Error::IntegralValueOutOfRange(..)
+                    | rusqlite::Error::InvalidColumnType(..)),
+                ) => {
+                    tracing::error!(%task, %error, "a task is not purged: its row cannot be read");
+                }
+                Err(error) => return Err(error),
+            }
         }
         let keys = self.sql.key_purge.execute(params![shape::hour(keys_before), KEYS_AT_ONCE])?;
         self.tally.add(counters::KEYS, -(keys as i64));
         self.wrote |= keys > 0;
-        Ok(old.len() as u64)
+        Ok(gone)
     }
 
     /// Removes one task and says whether it was there. Its idempotency keys go with their hour; until then they count
@@ -35,9 +51,14 @@ impl Pen<'_> {
         let Some(kept) = self.take(task)? else {
             return Ok(false);
         };
+        self.remove_kept(task, &kept)?;
+        Ok(true)
+    }
+
+    fn remove_kept(&mut self, task: TaskId, kept: &Kept) -> rusqlite::Result<()> {
         self.wrote = true;
         if kept.row.listed {
-            self.unlist(&kept, true)?;
+            self.unlist(kept, true)?;
         }
         self.tail.take(task);
         let rows = self.sql.log_delete.execute(params![kept.no])?;
@@ -50,7 +71,7 @@ impl Pen<'_> {
         self.tally.add(counters::LOG_ROWS, -(rows as i64));
         self.tally.add(counters::TIMERS, -(timers as i64));
         self.tally.add(counters::ALIASES, -(aliases as i64));
-        Ok(true)
+        Ok(())
     }
 
     fn remove_blobs(&mut self, task_no: i64) -> rusqlite::Result<()> {
