@@ -23,6 +23,7 @@ mod price_config;
 mod push;
 mod push_config;
 mod reload;
+mod replicas;
 mod resources;
 mod roster;
 mod serve;

@@ -16,6 +16,7 @@ use stores::sqlite;
 
 use crate::command::{Backup, Doctor, Form, Keys, Output, Reload, Restore, Task, TaskList, TaskOne, Whereabouts};
 use crate::config::{Config, Found};
+use crate::replicas;
 use crate::store::{Choice, Place};
 
 const DATABASE: &str = "rialto.db";
@@ -319,7 +320,9 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
     let at = Found::at(&command.whereabouts)?;
     let mut found = ask(&at, &Request::Doctor)?;
     found["data"] = json!(at.folder);
-    if let Ok(disk) = rustix::fs::statvfs(&at.folder) {
+    // A database's disk is not this machine's.
+    let local = found["store"] != "postgres";
+    if local && let Ok(disk) = rustix::fs::statvfs(&at.folder) {
         found["disk_free_bytes"] = json!(disk.f_bavail * disk.f_frsize);
     }
     found["advice"] = json!(advice(&found));
@@ -342,8 +345,11 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
             "starts",
             "schema",
         ] {
-            lines.push(format!("{key:14} {}", plain(&found[key])));
+            if local || !matches!(key, "wal_bytes" | "disk_free_bytes") {
+                lines.push(format!("{key:14} {}", plain(&found[key])));
+            }
         }
+        lines.extend(replicas::table(found));
         for (state, n) in found["states"].as_object().into_iter().flatten() {
             lines.push(format!("  {state:12} {n}"));
         }
@@ -372,6 +378,7 @@ fn advice(found: &Value) -> Vec<String> {
     if number("push_dead") > 0 {
         advice.push(format!("{} webhooks were given up: rialto push list --state dead", number("push_dead")));
     }
+    advice.extend(replicas::advice(found));
     for task in found["unreadable"].as_array().into_iter().flatten() {
         let (id, cause) = (text(&task["id"]), text(&task["cause"]));
         advice.push(format!("{id} cannot be read ({cause}): restore it from a backup, or rialto task purge {id}"));

@@ -28,7 +28,7 @@ use crate::market_config::Market;
 use crate::plan::Plan;
 use crate::resources::{self, Taken, Trouble};
 use crate::roster::{Built, Changes};
-use crate::{demo_orloj, guard, price_config};
+use crate::{demo_orloj, guard, price_config, replicas};
 
 /// How often the file is looked at. It is read when it has looked the same twice, so that nobody reads half of it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -281,6 +281,7 @@ impl Reloader {
         let (server, changes) = self.put_in_force(&plan, taken)?;
         self.shelf.show(&loaded, shown);
         self.config = plan.config.clone();
+        replicas::introduce(&self.engine(), self.options.whereabouts.config.as_deref(), self.fixed.address);
         admin::audit_policy(&self.fixed.data, server.policy());
         guard::warn_of_doors(&plan.config, &server);
         self.sink.set_requests(plan.config.log.requests.unwrap_or(true));

@@ -24,7 +24,7 @@ use crate::plan::Plan;
 use crate::push_config::Found;
 use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
 use crate::roster::Built;
-use crate::{banner, demo, demo_aly, demo_market, demo_orloj, guard, price_config, resources};
+use crate::{banner, demo, demo_aly, demo_market, demo_orloj, guard, price_config, replicas, resources};
 
 /// At most so many threads deliver webhooks.
 const OUTBOX_THREADS: usize = 4;
@@ -111,6 +111,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let (built, _) = plan.roster.build(&Built::default()).await?;
     let opened = plan.store()?.open(&plan.data).await?;
     let store = opened.store.clone();
+    replicas::warn_of_leases(&*store).await;
     let (shelf, wishes) = Shelf::new();
     let built = take_up(&mut plan, &shelf, &store, built).await?;
     let plan = &plan;
@@ -136,6 +137,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let (limits, books) = (plan.limits(), Some(Arc::new(trade::Ledger) as Arc<dyn Books>));
     let started = Engine::start_paid(store, served, limits, courier, told.errands.clone(), books).await;
     let engine = started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({:?})", fault.cause))?;
+    replicas::introduce(&engine, told.options.whereabouts.config.as_deref(), address);
     let open = match plan.market() {
         Some(config) => Some(Open::start(&engine, config, plan.is_demo()).await?),
         None => None,

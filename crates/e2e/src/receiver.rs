@@ -157,6 +157,28 @@ impl Receiver {
     }
 }
 
+impl Receiver {
+    /// By path, the numbers of the events that arrived, in the order they came and with repeats.
+    pub fn arrivals(&self) -> HashMap<String, Vec<u64>> {
+        let mut paths: HashMap<String, Vec<u64>> = HashMap::new();
+        for delivery in self.deliveries() {
+            paths.entry(delivery.path.clone()).or_default().push(delivery.event().1);
+        }
+        paths
+    }
+}
+
+/// How many letters came after a later one.
+pub fn behind(arrivals: &[u64]) -> usize {
+    let mut highest = 0;
+    let mut count = 0;
+    for seq in arrivals {
+        count += usize::from(*seq < highest);
+        highest = highest.max(*seq);
+    }
+    count
+}
+
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::SeqCst);

@@ -98,6 +98,8 @@ struct Shared {
     books: OnceLock<Arc<dyn Books>>,
     estate: children::Estate,
     setbacks: setbacks::Setbacks,
+    /// Removed tasks that this process removed or was told of, as the store counts them.
+    removed: AtomicU64,
     draining: AtomicBool,
     /// There are aliases in the store, or were.
     aliases: AtomicBool,
@@ -154,6 +156,8 @@ pub enum Change {
     Removed(TaskId),
     /// Access keys were made or changed, or may have been.
     Access,
+    /// Something may have been missed: whatever is remembered of the store is read again.
+    Missed,
 }
 
 /// How many changes wait for a slow listener, who then must take everything for changed.
@@ -249,6 +253,7 @@ impl Engine {
             books: OnceLock::new(),
             estate: children::Estate::default(),
             setbacks: setbacks::Setbacks::default(),
+            removed: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             aliases,
             offline,
@@ -379,6 +384,7 @@ impl Engine {
         }
         self.give_back(task).await?;
         let removed = self.shared.store.remove(task).await.map_err(troubled)?;
+        self.shared.removed.fetch_add(u64::from(removed), Ordering::Relaxed);
         self.shared.lives.vanish(task);
         self.shared.outbox.forget_task(task);
         self.shared.setbacks.forget(task);

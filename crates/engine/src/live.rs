@@ -582,6 +582,12 @@ impl Registry {
         live.filter(|live| live.task().is_some_and(|task| !task.core.is_settled())).collect()
     }
 
+    /// All that are loaded, settled or not.
+    pub(crate) fn loaded(&self) -> Vec<TaskId> {
+        let live = self.shards.iter().flat_map(|shard| shard.lock().keys().copied().collect::<Vec<_>>());
+        live.collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }

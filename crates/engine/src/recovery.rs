@@ -65,6 +65,9 @@ type Orphan = (TaskId, Epoch);
 async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Option<Orphan> {
     let task = orphan.0;
     let work = async {
+        if !is_served(shared, task).await? {
+            return Ok(());
+        }
         let Some(live) = shared.live(orphan.0).await? else { return Ok(()) };
         let task = live.snapshot()?;
         if !is_orphan(shared, &task, orphan) {
@@ -86,6 +89,20 @@ async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Option<Orphan> {
         Err(fault) => drop(shared.setbacks.failed(shared, task, Chore::Recovery, &fault)),
     }
     Some(orphan)
+}
+
+/// Whether the turn may be taken up here. Where others share the store, a turn of an agent that is not served here is left to
+/// those that serve it, or will: a new agent is on some replicas before it is on all. Its timeout ends it at last.
+async fn is_served(shared: &Shared, task: TaskId) -> Result<bool, Fault> {
+    if !shared.store.is_shared() {
+        return Ok(true);
+    }
+    let Some(head) = shared.store.head(task).await.map_err(troubled)? else { return Ok(false) };
+    let served = shared.agents.load().contains_key(&head.agent);
+    if !served {
+        tracing::debug!(%task, agent = %head.agent, "a turn waits for a replica that serves its agent");
+    }
+    Ok(served)
 }
 
 /// The turn that was lost is still the one in the log: nobody has taken it up or ended it since.

@@ -2,19 +2,24 @@
 //! taken up.
 //!
 //! A hint is only a hint. Whoever needs to know reads the log; whatever no hint told of is found by looking, each second.
+//! What is remembered without being followed (settled tasks, access keys) has a version in the store, which is looked at
+//! twice a second.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::ports::store::Hint;
+use model::ports::store::{Hint, Versions};
 use model::{Fault, Seq, TaskId};
 use tokio::time::MissedTickBehavior;
 
 use crate::{Change, Shared, outbox, recovery, troubled};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What no hint told of by the second look was missed.
+const VERSIONS_EVERY: Duration = Duration::from_millis(500);
 
 /// How many lengths are asked for at once.
 const PAGE: usize = 1_000;
@@ -33,6 +38,8 @@ struct Todo {
     changed: BTreeSet<TaskId>,
     /// Everything that is followed.
     lengths: bool,
+    /// Everything that is in memory, settled or not: some of it may have been removed.
+    loaded: bool,
 }
 
 /// Follows what others do until the engine stops.
@@ -40,6 +47,9 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut hints = shared.store.hints();
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut versions = tokio::time::interval(VERSIONS_EVERY);
+    versions.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut seen = None;
     let mut todo = Todo::default();
     let mut looks = 0u32;
     loop {
@@ -56,8 +66,9 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 todo.orphans |= looks.is_multiple_of(ORPHANS_EVERY);
                 catch_up(&shared, &mut todo).await;
             }
+            _ = versions.tick() => look_at_versions(&shared, &mut seen, &mut todo).await,
         }
-        if todo.orphans || todo.configs || !todo.changed.is_empty() {
+        if todo.orphans || todo.configs || todo.loaded || !todo.changed.is_empty() {
             catch_up(&shared, &mut todo).await;
         }
     }
@@ -68,15 +79,48 @@ fn heed(shared: &Arc<Shared>, hint: Hint, todo: &mut Todo) {
     match hint {
         Hint::Grown(task, seq) => grown(shared, task, seq),
         Hint::Push(task) => drop(todo.changed.insert(task)),
-        Hint::Removed(task) => removed(shared, task),
+        Hint::Removed(task) => {
+            shared.removed.fetch_add(1, Ordering::Relaxed);
+            removed(shared, task);
+        }
         // Nobody listening is as well.
         Hint::Access => drop(shared.changes.send(Change::Access)),
-        Hint::Missed => {
-            let _ = shared.changes.send(Change::Access);
-            (todo.lengths, todo.configs, todo.orphans) = (true, true, true);
+        Hint::Missed | Hint::CutOff => {
+            let _ = shared.changes.send(Change::Missed);
+            (todo.lengths, todo.loaded, todo.configs, todo.orphans) = (true, true, true, true);
         }
         Hint::Gone => (todo.orphans, todo.configs) = (true, true),
-        Hint::CutOff => (todo.lengths, todo.configs, todo.orphans) = (true, true, true),
+    }
+}
+
+/// Compares the store's counts with what this process did and was told.
+async fn look_at_versions(shared: &Arc<Shared>, seen: &mut Option<Versions>, todo: &mut Todo) {
+    let now = match shared.store.versions().await {
+        Ok(now) => now,
+        Err(trouble) => {
+            tracing::debug!(%trouble, "whether something was missed is not known yet");
+            return;
+        }
+    };
+    let Some(before) = seen.replace(now) else {
+        // What was read at the start may be older than this.
+        shared.removed.store(now.removed, Ordering::Relaxed);
+        let _ = shared.changes.send(Change::Missed);
+        return;
+    };
+    if now.access != before.access {
+        let _ = shared.changes.send(Change::Access);
+    }
+    // Hints had the time between two looks to come.
+    let known = shared.removed.load(Ordering::Relaxed);
+    if known < before.removed {
+        tracing::debug!(known, removed = before.removed, "tasks were removed elsewhere without a hint");
+        shared.removed.fetch_max(before.removed, Ordering::Relaxed);
+        let _ = shared.changes.send(Change::Missed);
+        (todo.lengths, todo.loaded) = (true, true);
+    } else if known > now.removed {
+        // Hints that came after all.
+        shared.removed.store(now.removed, Ordering::Relaxed);
     }
 }
 
@@ -111,15 +155,16 @@ async fn catch_up(shared: &Arc<Shared>, todo: &mut Todo) {
 async fn do_all(shared: &Arc<Shared>, todo: &mut Todo) -> Result<(), Fault> {
     let mut done = Ok(());
     if todo.lengths {
-        let looked = match lengths(shared).await {
+        let looked = match lengths(shared, todo.loaded).await {
             Ok(()) => outbox::compare(shared).await,
             Err(fault) => Err(fault),
         };
         todo.lengths = looked.is_err();
+        todo.loaded &= todo.lengths;
         done = done.and(looked);
     }
     if todo.orphans {
-        let drains = shared.draining.load(std::sync::atomic::Ordering::Relaxed);
+        let drains = shared.draining.load(Ordering::Relaxed);
         let taken = if drains { Ok(()) } else { recovery::recover(shared).await };
         todo.orphans = taken.is_err();
         done = done.and(taken);
@@ -139,9 +184,12 @@ async fn do_all(shared: &Arc<Shared>, todo: &mut Todo) -> Result<(), Fault> {
     done
 }
 
-/// Asks how long the logs are that somebody here follows.
-async fn lengths(shared: &Arc<Shared>) -> Result<(), Fault> {
+/// Asks how long the logs are that somebody here follows, or all that are loaded here.
+async fn lengths(shared: &Arc<Shared>, loaded: bool) -> Result<(), Fault> {
     let mut tasks: BTreeSet<TaskId> = shared.outbox.tasks().into_iter().collect();
+    if loaded {
+        tasks.extend(shared.lives.loaded());
+    }
     tasks.extend(shared.lives.open().iter().map(|live| live.id));
     let tasks: Vec<TaskId> = tasks.into_iter().collect();
     for some in tasks.chunks(PAGE) {

@@ -167,7 +167,10 @@ pub(crate) async fn sweep(shared: Arc<Shared>) {
         let before = Time(now.0.saturating_sub(millis(shared.limits.retention_ms)));
         let keys_before = Time(now.0.saturating_sub(millis(shared.limits.idempotency_ms)));
         let full = match shared.store.purge(before, keys_before, SWEEP).await {
-            Ok(gone) => gone >= SWEEP as u64,
+            Ok(gone) => {
+                shared.removed.fetch_add(gone, Ordering::Relaxed);
+                gone >= SWEEP as u64
+            }
             Err(trouble) => {
                 tracing::warn!(%trouble, "retention waits for the store");
                 false

@@ -2,6 +2,7 @@
 //! by bytes and filled by reading, so that a server that only writes keeps nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use model::{Place, TaskId, Time, View};
@@ -11,6 +12,8 @@ pub(crate) struct Cache {
     entries: Option<sync::Cache<(TaskId, u16), Arc<Entry>, Weight>>,
     /// A task older than this has been removed, or is about to be.
     retention_ms: i64,
+    /// How often something was forgotten: what was read before is not kept after.
+    forgotten: AtomicU64,
 }
 
 struct Entry {
@@ -31,7 +34,8 @@ impl quick_cache::Weighter<(TaskId, u16), Arc<Entry>> for Weight {
 impl Cache {
     pub(crate) fn new(bytes: usize, retention_ms: u64) -> Cache {
         let entries = (bytes > 0).then(|| sync::Cache::with_weighter(bytes / 1_024, bytes as u64, Weight));
-        Cache { entries, retention_ms: i64::try_from(retention_ms).unwrap_or(i64::MAX) }
+        let retention_ms = i64::try_from(retention_ms).unwrap_or(i64::MAX);
+        Cache { entries, retention_ms, forgotten: AtomicU64::new(0) }
     }
 
     /// The encoding, if it is there and may be seen from this place.
@@ -43,7 +47,16 @@ impl Cache {
         place.reads.iter().any(|view| entry.views.contains(view)).then(|| entry.body.clone())
     }
 
-    pub(crate) fn put(&self, task: &model::Task, slot: u16, body: &Bytes) {
+    /// To be asked before the store is, for [`Cache::put`].
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
+    /// Keeps an encoding that was read after `forgotten`, unless something was removed since: it may have been this one.
+    pub(crate) fn put(&self, task: &model::Task, slot: u16, body: &Bytes, forgotten: u64) {
+        if self.forgotten() != forgotten {
+            return;
+        }
         if let Some(entries) = &self.entries
             && task.core.is_settled()
         {
@@ -51,17 +64,23 @@ impl Cache {
                 (task.id, slot),
                 Arc::new(Entry { views: task.views.clone(), settled_at: task.status.at, body: body.clone() }),
             );
+            // Whoever forgets counts first and removes then: one of the two sees the other.
+            if self.forgotten() != forgotten {
+                entries.remove(&(task.id, slot));
+            }
         }
     }
 
     /// Anything may have been removed.
     pub(crate) fn clear(&self) {
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
         if let Some(entries) = &self.entries {
             entries.clear();
         }
     }
 
     pub(crate) fn forget(&self, task: TaskId) {
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
         if let Some(entries) = &self.entries {
             for wire in dialects::WIRES.iter().chain(dialects::PRODUCTS) {
                 entries.remove(&(task, wire.slot(false)));

@@ -82,7 +82,7 @@ impl Serving {
             match change {
                 Ok(Change::Removed(task)) => server.cache.forget(task),
                 Ok(Change::Access) => unread = !take_keys(&server).await,
-                Err(RecvError::Lagged(_)) => {
+                Ok(Change::Missed) | Err(RecvError::Lagged(_)) => {
                     server.cache.clear();
                     unread = !take_keys(&server).await;
                 }

@@ -114,6 +114,7 @@ fn whatever_becomes_of_replicas_what_clients_were_told_holds() {
     receiver.answers(|_| Reply::Status(200));
     checks::check_database(&house.database);
     checks::check(&house, &receiver, &told);
+    checks::check_order(&receiver, rounds);
     // Looking changes nothing.
     checks::check_database(&house.database);
 }

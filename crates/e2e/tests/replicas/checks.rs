@@ -126,6 +126,14 @@ fn in_order(receiver: &Receiver) -> HashMap<String, Vec<u64>> {
     ordered.map(|(path, all)| (path, all.iter().map(|delivery| delivery.event().1).collect())).collect()
 }
 
+/// A blow may leave one letter of a config on its way: no more than that comes behind a later one.
+pub(crate) fn check_order(receiver: &Receiver, blows: u64) {
+    for (path, arrivals) in receiver.arrivals() {
+        let behind = e2e::receiver::behind(&arrivals);
+        assert!(behind as u64 <= blows, "{path}: {behind} letters came behind later ones: {arrivals:?}");
+    }
+}
+
 /// The database itself: every task has come to its end, and no log has an event of an older hold after one of a newer.
 pub(crate) fn check_database(database: &Database) {
     until("every task has settled", PATIENCE, || {

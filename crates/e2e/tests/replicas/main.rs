@@ -1,7 +1,7 @@
 //! Several replicas of the binary on one PostgreSQL, behind a plain balancer and without sticky sessions.
 //!
 //! [`calm`] asks on one replica for what another does; [`chaos`] kills, pauses and cuts them off under load, and has
-//! [`checks`] look at everything clients were told and at the database.
+//! [`checks`] look at everything clients were told and at the database. [`missed`] has what nobody was told of.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -10,4 +10,5 @@ mod chaos;
 mod checks;
 mod house;
 mod load;
+mod missed;
 mod wire;

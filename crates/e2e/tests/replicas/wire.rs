@@ -1,5 +1,5 @@
-//! Two small things on the way between processes: a wire that can be held or cut, and a balancer that hands each
-//! connection to the next replica that takes it.
+//! Two small things on the way between processes: a wire that can be held, cut or made to lose PostgreSQL's notifications,
+//! and a balancer that hands each connection to the next replica that takes it.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -22,6 +22,8 @@ struct Shared {
     changed: Condvar,
     sockets: Mutex<Vec<TcpStream>>,
     closed: AtomicBool,
+    /// Notifications are lost.
+    deaf: AtomicBool,
 }
 
 impl Shared {
@@ -48,6 +50,7 @@ impl Wire {
             changed: Condvar::new(),
             sockets: Mutex::default(),
             closed: AtomicBool::new(false),
+            deaf: AtomicBool::new(false),
         });
         let accepting = shared.clone();
         let port = listen(move |socket| {
@@ -61,7 +64,7 @@ impl Wire {
                     && let Ok(other) = TcpStream::connect_timeout(&target, Duration::from_secs(5))
                 {
                     keep(&shared, [&socket, &other]);
-                    join(socket, other, move || shared.pass());
+                    join_database(socket, other, shared);
                 }
             });
             true
@@ -71,6 +74,11 @@ impl Wire {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// From now on what other replicas tell by NOTIFY does not arrive, and nobody is told so.
+    pub(crate) fn be_deaf(&self, deaf: bool) {
+        self.shared.deaf.store(deaf, Ordering::SeqCst);
     }
 
     pub(crate) fn set(&self, line: Line) {
@@ -163,13 +171,68 @@ fn join(one: TcpStream, other: TcpStream, pass: impl Fn() -> bool + Clone + Send
     drop(carry(one, other, &pass));
 }
 
-fn carry(mut from: TcpStream, mut to: TcpStream, pass: &impl Fn() -> bool) -> io::Result<()> {
+/// The same for a connection to PostgreSQL, which notifications may be taken out of.
+fn join_database(client: TcpStream, server: TcpStream, shared: Arc<Shared>) {
+    let (Ok(client_too), Ok(server_too)) = (client.try_clone(), server.try_clone()) else { return };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let back = shared.clone();
+    std::thread::spawn(move || {
+        let mut messages = Messages::default();
+        let filter = |bytes: &[u8]| messages.without_notices(bytes, back.deaf.load(Ordering::SeqCst));
+        drop(carry_through(server_too, client_too, &|| back.pass(), filter));
+    });
+    drop(carry(client, server, &move || shared.pass()));
+}
+
+/// What PostgreSQL says, message by message: a tag, and a length that counts itself. Before the first there may be one byte
+/// that says whether TLS is spoken; these tests do not.
+#[derive(Default)]
+struct Messages {
+    pending: Vec<u8>,
+    begun: bool,
+}
+
+impl Messages {
+    const NOTIFICATION: u8 = b'A';
+
+    fn without_notices(&mut self, bytes: &[u8], deaf: bool) -> Vec<u8> {
+        self.pending.extend_from_slice(bytes);
+        let mut through = Vec::new();
+        if !self.begun && self.pending.first() == Some(&b'N') && self.pending.len() == 1 {
+            return std::mem::take(&mut self.pending);
+        }
+        self.begun = true;
+        while let Some(length) = self.pending.get(1..5) {
+            let whole = 1 + u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+            if self.pending.len() < whole {
+                break;
+            }
+            let rest = self.pending.split_off(whole);
+            let message = std::mem::replace(&mut self.pending, rest);
+            if !(deaf && message[0] == Self::NOTIFICATION) {
+                through.extend(message);
+            }
+        }
+        through
+    }
+}
+
+fn carry(from: TcpStream, to: TcpStream, pass: &impl Fn() -> bool) -> io::Result<()> {
+    carry_through(from, to, pass, <[u8]>::to_vec)
+}
+
+fn carry_through(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    pass: &impl Fn() -> bool,
+    mut filter: impl FnMut(&[u8]) -> Vec<u8>,
+) -> io::Result<()> {
     let mut space = vec![0; 64 * 1024];
     let outcome = loop {
         match from.read(&mut space) {
             Ok(0) => break Ok(()),
             Ok(count) if pass() => {
-                if let Err(error) = to.write_all(&space[..count]) {
+                if let Err(error) = to.write_all(&filter(&space[..count])) {
                     break Err(error);
                 }
             }

@@ -31,6 +31,7 @@ mod replicas;
 mod replies;
 mod resume;
 mod send;
+mod setbacks;
 mod sight;
 mod store_trouble;
 mod stream;

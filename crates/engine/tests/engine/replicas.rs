@@ -369,3 +369,69 @@ async fn a_turn_waits_for_a_database_that_is_away() {
     let task = task_when(&here.engine, id, |task| task.core.is_settled()).await;
     assert_eq!((artifacts(&task), last_words(&task)), (vec!["kept".to_owned()], "done".to_owned()));
 }
+
+/// A purged task and a revoked key are forgotten by a process that was told nothing.
+#[tokio::test(start_paused = true)]
+async fn what_was_removed_or_revoked_without_a_hint_is_found_by_its_version() {
+    let (square, puppet) = (Square::new(), Puppet::new());
+    let here = square.start(puppet.clone(), quick()).await;
+    let there = square.start(puppet.clone(), quick()).await;
+    let id = begin(&here.engine, "puppet", say("go")).await.id;
+    puppet.turn().await.ends(EndState::Completed, "done");
+    task_when(&there.engine, id, |task| task.core.is_settled()).await;
+    let mut changes = there.engine.changes();
+    // Told, it is not looked for: what follows would not be told apart from it.
+    assert!(here.engine.purge(id).await.unwrap());
+    while changes.recv().await.unwrap() != engine::Change::Removed(id) {}
+    square.be_silent(true);
+    let started = tokio::time::Instant::now();
+    let key = model::AccessKey {
+        id: "k".into(),
+        name: "n".into(),
+        tenant: "t".into(),
+        scopes: Vec::new(),
+        hash: [0; 32],
+        prefix: "p".into(),
+        created_at: model::Time(0),
+        expires_at: None,
+        revoked_at: Some(model::Time(1)),
+    };
+    let commit = model::ports::store::Commit { access: vec![key], ..Default::default() };
+    assert_eq!(here.engine.store().commit(commit).await, model::ports::store::Outcome::Done);
+    while changes.recv().await.unwrap() != engine::Change::Access {}
+    assert!(started.elapsed() < std::time::Duration::from_secs(2));
+    let id = begin(&here.engine, "puppet", say("go")).await.id;
+    puppet.turn().await.ends(EndState::Completed, "done");
+    task_when(&there.engine, id, |task| task.core.is_settled()).await;
+    while changes.try_recv().is_ok() {}
+    let started = tokio::time::Instant::now();
+    assert!(here.engine.purge(id).await.unwrap());
+    assert_eq!(changes.recv().await.unwrap(), engine::Change::Missed);
+    assert!(started.elapsed() < std::time::Duration::from_secs(2));
+    // Once is enough.
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    assert!(changes.try_recv().is_err());
+}
+
+/// A new agent is on some replicas before it is on all.
+#[tokio::test]
+async fn a_turn_of_an_agent_that_is_not_served_here_is_left_to_those_that_serve_it() {
+    let (square, puppet) = (Square::new(), minded(Restart::Retry));
+    let old = square.start(echo(), quick()).await;
+    let new = square.start(puppet.clone(), quick()).await;
+    let id = begin(&new.engine, "puppet", say("go")).await.id;
+    let _cut_off = puppet.turn().await;
+    // One that the old replica does take up, so that it is known to have looked.
+    let seen = square.start(puppet.clone(), quick()).await;
+    new.kill();
+    let cue = puppet.turn().await;
+    assert_eq!(cue.attempt, 2);
+    seen.kill();
+    until(async || old.shelf.calls().contains(&"orphans")).await;
+    let newest = square.start(puppet.clone(), quick()).await;
+    let cue = puppet.turn().await;
+    assert_eq!(cue.attempt, 3);
+    cue.ends(EndState::Completed, "done");
+    let task = task_when(&newest.engine, id, |task| task.core.is_settled()).await;
+    assert_eq!((task.state(), old.engine.figures().turns_recovered), (State::Completed, 0));
+}

@@ -181,6 +181,22 @@ pub trait Store: Send + Sync + 'static {
         futures_util::stream::pending().boxed()
     }
 
+    /// How often things were changed that processes remember, by any process. What hints told of is in it as well: whoever
+    /// finds a number higher than expected has missed something.
+    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+        Box::pin(std::future::ready(Ok(Versions::default())))
+    }
+
+    /// What this process says of itself to the operators of the others: a JSON object.
+    fn introduce(&self, about: String) {
+        drop(about);
+    }
+
+    /// The processes that share the store, and those that did lately. None in a store of one process.
+    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, Trouble>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// How far the store's clock is ahead of this machine's, in milliseconds.
     fn ahead_ms(&self) -> i64 {
         0
@@ -214,6 +230,30 @@ pub enum Hint {
     Gone,
     /// This process could not renew its lease in time: others may have taken what it held.
     CutOff,
+}
+
+/// Counts of changes, which only grow. A store of one process, whose changes are all its own, counts none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Versions {
+    /// Access keys that were made or changed.
+    pub access: u64,
+    /// Tasks that were removed.
+    pub removed: u64,
+}
+
+/// A process that shares a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaRow {
+    pub no: u64,
+    /// The asking process.
+    pub own: bool,
+    /// Its lease holds.
+    pub alive: bool,
+    pub silent_ms: u64,
+    /// How long it may be silent; `None` of a release that did not say.
+    pub lease_ms: Option<u64>,
+    /// As it introduced itself; `None` of an operator's command.
+    pub about: Option<String>,
 }
 
 /// One atomic change.

@@ -350,6 +350,18 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
             "cause": setback.cause,
         })
     });
+    let replicas = store.replicas().await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
+    let replicas = replicas.into_iter().map(|replica| {
+        let about = replica.about.as_deref().map(|about| serde_json::from_str::<Value>(about).unwrap_or_default());
+        json!({
+            "no": replica.no,
+            "own": replica.own,
+            "alive": replica.alive,
+            "silent_ms": replica.silent_ms,
+            "lease_ms": replica.lease_ms,
+            "about": about,
+        })
+    });
     let states = health.states.iter().map(|(state, n)| (state.word().to_owned(), json!(n)));
     Ok(json!({
         "store": health.kind,
@@ -360,6 +372,7 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
         "running_turns": health.running,
         "open_turns": open,
         "unreadable": unreadable,
+        "replicas": replicas.collect::<Vec<_>>(),
         "setbacks": setbacks.collect::<Vec<_>>(),
         "turn_timeout_ms": engine.limits().turn_timeout_ms,
         "now": model::Time(jiff::Timestamp::now().as_millisecond()).to_string(),

@@ -243,6 +243,7 @@ impl Asked<'_> {
     async fn get(&self, place: &Arc<Place>, get: model::Get) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         let (slot, view) = (self.wire.slot(false), TaskView::with_history(get.history));
+        let forgotten = self.server.cache.forgotten();
         let id = if get.history.is_none() { engine.own_id(place, &get.task).await } else { None };
         if let Some(id) = id
             && let Some(bytes) = self.server.cache.get(id, slot, place)
@@ -261,7 +262,7 @@ impl Asked<'_> {
             let encoded = w.finish();
             // Large content is streamed, not kept.
             if let Some(bytes) = encoded.as_bytes() {
-                self.server.cache.put(&task, slot, bytes);
+                self.server.cache.put(&task, slot, bytes, forgotten);
                 return Ok(Done::Kept(bytes.clone()));
             }
         }

@@ -281,5 +281,7 @@ suite! { $
         a_push_config_has_one_deliverer
         a_timer_is_left_to_the_holder_until_it_is_late
         whoever_opens_a_turn_holds_it
+        removals_and_changes_of_keys_are_counted_for_all
+        replicas_are_known_by_what_they_say_of_themselves
     }
 }

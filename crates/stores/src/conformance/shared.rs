@@ -449,3 +449,56 @@ pub(super) async fn whoever_opens_a_turn_holds_it(factory: &dyn Factory) {
     expected.sort();
     assert_eq!(b.orphans(None, 10).await.unwrap(), expected);
 }
+
+/// Whatever a process remembers has a number that says whether it changed, hints or no hints.
+pub(super) async fn removals_and_changes_of_keys_are_counted_for_all(factory: &dyn Factory) {
+    let Some([a, b]) = two(factory).await else { return };
+    let before = b.versions().await.unwrap();
+    let tasks = [open(&a, |o| o).await, open(&a, |o| o.is(State::Completed, at(1))).await, open(&a, |o| o).await];
+    assert_eq!(b.versions().await.unwrap(), before);
+    assert!(a.remove(tasks[0]).await.unwrap());
+    assert!(!a.remove(tasks[0]).await.unwrap());
+    assert_eq!(a.purge(at(100), at(0), 10).await.unwrap(), 1);
+    assert!(b.remove(tasks[2]).await.unwrap());
+    let key = |id: &str| AccessKey {
+        id: id.into(),
+        name: "n".into(),
+        tenant: "t".into(),
+        scopes: Vec::new(),
+        hash: [0; 32],
+        prefix: "p".into(),
+        created_at: at(0),
+        expires_at: None,
+        revoked_at: None,
+    };
+    done(&a, Commit { access: vec![key("k"), key("l")], ..Commit::default() }).await;
+    done(&b, Commit { access: vec![AccessKey { revoked_at: Some(at(1)), ..key("k") }], ..Commit::default() }).await;
+    for store in [&a, &b] {
+        let now = store.versions().await.unwrap();
+        assert_eq!((now.removed - before.removed, now.access - before.access), (3, 3));
+    }
+}
+
+/// For operators: who is there, and as what.
+pub(super) async fn replicas_are_known_by_what_they_say_of_themselves(factory: &dyn Factory) {
+    let Some([a, b]) = two(factory).await else { return };
+    a.introduce("{\"version\":\"1\"}".into());
+    let rows = async || {
+        let mut rows = b.replicas().await.unwrap();
+        rows.retain(|row| [a.epoch().0, b.epoch().0].contains(&row.no));
+        rows
+    };
+    let said = async {
+        while rows().await.iter().all(|row| row.about.as_deref() != Some("{\"version\":\"1\"}")) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, said).await.unwrap();
+    for row in rows().await {
+        assert!(row.alive && row.lease_ms.is_some_and(|lease| lease >= 500), "{row:?}");
+        assert_eq!((row.own, row.about.is_some()), (row.no == b.epoch().0, row.no == a.epoch().0));
+    }
+    a.close().await;
+    let rows = rows().await;
+    assert!(rows.iter().any(|row| row.no == a.epoch().0 && !row.alive), "{rows:?}");
+}

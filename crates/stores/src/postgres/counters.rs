@@ -29,6 +29,9 @@ pub(super) const PUSH_ACTIVE: i16 = 23;
 pub(super) const PUSH_DEAD: i16 = 24;
 pub(super) const RECORDS: i16 = 25;
 pub(super) const ENTRIES: i16 = 26;
+// How often something happened: these only grow.
+pub(super) const ACCESS_CHANGES: i16 = 27;
+pub(super) const REMOVALS: i16 = 28;
 
 pub(super) static COUNT: Sql = Sql {
     text: "INSERT INTO rialto.counter (view_no, kind, slot, n)

@@ -52,7 +52,8 @@ use futures_util::future::ready;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store as Port, Timer, Trouble,
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, ReplicaRow, Store as Port, Timer, Trouble,
+    Versions,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushStanding, PushState, Record, RecordPage, RecordQuery,
@@ -402,6 +403,19 @@ impl Port for Store {
 
     fn hints(&self) -> BoxStream<'static, Hint> {
         self.ear.stream()
+    }
+
+    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+        self.read(move |db| async move { read::versions(&db).await })
+    }
+
+    fn introduce(&self, about: String) {
+        self.shared.replica.introduce(about);
+    }
+
+    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, Trouble>> {
+        let judge = self.shared.replica.judge();
+        self.read(move |db| async move { read::replicas(&db, &judge).await })
     }
 
     fn ahead_ms(&self) -> i64 {

@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
-use model::{Epoch, PushChange, PushProgress, PushRow, Seq, TaskId, Time};
+use model::{Epoch, PushChange, Seq, TaskId, Time};
 use tokio::join;
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -22,7 +22,7 @@ use super::connect::{Conn, ask, run};
 use super::counters::{self, Tally};
 use super::hints::News;
 use super::products::Products;
-use super::push::state_from;
+use super::push::{Config, ConfigNow, state_from};
 use super::replica::{Judge, PEERS};
 use super::tables::{AliasColumns, KeyColumns, Lists, LogColumns, TaskColumns, TimerColumns};
 use super::texts::Texts;
@@ -117,24 +117,6 @@ pub(super) struct Alias {
 pub(super) struct TimerEntry {
     pub(super) before: Option<i64>,
     pub(super) now: Option<i64>,
-}
-
-/// A push config: what the database has of it, and what the group makes of it.
-struct Config<'a> {
-    before: Option<model::PushState>,
-    now: Option<ConfigNow<'a>>,
-}
-
-struct ConfigNow<'a> {
-    edition: u64,
-    epoch: Epoch,
-    next: Seq,
-    made_no: i64,
-    state: model::PushState,
-    /// Whether it is ours to move.
-    ours: bool,
-    put: Option<&'a PushRow>,
-    progress: Option<&'a PushProgress>,
 }
 
 /// What a group is about.
@@ -516,17 +498,13 @@ impl<'a> Slate<'a> {
                 self.news.push.insert(task);
             }
             PushChange::Moved { id, edition, epoch, progress, .. } => {
-                let config = self.configs.get_mut(&(task, id.clone())).and_then(|config| config.now.as_mut());
-                let moves = |now: &&mut ConfigNow<'_>| now.is_held(*edition, *epoch) && now.next <= progress.next;
-                if let Some(now) = config.filter(moves) {
-                    (now.state, now.next, now.progress) = (progress.state, progress.next, Some(progress));
+                if let Some(config) = self.configs.get_mut(&(task, id.clone())) {
+                    config.move_on(*edition, *epoch, progress);
                 }
             }
             PushChange::SetBack { id, edition, progress, .. } => {
-                let config = self.configs.get_mut(&(task, id.clone())).and_then(|config| config.now.as_mut());
-                if let Some(now) = config.filter(|now| now.edition == *edition) {
-                    (now.epoch, now.ours) = (Epoch(now.epoch.0 + 1), true);
-                    (now.state, now.next, now.progress) = (progress.state, progress.next, Some(progress));
+                let config = self.configs.get_mut(&(task, id.clone()));
+                if config.is_some_and(|config| config.set_back(*edition, progress)) {
                     self.news.push.insert(task);
                 }
             }
@@ -577,6 +555,7 @@ impl<'a> Slate<'a> {
         let mut tally = Tally::default();
         tally.add(counters::LOG_ROWS, self.log.len() as i64);
         tally.add(counters::KEYS, self.new_keys);
+        tally.add(counters::ACCESS_CHANGES, self.access.len() as i64);
         self.products.count(&mut tally);
         tally.add(counters::BLOBS, self.new_blobs.len() as i64);
         tally.add(counters::BLOB_BYTES, self.new_blobs.values().map(|blob| blob.bytes.len() as i64).sum());
@@ -609,25 +588,11 @@ impl<'a> Slate<'a> {
         let aliases = AliasColumns::of(&self.aliases, &mut tally);
         let timers = TimerColumns::of(&self.timers, |task| self.kept(task).map_or(0, |kept| kept.no), &mut tally);
         let pushed = push::Columns::of(self.configs.iter().filter_map(|((task, id), config)| {
-            let (now, gone) = (config.now.as_ref(), config.before.is_some());
             if config.is_changed() {
                 config.before.into_iter().for_each(|state| tally.push(state, -1));
-                now.into_iter().for_each(|now| tally.push(now.state, 1));
+                config.now.iter().for_each(|now| tally.push(now.state, 1));
             }
-            match now {
-                None => gone.then_some(push::Write::Drop(*task, id)),
-                Some(ConfigNow { put: Some(row), made_no, epoch, progress, .. }) => Some(push::Write::Put {
-                    row,
-                    made_no: *made_no,
-                    epoch: *epoch,
-                    progress: progress.unwrap_or(&row.progress),
-                    gone,
-                }),
-                Some(ConfigNow { progress: Some(progress), epoch, .. }) => {
-                    Some(push::Write::Move(*task, id, *epoch, progress))
-                }
-                Some(_) => None,
-            }
+            config.write(*task, id)
         }));
         let (blob_tenants, blob_hashes, blob_sizes, blob_bytes) = (
             self.new_blobs.keys().map(|(tenant, _)| *tenant).collect::<Vec<i32>>(),
@@ -707,20 +672,4 @@ pub(super) struct Unwritten {
     pub(super) error: Error,
     /// Nothing has happened.
     pub(super) refused: bool,
-}
-
-impl ConfigNow<'_> {
-    /// Whether this replica moves it, and in this epoch.
-    fn is_held(&self, edition: u64, epoch: Epoch) -> bool {
-        self.ours && (self.edition, self.epoch) == (edition, epoch)
-    }
-}
-
-impl Config<'_> {
-    fn is_changed(&self) -> bool {
-        match &self.now {
-            None => self.before.is_some(),
-            Some(now) => now.put.is_some() || now.progress.is_some(),
-        }
-    }
 }

@@ -102,6 +102,7 @@ pub(super) async fn remove(db: &Conn, which: &Which, slot: i32) -> Result<Vec<Ta
     let ids: Vec<Uuid> = gone.iter().map(|(task, _)| task.0).collect();
     let numbers: Vec<i64> = gone.iter().map(|(_, kept)| kept.no).collect();
     let (mut tally, mut lists) = (Tally::default(), Lists::default());
+    tally.add(counters::REMOVALS, gone.len() as i64);
     for (task, kept) in &gone {
         tally.count(&kept.row, -1);
         lists.move_task(*task, kept, Some(&kept.row), None, &mut tally);

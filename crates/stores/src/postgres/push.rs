@@ -105,6 +105,71 @@ pub(super) enum Write<'a> {
     Drop(TaskId, &'a str),
 }
 
+/// A config in a group: what the database has of it, and what the group makes of it.
+pub(super) struct Config<'a> {
+    pub(super) before: Option<PushState>,
+    pub(super) now: Option<ConfigNow<'a>>,
+}
+
+pub(super) struct ConfigNow<'a> {
+    pub(super) edition: u64,
+    pub(super) epoch: Epoch,
+    pub(super) next: Seq,
+    pub(super) made_no: i64,
+    pub(super) state: PushState,
+    /// Whether it is ours to move.
+    pub(super) ours: bool,
+    pub(super) put: Option<&'a PushRow>,
+    pub(super) progress: Option<&'a PushProgress>,
+}
+
+impl ConfigNow<'_> {
+    /// Whether this replica moves it, and in this epoch.
+    pub(super) fn is_held(&self, edition: u64, epoch: Epoch) -> bool {
+        self.ours && (self.edition, self.epoch) == (edition, epoch)
+    }
+}
+
+impl<'a> Config<'a> {
+    pub(super) fn is_changed(&self) -> bool {
+        match &self.now {
+            None => self.before.is_some(),
+            Some(now) => now.put.is_some() || now.progress.is_some(),
+        }
+    }
+
+    /// Progress of its deliverer, in its epoch and not behind what is kept; any other changes nothing.
+    pub(super) fn move_on(&mut self, edition: u64, epoch: Epoch, progress: &'a PushProgress) {
+        if let Some(now) = self.now.as_mut().filter(|now| now.is_held(edition, epoch) && now.next <= progress.next) {
+            (now.state, now.next, now.progress) = (progress.state, progress.next, Some(progress));
+        }
+    }
+
+    /// This replica takes it in the next epoch, with this progress. Answers whether it was there to be taken.
+    pub(super) fn set_back(&mut self, edition: u64, progress: &'a PushProgress) -> bool {
+        let Some(now) = self.now.as_mut().filter(|now| now.edition == edition) else { return false };
+        (now.epoch, now.ours) = (Epoch(now.epoch.0 + 1), true);
+        (now.state, now.next, now.progress) = (progress.state, progress.next, Some(progress));
+        true
+    }
+
+    pub(super) fn write<'w>(&'w self, task: TaskId, id: &'w str) -> Option<Write<'w>>
+    where
+        'a: 'w,
+    {
+        let gone = self.before.is_some();
+        match &self.now {
+            None => gone.then_some(Write::Drop(task, id)),
+            Some(ConfigNow { put: Some(row), made_no, epoch, progress, .. }) => {
+                let (made_no, epoch, progress) = (*made_no, *epoch, progress.unwrap_or(&row.progress));
+                Some(Write::Put { row, made_no, epoch, progress, gone })
+            }
+            Some(ConfigNow { progress: Some(progress), epoch, .. }) => Some(Write::Move(task, id, *epoch, progress)),
+            Some(_) => None,
+        }
+    }
+}
+
 #[derive(Default)]
 struct ProgressColumns<'a> {
     task: Vec<Uuid>,

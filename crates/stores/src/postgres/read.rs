@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::ports::store::{Head, Health, KeyUse, Timer, TimerKind, Trouble};
+use model::ports::store::{Head, Health, KeyUse, ReplicaRow, Timer, TimerKind, Trouble, Versions};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -247,6 +247,50 @@ static NEXT_DUE: Sql = Sql {
 pub(super) async fn next_due(db: &Conn, judge: &Judge) -> Result<Option<Time>, Failure> {
     let rows = db.query(&NEXT_DUE, [&judge.me, &judge.lease_ms, &judge.judges, &LATE_MS]).await?;
     Ok(rows.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten().map(Time))
+}
+
+static VERSIONS: Sql = Sql {
+    text: "SELECT kind, sum(n)::bigint FROM rialto.counter WHERE view_no = 0 AND kind = ANY ($1) GROUP BY kind",
+    types: &[Type::INT2_ARRAY],
+};
+
+pub(super) async fn versions(db: &Conn) -> Result<Versions, Failure> {
+    let kinds: &[i16] = &[counters::ACCESS_CHANGES, counters::REMOVALS];
+    let mut versions = Versions::default();
+    for row in db.query(&VERSIONS, [&kinds]).await? {
+        let n = row.try_get::<_, i64>(1)?.max(0) as u64;
+        match row.try_get::<_, i16>(0)? {
+            counters::ACCESS_CHANGES => versions.access = n,
+            _ => versions.removed = n,
+        }
+    }
+    Ok(versions)
+}
+
+static REPLICAS: Sql = Sql {
+    text: concat!(
+        "SELECT no, ",
+        is_gone!("seen.no", "$1", "$2"),
+        ", (extract(epoch FROM clock_timestamp() - beat_at) * 1000)::bigint, lease_ms, about
+         FROM rialto.replica AS seen ORDER BY no"
+    ),
+    types: &[Type::FLOAT8, Type::BOOL],
+};
+
+pub(super) async fn replicas(db: &Conn, judge: &Judge) -> Result<Vec<ReplicaRow>, Failure> {
+    let read = |row: &tokio_postgres::Row| -> Result<ReplicaRow, Failure> {
+        let no: i64 = row.try_get(0)?;
+        let about: Option<&[u8]> = row.try_get(4)?;
+        Ok(ReplicaRow {
+            no: no as u64,
+            own: no == judge.me,
+            alive: !row.try_get::<_, bool>(1)?,
+            silent_ms: row.try_get::<_, i64>(2)?.max(0) as u64,
+            lease_ms: row.try_get::<_, Option<i64>>(3)?.map(|ms| ms.max(0) as u64),
+            about: about.map(text_from).transpose()?.map(str::to_owned),
+        })
+    };
+    db.query(&REPLICAS, [&judge.lease_ms, &judge.judges]).await?.iter().map(read).collect()
 }
 
 static COUNTS: Sql = Sql {

@@ -20,7 +20,8 @@ use super::connect::{Conn, Fault, Sql, Target};
 use super::hints::{self, Ear, LISTEN, Word};
 use super::schema;
 
-/// Whether the replica of number `$no` is gone: lease in milliseconds, and whether the asker may judge.
+/// Whether the replica of number `$no` is gone: the asker's lease in milliseconds, and whether it may judge. A replica is
+/// judged by its own lease, so that leases may differ; one of a release before did not say its own.
 macro_rules! is_gone {
     ($no:literal, $lease:literal, $judges:literal) => {
         concat!(
@@ -28,11 +29,11 @@ macro_rules! is_gone {
             $no,
             " AND NOT replica.has_left AND (NOT ",
             $judges,
-            " OR replica.beat_at >= statement_timestamp() - ",
+            " OR replica.beat_at >= statement_timestamp() - coalesce(replica.lease_ms::float8, ",
             $lease,
-            " * interval '1 millisecond' OR pg_postmaster_start_time() >= statement_timestamp() - ",
+            ") * interval '1 millisecond' OR pg_postmaster_start_time() >= statement_timestamp() - coalesce(replica.lease_ms::float8, ",
             $lease,
-            " * interval '1 millisecond'))"
+            ") * interval '1 millisecond'))"
         )
     };
 }
@@ -50,12 +51,12 @@ const SAMPLES: usize = 8;
 /// Nobody enters a store that is still being brought here from elsewhere.
 static ENTER: Sql = Sql {
     text: concat!(
-        "INSERT INTO rialto.replica (no, slot, beat_at, has_left)
+        "INSERT INTO rialto.replica (no, slot, beat_at, has_left, lease_ms)
          SELECT nextval('rialto.replica_no'),
                 (SELECT min(free.slot) FROM generate_series(0, (SELECT count(*) FROM rialto.replica)) AS free (slot)
                  WHERE NOT EXISTS (SELECT 1 FROM rialto.replica AS other WHERE other.slot = free.slot AND NOT ",
         is_gone!("other.no", "$1", "true"),
-        ")), clock_timestamp(), false
+        ")), clock_timestamp(), false, $1::bigint
          WHERE NOT EXISTS (SELECT 1 FROM rialto.migration WHERE finished_at IS NULL)
          RETURNING no, slot"
     ),
@@ -65,13 +66,15 @@ static ENTER: Sql = Sql {
 /// A sign of life. Answers the time since the last one (null if the row was gone) and the database's clock.
 static BEAT: Sql = Sql {
     text: "WITH old AS (SELECT beat_at FROM rialto.replica WHERE no = $1), new AS (
-             INSERT INTO rialto.replica (no, slot, beat_at, has_left) VALUES ($1, $2, clock_timestamp(), false)
-             ON CONFLICT (no) DO UPDATE SET beat_at = excluded.beat_at RETURNING beat_at
+             INSERT INTO rialto.replica (no, slot, beat_at, has_left, lease_ms, about)
+             VALUES ($1, $2, clock_timestamp(), false, $3, $4)
+             ON CONFLICT (no) DO UPDATE SET beat_at = excluded.beat_at, about = coalesce(excluded.about, replica.about)
+             RETURNING beat_at
            )
            SELECT (extract(epoch FROM new.beat_at - old.beat_at) * 1000)::float8,
                   (extract(epoch FROM clock_timestamp()) * 1000)::float8
            FROM new LEFT JOIN old ON true",
-    types: &[Type::INT8, Type::INT4],
+    types: &[Type::INT8, Type::INT4, Type::INT8, Type::BYTEA],
 };
 static OTHERS: Sql = Sql {
     text: concat!("SELECT no, ", is_gone!("seen.no", "$2", "$3"), " FROM rialto.replica AS seen WHERE no <> $1"),
@@ -105,6 +108,14 @@ pub(super) struct Replica {
     leases: AtomicU64,
     /// It was cut off: until then it judges nobody.
     biased_until: Mutex<Option<Instant>>,
+    about: Mutex<About>,
+}
+
+/// What a replica says of itself.
+#[derive(Default)]
+struct About {
+    text: Option<Arc<str>>,
+    is_said: bool,
 }
 
 impl Replica {
@@ -123,7 +134,28 @@ impl Replica {
             renewed_ms: AtomicU64::new(0),
             leases: AtomicU64::new(0),
             biased_until: Mutex::default(),
+            about: Mutex::default(),
         }))
+    }
+
+    /// Said with the next sign of life.
+    pub(super) fn introduce(&self, about: String) {
+        *self.about.lock() = About { text: Some(about.into()), is_said: false };
+    }
+
+    fn unsaid(&self) -> Option<Arc<str>> {
+        let about = self.about.lock();
+        if about.is_said { None } else { about.text.clone() }
+    }
+
+    /// The row has what was said. One that was gone is new and has only this.
+    fn said(&self, text: Option<Arc<str>>, was_there: bool) {
+        let mut about = self.about.lock();
+        about.is_said = match (text, &about.text) {
+            (Some(said), Some(now)) => Arc::ptr_eq(&said, now),
+            (None, _) => about.is_said && was_there,
+            (Some(_), None) => false,
+        };
     }
 
     /// The number of the lease it works under, while that holds. By its own time, measured from before the last sign of
@@ -297,11 +329,14 @@ impl Heart {
     async fn look(&mut self, db: &Conn) -> Result<(Option<f64>, Vec<(i64, bool)>), tokio_postgres::Error> {
         let judge = self.replica.judge();
         let asked = (SystemTime::now(), Instant::now());
-        let beaten = db.query(&BEAT, [&judge.me, &self.replica.slot]).await?;
+        let (lease_ms, about) = (self.replica.lease.as_millis() as i64, self.replica.unsaid());
+        let said = about.as_deref().map(str::as_bytes);
+        let beaten = db.query(&BEAT, [&judge.me, &self.replica.slot, &lease_ms, &said]).await?;
         let round_trip = asked.1.elapsed();
         let mut age_ms = None;
         if let Some(row) = beaten.first() {
             age_ms = row.try_get(0)?;
+            self.replica.said(about, age_ms.is_some());
             self.clocks.sample(asked.0, round_trip, row.try_get(1)?, &self.replica.ahead_ms);
         }
         let others = db.query(&OTHERS, [&judge.me, &judge.lease_ms, &judge.judges]).await?;

@@ -520,3 +520,60 @@ async fn no_statement_of_the_writer_reads_a_whole_table() {
 fn named(known: &str) -> String {
     known.strip_prefix('_').map_or_else(|| known.to_owned(), |element| format!("{element}[]"))
 }
+
+/// A replica is gone by its own lease, whatever the lease of the one that asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_may_differ_and_each_replica_is_judged_by_its_own() {
+    let database = Cluster::shared().database();
+    let patient = Store::open(Options { lease: Duration::from_secs(3_600), ..options(database.url()) }).await.unwrap();
+    let hasty = open(&database).await;
+    let asking = open(&database).await;
+    let numbers = [patient.epoch().0, hasty.epoch().0];
+    let task = put(&patient).await;
+    patient.die().await;
+    hasty.die().await;
+    let alive = async |no: u64| asking.replicas().await.unwrap().into_iter().any(|row| row.no == no && row.alive);
+    until("the one with the short lease is gone", async || (!alive(numbers[1]).await).then_some(())).await;
+    assert!(alive(numbers[0]).await);
+    assert_eq!(asking.orphans(None, 10).await.unwrap(), []);
+    let db = Target::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
+    db.run("UPDATE rialto.replica SET lease_ms = 1000").await.unwrap();
+    until("both are gone", async || (!alive(numbers[0]).await).then_some(())).await;
+    assert_eq!(asking.orphans(None, 10).await.unwrap().len(), 1);
+    assert_eq!(length(&asking, task).await, 1);
+}
+
+/// What cannot be read stays, and keeps nothing else.
+#[tokio::test]
+async fn a_row_that_cannot_be_read_stops_no_purge_and_no_delivery() {
+    let database = Cluster::shared().database();
+    let store = open(&database).await;
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let mut append = opening();
+        append.row = append.row.map(|row| Row { state: State::Completed, running: false, settled: true, ..row });
+        tasks.push(append.task);
+        let config = model::PushRow {
+            task: append.task,
+            id: "c".into(),
+            edition: 1,
+            epoch: Epoch(0),
+            spec: "s".into(),
+            made_at: Time(1),
+            progress: model::PushProgress::from(Seq(1), Time(1)),
+        };
+        let push = vec![model::PushChange::Put(config)];
+        assert_eq!(store.commit(Commit { push, ..one(append) }).await, Outcome::Done);
+    }
+    let db = Target::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
+    db.run(&format!("UPDATE rialto.push SET id = '\\xff' WHERE task = '{}'", tasks[1].0)).await.unwrap();
+    let mut adopted: Vec<TaskId> = store.adopt(None, 10).await.unwrap().into_iter().map(|row| row.task).collect();
+    adopted.sort_unstable();
+    let mut sound = vec![tasks[0], tasks[2]];
+    sound.sort_unstable();
+    assert_eq!(adopted, sound);
+    db.run(&format!("UPDATE rialto.task SET state = 99 WHERE id = '{}'", tasks[1].0)).await.unwrap();
+    assert_eq!(store.purge(Time(100), Time(0), 10).await.unwrap(), 2);
+    assert_eq!((length(&store, tasks[0]).await, length(&store, tasks[2]).await), (0, 0));
+    assert_eq!(store.lengths(vec![tasks[1]]).await.unwrap(), [Seq(1)]);
+}

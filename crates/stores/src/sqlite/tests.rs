@@ -428,3 +428,23 @@ fn no_statement_of_the_writer_reads_a_whole_table() {
         }
     }
 }
+
+/// What cannot be read stays, and keeps nothing else.
+#[tokio::test]
+async fn a_row_that_cannot_be_read_stops_no_purge() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Options::new(dir.path())).unwrap();
+    let appends = [opening(10), opening(10), opening(10)];
+    let tasks = appends.each_ref().map(|append| append.task);
+    for append in appends {
+        assert_eq!(store.commit(one(append)).await, Outcome::Done);
+    }
+    store.close().await;
+    let db = rusqlite::Connection::open(super::folder::database(dir.path())).unwrap();
+    db.execute("UPDATE task SET state = 99 WHERE id = ?1", [tasks[1].0.as_bytes()]).unwrap();
+    drop(db);
+    let store = Store::open(Options::new(dir.path())).unwrap();
+    assert_eq!(store.purge(Time(100), Time(0), 10).await.unwrap(), 2);
+    assert_eq!((store.head(tasks[0]).await.unwrap(), store.head(tasks[2]).await.unwrap()), (None, None));
+    store.head(tasks[1]).await.unwrap_err();
+}

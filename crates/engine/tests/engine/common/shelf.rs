@@ -1,5 +1,6 @@
 //! A store in front of a store: one process's way to the data. It can die with its process, and it can have bad days.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
-use model::ports::store::{Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
+use model::ports::store::{
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble, Versions,
+};
 use model::{Epoch, Event, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -39,6 +42,8 @@ pub(crate) struct Shelf {
     owns: bool,
     /// Reads fail as long as this is set.
     unreadable: AtomicBool,
+    /// Tasks whose logs cannot be read.
+    damaged: Mutex<HashSet<TaskId>>,
     /// The store's time is the one that sleeps go by: paused with it, and jumping with it.
     by_sleepers: AtomicBool,
     /// Commits are written, but nobody is told so. Those that are not written are told at once.
@@ -62,6 +67,7 @@ impl Shelf {
             closed: AtomicBool::new(false),
             owns,
             unreadable: AtomicBool::new(false),
+            damaged: Mutex::default(),
             by_sleepers: AtomicBool::new(false),
             holding: watch::Sender::new(false),
             refused: AtomicUsize::new(0),
@@ -99,6 +105,15 @@ impl Shelf {
         self.unreadable.store(unreadable, Ordering::SeqCst);
     }
 
+    /// From now on the task's log cannot be read.
+    pub(crate) fn damage(&self, task: TaskId) {
+        self.damaged.lock().insert(task);
+    }
+
+    pub(crate) fn mend(&self, task: TaskId) {
+        self.damaged.lock().remove(&task);
+    }
+
     pub(crate) fn hold_answers(&self, hold: bool) {
         self.holding.send_replace(hold);
     }
@@ -126,7 +141,7 @@ impl Shelf {
     /// What was asked since the last look, but for what clocks ask by themselves.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         let mut calls = std::mem::take(&mut *self.calls.lock());
-        calls.retain(|call| !["due", "next_due", "purge", "lengths"].contains(call));
+        calls.retain(|call| !["due", "next_due", "purge", "lengths", "versions", "standings"].contains(call));
         calls
     }
 
@@ -218,9 +233,15 @@ impl Store for Shelf {
         self.read("head", self.inner.head(task))
     }
     fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        if self.damaged.lock().contains(&task) {
+            return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
+        }
         self.read("events", self.inner.events(task, after, bytes))
     }
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        if tasks.iter().any(|task| self.damaged.lock().contains(task)) {
+            return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
+        }
         self.read("logs", self.inner.logs(tasks))
     }
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
@@ -297,6 +318,9 @@ impl Store for Shelf {
     }
     fn tenure(&self) -> Option<u64> {
         self.inner.tenure()
+    }
+    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+        self.read("versions", self.inner.versions())
     }
     fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
         self.read("lengths", self.inner.lengths(tasks))

@@ -11,7 +11,9 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::Agent;
-use model::ports::store::{Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
+use model::ports::store::{
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble, Versions,
+};
 use model::{AccessKey, Epoch, Event, Limits, PushChange, PushRow, PushStanding, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use stores::memory;
@@ -25,6 +27,7 @@ pub(crate) struct Square {
     members: Mutex<BTreeMap<u64, Ear>>,
     holders: Mutex<HashMap<TaskId, u64>>,
     deliverers: Mutex<HashMap<(TaskId, Arc<str>), u64>>,
+    versions: Mutex<Versions>,
     /// Nobody hears of anything.
     silent: AtomicBool,
 }
@@ -60,6 +63,7 @@ impl Square {
             members: Mutex::default(),
             holders: Mutex::default(),
             deliverers: Mutex::default(),
+            versions: Mutex::default(),
             silent: AtomicBool::new(false),
         })
     }
@@ -179,7 +183,8 @@ impl Store for Member {
         });
         let put: Vec<_> = put.collect();
         hints.extend(put.iter().map(|(task, ..)| Hint::Push(*task)));
-        if !commit.access.is_empty() {
+        let access = commit.access.len() as u64;
+        if access > 0 {
             hints.push(Hint::Access);
         }
         // In memory a commit happens at once.
@@ -194,6 +199,7 @@ impl Store for Member {
                     deliverers.remove(&(task, id));
                 }
             }
+            self.square.versions.lock().access += access;
             self.square.tell(self.no, &hints);
         }
         Box::pin(std::future::ready(outcome))
@@ -259,9 +265,15 @@ impl Store for Member {
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
         Box::pin(async move {
             let removed = self.square.data.remove(task).await?;
+            self.square.versions.lock().removed += u64::from(removed);
             self.square.tell(self.no, &[Hint::Removed(task)]);
             Ok(removed)
         })
+    }
+
+    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+        let versions = *self.square.versions.lock();
+        Box::pin(std::future::ready(Ok(versions)))
     }
 
     fn hold(&self, starts: u32) -> Epoch {

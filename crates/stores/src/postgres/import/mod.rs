@@ -244,7 +244,8 @@ static MISCOUNTED: Sql = Sql {
              UNION ALL SELECT 0, 25, count(*) FROM rialto.record
              UNION ALL SELECT 0, 26, count(*) FROM rialto.entry
            ), kept (view_no, kind, n) AS (
-             SELECT view_no, kind::integer, sum(n)::bigint FROM rialto.counter GROUP BY view_no, kind
+             SELECT view_no, kind::integer, sum(n)::bigint FROM rialto.counter WHERE kind NOT IN (27, 28)
+             GROUP BY view_no, kind
            )
            SELECT view_no::bigint, kind::bigint, coalesce(counted.n, 0), coalesce(kept.n, 0)
            FROM counted FULL JOIN kept USING (view_no, kind)
