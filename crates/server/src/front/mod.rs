@@ -387,7 +387,8 @@ impl Server {
         let is_system =
             || self.settings.orloj.as_ref().is_some_and(|orloj| orloj.systems.iter().any(|s| s.name == mounted.agent));
         let has_tokens = || self.orloj.as_ref().is_some_and(orloj::House::has_tokens);
-        mounted.tenant.is_none() && !self.callers.has_any() && !is_shop && !(has_tokens() && is_system())
+        let walled = is_shop || mounted.tenant.is_some() || self.callers.has_any() || (has_tokens() && is_system());
+        !walled
     }
 }
 
