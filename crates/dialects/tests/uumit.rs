@@ -62,8 +62,7 @@ fn bought(alone: &str, context: Option<&str>) -> Shop {
         limits: autonomy::Limits { per_call: Ut::parse(alone).unwrap(), ..Default::default() },
         spent: Ut::ZERO,
         confirmed: None,
-        sold_today: 0,
-        sold_this_minute: 0,
+        sold: market::Sales::default(),
     };
     let row = book.order(order, &offer.id, NOW, &Rules::default()).unwrap().transaction;
     Shop { book, row }

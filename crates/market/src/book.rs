@@ -14,7 +14,7 @@ use crate::ledger::{self, Account, AccountId, Entry, EntryId, Guard, Posting};
 use crate::refusal::Refusal;
 use crate::transaction::{Action, Deadline, Order, Rules, Step, TimerChange, Transaction};
 use crate::verify::{Difference, verify};
-use crate::{Actor, CapabilityId, TransactionId, UserId, Ut};
+use crate::{Actor, CapabilityId, Sales, TransactionId, UserId, Ut};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
@@ -26,6 +26,7 @@ pub struct Book {
     capabilities: BTreeMap<(Arc<str>, CapabilityId), Capability>,
     timers: BTreeMap<(TransactionId, Deadline), Time>,
     spent: BTreeMap<(Arc<str>, UserId, i64), Ut>,
+    sales: BTreeMap<(Arc<str>, CapabilityId), Sales>,
     used: BTreeSet<Mark>,
 }
 
@@ -42,6 +43,8 @@ pub enum Conflict {
     Used,
     #[error("the day's spending has changed")]
     Spent,
+    #[error("the sales of capability {0} have changed")]
+    Sold(CapabilityId),
     #[error("entry {0} is in the journal already")]
     Booked(EntryId),
     #[error("the hold of {0} is not one that can be made or ended")]
@@ -58,6 +61,7 @@ impl From<Conflict> for Refusal {
             Conflict::Transaction(_)
             | Conflict::Capability(_)
             | Conflict::Spent
+            | Conflict::Sold(_)
             | Conflict::Booked(_)
             | Conflict::Hold(_) => Refusal::Changed,
             Conflict::Posting(_) => Refusal::Ledger(ledger::Unfit::Overflow),
@@ -96,6 +100,10 @@ impl Book {
             *sum = sum.plus(spend.amount).unwrap_or(*sum);
         }
         self.used.extend(step.used);
+        if let Some(sales) = step.sales {
+            let of = (step.transaction.tenant.clone(), step.transaction.capability.clone());
+            self.sales.insert(of, sales);
+        }
         self.transactions.insert(id, step.transaction.clone());
         Ok(())
     }
@@ -151,6 +159,11 @@ impl Book {
                     return Err(Conflict::Spent);
                 }
             }
+            Guard::Sold { tenant, capability, sales } => {
+                if self.sales(tenant, capability) != *sales {
+                    return Err(Conflict::Sold(capability.clone()));
+                }
+            }
         }
         Ok(())
     }
@@ -166,7 +179,8 @@ impl Book {
         let missing = || Refusal::NotOnSale { capability: capability.clone(), status: CapabilityStatus::Offline };
         let spent = self.spent(&order.tenant, &order.buyer, day(now));
         let known = self.capability(&order.tenant, capability).ok_or_else(missing)?;
-        let step = Transaction::create(Order { spent, ..order }, known, now, rules)?;
+        let sold = self.sales(&order.tenant, capability);
+        let step = Transaction::create(Order { spent, sold, ..order }, known, now, rules)?;
         self.commit(&step)?;
         Ok(step)
     }
@@ -202,6 +216,9 @@ impl Book {
     }
     pub fn spent(&self, tenant: &Arc<str>, user: &UserId, day: i64) -> Ut {
         self.spent.get(&(tenant.clone(), user.clone(), day)).copied().unwrap_or(Ut::ZERO)
+    }
+    pub fn sales(&self, tenant: &Arc<str>, id: &CapabilityId) -> Sales {
+        self.sales.get(&(tenant.clone(), id.clone())).copied().unwrap_or_default()
     }
     pub fn capability(&self, tenant: &Arc<str>, id: &CapabilityId) -> Option<&Capability> {
         self.capabilities.get(&(tenant.clone(), id.clone()))

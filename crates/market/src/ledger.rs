@@ -244,6 +244,8 @@ pub enum Guard {
     Unused(crate::autonomy::Mark),
     /// What the user's agents have spent by themselves that day is no more than that.
     Spent { tenant: Arc<str>, user: UserId, day: i64, at_most: Ut },
+    /// The capability's row of counted sales is still this one.
+    Sold { tenant: Arc<str>, capability: crate::CapabilityId, sales: crate::Sales },
 }
 
 impl Entry {

@@ -12,6 +12,7 @@
 //! | [`capability`] | what is for sale, and how it comes to market |
 //! | [`demand`] | what buyers want done, and how well what is for sale fits it |
 //! | [`transaction`] | a purchase and its state machine |
+//! | [`quota`] | sales of a capability, counted for its seller's limits |
 //! | [`autonomy`] | how far agents may go by themselves, and a person's yes |
 //! | [`tariff`] | what a turn of an agent costs, and money between its beginning and its end |
 //! | [`stored`], [`booked`] | how rows and entries are kept |
@@ -59,8 +60,7 @@
 //!     limits: autonomy::Limits { per_call: credit, ..Default::default() },
 //!     spent: Ut::ZERO,
 //!     confirmed: None,
-//!     sold_today: 0,
-//!     sold_this_minute: 0,
+//!     sold: Default::default(),
 //! };
 //! let step = book.order(order, &id, now, &rules).unwrap();
 //! assert_eq!((step.state, step.transaction.commission.to_string()), (State::Submitted, "12".to_owned()));
@@ -91,6 +91,7 @@ pub mod hold;
 pub mod ids;
 pub mod ledger;
 pub mod money;
+pub mod quota;
 pub mod refusal;
 pub mod stored;
 pub mod tariff;
@@ -104,6 +105,7 @@ pub use hold::{End, Hold, Share};
 pub use ids::{Actor, CapabilityId, DemandId, TransactionId, UserId, Via};
 pub use ledger::{Account, AccountId, Entry, EntryId, Guard, Line, LineKind, Posting, Purse};
 pub use money::{Rate, Ut};
+pub use quota::Sales;
 pub use refusal::Refusal;
 pub use stored::Row;
 pub use transaction::{Step, Transaction};

@@ -10,6 +10,7 @@ use crate::capability::Capability;
 use crate::demand::Demand;
 use crate::hold::Hold;
 use crate::ledger::{Account, Posting};
+use crate::quota::Sales;
 use crate::transaction::Transaction;
 
 const V1: u8 = 1;
@@ -61,6 +62,9 @@ impl Row for Capability {
 }
 impl Row for Demand {
     const NAME: &'static str = "demand";
+}
+impl Row for Sales {
+    const NAME: &'static str = "sales";
 }
 impl Row for Transaction {
     const NAME: &'static str = "transaction";

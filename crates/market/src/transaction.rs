@@ -20,7 +20,7 @@ use crate::autonomy::{self, Confirmation, Confirmed, Mark, Spend};
 use crate::capability::{PricingModel, Served, named};
 use crate::hold::{End, Hold, Share};
 use crate::ledger::{Entry, Guard, Unfit};
-use crate::{Actor, CapabilityId, Rate, TransactionId, UserId, Ut, Via};
+use crate::{Actor, CapabilityId, Rate, Sales, TransactionId, UserId, Ut, Via};
 
 mod step;
 
@@ -203,10 +203,8 @@ pub struct Order {
     pub spent: Ut,
     /// A good token that came with the order.
     pub confirmed: Option<Confirmed>,
-    /// Purchases of this capability this day and this minute, as counted by the caller. A limit of courtesy: it is no
-    /// guard, and orders that come at the same moment may pass it together.
-    pub sold_today: u32,
-    pub sold_this_minute: u32,
+    /// The capability's row of counted sales, where it has limits; the step is guarded by it.
+    pub sold: Sales,
 }
 
 /// What is done to a transaction.
@@ -278,6 +276,8 @@ pub struct Step {
     pub spend: Option<Spend>,
     /// The token that is used up by this.
     pub used: Option<Mark>,
+    /// The capability's row of counted sales from now on, where it has limits.
+    pub sales: Option<Sales>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

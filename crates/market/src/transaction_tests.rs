@@ -51,8 +51,7 @@ fn order() -> Order {
         limits: Limits { per_call: ut(1_000), ..Limits::default() },
         spent: Ut::ZERO,
         confirmed: None,
-        sold_today: 0,
-        sold_this_minute: 0,
+        sold: Sales::default(),
     }
 }
 fn created() -> Transaction {
@@ -216,11 +215,14 @@ fn a_seller_sells_only_so_much() {
     let mut limited = capability(1);
     limited.terms.daily_limit = Some(3);
     limited.terms.rate_limit_per_min = Some(2);
-    let create = |sold_today, sold_this_minute| {
-        let order = Order { sold_today, sold_this_minute, ..order() };
-        Transaction::create(order, &limited, Time(100), &Rules::default()).map(|_| ())
+    let create = |today, this_minute| {
+        let order = Order { sold: Sales { last: Time(90), today, this_minute }, ..order() };
+        Transaction::create(order, &limited, Time(100), &Rules::default()).map(|step| (step.sales, step.guards))
     };
-    assert_eq!(create(2, 1), Ok(()));
+    let (sales, guards) = create(2, 1).unwrap();
+    let before = Sales { last: Time(90), today: 2, this_minute: 1 };
+    assert_eq!(sales, Some(Sales { last: Time(100), today: 3, this_minute: 2 }));
+    assert!(guards.contains(&Guard::Sold { tenant: tenant(), capability: "cap".into(), sales: before }));
     assert_eq!(create(2, 2), Err(Refusal::Quota { per: Per::Minute, limit: 2, again_at: Time(60_000) }));
     assert_eq!(create(3, 0), Err(Refusal::Quota { per: Per::Day, limit: 3, again_at: Time(86_400_000) }));
 }

@@ -13,6 +13,8 @@ pub(crate) struct Setting {
     pub(crate) spent: Option<(Ut, u64)>,
     /// The version of the capability that was looked at, where the step is an order.
     pub(crate) capability: Option<u64>,
+    /// The version of its row of counted sales, where the step is counted.
+    pub(crate) sold: u64,
     pub(crate) look_at: Option<Time>,
     /// What is written down so that a repeat is known.
     pub(crate) once: Option<RecordChange>,
@@ -52,6 +54,10 @@ pub(crate) fn along(step: &Step, setting: Setting) -> Along {
     if let Some(version) = setting.capability {
         let key = kept::capability_key(&transaction.tenant, &transaction.capability);
         records.push(RecordChange::Leave { kind: kind::CAPABILITY.into(), key, expect: Expect::Version(version) });
+    }
+    if let Some(sales) = &step.sales {
+        let key = kept::capability_key(&transaction.tenant, &transaction.capability);
+        records.push(put(kind::SALES, key, before(setting.sold + 1), sales, Vec::new()));
     }
     records.extend(setting.once);
     records.extend(setting.beside);

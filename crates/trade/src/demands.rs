@@ -16,6 +16,7 @@ use model::ports::store::Conflict;
 use model::{Expect, Fault, Kind, Listed, RecordChange, RecordQuery, Time};
 use sha2::{Digest, Sha256};
 
+use crate::bounded::{Bounded, is_about_added};
 use crate::kept::{self, kind, listed, put};
 use crate::offers::{in_category, is_about_once, on_market};
 use crate::once::{Fresh, Made};
@@ -23,7 +24,7 @@ use crate::refused::unread;
 use crate::{Caller, Market, Once, Paged, Paging, Refused, What};
 
 const ATTEMPTS: u32 = 8;
-/// Open demands of one user.
+/// Open demands of one user, when another is made. One that opens again because its purchase came to nothing is not refused.
 const MOST_OPEN: u64 = 200;
 /// Rows that a match looks at: so many of the same category, and so many of all.
 const LOOKED_AT: u32 = 1_000;
@@ -118,19 +119,31 @@ impl Market {
         let now = self.now();
         let wanted = draft.check(now).map_err(Refused::Fields)?;
         self.expire(now).await?;
-        // A limit of courtesy: demands that come at the same moment may pass it together.
-        let mine = owned(&caller.tenant, &caller.user, Some(Status::Open));
-        if self.page::<Demand>(kind::DEMAND, mine, Paging { page: 1, size: 1 }).await?.total >= MOST_OPEN {
-            let words = format!("you have {MOST_OPEN} open demands, and more there may not be; cancel one first");
-            return Err(Fault::new(Kind::RateLimited, words).into());
-        }
+        let list = owned(&caller.tenant, &caller.user, Some(Status::Open));
+        let mine = Bounded { kind: kind::DEMAND, list, most: MOST_OPEN };
+        let line = self.shared.queues.of(&mine.line());
+        let _turn = line.lock().await;
         let id = DemandId(format!("dem_{}", TransactionId::from(self.engine().new_task_id())).into());
         let new = Demand::new(&caller.tenant, id, caller.user.clone(), wanted, now);
-        match self.keep_demand(&new, Expect::Absent, fresh.as_ref()).await? {
-            Ok(()) => Ok(new),
-            Err(met) if is_about_once(&met) => demand_of(self.met_itself(caller, once.as_ref()).await?, None),
-            Err(_) => Err(Refusal::Changed.into()),
+        for _ in 0..ATTEMPTS {
+            let Some(added) = self.room_in(&mine).await? else {
+                // The same request may have been faster, and have taken the last place.
+                if let Err(made) = self.known(caller, once.as_ref()).await? {
+                    return demand_of(made, None);
+                }
+                let words = format!("you have {MOST_OPEN} open demands, and more there may not be; cancel one first");
+                return Err(Fault::new(Kind::RateLimited, words).into());
+            };
+            match self.keep_demand(&new, Expect::Absent, fresh.as_ref(), Some(added)).await? {
+                Ok(()) => return Ok(new),
+                Err(met) if is_about_once(&met) => {
+                    return demand_of(self.met_itself(caller, once.as_ref()).await?, None);
+                }
+                Err(met) if is_about_added(&met) => {}
+                Err(_) => return Err(Refusal::Changed.into()),
+            }
         }
+        Err(Refusal::Changed.into())
     }
 
     async fn keep_demand(
@@ -138,8 +151,10 @@ impl Market {
         next: &Demand,
         expect: Expect,
         fresh: Option<&Fresh>,
+        added: Option<RecordChange>,
     ) -> Result<Result<(), Conflict>, Refused> {
         let mut records = vec![put_demand(next, expect)];
+        records.extend(added);
         records.extend(fresh.map(|fresh| fresh.used_for(Made::Demand(Box::new(next.clone())), next.updated_at)));
         self.kept(records).await
     }
@@ -203,7 +218,7 @@ impl Market {
                     };
                 }
             };
-            match self.keep_demand(&next, Expect::Version(version), fresh.as_ref()).await? {
+            match self.keep_demand(&next, Expect::Version(version), fresh.as_ref(), None).await? {
                 Ok(()) => return Ok(next),
                 Err(met) if is_about_once(&met) => {
                     return demand_of(self.met_itself(caller, once.as_ref()).await?, Some(id));

@@ -275,9 +275,7 @@ impl Market {
                 media_type: upload.media_type.clone(),
                 made_at: self.now(),
             };
-            // The oldest is the first of its list.
-            let lists = vec![kept::listed(ALL, file.made_at.0.saturating_neg())];
-            let mut records = vec![kept::put(kind::FILE, key.clone(), Expect::Absent, &file, lists)];
+            let mut records = vec![put_file(&file, Expect::Absent)];
             let (purchase, user) = (of_purchase(&row.tenant, row.id), of_user(&row.tenant, &row.seller));
             for (key, is_purchase) in [(purchase, true), (user, false)] {
                 let (mut sum, version) = self.read::<Sum>(kind::FILE_SUM, key.clone()).await?.unwrap_or_default();
@@ -309,8 +307,11 @@ impl Market {
     }
 
     async fn file(&self, access_id: &str) -> Result<Option<File>, Refused> {
-        let key = file_key(&self.config().tenant, access_id);
-        Ok(self.read::<File>(kind::FILE, key).await?.map(|(file, _)| file))
+        Ok(self.file_row(access_id).await?.map(|(file, _)| file))
+    }
+
+    async fn file_row(&self, access_id: &str) -> Result<Option<(File, u64)>, Refused> {
+        self.read::<File>(kind::FILE, file_key(&self.config().tenant, access_id)).await
     }
 
     /// What a delivery names, as it is delivered: files that were uploaded for this purchase, or names of files that are
@@ -372,7 +373,7 @@ impl Market {
             let words = format!("must be from {} to {} seconds", EXPIRES_S.start(), EXPIRES_S.end());
             return Err(FieldError::new("expires_in", words).into());
         }
-        let file = self.file(access_id).await?.ok_or(Refused::Unknown(What::File))?;
+        let (file, _) = self.file_row(access_id).await?.ok_or(Refused::Unknown(What::File))?;
         let row = self.read_transaction(file.transaction).await?;
         match row.role(&caller.actor()) {
             Some(Role::Seller | Role::Platform) => {}
@@ -385,14 +386,6 @@ impl Market {
             // To others it is not there.
             None => return Err(Refused::Unknown(What::File)),
         }
-        let list = kept::joined(&["of", &file.tenant, &file.access_id]);
-        let query =
-            RecordQuery { kind: kind::GRANT.into(), list: list.clone(), after: None, skip: 0, limit: 1, count: true };
-        let page = self.engine().store().records(query).await.map_err(unread)?;
-        if page.total.unwrap_or_default() >= MAX_TOKENS {
-            let words = format!("has {MAX_TOKENS} tokens, which is as many as it may have; wait until some expire");
-            return Err(FieldError::new("access_id", words).into());
-        }
         let token = format!("dl_{}", text()?);
         let expires_at = Time(self.now().0.saturating_add(i64::from(expires_in_s) * 1_000));
         let grant = GrantRow {
@@ -404,9 +397,28 @@ impl Market {
             used: 0,
             mark: kept::hex(&draw::<8>()?),
         };
-        let put = put_grant(&print(&token), Expect::Absent, &grant);
-        self.engine().keep(Along { records: vec![put], ..Along::default() }).await?;
-        Ok(Granted { token, allowed: Allowed { file, max_downloads, remaining: max_downloads, expires_at } })
+        let key = print(&token);
+        let line = self.shared.files.of(&kept::joined(&["tokens", &file.tenant, &file.access_id]));
+        let _turn = line.lock().await;
+        for _ in 0..ATTEMPTS {
+            // The file's own record counts the tokens' additions: each one raises its version (see `bounded`).
+            let (file, version) = self.file_row(access_id).await?.ok_or(Refused::Unknown(What::File))?;
+            if self.length_of(kind::GRANT, grants_of(&grant)).await? >= MAX_TOKENS {
+                let words = format!("has {MAX_TOKENS} tokens, which is as many as it may have; wait until some expire");
+                return Err(FieldError::new("access_id", words).into());
+            }
+            let put = put_grant(&key, Expect::Absent, &grant);
+            let records = vec![put, put_file(&file, Expect::Version(version))];
+            match self.engine().keep(Along { records, ..Along::default() }).await {
+                Ok(()) => {
+                    let allowed = Allowed { file, max_downloads, remaining: max_downloads, expires_at };
+                    return Ok(Granted { token, allowed });
+                }
+                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(Refusal::Changed.into())
     }
 
     /// What a token is good for. It is not used by that.
@@ -546,10 +558,20 @@ impl Market {
     }
 }
 
+fn put_file(file: &File, expect: Expect) -> RecordChange {
+    // The oldest is the first of its list.
+    let lists = vec![kept::listed(ALL, file.made_at.0.saturating_neg())];
+    kept::put(kind::FILE, file_key(&file.tenant, &file.access_id), expect, file, lists)
+}
+
+/// The tokens of a file.
+fn grants_of(grant: &GrantRow) -> Arc<str> {
+    kept::joined(&["of", &grant.tenant, &grant.access_id])
+}
+
 fn put_grant(key: &Arc<str>, expect: Expect, grant: &GrantRow) -> RecordChange {
     let rank = grant.expires_at.0.saturating_neg();
-    let of_file = kept::joined(&["of", &grant.tenant, &grant.access_id]);
-    let lists = vec![kept::listed(ALL, rank), kept::listed(of_file, rank)];
+    let lists = vec![kept::listed(ALL, rank), kept::listed(grants_of(grant), rank)];
     kept::put(kind::GRANT, key.clone(), expect, grant, lists)
 }
 

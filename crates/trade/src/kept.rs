@@ -30,6 +30,10 @@ pub(crate) mod kind {
     pub(crate) const USED: &str = "market/used";
     /// What a user's agents have spent by themselves in a day.
     pub(crate) const SPENT: &str = "market/spent";
+    /// Sales of a capability that has limits, counted for them.
+    pub(crate) const SALES: &str = "market/sales";
+    /// A record whose version every addition to a bounded list raises.
+    pub(crate) const ADDED: &str = "market/added";
     pub(crate) const USER: &str = "market/user";
     /// Which user an account belongs to.
     pub(crate) const ACCOUNT: &str = "market/account";

@@ -4,7 +4,8 @@
 //! entries, the task's status and the timer of what has to happen next. Whoever loses a race reads again and tries again,
 //! or is told what has become of it.
 //!
-//! * `orders`: buying, and every step of a purchase
+//! * `orders`, `sales`: buying, every step of a purchase, and the sales that count against limits
+//! * `bounded`: lists that hold no more than so many
 //! * `offers`: what is for sale
 //! * `quote`: what something would cost, and a person's yes to it beforehand
 //! * `demands`: what is wanted, and what fits it
@@ -18,6 +19,7 @@
 //! * `carry`, `kept`: a step as a commit, rows as records
 //! * `once`: the same request twice is one
 
+mod bounded;
 mod carry;
 mod demands;
 mod externals;
@@ -31,6 +33,7 @@ mod orders;
 mod people;
 mod quote;
 mod refused;
+mod sales;
 mod sellers;
 mod till;
 mod wallet;

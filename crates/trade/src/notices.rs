@@ -323,9 +323,7 @@ impl Market {
     }
 
     async fn count(&self, list: Arc<str>) -> Result<u64, Refused> {
-        let query = RecordQuery { kind: kind::NOTICE.into(), list, after: None, skip: 0, limit: 1, count: true };
-        let page = self.engine().store().records(query).await.map_err(unread)?;
-        Ok(page.total.unwrap_or_default())
+        self.length_of(kind::NOTICE, list).await
     }
 
     /// The first of a list, with their versions.

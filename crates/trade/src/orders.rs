@@ -7,21 +7,20 @@ use std::sync::{Arc, Weak};
 use engine::{Birth, States, Unmoved};
 use market::transaction::{Action, Order, Role, Status};
 use market::{AccountId, autonomy};
-use market::{Actor, Capability, CapabilityId, Guard, Refusal, Step, Transaction, TransactionId, Ut, Via};
+use market::{Actor, Capability, CapabilityId, Guard, Refusal, Sales, Step, Transaction, TransactionId, Ut, Via};
 use model::ports::store::Conflict;
 use model::{ContextId, Json, Kind, Place, RecordChange, RecordQuery, Time, Visibility};
 use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::carry::{self, Setting};
 use crate::kept::{self, Spent, Standing, kind};
 use crate::once::{Fresh, Made};
 use crate::refused::unread;
-use crate::{AGENT, Caller, DIALECT, Market, Once, Paged, Paging, Refused, User, What, sellers};
+use crate::{AGENT, Caller, DIALECT, Market, Once, Paged, Paging, Refused, User, What, sales, sellers};
 
 /// How often a step is tried again when somebody else was faster.
 const ATTEMPTS: u32 = 32;
-const DAY_MS: i64 = 86_400_000;
-const MINUTE_MS: i64 = 60_000;
 /// Users whose orders stand in line; above this, those that do not are forgotten.
 const LINES: usize = 1_024;
 /// Purchases remembered between their steps, and the days' sums of buyers between their orders.
@@ -47,8 +46,9 @@ impl Wish {
     }
 }
 
-/// What would meet stands in line, by a name: an agent's orders, whose prices add up to its day's sum; uploads of a seller;
-/// downloads by a token.
+/// What would meet stands in line, by a name: an agent's orders, whose prices add up to its day's sum; orders of a capability
+/// with limits; additions to a bounded list; uploads of a seller; downloads by a token. Whoever stands in two lines waits for
+/// the user's own first.
 #[derive(Default)]
 pub(crate) struct Queues(Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>);
 
@@ -90,17 +90,18 @@ impl Recent {
     }
 }
 
-/// What orders rest on, as this process last read or left it: capabilities, and what agents have spent in a day, each with
-/// the version of its row. An order's commit fails if one has changed since; whatever is refused on account of them is
+/// What orders rest on, as this process last read or left it: capabilities, their counted sales, and what agents have spent
+/// in a day, each with the version of its row. An order's commit fails if one has changed since; whatever is refused on account of them is
 /// looked at again.
 #[derive(Default)]
 pub(crate) struct Grounds {
     capabilities: Rows<(Arc<Capability>, u64)>,
     spent: Rows<(Ut, u64)>,
+    pub(crate) sales: Rows<(Sales, u64)>,
 }
 
 /// By their keys.
-type Rows<R> = Mutex<HashMap<Arc<str>, R>>;
+pub(crate) type Rows<R> = Mutex<HashMap<Arc<str>, R>>;
 
 /// Remembers a row under its key, and not too many of them.
 fn remember<R>(rows: &Rows<R>, key: Arc<str>, row: R, most: usize) {
@@ -118,6 +119,8 @@ struct Ordered {
     spent: Option<(Ut, u64)>,
     /// The version of the capability's row.
     capability: u64,
+    /// The version of its row of counted sales.
+    sold: u64,
 }
 
 /// A purchase at every change.
@@ -172,9 +175,11 @@ impl Market {
             Via::Agent => Some(line.lock().await),
             Via::Person => None,
         };
+        let mut turn = None;
         for attempt in 0..=ATTEMPTS {
             let by_heart = attempt == 0;
-            let Ordered { step, spent, capability } = match self.ordered(caller, &wish, by_heart).await {
+            let ordered = self.ordered(caller, &wish, by_heart, &mut turn).await;
+            let Ordered { step, spent, capability, sold } = match ordered {
                 Ok(ordered) => ordered,
                 Err(_) if by_heart => continue,
                 // The same request may have been faster, and have taken the last there was.
@@ -194,7 +199,7 @@ impl Market {
             let beside = self.beside(None, &step.transaction).await?;
             let told = !beside.is_empty();
             let capability = Some(capability);
-            let along = carry::along(&step, Setting { spent, capability, look_at, once: made, beside });
+            let along = carry::along(&step, Setting { spent, capability, sold, look_at, once: made, beside });
             let row = &step.transaction;
             let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: carry::moved(&step) };
             match self.engine().open_product(&place(row), birth, along).await {
@@ -203,6 +208,10 @@ impl Market {
                         let key = kept::spent_key(&spend.tenant, &spend.user, spend.day);
                         let now = (carry::spent_with(sum, spend), version + 1);
                         remember(&self.shared.grounds.spent, key, now, RECENT);
+                    }
+                    if let Some(sales) = step.sales {
+                        let key = kept::capability_key(&row.tenant, &row.capability);
+                        remember(&self.shared.grounds.sales, key, (sales, sold + 1), OFFERED);
                     }
                     self.shared.recent.keep(&step.transaction);
                     self.drive(&step.transaction);
@@ -236,9 +245,16 @@ impl Market {
         }
     }
 
-    /// The order as a step; what it rests on is read, or known by heart.
-    async fn ordered(&self, caller: &Caller, wish: &Wish, by_heart: bool) -> Result<Ordered, Refused> {
-        let (config, now) = (self.config(), self.now());
+    /// The order as a step; what it rests on is read, or known by heart. Orders of a capability with limits stand in line,
+    /// and `turn` is the caller's place in it.
+    async fn ordered(
+        &self,
+        caller: &Caller,
+        wish: &Wish,
+        by_heart: bool,
+        turn: &mut Option<OwnedMutexGuard<()>>,
+    ) -> Result<Ordered, Refused> {
+        let config = self.config();
         let key = kept::capability_key(&caller.tenant, &wish.capability);
         let known = by_heart.then(|| self.shared.grounds.capabilities.lock().get(&key).cloned()).flatten();
         let (capability, version) = match known {
@@ -252,8 +268,16 @@ impl Market {
             }
         };
         let terms = &capability.terms;
-        let (sold_today, sold_this_minute) =
-            if terms.is_limited() { self.sold(&capability, now).await? } else { (0, 0) };
+        let (sold, sold_version) = if terms.is_limited() {
+            if turn.is_none() {
+                *turn = Some(self.shared.queues.of(&sales::line(&capability)).lock_owned().await);
+            }
+            self.sold(&capability, by_heart).await?
+        } else {
+            (Sales::default(), 0)
+        };
+        // After the counts were read, so that they are of no later time.
+        let now = self.now();
         let key = kept::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
         let known = by_heart.then(|| self.shared.grounds.spent.lock().get(&key).copied()).flatten();
         let spent = match (caller.via, known) {
@@ -288,13 +312,12 @@ impl Market {
             limits: caller.limits,
             spent: spent.0,
             confirmed,
-            sold_today,
-            sold_this_minute,
+            sold,
         };
         let step = Transaction::create(order, &capability, now, &config.purchases)?;
         self.can_pay(&step).await?;
         let spent = step.spend.is_some().then_some(spent);
-        Ok(Ordered { step, spent, capability: version })
+        Ok(Ordered { step, spent, capability: version, sold: sold_version })
     }
 
     /// Whether what a step asks to be available is. Where money moves, the commit itself sees to it.
@@ -315,33 +338,6 @@ impl Market {
     pub(crate) async fn balance(&self, account: &AccountId) -> Result<Ut, Refused> {
         let balances = self.engine().store().balances(vec![account.key().into()]).await.map_err(unread)?;
         Ok(Ut::from_hundredths(balances.first().copied().unwrap_or_default()))
-    }
-
-    /// Sales of a capability in this day and this minute, counted up to its limits.
-    async fn sold(&self, capability: &Capability, now: Time) -> Result<(u32, u32), Refused> {
-        let terms = &capability.terms;
-        let (day, minute) = (now.0.div_euclid(DAY_MS) * DAY_MS, now.0.div_euclid(MINUTE_MS) * MINUTE_MS);
-        let most = terms.daily_limit.max(terms.rate_limit_per_min).unwrap_or_default();
-        let (mut today, mut this_minute, mut after) = (0_u32, 0_u32, None);
-        while today < most {
-            let query = RecordQuery {
-                kind: kind::TRANSACTION.into(),
-                list: kept::sales(&capability.tenant, &capability.id),
-                after,
-                skip: 0,
-                limit: 200,
-                count: false,
-            };
-            let page = self.engine().store().records(query).await.map_err(unread)?;
-            after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
-            let since = |start: i64| page.records.iter().filter(|(_, rank)| *rank >= start).count() as u32;
-            today += since(day);
-            this_minute += since(minute);
-            if !page.more || after.as_ref().is_some_and(|(rank, _)| *rank < day) {
-                break;
-            }
-        }
-        Ok((today, this_minute))
     }
 
     /// Does something to a purchase, whoever asks and wherever it stands: what cannot be is refused.
@@ -394,7 +390,8 @@ impl Market {
             });
             let beside = self.beside(Some(row.status), &step.transaction).await?;
             let told = !beside.is_empty();
-            let along = carry::along(&step, Setting { spent: None, capability: None, look_at, once: made, beside });
+            let along =
+                carry::along(&step, Setting { spent: None, capability: None, sold: 0, look_at, once: made, beside });
             let without_task = along.clone();
             match self.engine().move_product(id.0, carry::moved(&step), along).await {
                 Ok(_) => {

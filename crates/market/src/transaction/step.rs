@@ -12,7 +12,7 @@ use crate::autonomy::{self, Confirmation, Confirmed, Decision, Question, Risk, S
 use crate::capability::{Capability, FieldError, PricingModel};
 use crate::hold::Hold;
 use crate::ledger::{AccountId, Guard};
-use crate::refusal::{Per, Refusal};
+use crate::refusal::Refusal;
 use crate::{Actor, Ut, Via};
 
 impl Transaction {
@@ -33,14 +33,10 @@ impl Transaction {
         for (field, id) in [("context_id", context), ("demand_id", order.demand.as_deref())] {
             at_most(field, id.unwrap_or_default().chars().count(), MAX_ID, "characters")?;
         }
-        for (per, limit, sold, ms) in [
-            (Per::Minute, terms.rate_limit_per_min, order.sold_this_minute, 60_000),
-            (Per::Day, terms.daily_limit, order.sold_today, 86_400_000),
-        ] {
-            if let Some(limit) = limit.filter(|limit| sold >= *limit) {
-                let again_at = Time(now.0.div_euclid(ms).saturating_add(1).saturating_mul(ms));
-                return Err(Refusal::Quota { per, limit, again_at });
-            }
+        let sold = Some(order.sold).filter(|_| terms.is_limited());
+        let now = sold.map_or(now, |sold| sold.next_at(now));
+        if let Some(sold) = &sold {
+            sold.check(terms, now)?;
         }
 
         let question = Question {
@@ -59,7 +55,7 @@ impl Transaction {
             pricing_model: terms.pricing_model,
             served: terms.served.clone(),
             auto_accept: terms.accepts_by_itself(price),
-            counted: terms.is_limited(),
+            counted: sold.is_some(),
             booked_hours: order.booked_hours.filter(|_| terms.pricing_model == PricingModel::PerHour),
             price,
             commission: rules.commission.of(price),
@@ -85,6 +81,11 @@ impl Transaction {
             id: capability.id.clone(),
             version: capability.version,
         });
+        if let Some(sold) = sold {
+            let (tenant, capability) = (capability.tenant.clone(), capability.id.clone());
+            step.guards.push(Guard::Sold { tenant, capability, sales: sold });
+            step.sales = Some(sold.with_one(now));
+        }
         if let Some((spend, at_most)) = decided.spend {
             let (tenant, user, day) = (spend.tenant.clone(), spend.user.clone(), spend.day);
             step.guards.push(Guard::Spent { tenant, user, day, at_most });
@@ -275,6 +276,7 @@ impl Step {
             timers: Vec::new(),
             spend: None,
             used: None,
+            sales: None,
         }
     }
 

@@ -106,6 +106,19 @@ fn check(bazaar: &Bazaar, memory: &mut Memory) -> TestCaseResult {
     due.sort();
     prop_assert_eq!(timers, due);
 
+    // No limit of a seller is passed, whatever the sales have come to.
+    let mut sold: BTreeMap<(&str, i64), u32> = BTreeMap::new();
+    for transaction in book.transactions().filter(|transaction| transaction.counted) {
+        let offer = book.capability(&transaction.tenant, &transaction.capability).unwrap();
+        let at = transaction.created_at.0;
+        for (limit, ms) in [(offer.terms.daily_limit, 86_400_000), (offer.terms.rate_limit_per_min, 60_000)] {
+            let Some(limit) = limit else { continue };
+            let sold = sold.entry((offer.id.as_str(), at.div_euclid(ms))).or_default();
+            *sold += 1;
+            prop_assert!(*sold <= limit, "{} was sold {} times", offer.id, sold);
+        }
+    }
+
     for (user, day, spent) in bazaar.spent() {
         prop_assert!(spent <= LIMITS.daily, "{} spent {} on day {}", user, spent, day);
     }
@@ -201,6 +214,7 @@ fn the_sequences_reach_every_state_and_most_refusals() {
         "NotOnSale",
         "NotDue",
         "Changed",
+        "Quota",
     ] {
         least(name);
     }

@@ -203,8 +203,8 @@ impl Bazaar {
                 tags: vec![],
                 delivery_mode: DeliveryMode::Instant,
                 auto_accept_min: (i == 4).then_some(Ut::from_hundredths(5_000)),
-                daily_limit: None,
-                rate_limit_per_min: None,
+                daily_limit: (i == 6).then_some(2),
+                rate_limit_per_min: (i == 3).then_some(2),
                 served,
                 available: true,
             };
@@ -298,8 +298,7 @@ impl Bazaar {
             input: None,
             limits: LIMITS,
             spent: Ut::ZERO,
-            sold_today: 0,
-            sold_this_minute: 0,
+            sold: market::Sales::default(),
         }
     }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{KeyRow, Who};
 use super::{Approval, Device, DeviceState, Issued, NewUser, User, secrets};
+use crate::bounded::Bounded;
 use crate::kept::{self, ALL, kind};
 use crate::refused::unread;
 use crate::{Market, Refused, What};
@@ -32,7 +33,8 @@ pub(super) const WAITING: u64 = 10_000;
 pub(super) const DIGITS: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
 const CODE: usize = 8;
 
-const ATTEMPTS: usize = 5;
+/// How often something is tried again when another process was faster.
+const ATTEMPTS: usize = 16;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEEP: u32 = 200;
 
@@ -98,6 +100,11 @@ fn drawn_code() -> Result<Arc<str>, Refused> {
     Ok(code.iter().collect::<String>().into())
 }
 
+/// Devices that wait for their person, of all tenants.
+fn waiting_devices() -> Bounded {
+    Bounded { kind: kind::DEVICE, list: ALL.into(), most: WAITING }
+}
+
 fn unknown() -> Refused {
     Refused::Unknown(What::Device)
 }
@@ -107,10 +114,12 @@ impl Market {
     pub async fn device_asks(&self, platform_type: &str) -> Result<Device, Refused> {
         let known = PLATFORMS.into_iter().find(|known| *known == platform_type);
         let platform: Arc<str> = known.unwrap_or(PLATFORMS[PLATFORMS.len() - 1]).into();
-        self.make_room().await?;
         let (tenant, device_code) = (self.config().tenant.clone(), secrets::text()?);
         let key = secrets::print(&device_code);
+        let line = self.shared.queues.of(&waiting_devices().line());
+        let _turn = line.lock().await;
         for _ in 0..ATTEMPTS {
+            let added = self.make_room().await?;
             let code = drawn_code()?;
             let row = DeviceRow {
                 tenant: tenant.clone(),
@@ -122,7 +131,7 @@ impl Market {
             };
             let of_code = CodeRow { device: key.clone() };
             let of_code = kept::put(kind::DEVICE_CODE, code_key(&tenant, &code), Expect::Absent, &of_code, Vec::new());
-            let records = vec![row.put(&key, Expect::Absent), of_code];
+            let records = vec![row.put(&key, Expect::Absent), of_code, added];
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => {
                     return Ok(Device {
@@ -133,7 +142,7 @@ impl Market {
                         platform_type: platform,
                     });
                 }
-                // Another device has this code: draw again.
+                // Another device has this code, or was added elsewhere at the same moment: draw and count again.
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -249,40 +258,38 @@ impl Market {
         }
     }
 
-    /// Sees to it that one more device can wait.
-    async fn make_room(&self) -> Result<(), Refused> {
-        let (waiting, _) = self.first_devices(1).await?;
-        if waiting < WAITING {
-            return Ok(());
+    /// Sees to it that one more device can wait; answers what goes along in the commit that adds it.
+    async fn make_room(&self) -> Result<RecordChange, Refused> {
+        if let Some(added) = self.room_in(&waiting_devices()).await? {
+            return Ok(added);
         }
         self.forget_devices(self.now()).await?;
-        match self.first_devices(1).await? {
-            (waiting, _) if waiting < WAITING => Ok(()),
-            (_, first) => {
-                let until = first.first().map_or(self.now(), |(row, ..)| row.expires_at);
-                let left_ms = u64::try_from(until.0.saturating_sub(self.now().0)).unwrap_or_default();
-                Err(Refused::TooFast { retry_after_s: left_ms.div_ceil(1_000).max(1) })
-            }
+        if let Some(added) = self.room_in(&waiting_devices()).await? {
+            return Ok(added);
         }
+        let first = self.first_devices(1).await?;
+        let until = first.first().map_or(self.now(), |(row, ..)| row.expires_at);
+        let left_ms = u64::try_from(until.0.saturating_sub(self.now().0)).unwrap_or_default();
+        Err(Refused::TooFast { retry_after_s: left_ms.div_ceil(1_000).max(1) })
     }
 
-    /// How many devices there are, and the first to expire with their keys and versions.
-    async fn first_devices(&self, limit: u32) -> Result<(u64, Vec<(DeviceRow, Arc<str>, u64)>), Refused> {
+    /// The first devices to expire, with their keys and versions.
+    async fn first_devices(&self, limit: u32) -> Result<Vec<(DeviceRow, Arc<str>, u64)>, Refused> {
         let query =
-            RecordQuery { kind: kind::DEVICE.into(), list: ALL.into(), after: None, skip: 0, limit, count: true };
+            RecordQuery { kind: kind::DEVICE.into(), list: ALL.into(), after: None, skip: 0, limit, count: false };
         let page = self.engine().store().records(query).await.map_err(unread)?;
         let rows = page.records.into_iter().map(|(record, _)| {
             let row = kept::row::<DeviceRow>(&record.body)?;
             Ok((row, record.key, record.version))
         });
-        Ok((page.total.unwrap_or_default(), rows.collect::<Result<_, Refused>>()?))
+        rows.collect()
     }
 
     /// Forgets devices that had expired by then.
     async fn forget_devices(&self, by: Time) -> Result<(), Refused> {
         loop {
-            let (_, first) = self.first_devices(SWEEP).await?;
-            let over: Vec<_> = first.into_iter().filter(|(row, ..)| row.is_over(by)).collect();
+            let over: Vec<_> =
+                self.first_devices(SWEEP).await?.into_iter().filter(|(row, ..)| row.is_over(by)).collect();
             let all = over.len() == SWEEP as usize;
             let mut records = Vec::with_capacity(over.len() * 2);
             for (row, key, version) in over {

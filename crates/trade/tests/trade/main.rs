@@ -12,6 +12,7 @@ mod crash;
 mod demands;
 mod files;
 mod jobs;
+mod limits;
 mod notices;
 mod prices;
 mod purchases;

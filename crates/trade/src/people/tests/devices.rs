@@ -202,29 +202,53 @@ async fn an_impatient_person_is_registered_once() {
     assert_eq!(key(a.unwrap()).user, key(b.unwrap()).user);
 }
 
+/// A device that somebody put there.
+fn waits(number: u64, expires_at: model::Time) -> RecordChange {
+    let row = DeviceRow {
+        tenant: "default".into(),
+        platform: "cursor".into(),
+        code: None,
+        expires_at,
+        polled_at: None,
+        answer: None,
+    };
+    row.put(&format!("{number}").into(), Expect::Absent)
+}
+
 #[tokio::test]
 async fn only_so_many_wait() {
     let (market, store) = market().await;
-    let put = |number: u64, expires_at| {
-        let row = DeviceRow {
-            tenant: "default".into(),
-            platform: "cursor".into(),
-            code: None,
-            expires_at,
-            polled_at: None,
-            answer: None,
-        };
-        row.put(&format!("{number}").into(), Expect::Absent)
-    };
     let soon = market.now().plus_ms(10_000);
-    let mut records: Vec<RecordChange> = (0..2).map(|number| put(number, soon)).collect();
-    records.extend((2..WAITING).map(|number| put(number, market.now().plus_ms(600_000))));
+    let mut records: Vec<RecordChange> = (0..2).map(|number| waits(number, soon)).collect();
+    records.extend((2..WAITING).map(|number| waits(number, market.now().plus_ms(600_000))));
     market.engine().keep(engine::Along { records, ..Default::default() }).await.unwrap();
     assert_eq!(too_fast(market.device_asks("cursor").await), 10);
     pass_s(&market, &store, 10);
     ask(&market).await;
     ask(&market).await;
     assert_eq!(too_fast(market.device_asks("cursor").await), 590);
+}
+
+/// At two processes, which know nothing of each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn devices_that_ask_at_once_do_not_pass_the_limit() {
+    let (here, store) = market().await;
+    let there = market_of(&store, "default").await;
+    let records = (8..WAITING).map(|number| waits(number, here.now().plus_ms(600_000))).collect();
+    here.engine().keep(engine::Along { records, ..Default::default() }).await.unwrap();
+    let mut asked = tokio::task::JoinSet::new();
+    for n in 0..32 {
+        let market = if n % 2 == 0 { here.clone() } else { there.clone() };
+        asked.spawn(async move { market.device_asks("cursor").await });
+    }
+    let mut made = 0;
+    while let Some(one) = asked.join_next().await {
+        match one.unwrap() {
+            Ok(_) => made += 1,
+            refused @ Err(_) => assert!(too_fast(refused) > 0),
+        }
+    }
+    assert_eq!((made, store.count(kind::DEVICE, ALL).await), (8, WAITING));
 }
 
 #[tokio::test]

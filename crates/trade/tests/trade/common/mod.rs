@@ -15,7 +15,7 @@ use market::{AccountId, Actor, Capability, CapabilityId, Row, Transaction, Trans
 use model::ports::agent::Agent;
 use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
 use stores::sqlite::{Durability, Options};
-use stores::{memory, sqlite};
+use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
 use trade::{Callbacks, Caller, Config, Market, NewUser, Refused, Wish};
 
@@ -45,6 +45,19 @@ pub(crate) async fn on_both_stores(case: impl AsyncFn(House)) {
         let done = tokio::time::timeout(PATIENCE, case(house())).await;
         assert!(done.is_ok(), "the case hangs on the {name} store");
     }
+}
+
+/// Markets of several processes on one PostgreSQL. The database is gone with its value.
+pub(crate) async fn replicas<const N: usize>(config: &Config) -> (cluster::Database, [Fair; N]) {
+    let database = cluster::Cluster::shared().database();
+    let mut fairs = Vec::with_capacity(N);
+    for _ in 0..N {
+        let store = Arc::new(postgres::Store::open(postgres::Options::new(database.url())).await.unwrap());
+        let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::Ledger));
+        let engine = Engine::start_paid(store, Vec::new(), quick(), None, errands, Some(books)).await.unwrap();
+        fairs.push(Fair { market: Market::start(engine, config.clone(), true).await.unwrap() });
+    }
+    (database, fairs.try_into().unwrap_or_else(|_| unreachable!("as many as were asked for")))
 }
 
 pub(crate) fn quick() -> Limits {
