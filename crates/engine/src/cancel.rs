@@ -7,6 +7,7 @@ use model::{Body, Cancel, Fault, Kind, Place, State, Task, TaskId};
 
 use crate::live::{Draft, Live};
 use crate::pending;
+use crate::product::refuse_if_product;
 use crate::sight::Sight;
 use crate::till::Ending;
 use crate::{Engine, Shared};
@@ -32,20 +33,32 @@ impl Engine {
         self.cancel_live(live, None).await
     }
 
-    /// A task is about to be removed for good: what is set aside for its turn is not removed with it.
-    pub(crate) async fn give_back(&self, id: TaskId) -> Result<(), Fault> {
-        if self.shared.books.get().is_none() {
-            return Ok(());
-        }
-        let Some(live) = self.shared.live(id).await? else { return Ok(()) };
+    /// Ends a task that is about to be removed for good, so that no turn begins in between, and what is set aside for its
+    /// turn is not removed with it. A task of a product that has not ended is refused.
+    pub(crate) async fn end_for_removal(&self, id: TaskId) -> Result<(), Fault> {
+        let live = match self.shared.live(id).await {
+            Ok(Some(live)) => live,
+            Ok(None) => return Ok(()),
+            // A log that cannot be read any more can still be removed.
+            Err(fault) if fault.kind == Kind::Internal => {
+                tracing::warn!(task = %id, cause = ?fault.cause, "a task is removed whose log cannot be read");
+                return Ok(());
+            }
+            Err(fault) => return Err(fault),
+        };
         let shared = self.shared.clone();
         Shared::detached(async move {
             let ended = live.append(&shared, |task| {
-                let held = task.due.as_deref().is_some_and(|due| due.hold.is_some());
-                let bodies = if held { vec![pending::status(State::Canceled, None)] } else { Vec::new() };
+                refuse_if_product(task)?;
+                let settled = task.core.is_settled();
+                let bodies = if settled { Vec::new() } else { vec![pending::status(State::Canceled, None)] };
                 Ok(Draft { ending: CUT_OFF, ..Draft::outside(bodies) })
             });
-            ended.await.map(drop).map_err(Fault::from)
+            match ended.await.map_err(Fault::from) {
+                // Somebody else has removed it.
+                Err(fault) if fault.kind == Kind::TaskNotFound => Ok(()),
+                ended => ended.map(drop),
+            }
         })
         .await
     }
@@ -96,6 +109,7 @@ pub(crate) async fn request(shared: &Shared, live: &Live, metadata: Option<model
             let message = "Task cannot be canceled: it has settled";
             return Err(Fault::new(Kind::TaskNotCancelable, message).fact("taskId", task.id.to_string()));
         }
+        refuse_if_product(task)?;
         let mut bodies = Vec::new();
         if !task.core.cancel_requested {
             bodies.push(Body::CancelRequested { metadata: metadata.clone() });

@@ -377,12 +377,12 @@ impl Engine {
         self.shared.store.close().await;
     }
 
-    /// Removes a task for good, whatever its state; a running turn is cancelled first.
+    /// Removes a task for good; a running turn is cancelled first. A product's task that has not ended stays.
     pub async fn purge(&self, task: TaskId) -> Result<bool, Fault> {
         if let Some(live) = self.shared.lives.find(task) {
             live.stop_turn();
         }
-        self.give_back(task).await?;
+        self.end_for_removal(task).await?;
         let removed = self.shared.store.remove(task).await.map_err(troubled)?;
         self.shared.removed.fetch_add(u64::from(removed), Ordering::Relaxed);
         self.shared.lives.vanish(task);

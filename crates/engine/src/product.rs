@@ -124,6 +124,19 @@ impl From<Unmoved> for Fault {
     }
 }
 
+/// Refuses to end or remove a task that a product moves and has not ended: what it stands for, such as a purchase with money
+/// set aside, would go on without it. No turn has ever driven such a task, whether its product is at work here or not.
+pub(crate) fn refuse_if_product(task: &Task) -> Result<(), Fault> {
+    if task.core.starts > 0 || task.core.is_settled() {
+        return Ok(());
+    }
+    let words = format!(
+        "task {} belongs to {} and has not ended; have its parties end it there, or wait for its deadline, and try again",
+        task.id, task.agent
+    );
+    Err(Fault::new(Kind::TaskNotCancelable, words).fact("taskId", task.id.to_string()))
+}
+
 /// Whoever is told of deadlines, and the tasks that are likely to be moved next.
 pub(crate) struct Products {
     product: OnceLock<Arc<dyn Product>>,
@@ -284,14 +297,26 @@ impl Engine {
 
     /// When the product is told of the task next; `None` is never.
     pub async fn set_deadline(&self, task: TaskId, due: Option<Time>) -> Result<(), Fault> {
+        self.set_deadline_while(task, due, Vec::new()).await.map(drop)
+    }
+
+    /// The same, while the records it rests on are as they were read. Answers whether they were; if not, the step that has
+    /// changed them has set the deadline, and that one stays.
+    pub async fn set_deadline_while(
+        &self,
+        task: TaskId,
+        due: Option<Time>,
+        rests_on: Vec<RecordChange>,
+    ) -> Result<bool, Fault> {
         let mut commit = Commit::default();
-        Along { deadline: Some(due), ..Along::default() }.add_to(task, &mut commit);
+        Along { deadline: Some(due), records: rests_on, ..Along::default() }.add_to(task, &mut commit);
         let timers = commit.timers.clone();
         match self.shared.store.commit(commit).await {
-            Outcome::Done | Outcome::Conflict(_) => {
+            Outcome::Done => {
                 self.shared.alarm.set(&timers);
-                Ok(())
+                Ok(true)
             }
+            Outcome::Conflict(_) => Ok(false),
             Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
         }
     }

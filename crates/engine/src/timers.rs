@@ -30,6 +30,7 @@ impl Alarm {
     pub(crate) fn set(&self, changes: &[TimerChange]) {
         let earliest = changes.iter().filter_map(|change| match change {
             TimerChange::Set(timer) => Some(timer.due),
+            TimerChange::Replace { to, .. } => *to,
             TimerChange::Clear(..) => None,
         });
         if earliest.min().is_some_and(|due| due.0 < self.next_look.load(Ordering::Relaxed)) {
@@ -109,23 +110,25 @@ async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     let live = shared.live(timer.task).await?;
     let turn = live.as_ref().and_then(|live| live.task()).and_then(|task| task.core.turn);
     let due = turn.map(|turn| turn.started_at.plus_ms(shared.limits.turn_timeout_ms));
-    let change = match (live, due) {
+    let to = match (live, due) {
         // The timer was an earlier turn's; this one has time left.
-        (Some(_), Some(due)) if due > shared.clock.now() => TimerChange::Set(Timer { due, ..timer }),
+        (Some(_), Some(due)) if due > shared.clock.now() => Some(due),
         (Some(live), Some(_)) => {
             match live.turn() {
                 Some(turn) => turn.timed_out.notify_one(),
                 None => fail(shared, &live).await?,
             }
-            TimerChange::Set(Timer { due: shared.clock.now().plus_ms(AGAIN_MS), ..timer })
+            Some(shared.clock.now().plus_ms(AGAIN_MS))
         }
         // The turn is over; so is its timer.
-        (None | Some(_), _) => TimerChange::Clear(timer.task, timer.kind),
+        (None | Some(_), _) => None,
     };
-    let change = match shared.lives.find(timer.task).and_then(|live| live.task()) {
-        Some(task) if task.core.turn.is_none() => TimerChange::Clear(timer.task, timer.kind),
-        Some(_) | None => change,
+    let to = match shared.lives.find(timer.task).and_then(|live| live.task()) {
+        Some(task) if task.core.turn.is_none() => None,
+        Some(_) | None => to,
     };
+    // A turn that has begun meanwhile has set a timer of its own, which is left alone.
+    let change = TimerChange::Replace { timer, to };
     match shared.store.commit(Commit { timers: vec![change], ..Commit::default() }).await {
         // A timer is only moved and cleared here; should that not be so yet, it fires again.
         Outcome::Done | Outcome::Conflict(_) => Ok(()),
@@ -134,8 +137,9 @@ async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
 }
 
 /// A product's deadline. It is looked at again later, whatever becomes of it now: the product clears it when it has acted.
+/// One that a step of the product has set meanwhile stays as it is.
 async fn deadline(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
-    let later = TimerChange::Set(Timer { due: shared.clock.now().plus_ms(AGAIN_MS), ..timer });
+    let later = TimerChange::Replace { timer, to: Some(shared.clock.now().plus_ms(AGAIN_MS)) };
     match shared.store.commit(Commit { timers: vec![later], ..Commit::default() }).await {
         Outcome::Done | Outcome::Conflict(_) => {}
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(troubled(trouble)),

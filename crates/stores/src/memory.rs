@@ -153,6 +153,15 @@ impl Inner {
                 TimerChange::Clear(task, kind) => {
                     self.timers.remove(&(task, kind.code()));
                 }
+                TimerChange::Replace { timer, to } => {
+                    let key = (timer.task, timer.kind.code());
+                    if self.timers.get(&key) == Some(&timer.due) {
+                        match to {
+                            Some(due) => self.timers.insert(key, due),
+                            None => self.timers.remove(&key),
+                        };
+                    }
+                }
             }
         }
         for change in commit.push {
@@ -509,6 +518,11 @@ impl Port for Store {
         Box::pin(async move {
             self.read(|inner| Ok(inner.timers().into_iter().filter(|t| t.due <= now).take(limit).collect()))
         })
+    }
+
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        let of_these = move |timer: &Timer| tasks.contains(&timer.task);
+        Box::pin(async move { self.read(|inner| Ok(inner.timers().into_iter().filter(of_these).collect())) })
     }
 
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {

@@ -15,6 +15,7 @@
 //! * `wallet`: balances, statements, credit, and the check of it all
 //! * `people`: users, keys, logins, devices: who is asking
 //! * `sellers`: who does the work when no person does, and what the clock brings
+//! * `strays`: purchases that no timer watches
 //! * `till`: agents with a price, and budgets
 //! * `carry`, `kept`: a step as a commit, rows as records
 //! * `once`: the same request twice is one
@@ -35,6 +36,7 @@ mod quote;
 mod refused;
 mod sales;
 mod sellers;
+mod strays;
 mod till;
 mod wallet;
 
@@ -209,6 +211,7 @@ impl Market {
             tokio::spawn(notices::deliver(market.clone()));
             tokio::spawn(notices::sweep(market.clone()));
             tokio::spawn(files::sweep(market.clone()));
+            tokio::spawn(strays::walk(market.clone()));
         }
         Ok(market)
     }

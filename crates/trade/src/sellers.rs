@@ -22,11 +22,11 @@ use market::transaction::{Action, Status};
 use market::{Actor, Served, Transaction, TransactionId};
 use model::ports::Future;
 use model::ports::product::Product;
-use model::{TaskId, Time};
+use model::{Expect, RecordChange, TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::refused::What;
+use crate::kept::{self, kind};
 use crate::{Config, Market, Refused, User};
 
 pub(crate) use callback::sign;
@@ -41,6 +41,8 @@ const WAITING: usize = 4_096;
 /// second.
 const BACKUP_MS: u64 = 10_000;
 const BACKUP_MOST_MS: u64 = 60_000;
+/// A purchase of a tenant that is not served is looked at again after this.
+const ELSEWHERE_MS: u64 = 3_600_000;
 /// What could not be done alone is tried again after this.
 const LATER_MS: u64 = 60_000;
 
@@ -197,8 +199,8 @@ impl Market {
                     }
                     Ok(Worked::Rests) => {}
                     Ok(Worked::Again(at)) => {
-                        if let Err(fault) = market.engine().set_deadline(id.0, Some(at)).await {
-                            tracing::warn!(task = %id.0, "a purchase is looked at again later: {fault}");
+                        if let Err(refused) = market.look_again(id, at).await {
+                            tracing::warn!(task = %id.0, "a purchase is looked at again later: {refused}");
                         }
                     }
                     Err(refused) => tracing::warn!(task = %id.0, "a purchase is worked on again later: {refused}"),
@@ -247,52 +249,64 @@ impl Market {
         self.on_behalf(row, Action::Fail { reason: Some(words.into()) }).await
     }
 
+    /// Sets the timer of a purchase that is under way to this time, but not past its deadline.
+    async fn look_again(&self, id: TransactionId, at: Time) -> Result<(), Refused> {
+        let row = self.read_transaction(id).await?;
+        if !row.status.is_terminal() {
+            let at = row.due.map_or(at, |due| due.at.min(at));
+            self.set_timer(&row, Some(at)).await?;
+        }
+        Ok(())
+    }
+
+    /// Sets the timer of a purchase that has not moved since this row was read. Where it has, its step has set the timer.
+    pub(crate) async fn set_timer(&self, row: &Transaction, at: Option<Time>) -> Result<bool, Refused> {
+        let key = kept::transaction_key(row.id);
+        let rests_on =
+            vec![RecordChange::Leave { kind: kind::TRANSACTION.into(), key, expect: Expect::Version(row.version) }];
+        Ok(self.engine().set_deadline_while(row.id.0, at, rests_on).await?)
+    }
+
     /// A timer has brought a purchase back: what is due is done, and the timer set to what comes next.
     async fn look(&self, id: TransactionId) -> Result<(), Refused> {
-        loop {
-            let row = match self.read_transaction(id).await {
-                Ok(row) => row,
-                Err(Refused::Unknown(What::Transaction)) => {
-                    // Of another tenant, or of a product that is no more.
-                    return Ok(self.engine().set_deadline(id.0, None).await?);
+        let found = self.read::<Transaction>(kind::TRANSACTION, kept::transaction_key(id)).await?;
+        let row = match found {
+            Some((row, _)) if row.tenant == self.config().tenant => row,
+            // The market serves another tenant for now; its timer is kept for when it does not.
+            Some((row, _)) => return self.set_timer(&row, Some(self.now().plus_ms(ELSEWHERE_MS))).await.map(drop),
+            // Of a product that is no more.
+            None => return Ok(self.engine().set_deadline(id.0, None).await?),
+        };
+        let now = self.now();
+        if let Some(due) = row.due.filter(|due| due.at <= now && !row.status.is_terminal()) {
+            return match self.act(&Actor::Platform, id, Action::Due(due.deadline), None).await {
+                Ok(over) => self.tidy(&over).await,
+                // Somebody has done something meanwhile; its step has set the timer.
+                Err(Refused::Rule(_)) => Ok(()),
+                Err(refused) => Err(refused),
+            };
+        }
+        let mut next = self.look_at(&row).await?;
+        if row.status.is_terminal() {
+            self.tidy(&row).await?;
+        } else if let Some((actor, action)) = self.alone(&row, now).await? {
+            match self.act(&actor, id, action, None).await {
+                Ok(_) => return Ok(()),
+                Err(Refused::Rule(refusal)) => {
+                    tracing::debug!(task = %id.0, "a party cannot act alone: {refusal}");
+                    let later = now.plus_ms(LATER_MS);
+                    next = Some(row.due.map_or(later, |due| due.at.min(later)));
                 }
                 Err(refused) => return Err(refused),
-            };
-            let now = self.now();
-            if let Some(due) = row.due.filter(|due| due.at <= now && !row.status.is_terminal()) {
-                return match self.act(&Actor::Platform, id, Action::Due(due.deadline), None).await {
-                    Ok(over) => self.tidy(&over).await,
-                    // Somebody has done something meanwhile; its step has set the timer.
-                    Err(Refused::Rule(_)) => Ok(()),
-                    Err(refused) => Err(refused),
-                };
             }
-            let mut next = self.look_at(&row).await?;
-            if row.status.is_terminal() {
-                self.tidy(&row).await?;
-            } else if let Some((actor, action)) = self.alone(&row, now).await? {
-                match self.act(&actor, id, action, None).await {
-                    Ok(_) => return Ok(()),
-                    Err(Refused::Rule(refusal)) => {
-                        tracing::debug!(task = %id.0, "a party cannot act alone: {refusal}");
-                        let later = now.plus_ms(LATER_MS);
-                        next = Some(row.due.map_or(later, |due| due.at.min(later)));
-                    }
-                    Err(refused) => return Err(refused),
-                }
-            } else if by_machine(&row) {
-                if let Some(at) = self.rests_until(&row).await?.filter(|at| *at > now) {
-                    next = Some(row.due.map_or(at, |due| due.at.min(at)));
-                } else {
-                    self.work(id, true);
-                }
-            }
-            self.engine().set_deadline(id.0, next).await?;
-            // A step in between has set a timer of its own, which this one has taken the place of.
-            if self.read_transaction(id).await?.version == row.version {
-                return Ok(());
+        } else if by_machine(&row) {
+            if let Some(at) = self.rests_until(&row).await?.filter(|at| *at > now) {
+                next = Some(row.due.map_or(at, |due| due.at.min(at)));
+            } else {
+                self.work(id, true);
             }
         }
+        self.set_timer(&row, next).await.map(drop)
     }
 
     /// What is left over of a purchase that is no longer worked on.

@@ -524,3 +524,84 @@ async fn whoever_drains_opens_nothing_new_but_finishes_what_is_open() {
     })
     .await;
 }
+
+/// The same for a product: a step in between has set another deadline.
+#[tokio::test]
+async fn a_deadline_that_fires_leaves_one_alone_that_was_set_since() {
+    on_both_stores(async |mut house| {
+        let shelf = house.open();
+        let engine = Engine::start(shelf.clone(), vec![echo()], quick(), None).await.unwrap();
+        let mut rings = bell(&engine);
+        shelf.hold_timers(true);
+        let due = |due| Along { deadline: Some(Some(due)), ..Along::default() };
+        let now = engine.now();
+        let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), due(now)).await.unwrap();
+        until(async || shelf.timers_waiting() == 1).await;
+        let later = now.plus_ms(3_600_000);
+        engine.move_product(task.id, Moved::to(State::Working), due(later)).await.unwrap();
+        shelf.hold_timers(false);
+        assert_eq!(rings.recv().await, Some(task.id), "it looks, and finds nothing to do");
+        let kept = engine.store().timers(vec![task.id]).await.unwrap();
+        assert_eq!(kept.iter().map(|timer| timer.due).collect::<Vec<_>>(), [later]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deadline_is_set_only_while_what_it_rests_on_is_as_it_was() {
+    on_both_stores(async |mut house| {
+        let engine = house.start([echo()]).await;
+        let first = engine.now().plus_ms(3_600_000);
+        let along = Along { deadline: Some(Some(first)), ..with(vec![put("a", Expect::Absent, "0")]) };
+        let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), along).await.unwrap();
+        let due = async || engine.store().timers(vec![task.id]).await.unwrap().first().map(|timer| timer.due);
+        let leave = |version| {
+            vec![RecordChange::Leave { kind: KIND.into(), key: "a".into(), expect: Expect::Version(version) }]
+        };
+        for (version, to, moved) in
+            [(2, None, false), (2, Some(first.plus_ms(1)), false), (1, Some(first.plus_ms(2)), true), (1, None, true)]
+        {
+            let before = due().await;
+            assert_eq!(engine.set_deadline_while(task.id, to, leave(version)).await.unwrap(), moved);
+            assert_eq!(due().await, if moved { to } else { before });
+        }
+    })
+    .await;
+}
+
+/// What it stands for would go on without it: money that is set aside would never come back.
+#[tokio::test]
+async fn a_task_of_a_product_is_not_removed_or_cancelled_before_it_has_ended() {
+    on_both_stores(async |mut house| {
+        let engine = house.start([echo()]).await;
+        let mut ids = Vec::new();
+        for state in [State::Submitted, State::Working, State::InputRequired] {
+            let due = Some(Some(engine.now().plus_ms(3_600_000)));
+            let along = Along { deadline: due, ..Along::default() };
+            ids.push(engine.open_product(&at("shop"), birth(&engine, state), along).await.unwrap().id);
+        }
+        let refused = async |engine: &Engine| {
+            for id in &ids {
+                for fault in [engine.purge(*id).await.unwrap_err(), engine.cancel_by_operator(*id).await.unwrap_err()] {
+                    assert_eq!(fault.kind, Kind::TaskNotCancelable);
+                    assert!(fault.message.contains("have its parties end it"), "{fault}");
+                }
+                assert!(!engine.task(*id).await.unwrap().unwrap().core.is_settled());
+            }
+            assert_eq!((engine.health().await.unwrap().tasks, engine.health().await.unwrap().timers), (3, 3));
+        };
+        refused(&engine).await;
+        // Whoever looks at the data while no server runs knows no product.
+        house.kill().await;
+        let offline = Engine::offline(house.open(), quick());
+        refused(&offline).await;
+        for id in &ids {
+            let along = Along { deadline: Some(None), ..Along::default() };
+            offline.move_product(*id, Moved::to(State::Canceled), along).await.unwrap();
+            assert!(offline.purge(*id).await.unwrap());
+            assert!(!offline.purge(*id).await.unwrap());
+        }
+        assert_eq!(offline.health().await.unwrap().tasks, 0);
+    })
+    .await;
+}

@@ -168,3 +168,39 @@ async fn a_timer_that_was_due_while_the_server_was_down_finds_the_turn_settled()
     })
     .await;
 }
+
+/// Whoever fires a timer has read it before it writes. A turn that begins in between has a timer of its own.
+#[tokio::test]
+async fn a_timer_is_cleared_only_while_it_is_the_one_that_fired() {
+    on_both_stores(async |mut house| {
+        let puppet = Puppet::new();
+        let engine = house.start([puppet.clone() as _]).await;
+        let id = begin(&engine, "puppet", say("one")).await.id;
+        puppet.turn().await.ends(EndState::InputRequired, "which?");
+        task_when(&engine, id, |task| task.core.is_at_rest()).await;
+        // As a turn leaves it behind that ends just as its timer fires.
+        let stale = Timer { task: id, kind: TimerKind::TurnTimeout, due: Time(1) };
+        let set = Commit { timers: vec![TimerChange::Set(stale)], ..Commit::default() };
+        assert_eq!(engine.store().commit(set).await, Outcome::Done);
+        house.kill().await;
+
+        let shelf = house.open();
+        shelf.hold_timers(true);
+        let engine = engine::Engine::start(shelf.clone(), vec![puppet.clone() as _], quick(), None).await.unwrap();
+        until(async || shelf.timers_waiting() == 1).await;
+        let send = aside({
+            let engine = engine.clone();
+            async move { task_of(engine.send(&at("puppet"), say("two").to(id)).await) }
+        });
+        let cue = puppet.turn().await;
+        let own = engine.store().timers(vec![id]).await.unwrap();
+        assert!(own.len() == 1 && own[0].due > Time(1), "{own:?}");
+        shelf.hold_timers(false);
+        until(async || shelf.timers_waiting() == 0).await;
+        assert_eq!(engine.store().timers(vec![id]).await.unwrap(), own);
+        cue.ends(EndState::Completed, "in time");
+        assert_eq!(send.await.unwrap().state(), State::Completed);
+        assert_eq!(engine.store().timers(vec![id]).await.unwrap(), []);
+    })
+    .await;
+}

@@ -151,6 +151,9 @@ pub trait Store: Send + Sync + 'static {
     /// fire: the holder of the task's turn comes first, and only when it is late it is anybody's.
     fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>>;
 
+    /// The timers of these tasks, in no order.
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>>;
+
     /// When the next timer is due.
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>>;
 
@@ -392,6 +395,21 @@ pub enum TimerChange {
     /// Sets it, or moves it. A timer of a task that is not there is not set.
     Set(Timer),
     Clear(TaskId, TimerKind),
+    /// Moves `timer`, or clears it, if it is still due when it was: one that was set again since is another's and stays.
+    Replace {
+        timer: Timer,
+        to: Option<Time>,
+    },
+}
+
+impl TimerChange {
+    /// Which timer it is about.
+    pub fn about(&self) -> (TaskId, TimerKind) {
+        match self {
+            TimerChange::Set(timer) | TimerChange::Replace { timer, .. } => (timer.task, timer.kind),
+            TimerChange::Clear(task, kind) => (*task, *kind),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -65,6 +65,7 @@ impl Store for Counting {
         journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
         unfinished(after: Option<TaskId>, limit: usize) -> Vec<(TaskId, Epoch)>;
         due(now: Time, limit: usize) -> Vec<Timer>;
+        timers(tasks: Vec<TaskId>) -> Vec<Timer>;
         next_due() -> Option<Time>;
         purge(before: Time, keys_before: Time, limit: usize) -> u64;
         remove(task: TaskId) -> bool;

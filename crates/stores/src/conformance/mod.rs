@@ -156,6 +156,8 @@ suite! { $
         timers_come_earliest_first_and_within_the_limit
         a_timer_set_again_moves
         a_cleared_timer_is_gone
+        a_timer_is_replaced_only_while_it_is_the_one_that_was_read
+        timers_are_found_by_their_tasks
         the_next_timer_is_known
         a_timer_of_a_task_that_is_not_there_is_not_set
         a_refused_commit_sets_no_timer

@@ -205,10 +205,14 @@ impl World {
         }
         for _ in 0..self.random.below(3) {
             let (task, due) = (self.task(), self.about_now());
-            commit.timers.push(if self.random.one_in(2) {
-                TimerChange::Set(Timer { task, kind: TimerKind::TurnTimeout, due })
-            } else {
-                TimerChange::Clear(task, TimerKind::TurnTimeout)
+            let timer = Timer { task, kind: TimerKind::TurnTimeout, due };
+            commit.timers.push(match self.random.below(6) {
+                0..=2 => TimerChange::Set(timer),
+                3 | 4 => TimerChange::Clear(task, TimerKind::TurnTimeout),
+                _ => {
+                    let to = self.random.one_in(2).then(|| self.about_now());
+                    TimerChange::Replace { timer, to }
+                }
             });
         }
         for _ in 0..self.random.below(3) {

@@ -64,6 +64,65 @@ pub(super) async fn a_cleared_timer_is_gone(factory: &dyn Factory) {
     assert_eq!(store.health().await.unwrap().timers, 0);
 }
 
+/// Whoever has read a timer changes that one, and none that was set since.
+pub(super) async fn a_timer_is_replaced_only_while_it_is_the_one_that_was_read(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let replace = async |timer: Timer, to: Option<Time>| {
+        done(&store, Commit { timers: vec![TimerChange::Replace { timer, to }], ..Commit::default() }).await;
+    };
+    let deadline = |task, due| Timer { kind: TimerKind::Deadline, ..timer(task, due) };
+    // Of a task that was opened here, and of one that is only known by its rows.
+    for reopened in [false, true] {
+        let task = open(&store, |a| a).await;
+        let store = if reopened { factory.second().await.unwrap_or_else(|| store.clone()) } else { store.clone() };
+        let of = async || store.timers(vec![task]).await.unwrap();
+        replace(timer(task, at(1)), Some(at(2))).await;
+        assert_eq!(of().await, [], "one that is not set is not moved");
+        set(&store, task, at(100)).await;
+        replace(timer(task, at(99)), None).await;
+        replace(timer(task, at(101)), Some(at(5))).await;
+        replace(deadline(task, at(100)), None).await;
+        assert_eq!(of().await, [timer(task, at(100))]);
+        replace(timer(task, at(100)), Some(at(300))).await;
+        assert_eq!(of().await, [timer(task, at(300))]);
+        replace(timer(task, at(100)), None).await;
+        assert_eq!(of().await, [timer(task, at(300))]);
+        replace(timer(task, at(300)), None).await;
+        assert_eq!((of().await, store.health().await.unwrap().timers), (vec![], 0));
+        // In one commit, in order.
+        let first = timer(task, at(7));
+        let timers = vec![
+            TimerChange::Set(first),
+            TimerChange::Replace { timer: first, to: Some(at(8)) },
+            TimerChange::Replace { timer: first, to: None },
+        ];
+        done(&store, Commit { timers, ..Commit::default() }).await;
+        assert_eq!(of().await, [timer(task, at(8))]);
+        assert_eq!(store.health().await.unwrap().timers, 1);
+        replace(timer(task, at(8)), None).await;
+    }
+    replace(timer(id(), at(1)), Some(at(2))).await;
+    assert_eq!((store.next_due().await.unwrap(), store.health().await.unwrap().timers), (None, 0));
+}
+
+pub(super) async fn timers_are_found_by_their_tasks(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let (one, two, none) = (open(&store, |a| a).await, open(&store, |a| a).await, open(&store, |a| a).await);
+    let deadline = Timer { task: one, kind: TimerKind::Deadline, due: at(9) };
+    set(&store, one, at(100)).await;
+    set(&store, two, at(50)).await;
+    done(&store, Commit { timers: vec![TimerChange::Set(deadline)], ..Commit::default() }).await;
+    let found = async |tasks: Vec<TaskId>| {
+        let mut timers = store.timers(tasks).await.unwrap();
+        timers.sort_by_key(|timer| timer.due);
+        timers
+    };
+    assert_eq!(found(vec![one]).await, [deadline, timer(one, at(100))]);
+    assert_eq!(found(vec![none, two, id(), one]).await, [deadline, timer(two, at(50)), timer(one, at(100))]);
+    assert_eq!(found(vec![none, id()]).await, []);
+    assert_eq!(found(vec![]).await, []);
+}
+
 pub(super) async fn the_next_timer_is_known(factory: &dyn Factory) {
     let store = factory.open().await;
     assert_eq!(store.next_due().await.unwrap(), None);

@@ -376,6 +376,14 @@ impl Port for Store {
         self.read(move |db| async move { read::due(&db, &judge, now, limit).await })
     }
 
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        let tasks: Arc<[TaskId]> = tasks.into();
+        self.read(move |db| {
+            let tasks = tasks.clone();
+            async move { read::timers(&db, &tasks).await }
+        })
+    }
+
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
         let judge = self.shared.replica.judge();
         self.read(move |db| async move { read::next_due(&db, &judge).await })

@@ -175,10 +175,7 @@ impl<'a> Wants<'a> {
 }
 
 fn timer_task(change: &TimerChange) -> TaskId {
-    match change {
-        TimerChange::Set(timer) => timer.task,
-        TimerChange::Clear(task, _) => *task,
-    }
+    change.about().0
 }
 
 /// How many tasks a commit opens, if it is about nothing else, and all that it requires to be free it also takes: then the
@@ -467,11 +464,14 @@ impl<'a> Slate<'a> {
             // A timer of a task that is gone would never be cleared.
             return;
         }
-        let (key, due) = match change {
-            TimerChange::Set(timer) => ((timer.task, timer.kind.code()), Some(timer.due.0)),
-            TimerChange::Clear(task, kind) => ((*task, kind.code()), None),
-        };
-        self.timers.entry(key).or_insert(TimerEntry { before: None, now: None }).now = due;
+        let (task, kind) = change.about();
+        let entry = self.timers.entry((task, kind.code())).or_insert(TimerEntry { before: None, now: None });
+        match change {
+            TimerChange::Set(timer) => entry.now = Some(timer.due.0),
+            TimerChange::Clear(..) => entry.now = None,
+            TimerChange::Replace { timer, to } if entry.now == Some(timer.due.0) => entry.now = to.map(|to| to.0),
+            TimerChange::Replace { .. } => {}
+        }
     }
 
     fn change_push(&mut self, change: &'a PushChange) {

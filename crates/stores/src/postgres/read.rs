@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::ports::store::{Head, Health, KeyUse, ReplicaRow, Timer, TimerKind, Trouble, Versions};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -13,7 +14,7 @@ use super::columns::{context_from, limit_of, row_from, text_from, unpack_uses};
 use super::connect::{Conn, Sql};
 use super::replica::{Judge, is_gone};
 use super::trouble::Failure;
-use super::{counters, schema};
+use super::{counters, schema, statements as sql};
 
 /// Rows of a log that are looked at in one go.
 const ROWS_AT_ONCE: i64 = 256;
@@ -221,7 +222,11 @@ static DUE: Sql = Sql {
 
 pub(super) async fn due(db: &Conn, judge: &Judge, now: Time, limit: usize) -> Result<Vec<Timer>, Failure> {
     let rows = db.query(&DUE, [&now.0, &limit_of(limit), &judge.me, &judge.lease_ms, &judge.judges, &LATE_MS]).await?;
-    let mut timers = Vec::new();
+    timers_from(&rows)
+}
+
+fn timers_from(rows: &[Row]) -> Result<Vec<Timer>, Failure> {
+    let mut timers = Vec::with_capacity(rows.len());
     for row in rows {
         // A kind of a newer release is left alone.
         if let Some(kind) = u8::try_from(row.try_get::<_, i16>(1)?).ok().and_then(TimerKind::from_code) {
@@ -229,6 +234,11 @@ pub(super) async fn due(db: &Conn, judge: &Judge, now: Time, limit: usize) -> Re
         }
     }
     Ok(timers)
+}
+
+pub(super) async fn timers(db: &Conn, tasks: &[TaskId]) -> Result<Vec<Timer>, Failure> {
+    let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+    timers_from(&db.query(&sql::TIMERS, [&ids]).await?)
 }
 
 /// Somebody else's counts from when it is late. No more than that stretch of time has to be looked through for our own.

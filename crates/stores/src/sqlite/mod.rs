@@ -366,6 +366,10 @@ impl Port for Store {
         self.read(move |db| read::due(db, now, limit))
     }
 
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.read(move |db| read::timers(db, &tasks))
+    }
+
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
         self.read(read::next_due)
     }

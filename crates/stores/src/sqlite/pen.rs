@@ -372,10 +372,7 @@ impl<'db> Pen<'db> {
     }
 
     fn change_timer(&mut self, change: &TimerChange) -> rusqlite::Result<()> {
-        let (task, kind) = match change {
-            TimerChange::Set(timer) => (timer.task, timer.kind),
-            TimerChange::Clear(task, kind) => (*task, *kind),
-        };
+        let (task, kind) = change.about();
         let Some((no, has)) = self.find(task)?.map(|kept| (kept.no, kept.has_timer(kind))) else {
             // A timer of a task that is gone would never be cleared.
             return Ok(());
@@ -395,6 +392,21 @@ impl<'db> Pen<'db> {
                     let gone = self.sql.timer_clear.execute(params![no, kind.code()])?;
                     self.tally.add(counters::TIMERS, -(gone as i64));
                 }
+                false
+            }
+            TimerChange::Replace { .. } if has == Some(false) => return Ok(()),
+            TimerChange::Replace { timer, to: Some(to) } => {
+                if self.sql.timer_replace.execute(params![no, kind.code(), timer.due.0, to.0])? == 0 {
+                    return Ok(());
+                }
+                true
+            }
+            TimerChange::Replace { timer, to: None } => {
+                let gone = self.sql.timer_clear_due.execute(params![no, kind.code(), timer.due.0])?;
+                if gone == 0 {
+                    return Ok(());
+                }
+                self.tally.add(counters::TIMERS, -(gone as i64));
                 false
             }
         };

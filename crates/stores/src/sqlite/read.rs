@@ -153,6 +153,22 @@ pub(super) fn due(db: &Connection, now: Time, limit: usize) -> Result<Vec<Timer>
     Ok(timers)
 }
 
+pub(super) fn timers(db: &Connection, tasks: &[TaskId]) -> Result<Vec<Timer>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT timer.kind, timer.due FROM task CROSS JOIN timer ON timer.task_no = task.no WHERE task.id = ?1",
+    )?;
+    let mut timers = Vec::new();
+    for task in tasks {
+        let mut rows = statement.query(params![Id(*task)])?;
+        while let Some(row) = rows.next()? {
+            if let Some(kind) = TimerKind::from_code(row.get(0)?) {
+                timers.push(Timer { task: *task, kind, due: Time(row.get(1)?) });
+            }
+        }
+    }
+    Ok(timers)
+}
+
 pub(super) fn next_due(db: &Connection) -> Result<Option<Time>, Error> {
     let mut statement = db.prepare_cached("SELECT min(due) FROM timer")?;
     Ok(statement.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(Time))

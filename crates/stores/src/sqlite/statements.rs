@@ -85,6 +85,8 @@ statements! {
     timer_add: "INSERT INTO timer (task_no, kind, due) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     timer_move: "UPDATE timer SET due = ?3 WHERE task_no = ?1 AND kind = ?2";
     timer_clear: "DELETE FROM timer WHERE task_no = ?1 AND kind = ?2";
+    timer_replace: "UPDATE timer SET due = ?4 WHERE task_no = ?1 AND kind = ?2 AND due = ?3";
+    timer_clear_due: "DELETE FROM timer WHERE task_no = ?1 AND kind = ?2 AND due = ?3";
     timer_delete: "DELETE FROM timer WHERE task_no = ?1";
 
     push_add: "INSERT INTO push (task_no, id, made_no, task, edition, state, next, due, attempts, failing_since,

@@ -4,7 +4,7 @@
 //! that is not the journal's, an entry that moved other amounts than it says, a row that cannot be read, a task that
 //! shows something else than its purchase.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use market::hold::End;
@@ -70,6 +70,16 @@ pub enum Mismatch {
     Misplaced { kind: &'static str, key: String },
     #[error("transaction {transaction}: it is {status}, but its task is {state:?}")]
     Task { transaction: TransactionId, status: &'static str, state: State },
+    #[error(
+        "transaction {transaction}: it is {status}, and its task is gone; a server that serves the market ends it at its \
+         deadline"
+    )]
+    Taskless { transaction: TransactionId, status: &'static str },
+    #[error(
+        "transaction {transaction}: it is {status}, and no timer is set for its deadline; a server that serves the market \
+         sets it within ten minutes"
+    )]
+    Untimed { transaction: TransactionId, status: &'static str },
     #[error("turn {turn} of task {task}: {what}")]
     Turn { turn: TurnId, task: TaskId, what: &'static str },
 }
@@ -134,6 +144,7 @@ async fn look(store: &dyn Store) -> Result<Report, Trouble> {
     for transaction in &transactions {
         task(store, transaction, &mut report).await?;
     }
+    deadlines(store, &transactions, &mut report).await?;
     running(store, turns, &mut report).await?;
     Ok(report)
 }
@@ -361,8 +372,8 @@ async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -
 async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report) -> Result<(), Trouble> {
     let mut row = transaction.clone();
     for _ in 0..PASSES {
-        let Some(head) = store.head(row.id.0).await? else { return Ok(()) };
-        if head.row.state == row.state() {
+        let head = store.head(row.id.0).await?;
+        if head.as_ref().map_or(row.status.is_terminal(), |head| head.row.state == row.state()) {
             return Ok(());
         }
         // It may have moved since its row was read.
@@ -370,10 +381,32 @@ async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report)
         let Some(now) = now.and_then(|record| Transaction::from_row(&record.body).ok()) else { return Ok(()) };
         if now.version == row.version {
             let (transaction, status) = (row.id, row.status.name());
-            report.mismatches.push(Mismatch::Task { transaction, status, state: head.row.state });
+            report.mismatches.push(match head {
+                Some(head) => Mismatch::Task { transaction, status, state: head.row.state },
+                None => Mismatch::Taskless { transaction, status },
+            });
             return Ok(());
         }
         row = now;
+    }
+    Ok(())
+}
+
+/// A purchase with a deadline has a timer, for as long as it has a task.
+async fn deadlines(store: &dyn Store, transactions: &[Transaction], report: &mut Report) -> Result<(), Trouble> {
+    let open: Vec<&Transaction> = transactions.iter().filter(|row| row.due.is_some()).collect();
+    for rows in open.chunks(AT_ONCE) {
+        let timers = store.timers(rows.iter().map(|row| row.id.0).collect()).await?;
+        let timed: HashSet<TaskId> = timers.iter().map(|timer| timer.task).collect();
+        for row in rows.iter().filter(|row| !timed.contains(&row.id.0)) {
+            // It may have moved since its row was read; without a task it has been reported.
+            let now = store.record(kind::TRANSACTION.into(), kept::transaction_key(row.id)).await?;
+            let now = now.and_then(|record| Transaction::from_row(&record.body).ok());
+            if now.is_some_and(|now| now.version == row.version) && store.head(row.id.0).await?.is_some() {
+                let (transaction, status) = (row.id, row.status.name());
+                report.mismatches.push(Mismatch::Untimed { transaction, status });
+            }
+        }
     }
     Ok(())
 }

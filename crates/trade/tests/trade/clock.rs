@@ -8,7 +8,7 @@ use market::{Transaction, Via, autonomy};
 use model::{Json, State};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use trade::{Caller, Config, Wish};
+use trade::{Caller, Config, Mismatch, Wish};
 
 use crate::common::{Fair, House, adds_up, agent_of, balance, deliver, frozen, offer, ut};
 
@@ -193,4 +193,71 @@ async fn a_buyer_who_acts_alone_without_money_waits_for_it() {
     fair.comes_to(two.id, Status::Frozen).await;
     assert!(begin.elapsed() < Duration::from_secs(70));
     adds_up(&fair).await;
+}
+
+/// A purchase that is paid for with money the books know of.
+async fn paid(fair: &Fair) -> Transaction {
+    let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
+    fair.user("b", false).await;
+    fair.market.credit(&"b".into(), ut(1_000), "welcome", None).await.unwrap();
+    let row = fair.order("b", &ocr).await.unwrap();
+    fair.act("b", row.id, Action::Freeze).await.unwrap()
+}
+
+/// As an older release, or a hand in the database, can have left it.
+#[tokio::test(start_paused = true)]
+async fn a_purchase_whose_task_is_gone_is_reported_and_ends_at_its_deadline() {
+    let fair = House::paused(Config::default(), None).await;
+    let row = paid(&fair).await;
+    assert!(fair.market.verify().await.unwrap().is_clean());
+    assert!(fair.engine().store().remove(row.id.0).await.unwrap());
+    let report = fair.market.verify().await.unwrap();
+    assert_eq!(report.mismatches, [Mismatch::Taskless { transaction: row.id, status: "frozen" }]);
+    sleep(23 * HOUR).await;
+    assert_eq!((fair.row(row.id).await.status, frozen(&fair, "b").await), (Status::Frozen, 12_000));
+    sleep(HOUR + Duration::from_secs(900)).await;
+    let over = fair.row(row.id).await;
+    assert_eq!((over.status, over.reason.as_deref()), (Status::Failed, Some("the seller did not accept in time")));
+    assert_eq!((balance(&fair, "b").await, frozen(&fair, "b").await), (100_000, 0));
+    assert!(fair.market.verify().await.unwrap().is_clean());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purchase_that_has_lost_its_timer_is_reported_and_gets_it_again() {
+    let fair = House::paused(Config::default(), None).await;
+    let begin = Instant::now();
+    let (lost, kept) = (paid(&fair).await, fair.order("b", &"ocr".into()).await.unwrap());
+    fair.act("b", kept.id, Action::Freeze).await.unwrap();
+    fair.engine().set_deadline(lost.id.0, None).await.unwrap();
+    let report = fair.market.verify().await.unwrap();
+    assert_eq!(report.mismatches, [Mismatch::Untimed { transaction: lost.id, status: "frozen" }]);
+    sleep(Duration::from_secs(900)).await;
+    assert!(fair.market.verify().await.unwrap().is_clean());
+    assert_eq!(fair.market.find_strays().await.unwrap(), 0);
+    fair.comes_to(lost.id, Status::Failed).await;
+    took(begin, 24 * HOUR);
+    assert_eq!(fair.comes_to(kept.id, Status::Failed).await.status, Status::Failed);
+    assert_eq!((balance(&fair, "b").await, frozen(&fair, "b").await), (100_000, 0));
+    adds_up(&fair).await;
+}
+
+/// An operator's command takes away no purchase that is under way, and nobody's money with it.
+#[tokio::test(start_paused = true)]
+async fn the_task_of_an_open_purchase_is_not_purged() {
+    let fair = House::paused(Config::default(), None).await;
+    let row = paid(&fair).await;
+    for status in [Status::Frozen, Status::Accepted, Status::Delivered] {
+        assert_eq!(fair.row(row.id).await.status, status);
+        fair.engine().purge(row.id.0).await.unwrap_err();
+        fair.engine().cancel_by_operator(row.id.0).await.unwrap_err();
+        assert!(fair.market.verify().await.unwrap().is_clean());
+        match status {
+            Status::Frozen => fair.act("s", row.id, Action::Accept).await.unwrap(),
+            Status::Accepted => fair.act("s", row.id, deliver(&json!({"ok": true}))).await.unwrap(),
+            _ => fair.act("b", row.id, Action::Confirm).await.unwrap(),
+        };
+    }
+    assert_eq!((balance(&fair, "s").await, frozen(&fair, "b").await), (10_800, 0));
+    assert!(fair.engine().purge(row.id.0).await.unwrap());
+    assert!(fair.market.verify().await.unwrap().is_clean());
 }

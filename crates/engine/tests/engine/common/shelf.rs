@@ -48,6 +48,9 @@ pub(crate) struct Shelf {
     by_sleepers: AtomicBool,
     /// Commits are written, but nobody is told so. Those that are not written are told at once.
     holding: watch::Sender<bool>,
+    /// Commits of timers alone wait before they are written, and how many do.
+    timers_wait: watch::Sender<bool>,
+    timers_waiting: Arc<AtomicUsize>,
     refused: AtomicUsize,
     commits: AtomicUsize,
     /// The process dies when so many are written, before anybody is told of the last.
@@ -70,6 +73,8 @@ impl Shelf {
             damaged: Mutex::default(),
             by_sleepers: AtomicBool::new(false),
             holding: watch::Sender::new(false),
+            timers_wait: watch::Sender::new(false),
+            timers_waiting: Arc::default(),
             refused: AtomicUsize::new(0),
             commits: AtomicUsize::new(0),
             last: AtomicUsize::new(usize::MAX),
@@ -116,6 +121,16 @@ impl Shelf {
 
     pub(crate) fn hold_answers(&self, hold: bool) {
         self.holding.send_replace(hold);
+    }
+
+    /// Keeps commits of timers alone from being written, or lets them go on.
+    pub(crate) fn hold_timers(&self, hold: bool) {
+        self.timers_wait.send_replace(hold);
+    }
+
+    /// How many of them wait.
+    pub(crate) fn timers_waiting(&self) -> usize {
+        self.timers_waiting.load(Ordering::SeqCst)
     }
 
     /// From now on time is what a test's paused clock says.
@@ -206,6 +221,17 @@ impl Store for Shelf {
         let unknown = || Outcome::Unknown(Trouble::Broken("the connection was lost".into()));
         let mut holding = self.holding.subscribe();
         let answer: Future<'static, Outcome> = match mood {
+            Mood::Fine if commit.appends.is_empty() && !commit.timers.is_empty() => {
+                let (inner, waiting) = (self.inner.clone(), self.timers_waiting.clone());
+                let mut wait = self.timers_wait.subscribe();
+                Box::pin(async move {
+                    waiting.fetch_add(1, Ordering::SeqCst);
+                    let _ = wait.wait_for(|wait| !wait).await;
+                    let outcome = inner.commit(commit).await;
+                    waiting.fetch_sub(1, Ordering::SeqCst);
+                    outcome
+                })
+            }
             Mood::Fine => self.inner.commit(commit),
             Mood::Refuses(trouble) => return Box::pin(std::future::ready(Outcome::Refused(trouble))),
             Mood::LosesCommit | Mood::LosesAnyCommit => return Box::pin(std::future::ready(unknown())),
@@ -328,6 +354,10 @@ impl Store for Shelf {
     fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
         self.read("due", self.inner.due(now, limit))
     }
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.read("timers", self.inner.timers(tasks))
+    }
+
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
         self.read("next_due", self.inner.next_due())
     }

@@ -362,6 +362,10 @@ impl Store for Member {
     fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
         self.square.data.unfinished(after, limit)
     }
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.square.data.timers(tasks)
+    }
+
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
         self.square.data.next_due()
     }

@@ -149,6 +149,10 @@ impl Store for Tapped {
     fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
         self.inner.due(now, limit)
     }
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.inner.timers(tasks)
+    }
+
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
         self.inner.next_due()
     }
