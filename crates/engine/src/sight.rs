@@ -1,12 +1,15 @@
 //! Who sees which task. One that may not be seen is a missing one: in what is answered, and in what the store is asked on
 //! the way.
 //!
-//! Whatever the task, a look at one that is not there for the caller is one read of its log's beginning: a missing one
-//! has none, a hidden one shows there whose it is, and for a live one the read is made all the same.
+//! Whatever the task, a look at one that is not there for the caller is one read of its log's beginning, in which the store
+//! decides by the task's row alone: of a missing one and of a hidden one nothing is read, however long the log is, and for
+//! a live one the read is made all the same. Only an exchange that is over and that no list shows is looked at by its log, when
+//! somebody who reads its view tries to follow it: whose it is stands nowhere else.
 
 use std::sync::Arc;
 
-use model::{Body, Event, Fault, Place, Seq, Shape, Task, TaskId, View};
+use model::ports::store::Seen;
+use model::{Body, Event, Fault, Place, Shape, Task, TaskId, View};
 
 use crate::live::Live;
 use crate::{Shared, troubled};
@@ -51,10 +54,13 @@ impl Shared {
         if let Some(live) = live.as_ref().filter(|live| live.task().is_some_and(|task| reads(place, &task.views))) {
             live.refresh(self).await?;
         }
+        // One that is live here is known: it need not be looked for among what lists do not show.
+        let unlisted = sight == Sight::Exchange && live.as_ref().is_none_or(|live| live.task().is_none());
         if let Some(live) = live.filter(|live| live.task().is_some_and(|task| sight.admits(&task, place))) {
             return Ok(Some(Glimpse::Live(live)));
         }
-        let piece = self.store.events(id, Seq::ZERO, PIECE).await.map_err(troubled)?;
+        let seen = Seen { views: place.reads.clone(), unlisted };
+        let piece = self.store.beginning(id, seen, PIECE).await.map_err(troubled)?;
         let listed = match piece.first().map(|event| &event.body) {
             Some(Body::Opened(opened)) => reads(place, &opened.views),
             Some(_) | None => false,

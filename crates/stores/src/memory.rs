@@ -13,8 +13,8 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{
-    Append, Commit, Cursor, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row, Store as Port, Timer,
-    TimerChange, TimerKind, Trouble,
+    Append, Commit, Cursor, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row, Seen, Store as Port,
+    Timer, TimerChange, TimerKind, Trouble,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, Listed, PushChange, PushRow, PushState, Record, RecordChange,
@@ -401,6 +401,17 @@ impl Port for Store {
 
     fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
         Box::pin(async move { self.read(|inner| inner.events(task, after, bytes)) })
+    }
+
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let is_seen = inner.tasks.get(&task).is_some_and(|kept| {
+                    (kept.row.listed || sight.unlisted) && kept.opening.views.iter().any(|v| sight.views.contains(v))
+                });
+                if is_seen { inner.events(task, Seq::ZERO, bytes) } else { Ok(Vec::new()) }
+            })
+        })
     }
 
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {

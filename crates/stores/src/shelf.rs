@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use model::ports::Future;
-use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
+use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble};
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
     Time,
@@ -68,6 +68,7 @@ impl Store for Shelf {
     pass! {
         head(task: TaskId) -> Option<Head>;
         events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
+        beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
         list(query: ListQuery) -> ListPage;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;

@@ -16,12 +16,13 @@ fn words(fault: &Fault, id: TaskId) -> String {
     text.replace(&id.to_string(), "ID")
 }
 
-/// What every operation on a task answers here, and what it asks of the store.
-async fn looks(engine: &Engine, house: &House, place: &Place, id: TaskId) -> Vec<(String, Vec<&'static str>)> {
+/// What every operation on a task answers here, what it asks of the store, and how many events it reads.
+async fn looks(engine: &Engine, house: &House, place: &Place, id: TaskId) -> Vec<(String, Vec<&'static str>, usize)> {
     let text = id.to_string();
     let mut looks = Vec::new();
-    let mut note = |fault: Fault| looks.push((words(&fault, id), house.shelf().calls()));
+    let mut note = |fault: Fault| looks.push((words(&fault, id), house.shelf().calls(), house.shelf().events_read()));
     house.shelf().calls();
+    house.shelf().events_read();
     note(engine.get(place, &text).await.unwrap_err());
     note(engine.get_with_session(place, &text).await.unwrap_err());
     note(engine.cancel(place, Cancel { task: text.clone(), metadata: None }).await.unwrap_err());
@@ -72,7 +73,8 @@ async fn nobody_can_tell_a_hidden_task_from_a_missing_one() {
         ];
         for other in &others {
             let expected = looks(&engine, &house, other, missing).await;
-            assert!(expected.iter().all(|(fault, _)| fault.starts_with("TaskNotFound")), "{expected:?}");
+            assert!(expected.iter().all(|(fault, ..)| fault.starts_with("TaskNotFound")), "{expected:?}");
+            assert!(expected.iter().all(|(_, _, events)| *events == 0), "{expected:?}");
             for hidden in [settled, live, long, asking, reply, with_hook] {
                 assert_eq!(looks(&engine, &house, other, hidden).await, expected);
             }
@@ -81,7 +83,7 @@ async fn nobody_can_tell_a_hidden_task_from_a_missing_one() {
         let alias = model::Send { alias: Some("mine".into()), ..say("complete") };
         engine.send(&mine, alias).await.unwrap();
         let expected = looks(&engine, &house, &others[0], missing).await;
-        assert!(expected.iter().all(|(_, calls)| calls.iter().filter(|call| **call == "alias").count() <= 1));
+        assert!(expected.iter().all(|(_, calls, _)| calls.iter().filter(|call| **call == "alias").count() <= 1));
         for hidden in [settled, live, long] {
             assert_eq!(looks(&engine, &house, &others[0], hidden).await, expected);
         }

@@ -44,6 +44,10 @@ pub trait Store: Send + Sync + 'static {
     /// Events after `after`, oldest first, whole rows until `bytes` is passed. Empty at the end.
     fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>>;
 
+    /// The beginning of a task's log, as `events` has it, for whoever sees the task this way. Of one that is not seen nothing is
+    /// read but its row, so that it costs what one costs that is not there, however long its log is.
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>>;
+
     /// The whole log of each task, in the order asked. A task that is not there has an empty log.
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>>;
 
@@ -480,6 +484,15 @@ pub struct ListQuery {
     pub limit: u32,
     /// Count all that match, whatever the page.
     pub count: bool,
+}
+
+/// Which tasks somebody sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Those in one of these views.
+    pub views: Vec<View>,
+    /// Also what lists do not show.
+    pub unlisted: bool,
 }
 
 /// A place in a list: (status time, number of the task), both descending.

@@ -12,7 +12,7 @@ use engine::Engine;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::Future;
 use model::ports::agent::{Admission, Agent, Emission, End, EndState, Piece, Profile, Restart, Turn};
-use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble};
+use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble};
 use model::{
     AccessKey, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Limits, Line, Part, PushRow, PushState,
     Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
@@ -49,6 +49,7 @@ impl Store for Counting {
     pass! {
         head(task: TaskId) -> Option<Head>;
         events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
+        beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
         list(query: ListQuery) -> ListPage;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;

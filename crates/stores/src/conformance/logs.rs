@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use model::ports::store::Outcome;
+use model::ports::store::{Outcome, Row, Seen};
 use model::{Body, Event, Seq, State, stored};
 
 use super::Factory;
-use super::kit::{Say, at, commit, done, events, has, id, more, open, opening, payload, put};
+use super::kit::{Say, at, commit, done, events, has, id, more, open, opening, payload, put, row, view};
 
 pub(super) async fn events_come_back_as_they_were_appended(factory: &dyn Factory) {
     let store = factory.open().await;
@@ -46,6 +46,60 @@ pub(super) async fn a_cursor_may_stand_within_a_batch(factory: &dyn Factory) {
         let found = store.events(task, Seq(after), usize::MAX).await.unwrap();
         assert_eq!(found, events(task, after + 1, 20));
     }
+}
+
+pub(super) async fn a_beginning_is_read_only_by_those_who_see_the_task(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let hidden = Row { listed: false, ..row(State::Working, at(1)) };
+    let (one, two, none, exchange) = (id(), id(), id(), id());
+    put(&store, opening(one, 3).seen_by(&["v"])).await;
+    put(&store, more(one, 3, 2)).await;
+    put(&store, opening(two, 1).seen_by(&["v", "w", "x"])).await;
+    put(&store, opening(none, 1).seen_by(&[])).await;
+    put(&store, opening(exchange, 1).seen_by(&["v"]).row(hidden)).await;
+    for (task, views, unlisted, expected) in [
+        (one, &["v"][..], false, 5),
+        (one, &["v"], true, 5),
+        (one, &["w", "v"], false, 5),
+        (one, &["w"], false, 0),
+        (one, &["never used"], true, 0),
+        (one, &[], true, 0),
+        (two, &["v"], false, 1),
+        (two, &["x"], false, 1),
+        (two, &["u", "w"], false, 1),
+        (two, &["u"], false, 0),
+        (none, &["v", "w", "x"], true, 0),
+        (exchange, &["v"], false, 0),
+        (exchange, &["v"], true, 1),
+        (exchange, &["w"], true, 0),
+        (id(), &["v"], true, 0),
+    ] {
+        let sight = Seen { views: views.iter().map(|name| view(name)).collect(), unlisted };
+        let found = store.beginning(task, sight, usize::MAX).await.unwrap();
+        assert_eq!(found, events(task, 1, expected), "{views:?} {unlisted}");
+    }
+    // It becomes a task that lists show, and is one from then on.
+    put(&store, more(exchange, 1, 1).is(State::Working, at(2))).await;
+    let sight = || Seen { views: vec![view("v")], unlisted: false };
+    assert_eq!(store.beginning(exchange, sight(), usize::MAX).await.unwrap(), events(exchange, 1, 2));
+    assert!(store.remove(exchange).await.unwrap());
+    assert_eq!(store.beginning(exchange, sight(), usize::MAX).await.unwrap(), []);
+}
+
+pub(super) async fn a_beginning_is_whole_rows_until_its_bytes_are_passed(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let task = id();
+    put(&store, opening(task, 1)).await;
+    // More rows than any store reads in one go.
+    for n in 1..600 {
+        put(&store, more(task, n, 1)).await;
+    }
+    let sight = || Seen { views: vec![view("v")], unlisted: false };
+    for bytes in [0, 1, payload(task, 1, 2).len(), 5_000, usize::MAX] {
+        let expected = store.events(task, Seq::ZERO, bytes).await.unwrap();
+        assert_eq!(store.beginning(task, sight(), bytes).await.unwrap(), expected, "{bytes}");
+    }
+    assert_eq!(store.beginning(task, sight(), usize::MAX).await.unwrap().len(), 600);
 }
 
 pub(super) async fn a_page_of_events_is_whole_rows_until_its_bytes_are_passed(factory: &dyn Factory) {

@@ -127,6 +127,8 @@ suite! { $
         interleaved_streams_stay_apart
         readers_beside_a_running_turn_see_no_hole
         lengths_come_in_the_order_asked
+        a_beginning_is_read_only_by_those_who_see_the_task
+        a_beginning_is_whole_rows_until_its_bytes_are_passed
     }
     keys {
         a_free_key_lets_the_commit_pass_and_is_then_in_use

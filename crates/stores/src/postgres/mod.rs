@@ -52,7 +52,7 @@ use futures_util::future::ready;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, ReplicaRow, Store as Port, Timer, Trouble,
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, ReplicaRow, Seen, Store as Port, Timer, Trouble,
     Versions,
 };
 use model::{
@@ -229,6 +229,14 @@ impl Port for Store {
 
     fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
         self.read(move |db| async move { read::log_after(&db, task, after, bytes).await })
+    }
+
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        let sight = Arc::new(sight);
+        self.read(move |db| {
+            let sight = sight.clone();
+            async move { read::beginning(&db, task, &sight, bytes).await }
+        })
     }
 
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {

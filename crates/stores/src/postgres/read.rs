@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::ports::store::{Head, Health, KeyUse, ReplicaRow, Timer, TimerKind, Trouble, Versions};
+use model::ports::store::{Head, Health, KeyUse, ReplicaRow, Seen, Timer, TimerKind, Trouble, Versions};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -71,6 +71,45 @@ static LOG: Sql = Sql {
            ) AS counted WHERE before < $3 ORDER BY first_seq",
     types: &[Type::UUID, Type::INT8, Type::INT8, Type::INT8],
 };
+
+/// The first rows of a task in one of the views $4 (numbers are packed in its row, the low byte first), which a list shows or,
+/// with $5, need not: whole rows until $2 bytes are passed, at most $3 of them. Its row decides before the log is opened.
+static BEGINNING: Sql = Sql {
+    text: "WITH seen AS MATERIALIZED (
+             SELECT task.no FROM rialto.task WHERE task.id = $1 AND (task.listed OR $5) AND EXISTS (
+               SELECT 1 FROM generate_series(0, octet_length(task.views) - 4, 4) AS packed (at)
+               JOIN rialto.name ON name.no = get_byte(task.views, packed.at) | (get_byte(task.views, packed.at + 1) << 8)
+                 | (get_byte(task.views, packed.at + 2) << 16) | (get_byte(task.views, packed.at + 3) << 24)
+               WHERE name.text = ANY ($4)))
+           SELECT first_seq, payload FROM (
+             SELECT first_seq, payload,
+                    sum(octet_length(payload)) OVER (ORDER BY first_seq) - octet_length(payload) AS before
+             FROM (SELECT log.first_seq, log.payload FROM seen JOIN rialto.log ON log.task_no = seen.no
+                   ORDER BY log.first_seq LIMIT $3) AS part
+           ) AS counted WHERE before < $2 ORDER BY first_seq",
+    types: &[Type::UUID, Type::INT8, Type::INT8, Type::BYTEA_ARRAY, Type::BOOL],
+};
+
+pub(super) async fn beginning(db: &Conn, task: TaskId, sight: &Seen, bytes: usize) -> Result<Vec<Event>, Failure> {
+    let views: Vec<&[u8]> = sight.views.iter().map(|view| view.0.as_bytes()).collect();
+    let most = limit_of(bytes).max(1);
+    let rows = db.query(&BEGINNING, [&task.0, &most, &ROWS_AT_ONCE, &views, &sight.unlisted]).await?;
+    let (mut events, mut read) = (Vec::new(), 0);
+    for row in &rows {
+        let payload: &[u8] = row.try_get(1)?;
+        read += payload.len();
+        events.extend(stored::decode(Seq(row.try_get::<_, i64>(0)? as u64), payload)?);
+    }
+    let from = events.last().map(|event: &Event| event.seq);
+    match from {
+        // A log of very many short rows.
+        Some(from) if rows.len() as i64 == ROWS_AT_ONCE && read < bytes => {
+            events.extend(log_after(db, task, from, bytes - read).await?);
+        }
+        Some(_) | None => {}
+    }
+    Ok(events)
+}
 
 pub(super) async fn log_after(db: &Conn, task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Failure> {
     let mut events: Vec<Event> = Vec::new();

@@ -3,8 +3,8 @@
 //! A view's rows are kept by state; a list over all states merges the (at most eight) runs. That is one index less to
 //! write for every task, and a page costs a few lookups more. A page is read on one snapshot with its total.
 
-use model::State;
 use model::ports::store::{Cursor, ListPage, ListQuery};
+use model::{State, View};
 use rusqlite::{Connection, params};
 
 use super::columns::{Context, Id};
@@ -12,14 +12,20 @@ use super::counters;
 use super::pool::Error;
 use super::read::{snapshot, view_no};
 
+/// The numbers of those views that there are.
+pub(super) fn view_numbers(db: &Connection, views: &[View]) -> Result<Vec<i64>, Error> {
+    let mut numbers = Vec::with_capacity(views.len());
+    for view in views {
+        numbers.extend(view_no(db, &view.0)?);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
+}
+
 pub(super) fn page(db: &Connection, query: &ListQuery) -> Result<ListPage, Error> {
     snapshot(db, || {
-        let mut views = Vec::with_capacity(query.views.len());
-        for view in &query.views {
-            views.extend(view_no(db, &view.0)?);
-        }
-        views.sort_unstable();
-        views.dedup();
+        let views = view_numbers(db, &query.views)?;
         let list = List { db, views, context: query.context.as_ref().map(Context::to_row), query };
         let mut cursors = list.cursors()?;
         let more = cursors.len() > query.limit as usize;

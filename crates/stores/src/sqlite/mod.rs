@@ -52,7 +52,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
-use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store as Port, Timer, Trouble};
+use model::ports::store::{
+    Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store as Port, Timer, Trouble,
+};
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
     TextPage, TextQuery, Time,
@@ -268,6 +270,15 @@ impl Port for Store {
         } else {
             let shared = self.shared.clone();
             self.read_aside(move |db| read::log_after(db, &shared.tail, task, after, bytes))
+        }
+    }
+
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        if bytes <= SHORT_READ_BYTES {
+            self.read(move |db| read::beginning(db, &self.shared.tail, task, &sight, bytes))
+        } else {
+            let shared = self.shared.clone();
+            self.read_aside(move |db| read::beginning(db, &shared.tail, task, &sight, bytes))
         }
     }
 

@@ -6,15 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::ports::store::{Head, Health, KeyUse, Timer, TimerKind, Trouble};
+use model::ports::store::{Head, Health, KeyUse, Seen, Timer, TimerKind, Trouble};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use parking_lot::RwLock;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::columns::{Context, Id, row_from};
+use super::columns::{Context, Id, row_from, unpack_views};
 use super::pool::Error;
 use super::tail::{self, Piece, Pieces};
-use super::{counters, folder, pen, schema, statements};
+use super::{counters, folder, list, pen, schema, statements};
 use crate::shape;
 
 /// Runs several reads on one snapshot.
@@ -66,6 +66,25 @@ pub(super) fn log_after(
     } else {
         snapshot(db, || page(db, &pieces, task, after, bytes))
     }
+}
+
+/// The beginning of the log, if the task's row says that it is seen this way.
+pub(super) fn beginning(
+    db: &Connection,
+    tail: &RwLock<Pieces>,
+    task: TaskId,
+    sight: &Seen,
+    bytes: usize,
+) -> Result<Vec<Event>, Error> {
+    // First and always, so that what follows differs by nothing but the task's own row.
+    let views = list::view_numbers(db, &sight.views)?;
+    let mut statement = db.prepare_cached("SELECT views, listed FROM task WHERE id = ?1")?;
+    let row = statement.query_row(params![Id(task)], |columns| {
+        let is_in = unpack_views(columns.get_ref(0)?.as_blob()?).iter().any(|view| views.contains(view));
+        Ok(is_in && (sight.unlisted || columns.get(1)?))
+    });
+    // A task's views never change, and what a list has shown stays a task.
+    if row.optional()?.unwrap_or(false) { log_after(db, tail, task, Seq::ZERO, bytes) } else { Ok(Vec::new()) }
 }
 
 fn page(db: &Connection, pieces: &[Piece], task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble, Versions,
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble, Versions,
 };
 use model::{Epoch, Event, Seq, TaskId, Time};
 use parking_lot::Mutex;
@@ -58,6 +58,7 @@ pub(crate) struct Shelf {
     payload_most: AtomicUsize,
     /// What was asked of it, by name.
     calls: Mutex<Vec<&'static str>>,
+    events_read: AtomicUsize,
 }
 
 impl Shelf {
@@ -80,6 +81,7 @@ impl Shelf {
             last: AtomicUsize::new(usize::MAX),
             payload_most: AtomicUsize::new(0),
             calls: Mutex::default(),
+            events_read: AtomicUsize::new(0),
         })
     }
 
@@ -158,6 +160,24 @@ impl Shelf {
         let mut calls = std::mem::take(&mut *self.calls.lock());
         calls.retain(|call| !["due", "next_due", "purge", "lengths", "versions", "standings"].contains(call));
         calls
+    }
+
+    /// How many events were read since the last look.
+    pub(crate) fn events_read(&self) -> usize {
+        self.events_read.swap(0, Ordering::SeqCst)
+    }
+
+    /// A read of events, each of which counts.
+    fn counted<'a, T: Send + 'a>(
+        &'a self,
+        read: Future<'a, Result<T, Trouble>>,
+        count: impl Fn(&T) -> usize + Send + 'a,
+    ) -> Future<'a, Result<T, Trouble>> {
+        Box::pin(async move {
+            let found = read.await?;
+            self.events_read.fetch_add(count(&found), Ordering::SeqCst);
+            Ok(found)
+        })
     }
 
     /// A read of the living, on a good day.
@@ -262,13 +282,19 @@ impl Store for Shelf {
         if self.damaged.lock().contains(&task) {
             return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
         }
-        self.read("events", self.inner.events(task, after, bytes))
+        self.read("events", self.counted(self.inner.events(task, after, bytes), Vec::len))
+    }
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        if self.damaged.lock().contains(&task) {
+            return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
+        }
+        self.read("beginning", self.counted(self.inner.beginning(task, sight, bytes), Vec::len))
     }
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
         if tasks.iter().any(|task| self.damaged.lock().contains(task)) {
             return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
         }
-        self.read("logs", self.inner.logs(tasks))
+        self.read("logs", self.counted(self.inner.logs(tasks), |logs| logs.iter().map(Vec::len).sum()))
     }
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
         self.read("list", self.inner.list(query))

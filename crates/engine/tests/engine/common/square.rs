@@ -12,7 +12,7 @@ use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::Agent;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble, Versions,
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble, Versions,
 };
 use model::{AccessKey, Epoch, Event, Limits, PushChange, PushRow, PushStanding, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
@@ -303,6 +303,9 @@ impl Store for Member {
     }
     fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
         self.square.data.events(task, after, bytes)
+    }
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        self.square.data.beginning(task, sight, bytes)
     }
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
         self.square.data.logs(tasks)

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Conflict, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Store, Timer, Trouble,
+    Commit, Conflict, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordChange, RecordPage, RecordQuery,
@@ -87,6 +87,9 @@ impl Store for Tapped {
     }
     fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
         self.inner.events(task, after, bytes)
+    }
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        self.inner.beginning(task, sight, bytes)
     }
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
         self.inner.logs(tasks)
