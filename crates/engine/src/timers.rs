@@ -99,7 +99,7 @@ async fn fire(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
 async fn put_off(shared: &Arc<Shared>, timer: Timer, fault: &Fault) -> Result<(), Fault> {
     let pause = shared.setbacks.failed(shared, timer.task, Chore::Timer, fault);
     let due = shared.clock.now().plus_ms(pause.as_millis() as u64);
-    let later = TimerChange::Set(Timer { due, ..timer });
+    let later = TimerChange::Replace { timer, to: Some(due) };
     match shared.store.commit(Commit { timers: vec![later], ..Commit::default() }).await {
         Outcome::Done | Outcome::Conflict(_) => Ok(()),
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
