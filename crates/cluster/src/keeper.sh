@@ -2,7 +2,7 @@
 # the words end, which is when that process has died, however it died.
 #
 # In the environment: bin (the folder of the programs), password, port, settings (lines for postgresql.conf), and for TLS
-# tls_cert and tls_key. Every word is answered with what there is to say and a last line, `ok` or `failed`.
+# tls_cert and tls_key; for a standby source_port, where its primary is. Every word is answered with what there is to say and a last line, `ok` or `failed`.
 set -u
 umask 077
 # The folder for temporary files may be another user's.
@@ -27,6 +27,14 @@ make() {
     printf '%s\n' "$settings" >>"$data/postgresql.conf"
 }
 
+# A copy of the primary that follows it.
+copy() {
+    PGPASSWORD=$password "$bin/pg_basebackup" -h 127.0.0.1 -p "$source_port" -U rialto -D "$data" -R -X stream -c fast --no-sync >"$folder/copy" 2>&1 </dev/null || {
+        cat "$folder/copy"
+        return 1
+    }
+}
+
 start() {
     "$bin/pg_ctl" -D "$data" -w -t 60 -l "$folder/log" -o "-p $port" start >"$folder/start" 2>&1 </dev/null || {
         cat "$folder/start" "$folder/log"
@@ -41,6 +49,7 @@ answer() { if "$@"; then echo ok; else echo failed; fi; }
 while read -r word rest; do
     case $word in
         make) answer make ;;
+        copy) answer copy ;;
         port) port=$rest && echo ok ;;
         start) answer start ;;
         stop) answer stop "$rest" ;;

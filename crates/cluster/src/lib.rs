@@ -114,8 +114,21 @@ impl Cluster {
     /// # Panics
     /// When PostgreSQL is not installed or does not start.
     pub fn start(options: Options) -> Cluster {
+        Cluster::build(&options, None)
+    }
+
+    /// A standby of this cluster, from now on: it has what this one has and follows it. It is stopped and started like any
+    /// other; while it is stopped, a primary that waits for it commits nothing.
+    ///
+    /// # Panics
+    /// When PostgreSQL does not copy it or it does not start.
+    pub fn standby(&self) -> Cluster {
+        Cluster::build(&Options::default(), Some(self))
+    }
+
+    fn build(options: &Options, primary: Option<&Cluster>) -> Cluster {
         let programs = programs();
-        let password = random();
+        let password = primary.map_or_else(random, |primary| primary.password.clone());
         let mut command = as_somebody("sh");
         command
             .args(["-c", include_str!("keeper.sh"), "rialto-postgres-keeper"])
@@ -133,11 +146,14 @@ impl Cluster {
         if let Some((certificate, key)) = &options.tls {
             command.env("tls_cert", certificate).env("tls_key", key);
         }
+        if let Some(primary) = primary {
+            command.env("source_port", primary.port.to_string());
+        }
         let mut child = command.spawn().expect("sh runs");
         let words = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
         let mut keeper = Keeper { child, words, answers };
-        if let Err(why) = keeper.ask("make") {
+        if let Err(why) = keeper.ask(if primary.is_some() { "copy" } else { "make" }) {
             panic!("PostgreSQL made no cluster: {why}");
         }
         // Another process may take the port between our look and PostgreSQL's bind; then another is tried.
@@ -304,7 +320,9 @@ impl Database {
 /// The folder of PostgreSQL's programs: Debian keeps them beside `PATH`, by version.
 fn programs() -> PathBuf {
     let whole = |folder: &Path| {
-        ["initdb", "pg_ctl", "pg_dump", "postgres", "psql"].iter().all(|name| folder.join(name).exists())
+        ["initdb", "pg_basebackup", "pg_ctl", "pg_dump", "postgres", "psql"]
+            .iter()
+            .all(|name| folder.join(name).exists())
     };
     let mut versions: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -319,7 +337,7 @@ fn programs() -> PathBuf {
         .find(|folder| whole(folder))
         .expect(
             "these tests need PostgreSQL: run scripts/setup-e2e, or install it (Debian's package is `postgresql`) with \
-             initdb, pg_ctl, pg_dump, postgres and psql on PATH or in /usr/lib/postgresql/*/bin",
+             initdb, pg_basebackup, pg_ctl, pg_dump, postgres and psql on PATH or in /usr/lib/postgresql/*/bin",
         )
 }
 

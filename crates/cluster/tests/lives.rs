@@ -25,6 +25,34 @@ fn databases_are_fresh_and_survive_a_restart_and_a_crash() {
 }
 
 #[test]
+fn a_standby_follows_its_primary_and_a_primary_that_waits_for_it_stalls_without_it() {
+    let cluster = Cluster::start(Options::default());
+    let database = cluster.database();
+    let standby = cluster.standby();
+    database.run("alter system set synchronous_standby_names = '*'");
+    database.run("select pg_reload_conf()");
+    let started = Instant::now();
+    while database.query("select sync_state from pg_stat_replication") != [["sync"]] {
+        assert!(started.elapsed() < Duration::from_secs(60), "the standby follows");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    database.run("create table t (n int)");
+    standby.stop();
+    let waits = std::thread::spawn({
+        let database = database.clone();
+        move || database.run("insert into t values (1)")
+    });
+    while database.query("select count(*) from pg_stat_activity where wait_event = 'SyncRep'") != [["1"]] {
+        assert!(started.elapsed() < Duration::from_secs(60), "the commit waits");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(database.query("select count(*) from t"), [["0"]], "what waits is not seen");
+    standby.start_again();
+    waits.join().unwrap();
+    assert_eq!(database.query("select count(*) from t"), [["1"]]);
+}
+
+#[test]
 fn no_password_no_entry() {
     let database = Cluster::shared().database();
     let refused = Command::new("psql")

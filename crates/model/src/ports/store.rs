@@ -140,6 +140,13 @@ pub trait Store: Send + Sync + 'static {
         Some(0)
     }
 
+    /// Tasks with an open turn that this process holds, and the epoch of each. Ascending, after `after`. Only a shared store
+    /// answers any: in a store of one process every turn is found at the start.
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        let _ = (after, limit);
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// The lengths of these logs, in the order asked; zero for what is not there.
     fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
         Box::pin(async move {
@@ -167,6 +174,24 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes one task, settled or not. Answers whether it was there.
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>>;
+
+    /// Resolves once every commit that was answered [`Outcome::Unknown`] has either happened or cannot happen any more: only
+    /// then does a read that does not find it prove that it did not happen. An error when that is not known in time; asking
+    /// again is allowed.
+    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Reads and commits are answered within this time, if only with trouble. `None` where nothing can keep the store from
+    /// answering.
+    fn answers_within(&self) -> Option<std::time::Duration> {
+        None
+    }
+
+    /// The trouble that is known to keep the store from serving now. Asks nothing, so that it answers at once.
+    fn trouble(&self) -> Option<Trouble> {
+        None
+    }
 
     /// This process's epoch: higher than that of any process that held the store before.
     fn epoch(&self) -> Epoch;

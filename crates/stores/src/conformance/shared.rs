@@ -331,6 +331,11 @@ pub(super) async fn what_a_process_held_when_it_left_is_anybodys(factory: &dyn F
         assert_eq!(store.orphans(None, 10).await.unwrap(), []);
         assert_eq!(store.unfinished(None, 10).await.unwrap().len(), 3);
     }
+    // Each knows what it holds itself.
+    assert_eq!(a.held(None, 10).await.unwrap(), [(held, Epoch(2))]);
+    assert_eq!(b.held(None, 10).await.unwrap(), [(ours, Epoch(2)), (taken, Epoch(2))]);
+    assert_eq!(b.held(None, 1).await.unwrap(), [(ours, Epoch(2))]);
+    assert_eq!(b.held(Some(ours), 10).await.unwrap(), [(taken, Epoch(2))]);
     a.close().await;
     hears(&mut to_b, Hint::Gone).await;
     assert_eq!(b.orphans(None, 10).await.unwrap(), [(held, Epoch(2))]);

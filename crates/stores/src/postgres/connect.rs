@@ -23,7 +23,8 @@ use super::tls::{Trust, connector};
 
 /// Notifications that wait to be read, per connection.
 const NOTICES: usize = 1024;
-/// Nothing the store asks for takes that long on the server.
+/// Nothing the store asks for takes that long on the server. The writer has no such limit: it would cut short a COMMIT's wait
+/// for a synchronous standby, and so make visible what the standby does not have.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A statement: its text, and the types of its parameters, so that nobody has to ask for them.
@@ -63,16 +64,27 @@ impl Target {
         }
         let patience = options.lease.max(Duration::from_secs(1));
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(patience);
+            // A host that does not answer leaves time for the next one, within the time in which a caller is answered.
+            let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+            config.connect_timeout(patience * 4 / 5 / hosts);
         }
         // Whole seconds, and at least one: the system knows no others.
-        let interval = (patience / 5).max(Duration::from_secs(1));
-        config.keepalives(true).keepalives_idle(patience).keepalives_interval(interval).keepalives_retries(5);
-        config.tcp_user_timeout(patience * 2);
+        let second = Duration::from_secs(1);
+        let (idle, interval) = ((patience / 2).max(second), (patience / 5).max(second));
+        config.keepalives(true).keepalives_idle(idle).keepalives_interval(interval).keepalives_retries(5);
+        // Bytes that the other end does not acknowledge for a lease end the connection, here and on the server.
+        config.tcp_user_timeout(patience);
         let settings = settings(options);
         if !pooled {
             let given = config.get_options().map(|given| format!("{given} ")).unwrap_or_default();
-            let ours: Vec<String> = settings.iter().map(|(name, value)| format!("-c {name}={value}")).collect();
+            let session = [
+                ("statement_timeout", STATEMENT_TIMEOUT.as_millis().to_string()),
+                ("tcp_user_timeout", patience.as_millis().to_string()),
+                ("tcp_keepalives_idle", idle.as_secs().to_string()),
+                ("tcp_keepalives_interval", interval.as_secs().to_string()),
+            ];
+            let ours = session.iter().chain(&settings).map(|(name, value)| format!("-c {name}={value}"));
+            let ours: Vec<String> = ours.collect();
             config.options(format!("{given}{}", ours.join(" ")));
         }
         let hosts: Vec<String> = config
@@ -103,6 +115,11 @@ impl Target {
             user,
             config,
         })
+    }
+
+    #[cfg(test)]
+    pub(super) fn user_timeout(&self) -> Option<Duration> {
+        self.config.get_tcp_user_timeout().copied()
     }
 
     /// A new connection.
@@ -192,6 +209,9 @@ pub(super) enum Fault {
     Sql(#[from] Error),
     #[error("no answer in time")]
     Slow,
+    /// A newer connection of the same writer has raised the fence.
+    #[error("another connection of this replica writes by now")]
+    Fenced,
 }
 
 /// The innermost reason, which is the one that says something.
@@ -207,10 +227,9 @@ fn reason(error: &(dyn std::error::Error + 'static)) -> String {
 fn settings(options: &Options) -> Vec<(&'static str, String)> {
     let lease = options.lease.as_millis();
     let mut settings = vec![
-        ("statement_timeout", STATEMENT_TIMEOUT.as_millis().to_string()),
-        ("lock_timeout", lease.to_string()),
-        // A replica that stops in the middle of a transaction must not keep its locks.
-        ("idle_in_transaction_session_timeout", lease.to_string()),
+        ("lock_timeout", (lease * 4 / 5).to_string()),
+        // A replica that stops in the middle of a transaction must not keep its locks, nor for so long that others give up.
+        ("idle_in_transaction_session_timeout", (lease / 2).to_string()),
         // Every statement goes along an index, whatever the planner thinks of a table that was empty a moment ago.
         ("plan_cache_mode", "force_generic_plan".into()),
         ("enable_seqscan", "off".into()),
@@ -252,6 +271,11 @@ impl Conn {
 
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
+    }
+
+    /// Whether a transaction pooler stands in between: the session is not ours.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.prepared.is_none()
     }
 
     /// Prepares all of these at once, and from then on nothing else. Without, each is prepared when it is first used, and

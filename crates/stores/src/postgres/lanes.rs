@@ -2,22 +2,24 @@
 //! to give it back; the least busy one is taken.
 //!
 //! A connection that is known to be dead is not used, one that dies under a read is replaced and the read done again, once:
-//! it changes nothing that doing it twice could spoil.
+//! it changes nothing that doing it twice could spoil. All of it ends within the store's bound. A connection that has not
+//! answered by then is not used again, and while signs of life are missing reads end sooner.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use model::ports::store::Trouble;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
+use super::Shared;
 use super::connect::{Conn, Fault, Target};
 use super::trouble::{self, Failure, Kind};
 
 pub(super) struct Lanes {
     target: Arc<Target>,
     lanes: Vec<Lane>,
-    patience: Duration,
+    shared: Arc<Shared>,
     closed: AtomicBool,
 }
 
@@ -39,28 +41,36 @@ impl Drop for Ride<'_> {
 }
 
 impl Lanes {
-    pub(super) fn new(target: Arc<Target>, lanes: usize, patience: Duration) -> Lanes {
-        let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
-        Lanes { target, lanes, patience, closed: AtomicBool::new(false) }
+    pub(super) fn new(target: Arc<Target>, shared: Arc<Shared>) -> Lanes {
+        let lanes = (0..shared.options.readers.max(1)).map(|_| Lane::default()).collect();
+        Lanes { target, lanes, shared, closed: AtomicBool::new(false) }
     }
 
     pub(super) async fn read<T, F>(&self, look: impl Fn(Arc<Conn>) -> F) -> Result<T, Trouble>
     where
         F: Future<Output = Result<T, Failure>>,
     {
+        let options = &self.shared.options;
+        let silent = self.shared.replica.is_silent();
+        let deadline = Instant::now() + if silent { options.short_bound() } else { options.bound() };
         let mut tried = false;
         loop {
             if self.closed.load(Ordering::Relaxed) {
                 return Err(Trouble::Closed);
             }
             let ride = self.board();
-            let connection = ride.0.connection(&self.target).await.map_err(|fault| trouble::name(&fault))?;
-            let result = match tokio::time::timeout(self.patience, look(connection.clone())).await {
+            let dialed = tokio::time::timeout_at(deadline, ride.0.connection(&self.target)).await;
+            let connection = dialed.unwrap_or(Err(Fault::Slow)).map_err(|fault| trouble::name(&fault))?;
+            let result = match tokio::time::timeout_at(deadline, look(connection.clone())).await {
                 Ok(result) => result,
                 Err(_) => Err(Failure::Fault(Fault::Slow)),
             };
             match result {
                 Ok(found) => return Ok(found),
+                Err(Failure::Fault(fault @ Fault::Slow)) => {
+                    ride.0.forget(&connection);
+                    return Err(trouble::name(&fault));
+                }
                 Err(Failure::Fault(fault)) if trouble::kind(&fault) == Kind::Lost => {
                     ride.0.forget(&connection);
                     if std::mem::replace(&mut tried, true) {

@@ -21,6 +21,7 @@
 mod columns;
 mod connect;
 mod counters;
+mod fence;
 mod hints;
 pub(crate) mod import;
 mod lanes;
@@ -72,8 +73,6 @@ use self::replica::{Heart, Replica};
 use self::trouble::Failure;
 use crate::shape;
 
-/// A read that takes longer has lost its connection.
-const READ_PATIENCE: Duration = Duration::from_secs(10);
 /// A shorter lease is not worth its traffic.
 const SHORTEST_LEASE: Duration = Duration::from_millis(500);
 
@@ -95,6 +94,8 @@ struct Shared {
     teller: Arc<Teller>,
     /// What keeps the writer from writing, if anything does.
     trouble: Mutex<Option<Trouble>>,
+    /// A commit was answered with an unknown outcome, and may still happen.
+    undecided: watch::Sender<bool>,
 }
 
 struct Tasks {
@@ -133,18 +134,19 @@ impl Store {
             queue: Queue::new(options.queue_commits, options.queue_bytes),
             teller: teller.clone(),
             trouble: Mutex::default(),
+            undecided: watch::Sender::new(false),
             target: target.clone(),
             replica,
             options,
         });
-        let writing = writer::open(&shared).await.map_err(|fault| target.explain(&fault))?;
+        let writing = writer::open(&shared, None).await.map_err(|fault| target.explain(&fault))?;
         let (leaving, left) = watch::channel(false);
         let tasks = Tasks {
             writer: tokio::spawn(writer::run(shared.clone(), writing)),
             teller: tokio::spawn(teller.run(direct)),
             heart: tokio::spawn(heart.run((db, heard), left)),
         };
-        let lanes = Lanes::new(target, shared.options.readers, READ_PATIENCE.max(shared.options.lease * 2));
+        let lanes = Lanes::new(target, shared.clone());
         Ok(Store { shared, lanes, ear, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
     }
 
@@ -371,6 +373,11 @@ impl Port for Store {
         self.shared.replica.tenure()
     }
 
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        let me = self.shared.replica.no;
+        self.read(move |db| async move { read::held_by(&db, me, after, limit).await })
+    }
+
     fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
         let tasks: Arc<[TaskId]> = tasks.into();
         self.read(move |db| {
@@ -403,6 +410,31 @@ impl Port for Store {
 
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
         self.ask(move |answer| Errand::Remove { task, answer })
+    }
+
+    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
+        let mut undecided = self.shared.undecided.subscribe();
+        Box::pin(async move {
+            let decided = undecided.wait_for(|undecided| !undecided);
+            match tokio::time::timeout(self.shared.options.bound(), decided).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(_)) => Err(Trouble::Closed),
+                Err(_) => {
+                    let trouble = self.shared.trouble.lock().clone();
+                    Err(trouble.unwrap_or_else(|| Trouble::Unreachable("a commit is in doubt".into())))
+                }
+            }
+        })
+    }
+
+    fn answers_within(&self) -> Option<Duration> {
+        Some(self.shared.options.bound())
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        let trouble = self.shared.trouble.lock().clone();
+        trouble
+            .or_else(|| self.shared.replica.is_silent().then(|| Trouble::Unreachable("a heartbeat is missing".into())))
     }
 
     fn epoch(&self) -> Epoch {
@@ -444,7 +476,7 @@ impl Port for Store {
     }
 
     fn health(&self) -> Future<'_, Result<Health, Trouble>> {
-        let (epoch, trouble) = (self.epoch(), self.shared.trouble.lock().clone());
+        let (epoch, trouble) = (self.epoch(), self.trouble());
         self.read(move |db| {
             let trouble = trouble.clone();
             async move { read::health(&db, epoch, trouble).await }

@@ -44,6 +44,17 @@ impl Options {
             durability: Durability::Full,
         }
     }
+
+    /// Within this time reads and commits are answered, if only with trouble: less than a lease, so that the answer itself
+    /// comes within it.
+    pub(super) fn bound(&self) -> Duration {
+        self.lease * 9 / 10
+    }
+
+    /// The same while the database is known to be out of reach: nothing is gained by waiting longer.
+    pub(super) fn short_bound(&self) -> Duration {
+        self.lease / 5
+    }
 }
 
 /// A url holds a password, so it is not shown.

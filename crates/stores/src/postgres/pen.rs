@@ -20,14 +20,15 @@ use uuid::Uuid;
 use super::columns::{context_bytes, hash_from, row_from, text_from, unpack_uses, unpack_views};
 use super::connect::{Conn, ask, run};
 use super::counters::{self, Tally};
+use super::fence::{PASS, Pass};
 use super::hints::News;
 use super::products::Products;
 use super::push::{Config, ConfigNow, state_from};
-use super::replica::{Judge, PEERS};
+use super::replica::Judge;
 use super::tables::{AliasColumns, KeyColumns, Lists, LogColumns, TaskColumns, TimerColumns};
 use super::texts::Texts;
-use super::trouble::Failure;
-use super::{push, statements as sql, trouble};
+use super::trouble::{Failure, Unwritten};
+use super::{push, statements as sql};
 use crate::{rules, shape};
 
 pub(super) type Hash = [u8; 32];
@@ -550,8 +551,8 @@ impl<'a> Slate<'a> {
             && !self.configs.values().any(Config::is_changed)
     }
 
-    /// Writes it all and commits, beginning first if nothing was read. Answers whether anybody else is there to be told.
-    pub(super) async fn write(&self, db: &Conn, slot: i32, begin: bool) -> Result<bool, Unwritten> {
+    /// Writes it all and commits, beginning first if nothing was read. Answers whether another replica is there to be told.
+    pub(super) async fn write(&self, db: &Conn, slot: i32, begin: bool, pass: Pass) -> Result<bool, Unwritten> {
         let mut tally = Tally::default();
         tally.add(counters::LOG_ROWS, self.log.len() as i64);
         tally.add(counters::KEYS, self.new_keys);
@@ -628,7 +629,7 @@ impl<'a> Slate<'a> {
             self.products.write(db),
             self.texts.write(db),
             tally.write(db, slot),
-            db.query(&PEERS, [&self.me]),
+            db.query(&PASS, [&self.me, &pass.generation, &pass.group]),
             db.run("COMMIT"),
         );
         let (
@@ -657,19 +658,10 @@ impl<'a> Slate<'a> {
         ]
         .into_iter()
         .collect::<Result<(), Error>>();
-        let peers = written
-            .and(peers)
-            .and_then(|rows| rows.first().map_or(Ok(true), |row| row.try_get(0)))
-            // An answer to what comes before COMMIT, be it that the connection ends: COMMIT was not reached, or was in vain.
-            .map_err(|error| Unwritten { refused: error.as_db_error().is_some(), error })?;
-        done.map_err(|error| Unwritten { refused: trouble::is_refusal(&error), error })?;
+        written.map_err(Unwritten::before_commit)?;
+        let peers = peers.and_then(|rows| rows.first().map_or(Ok(true), |row| row.try_get(0)));
+        let peers = peers.map_err(Unwritten::at_fence)?;
+        done.map_err(Unwritten::at_commit)?;
         Ok(peers)
     }
-}
-
-/// Why a group was not written, or perhaps was.
-pub(super) struct Unwritten {
-    pub(super) error: Error,
-    /// Nothing has happened.
-    pub(super) refused: bool,
 }

@@ -7,6 +7,7 @@ use model::ports::store::{Commit, Outcome, Trouble};
 use model::{TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use crate::shape;
 
@@ -45,6 +46,8 @@ pub(super) enum Errand {
 /// A commit and who waits for it; perhaps nobody any more.
 pub(super) struct Waiting {
     pub(super) commit: Commit,
+    /// When it came.
+    pub(super) since: Instant,
     pub(super) weight: usize,
     pub(super) answer: oneshot::Sender<Outcome>,
 }
@@ -76,7 +79,7 @@ impl Queue {
             return Err(Trouble::Busy);
         }
         state.bytes += weight;
-        state.jobs.push_back(Job::Commit(Waiting { commit, weight, answer }));
+        state.jobs.push_back(Job::Commit(Waiting { commit, since: Instant::now(), weight, answer }));
         drop(state);
         self.filled.notify_one();
         Ok(answered)

@@ -239,6 +239,21 @@ pub(super) async fn unfinished(
     held(&db.query(&UNFINISHED, [&after_or_nil(after), &limit_of(limit)]).await?)
 }
 
+static HELD: Sql = Sql {
+    text: "SELECT id, epoch FROM rialto.task WHERE running AND holder = $3 AND id > $1 ORDER BY id LIMIT $2",
+    types: &[Type::UUID, Type::INT8, Type::INT8],
+};
+
+/// Open turns of this replica.
+pub(super) async fn held_by(
+    db: &Conn,
+    me: i64,
+    after: Option<TaskId>,
+    limit: usize,
+) -> Result<Vec<(TaskId, Epoch)>, Failure> {
+    held(&db.query(&HELD, [&after_or_nil(after), &limit_of(limit), &me]).await?)
+}
+
 pub(super) async fn orphans(
     db: &Conn,
     judge: &Judge,

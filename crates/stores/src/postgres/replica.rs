@@ -18,7 +18,7 @@ use tokio_postgres::types::Type;
 
 use super::connect::{Conn, Fault, Sql, Target};
 use super::hints::{self, Ear, LISTEN, Word};
-use super::schema;
+use super::{fence, schema};
 
 /// Whether the replica of number `$no` is gone: the asker's lease in milliseconds, and whether it may judge. A replica is
 /// judged by its own lease, so that leases may differ; one of a release before did not say its own.
@@ -39,6 +39,8 @@ macro_rules! is_gone {
 }
 pub(super) use is_gone;
 
+/// Signs of life in one lease.
+const BEATS: u32 = 5;
 /// Rows of replicas that are gone are kept this long.
 const KEPT: &str = "1 hour";
 /// Looking for such rows once in so many beats is enough.
@@ -81,11 +83,6 @@ static OTHERS: Sql = Sql {
     types: &[Type::INT8, Type::FLOAT8, Type::BOOL],
 };
 static LEAVE: Sql = Sql { text: "UPDATE rialto.replica SET has_left = true WHERE no = $1", types: &[Type::INT8] };
-
-/// Whether anybody else may be there to be told what happened. Asked in the transaction that makes it happen: whoever had
-/// entered before is seen.
-pub(super) static PEERS: Sql =
-    Sql { text: "SELECT EXISTS (SELECT 1 FROM rialto.replica WHERE no <> $1 AND NOT has_left)", types: &[Type::INT8] };
 
 /// Who asks whether others are gone.
 #[derive(Clone, Copy)]
@@ -182,6 +179,12 @@ impl Replica {
         ran_out
     }
 
+    /// Whether a sign of life is missing: two of them should have arrived since the last one did.
+    pub(super) fn is_silent(&self) -> bool {
+        let renewed = Duration::from_millis(self.renewed_ms.load(Ordering::Acquire));
+        self.entered.elapsed() > renewed + self.lease * 2 / BEATS
+    }
+
     pub(super) fn ahead_ms(&self) -> i64 {
         self.ahead_ms.load(Ordering::Relaxed)
     }
@@ -225,7 +228,7 @@ impl Heart {
     /// Until `leaving` says so, or the store is dropped.
     pub(super) async fn run(mut self, connection: (Conn, mpsc::Receiver<String>), mut leaving: watch::Receiver<bool>) {
         let mut connection = Some(connection);
-        let mut ticks = tokio::time::interval(self.replica.lease / 5);
+        let mut ticks = tokio::time::interval(self.replica.lease / BEATS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut pause = Duration::ZERO;
         loop {
@@ -244,7 +247,7 @@ impl Heart {
                         if pause.is_zero() {
                             tracing::warn!(%fault, "no sign of life can be given: the database cannot be reached");
                         }
-                        pause = (pause * 2).clamp(Duration::from_millis(50), self.replica.lease / 5);
+                        pause = (pause * 2).clamp(Duration::from_millis(50), self.replica.lease / BEATS);
                     }
                 }
                 continue;
@@ -277,8 +280,12 @@ impl Heart {
     }
 
     async fn reconnect(&mut self) -> Result<(Conn, mpsc::Receiver<String>), Fault> {
-        let (db, heard) = self.target.listen().await?;
-        db.run(LISTEN).await?;
+        let listening = async {
+            let (db, heard) = self.target.listen().await?;
+            db.run(LISTEN).await?;
+            Ok::<_, Fault>((db, heard))
+        };
+        let (db, heard) = tokio::time::timeout(self.replica.lease, listening).await.map_err(|_| Fault::Slow)??;
         self.beat(&db, true).await?;
         // What was said in between is not said again.
         self.ear.hear(Hint::Missed);
@@ -301,7 +308,7 @@ impl Heart {
     /// Gives a sign of life and looks at the others'.
     async fn beat(&mut self, db: &Conn, tell: bool) -> Result<(), Fault> {
         let sent = Instant::now();
-        let looked = tokio::time::timeout(self.replica.lease, self.look(db));
+        let looked = tokio::time::timeout(self.replica.lease * 3 / BEATS, self.look(db));
         let (age_ms, others) = looked.await.map_err(|_| Fault::Slow)??;
         let lease_ms = millis(self.replica.lease);
         if self.replica.renew(sent, age_ms.is_none_or(|age| age > lease_ms)) && tell {
@@ -322,6 +329,7 @@ impl Heart {
         if self.beats.is_multiple_of(CLEAN_EVERY) {
             let old = format!("DELETE FROM rialto.replica WHERE beat_at < statement_timestamp() - interval '{KEPT}'");
             db.run(&old).await?;
+            db.run(fence::CLEAN).await?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 use tokio_postgres::types::Type;
 
 use super::connect::Sql;
-use super::{counters, products, purge, push, replica, texts};
+use super::{counters, fence, products, purge, push, texts};
 
 /// What the writer prepares as soon as it is connected: all it uses, because one that is prepared in the middle of a pipeline
 /// would come after those behind it.
@@ -34,7 +34,9 @@ pub(super) static WRITER: &[&Sql] = &[
     &BLOB_USE,
     &ACCESS_PUT,
     &counters::COUNT,
-    &replica::PEERS,
+    &fence::PASS,
+    &fence::RAISE,
+    &fence::END,
     &push::LOCK,
     &push::ADD,
     &push::MOVE,

@@ -42,8 +42,9 @@ pub(super) enum Kind {
 }
 
 pub(super) fn kind(fault: &Fault) -> Kind {
-    let Fault::Sql(error) = fault else {
-        return Kind::Lost;
+    let error = match fault {
+        Fault::Sql(error) => error,
+        Fault::Slow | Fault::Fenced => return Kind::Lost,
     };
     match error.code() {
         None => Kind::Lost,
@@ -83,9 +84,35 @@ pub(super) fn is_lost(code: &SqlState) -> bool {
         .contains(code)
 }
 
-/// Whether an error of COMMIT itself is a refusal: then nothing has happened. An end of the connection is none.
-pub(super) fn is_refusal(error: &Error) -> bool {
-    error.as_db_error().is_some_and(|db| db.parsed_severity() == Some(Severity::Error))
+/// Why a group was not written, or perhaps was.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pub(super) fault: Fault,
+    /// Nothing has happened.
+    pub(super) refused: bool,
+}
+
+impl Unwritten {
+    /// By what comes before COMMIT. An answer, be it that the connection ends, means that COMMIT was not reached or was in
+    /// vain.
+    pub(super) fn before_commit(error: Error) -> Unwritten {
+        Unwritten { refused: error.as_db_error().is_some(), fault: Fault::Sql(error) }
+    }
+
+    /// By the last statement before COMMIT, which finds no row when a newer connection has raised the fence.
+    pub(super) fn at_fence(error: Error) -> Unwritten {
+        match error.code() {
+            Some(&SqlState::DIVISION_BY_ZERO) => Unwritten { refused: true, fault: Fault::Fenced },
+            _ => Unwritten::before_commit(error),
+        }
+    }
+
+    /// By COMMIT itself. Only an error that leaves the server running is a refusal: after a FATAL or a PANIC the commit record
+    /// may be on the disk, whatever the error's code.
+    pub(super) fn at_commit(error: Error) -> Unwritten {
+        let refused = error.as_db_error().is_some_and(|db| db.parsed_severity() == Some(Severity::Error));
+        Unwritten { refused, fault: Fault::Sql(error) }
+    }
 }
 
 /// Names a fault for the engine.
@@ -101,7 +128,7 @@ pub(super) fn name(fault: &Fault) -> Trouble {
             (_, Some(db)) => db.message().to_owned(),
             (_, None) => fault.to_string(),
         },
-        Fault::Slow => fault.to_string(),
+        Fault::Slow | Fault::Fenced => fault.to_string(),
     };
     match kind(fault) {
         Kind::Lost | Kind::World => Trouble::Unreachable(text),

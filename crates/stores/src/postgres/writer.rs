@@ -2,8 +2,10 @@
 //! the larger the groups and the cheaper a commit.
 //!
 //! What goes wrong with the connection decides what a commit is told. Before COMMIT was sent, nothing has happened, and the
-//! group is done again on another connection, for a while. After that nobody can know, and it is told just that. Trouble
-//! fails a group, never the writer: it is noted for `health`, and the next group tries again.
+//! group is done again on another connection, for a while. After that the next connection decides it by the `fence`: the
+//! group has happened, or it is done again. Only what cannot be decided within the store's bound is told to be unknown, and
+//! `Store::decided` says when a read proves something again. Trouble fails a group, never the writer: it is noted for
+//! `health`, and the next group tries again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,15 +14,17 @@ use std::time::Duration;
 use model::ports::store::{Commit, Conflict, Outcome, Trouble};
 use model::{TaskId, Time};
 use tokio::join;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::Shared;
 use super::connect::{Conn, Fault};
+use super::fence::{self, Fence, Raised, Verdict};
 use super::hints::News;
-use super::pen::{self, Numbers, Slate, Unwritten};
+use super::pen::{self, Numbers, Slate};
 use super::purge::{self, Which};
 use super::queue::{Errand, Taken, Waiting};
-use super::trouble::{self, Failure, Kind};
+use super::trouble::{self, Failure, Kind, Unwritten};
 use super::{read, statements as sql};
 
 /// How often a group that met another replica begins again.
@@ -32,9 +36,10 @@ const TRUST: Duration = Duration::from_secs(1);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Names remembered. Forgetting costs a read each, so the bound is only there to have one.
 const NAMES: usize = 50_000;
-/// A flush may take a while on a busy disk, and large parts on a slow line.
-const WRITE_PATIENCE: Duration = Duration::from_secs(15);
+/// Large parts may take a while on a slow line.
 const WRITE_BYTES_PER_SECOND: u64 = 1 << 20;
+/// Between two tries to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// However the task ends, nobody may wait for it in vain.
 struct Farewell(Arc<Shared>);
@@ -46,9 +51,19 @@ impl Drop for Farewell {
 }
 
 /// Runs until the queue is closed and empty.
-pub(super) async fn run(shared: Arc<Shared>, db: Conn) {
+pub(super) async fn run(shared: Arc<Shared>, first: Opened) {
     let _farewell = Farewell(shared.clone());
-    let mut writer = Writer { shared, db: Some(db), names: HashMap::new(), numbers: Numbers::default(), carried: None };
+    let mut fence = Fence::default();
+    fence.take(first.raised);
+    let mut writer = Writer {
+        shared,
+        db: Some(first.db),
+        dialing: None,
+        fence,
+        names: HashMap::new(),
+        numbers: Numbers::default(),
+        carried: None,
+    };
     loop {
         let patience = writer.shared.trouble.lock().is_some().then_some(PROBE_EVERY);
         match writer.shared.queue.take(patience).await {
@@ -63,6 +78,9 @@ pub(super) async fn run(shared: Arc<Shared>, db: Conn) {
 struct Writer {
     shared: Arc<Shared>,
     db: Option<Conn>,
+    /// The next connection. It is made whether or not a group still waits for it.
+    dialing: Option<JoinHandle<Result<Opened, Fault>>>,
+    fence: Fence,
     names: HashMap<Arc<str>, i32>,
     numbers: Numbers,
     /// When the connection has last carried a group through.
@@ -73,12 +91,18 @@ struct Writer {
 struct Stop {
     failure: Failure,
     /// COMMIT was on its way, and what became of it is not known.
-    sent: bool,
+    sent: Option<Sent>,
+}
+
+/// What there is to say of a group if it happened.
+struct Sent {
+    conflicts: Vec<Option<Conflict>>,
+    news: News,
 }
 
 impl<E: Into<Failure>> From<E> for Stop {
     fn from(error: E) -> Stop {
-        Stop { failure: error.into(), sent: false }
+        Stop { failure: error.into(), sent: None }
     }
 }
 
@@ -96,34 +120,59 @@ impl Writer {
     }
 
     async fn outcomes(&mut self, group: &[Waiting]) -> Vec<Outcome> {
+        let refused = |trouble: Trouble| vec![Outcome::Refused(trouble); group.len()];
+        let (now, options) = (Instant::now(), &self.shared.options);
+        let known = self.shared.trouble.lock().clone();
         // One group waits for the database to come back. Those after it would wait for nothing.
-        let patience =
-            if self.shared.trouble.lock().is_some() { Duration::ZERO } else { self.shared.options.lease / 2 };
-        let deadline = Instant::now() + patience;
-        let mut pause = Duration::from_millis(20);
+        let (deadline, again_until) = match &known {
+            None => (now + options.bound(), now + options.lease / 2),
+            Some(_) => {
+                let since = group.iter().map(|waiting| waiting.since).min().unwrap_or(now);
+                ((since + options.bound()).min(now + options.short_bound()), now)
+            }
+        };
+        if let Some(trouble) = known.filter(|_| deadline <= now) {
+            return refused(trouble);
+        }
+        let mut pause = FIRST_PAUSE;
         let mut tries = 0;
         let mut bet = self.carried.is_some_and(|at| at.elapsed() < TRUST) && self.only_opens(group);
         loop {
             let betting = std::mem::take(&mut bet);
-            let stop = match self.attempt(group, betting).await {
+            let stop = match self.attempt(group, betting, deadline).await {
                 Ok(conflicts) => {
                     self.carried = Some(Instant::now());
                     self.recovered();
-                    let outcome = |conflict: Option<Conflict>| conflict.map_or(Outcome::Done, Outcome::Conflict);
-                    return conflicts.into_iter().map(outcome).collect();
+                    return answers(conflicts);
                 }
                 Err(stop) => stop,
             };
             let kind = kind(&stop.failure);
-            tracing::debug!(failure = %stop.failure, ?kind, sent = stop.sent, "a group did not pass");
-            match kind {
-                Kind::Lost => {
-                    (self.db, self.carried) = (None, None);
-                    if stop.sent {
+            tracing::debug!(failure = %stop.failure, ?kind, sent = stop.sent.is_some(), "a group did not pass");
+            if let Some(sent) = stop.sent {
+                self.fence.doubt();
+                self.lose();
+                match self.decide(deadline).await {
+                    Some(Verdict::Happened) => {
+                        self.recovered();
+                        self.shared.teller.tell(sent.news);
+                        return answers(sent.conflicts);
+                    }
+                    // A server that has stopped over this group would do so again.
+                    Some(Verdict::Failed) if kind == Kind::Lost && Instant::now() < deadline => continue,
+                    Some(Verdict::Failed) => return refused(self.note(&stop.failure)),
+                    Some(Verdict::Lost) => return vec![Outcome::Unknown(self.note(&stop.failure)); group.len()],
+                    None => {
+                        self.shared.undecided.send_replace(true);
                         return vec![Outcome::Unknown(self.note(&stop.failure)); group.len()];
                     }
-                    if Instant::now() >= deadline {
-                        return vec![Outcome::Refused(self.note(&stop.failure)); group.len()];
+                }
+            }
+            match kind {
+                Kind::Lost => {
+                    self.lose();
+                    if Instant::now() >= again_until.min(deadline) {
+                        return refused(self.note(&stop.failure));
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PROBE_EVERY);
@@ -134,8 +183,11 @@ impl Writer {
                 Kind::Own => tries = TRIES,
             }
             self.roll_back().await;
-            if kind == Kind::Again && tries < TRIES {
+            if kind == Kind::Again && tries < TRIES && Instant::now() < deadline {
                 continue;
+            }
+            if kind == Kind::Again && Instant::now() >= deadline {
+                return refused(self.note(&stop.failure));
             }
             if kind != Kind::World && group.len() > 1 {
                 // One commit made the group fail: find out which, and let the others pass.
@@ -145,8 +197,30 @@ impl Writer {
                 }
                 return outcomes;
             }
-            return vec![Outcome::Refused(self.note(&stop.failure)); group.len()];
+            return refused(self.note(&stop.failure));
         }
+    }
+
+    /// What became of the group in doubt; `None` if no connection could tell in time.
+    async fn decide(&mut self, deadline: Instant) -> Option<Verdict> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.connect(deadline).await {
+                Ok(verdict) => return verdict.or(Some(Verdict::Lost)),
+                Err(_) if Instant::now() + pause >= deadline => return None,
+                Err(failure) => {
+                    tracing::debug!(%failure, "a commit in doubt is not decided yet");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PROBE_EVERY);
+                }
+            }
+        }
+    }
+
+    /// The connection is given up.
+    fn lose(&mut self) {
+        (self.db, self.carried) = (None, None);
+        self.fence.lower();
     }
 
     /// Whether the group makes nothing but new tasks, as far as one can tell, and there are numbers for them.
@@ -156,22 +230,25 @@ impl Writer {
     }
 
     /// One try: two round trips, or one if it is a bet.
-    async fn attempt(&mut self, group: &[Waiting], bet: bool) -> Result<Vec<Option<Conflict>>, Stop> {
+    async fn attempt(
+        &mut self,
+        group: &[Waiting],
+        bet: bool,
+        deadline: Instant,
+    ) -> Result<Vec<Option<Conflict>>, Stop> {
         let commits: Vec<&Commit> = group.iter().map(|waiting| &waiting.commit).collect();
-        let lease = self.shared.options.lease;
-        self.connect().await?;
-        self.intern(&commits).await?;
+        self.connect(deadline).await?;
+        self.intern(&commits, deadline).await?;
         let Some(db) = &self.db else {
             return Err(Fault::Slow.into());
         };
         let judge = self.shared.replica.judge();
         let mut bet = bet;
-        let (slate, conflicts) = loop {
+        let (mut slate, conflicts) = loop {
             let mut slate = if bet {
                 Slate::blank(judge.me, &mut self.numbers, &self.names)
             } else {
-                // Waiting for locks ends after a lease.
-                in_time(lease * 2, Box::pin(Slate::load(db, &judge, &commits, &mut self.numbers, &self.names))).await?
+                by(deadline, Box::pin(Slate::load(db, &judge, &commits, &mut self.numbers, &self.names))).await?
             };
             let conflicts = commits.iter().map(|commit| slate.commit(commit)).collect::<Result<Vec<_>, _>>()?;
             // One that met another of its group might have met something else before, of which the slate knows nothing.
@@ -183,34 +260,53 @@ impl Writer {
         };
         if slate.is_blank() {
             if !bet {
-                in_time(lease, async { Ok(db.run("ROLLBACK").await?) }).await?;
+                by(deadline, async { Ok(db.run("ROLLBACK").await?) }).await?;
             }
             return Ok(conflicts);
         }
         let bytes: usize = group.iter().map(|waiting| waiting.weight).sum();
-        let patience = WRITE_PATIENCE + Duration::from_secs(bytes as u64 / WRITE_BYTES_PER_SECOND);
-        let writing = Box::pin(slate.write(db, self.shared.replica.slot, bet));
-        let peers = match tokio::time::timeout(patience, writing).await {
-            Ok(Ok(peers)) => peers,
-            Ok(Err(Unwritten { error, refused })) => return Err(Stop { failure: error.into(), sent: !refused }),
-            Err(_) => return Err(Stop { failure: Fault::Slow.into(), sent: true }),
+        let written_by = deadline + Duration::from_secs(bytes as u64 / WRITE_BYTES_PER_SECOND);
+        let pass = self.fence.next()?;
+        let writing = Box::pin(slate.write(db, self.shared.replica.slot, bet, pass));
+        let unwritten = match tokio::time::timeout_at(written_by, writing).await {
+            Ok(Ok(peers)) => {
+                if peers {
+                    self.shared.teller.tell(slate.news);
+                }
+                return Ok(conflicts);
+            }
+            Ok(Err(unwritten)) => unwritten,
+            Err(_) => Unwritten { fault: Fault::Slow, refused: false },
         };
-        if peers {
-            self.shared.teller.tell(slate.news);
-        }
-        Ok(conflicts)
+        let sent = (!unwritten.refused).then(|| Sent { conflicts, news: std::mem::take(&mut slate.news) });
+        Err(Stop { failure: unwritten.fault.into(), sent })
     }
 
-    /// A connection that can be used, as far as one can know.
-    async fn connect(&mut self) -> Result<(), Failure> {
-        if self.db.as_ref().is_none_or(Conn::is_closed) {
-            self.db = Some(open(&self.shared).await?);
+    /// A connection that can be used, as far as one can know. One that is new decides what was in doubt.
+    async fn connect(&mut self, deadline: Instant) -> Result<Option<Verdict>, Failure> {
+        if self.db.as_ref().is_some_and(|db| !db.is_closed()) {
+            return Ok(None);
         }
-        Ok(())
+        self.lose();
+        let dialing = self.dialing.get_or_insert_with(|| {
+            let (shared, old) = (self.shared.clone(), self.fence.backend());
+            tokio::spawn(async move { open(&shared, old).await })
+        });
+        let Ok(opened) = tokio::time::timeout_at(deadline, dialing).await else {
+            return Err(Fault::Slow.into());
+        };
+        self.dialing = None;
+        let Opened { db, raised } = opened.unwrap_or(Err(Fault::Slow))?;
+        let verdict = self.fence.take(raised);
+        self.db = Some(db);
+        if verdict.is_some() {
+            self.shared.undecided.send_replace(false);
+        }
+        Ok(verdict)
     }
 
     /// Gives a number to every name that has none. Names are never removed, so that needs no transaction.
-    async fn intern(&mut self, commits: &[&Commit]) -> Result<(), Failure> {
+    async fn intern(&mut self, commits: &[&Commit], deadline: Instant) -> Result<(), Failure> {
         let Some(db) = &self.db else {
             return Err(Fault::Slow.into());
         };
@@ -222,7 +318,7 @@ impl Writer {
         if unknown.is_empty() {
             return Ok(());
         }
-        let found = in_time(self.shared.options.lease * 2, async {
+        let found = by(deadline, async {
             let (added, found) = join!(
                 biased;
                 db.execute(&sql::NAMES_ADD, [&unknown]),
@@ -235,7 +331,7 @@ impl Writer {
         if self.names.len() > NAMES {
             // Those of this group that were known are asked for again.
             self.names.clear();
-            return Box::pin(self.intern(commits)).await;
+            return Box::pin(self.intern(commits, deadline)).await;
         }
         self.names.extend(found);
         Ok(())
@@ -244,9 +340,10 @@ impl Writer {
     async fn roll_back(&mut self) {
         let Some(db) = &self.db else { return };
         // A transaction that COMMIT has ended is none any more; that is only a warning.
-        let ended = in_time(self.shared.options.lease, async { Ok(db.run("ROLLBACK").await?) }).await;
+        let soon = Instant::now() + self.shared.options.short_bound();
+        let ended = by(soon, async { Ok(db.run("ROLLBACK").await?) }).await;
         if ended.is_err() {
-            self.db = None;
+            self.lose();
         }
     }
 
@@ -266,11 +363,10 @@ impl Writer {
         let gone = self.remove(&Which::Old { before, limit }).await?;
         let mut tries = 0;
         loop {
-            let done = match self.connect().await {
-                Ok(()) => match &self.db {
-                    Some(db) => {
-                        in_time(WRITE_PATIENCE, purge::forget_keys(db, keys_before, self.shared.replica.slot)).await
-                    }
+            let deadline = Instant::now() + self.shared.options.bound();
+            let done = match self.connect(deadline).await {
+                Ok(_) => match &self.db {
+                    Some(db) => by(deadline, purge::forget_keys(db, keys_before, self.shared.replica.slot)).await,
                     None => Err(Fault::Slow.into()),
                 },
                 Err(failure) => Err(failure),
@@ -285,9 +381,10 @@ impl Writer {
     async fn remove(&mut self, which: &Which) -> Result<Vec<TaskId>, Trouble> {
         let mut tries = 0;
         loop {
-            let done = match self.connect().await {
-                Ok(()) => match &self.db {
-                    Some(db) => in_time(WRITE_PATIENCE, purge::remove(db, which, self.shared.replica.slot)).await,
+            let deadline = Instant::now() + self.shared.options.bound();
+            let done = match self.connect(deadline).await {
+                Ok(_) => match &self.db {
+                    Some(db) => by(deadline, purge::remove(db, which, self.shared.replica.slot)).await,
                     None => Err(Fault::Slow.into()),
                 },
                 Err(failure) => Err(failure),
@@ -307,7 +404,7 @@ impl Writer {
     async fn again(&mut self, failure: Failure, tries: &mut u32) -> Result<(), Trouble> {
         *tries += 1;
         match kind(&failure) {
-            Kind::Lost => self.db = None,
+            Kind::Lost => self.lose(),
             Kind::Again | Kind::World | Kind::Own => self.roll_back().await,
         }
         if kind(&failure) == Kind::Again && *tries < TRIES { Ok(()) } else { Err(self.note(&failure)) }
@@ -335,9 +432,10 @@ impl Writer {
 
     /// With trouble and without work: is the database there again, and does it take writes?
     async fn probe(&mut self) {
-        let probed = match self.connect().await {
-            Ok(()) => match &self.db {
-                Some(db) => in_time(self.shared.options.lease, async { Ok(db.run(PROBE).await?) }).await,
+        let deadline = Instant::now() + self.shared.options.bound() / 2;
+        let probed = match self.connect(deadline).await {
+            Ok(_) => match &self.db {
+                Some(db) => by(deadline, async { Ok(db.run(PROBE).await?) }).await,
                 None => Err(Fault::Slow.into()),
             },
             Err(failure) => Err(failure),
@@ -345,7 +443,7 @@ impl Writer {
         match probed {
             Ok(()) => self.recovered(),
             Err(failure) => {
-                self.db = None;
+                self.lose();
                 *self.shared.trouble.lock() = Some(trouble::of(&failure));
             }
         }
@@ -355,14 +453,31 @@ impl Writer {
 /// Writes, and changes nothing.
 const PROBE: &str = "UPDATE rialto.meta SET version = version";
 
-/// A connection with all that the writer needs.
-pub(super) async fn open(shared: &Shared) -> Result<Conn, Fault> {
+/// A connection of the writer that has raised the fence.
+pub(super) struct Opened {
+    db: Conn,
+    raised: Raised,
+}
+
+/// A connection with all that the writer needs, in place of `old`.
+pub(super) async fn open(shared: &Shared, old: Option<fence::Backend>) -> Result<Opened, Fault> {
     let mut db = shared.target.connect().await?;
-    match tokio::time::timeout(shared.options.lease * 2, db.prepare(sql::WRITER)).await {
-        Ok(prepared) => prepared?,
-        Err(_) => return Err(Fault::Slow),
-    }
-    Ok(db)
+    let ready = async {
+        if !db.is_pooled() {
+            // A COMMIT that waits for a synchronous standby is not cut short.
+            db.run("SET statement_timeout = 0").await?;
+        }
+        db.prepare(sql::WRITER).await?;
+        let raised = fence::raise(&db, shared.replica.no, old).await?;
+        Ok::<_, Fault>(raised)
+    };
+    // Waiting for the last transaction ends after a lease.
+    let raised = tokio::time::timeout(shared.options.lease * 2, ready).await.map_err(|_| Fault::Slow)??;
+    Ok(Opened { db, raised })
+}
+
+fn answers(conflicts: Vec<Option<Conflict>>) -> Vec<Outcome> {
+    conflicts.into_iter().map(|conflict| conflict.map_or(Outcome::Done, Outcome::Conflict)).collect()
 }
 
 fn kind(failure: &Failure) -> Kind {
@@ -373,6 +488,6 @@ fn kind(failure: &Failure) -> Kind {
 }
 
 /// Nothing hangs for ever, whatever became of the other end.
-async fn in_time<T>(patience: Duration, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::time::timeout(patience, work).await.unwrap_or(Err(Failure::Fault(Fault::Slow)))
+async fn by<T>(deadline: Instant, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::time::timeout_at(deadline, work).await.unwrap_or(Err(Failure::Fault(Fault::Slow)))
 }
