@@ -95,7 +95,8 @@ pub(crate) fn lay(
     let turn = if runs_ahead && stream.is_none() {
         None
     } else {
-        let (running, live) = (shared.take_child_turn()?, shared.lives.entry(id));
+        let (mut running, live) = (shared.take_child_turn()?, shared.lives.entry(id));
+        running.begin_at(&live);
         Some(Begins { live, agent, turn: start.turn, whole: start.whole, handle, running, ahead: stream })
     };
     let reserved = start.reserved.clone();

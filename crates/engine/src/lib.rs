@@ -24,6 +24,7 @@ mod children;
 mod clock;
 mod conversation;
 mod cradle;
+mod doubt;
 mod live;
 mod modes;
 pub mod once;
@@ -35,9 +36,11 @@ mod product;
 mod push;
 mod reading;
 mod recovery;
+mod registry;
 mod replicas;
 mod setbacks;
 mod sight;
+mod stranded;
 mod subscription;
 mod till;
 mod timers;
@@ -88,7 +91,7 @@ struct Shared {
     outbox: outbox::Outbox,
     clock: clock::Clock,
     changes: broadcast::Sender<Change>,
-    lives: Arc<live::Registry>,
+    lives: Arc<registry::Registry>,
     running: AtomicUsize,
     /// Told whenever a turn ends, for whoever drains.
     turn_ended: Notify,
@@ -319,6 +322,11 @@ impl Engine {
         self.shared.store.access_keys().await.map_err(troubled)
     }
 
+    /// What is known to keep the store from serving now. Asks nothing, so that it answers at once.
+    pub fn store_trouble(&self) -> Option<Trouble> {
+        self.shared.store.trouble()
+    }
+
     pub async fn health(&self) -> Result<Health, Fault> {
         self.shared.store.health().await.map_err(troubled)
     }
@@ -410,7 +418,7 @@ impl Shared {
     /// Counts a turn as running for as long as the answer lives.
     fn take_turn(self: &Arc<Self>) -> Result<RunningTurn, Fault> {
         self.refuse_if_draining()?;
-        let running = RunningTurn { shared: self.clone() };
+        let running = RunningTurn { shared: self.clone(), live: None };
         if self.running.fetch_add(1, Ordering::SeqCst) >= self.limits.running_turns {
             return Err(Fault::new(Kind::Unavailable, "too many turns are running; try again shortly").retry_after(1));
         }
@@ -421,16 +429,30 @@ impl Shared {
     fn take_child_turn(self: &Arc<Self>) -> Result<RunningTurn, Fault> {
         self.refuse_if_draining()?;
         self.running.fetch_add(1, Ordering::SeqCst);
-        Ok(RunningTurn { shared: self.clone() })
+        Ok(RunningTurn { shared: self.clone(), live: None })
     }
 }
 
 struct RunningTurn {
     shared: Arc<Shared>,
+    /// The task it is a turn of, from before the commit that begins it.
+    live: Option<Arc<live::Live>>,
+}
+
+impl RunningTurn {
+    fn begin_at(&mut self, live: &Arc<live::Live>) {
+        if self.live.is_none() {
+            live.count_work(true);
+            self.live = Some(live.clone());
+        }
+    }
 }
 
 impl Drop for RunningTurn {
     fn drop(&mut self) {
+        if let Some(live) = &self.live {
+            live.count_work(false);
+        }
         self.shared.running.fetch_sub(1, Ordering::SeqCst);
         self.shared.turn_ended.notify_waiters();
     }

@@ -4,14 +4,14 @@
 //! what the next batch is checked against, its tail serves subscribers without reading the store. It lives as long as
 //! somebody holds it; a settled task that nobody watches takes no memory.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use model::ports::agent::Cancelled;
-use model::ports::store::{Commit, Conflict, KeyUse, Outcome, Store, Trouble};
-use model::{Body, Epoch, Event, Fault, Inbound, Limits, Seq, Task, TaskId, stored};
+use model::ports::store::{Commit, Conflict, KeyUse, Outcome, Store, TimerChange, Trouble};
+use model::{Body, Epoch, Event, Fault, Inbound, Limits, PushProgress, Seq, Task, TaskId, stored};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
@@ -21,8 +21,9 @@ use crate::cradle::Cradle;
 use crate::patience::Patience;
 use crate::product::Along;
 use crate::push::{self, Registration};
+use crate::registry::Registry;
 use crate::till::{self, Ending};
-use crate::{Shared, troubled};
+use crate::{Shared, doubt, troubled};
 
 /// An event that is in the log, and its encodings, made once and shared by every reader.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Committed {
 
 pub(crate) struct Live {
     pub(crate) id: TaskId,
-    inner: OnceCell<Mutex<Inner>>,
+    pub(crate) inner: OnceCell<Mutex<Inner>>,
     /// The log's length, for whoever waits for more.
     seq: OnceLock<watch::Sender<Seq>>,
     /// Held over a commit: one in flight per task.
@@ -60,12 +61,14 @@ pub(crate) struct Live {
     /// Somebody is reading what they wrote.
     following: AtomicBool,
     turn: Mutex<Option<TurnHandle>>,
+    /// Turns of it that run here, or that a commit under way begins.
+    at_work: AtomicUsize,
     /// The task was purged: there is nothing to be busy with.
     gone: AtomicBool,
     registry: Weak<Registry>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     task: Arc<Task>,
     /// Messages that no turn has taken up.
     waiting: Vec<Arc<Inbound>>,
@@ -123,6 +126,18 @@ impl From<Failed> for Fault {
     }
 }
 
+/// The log is held by whoever waits for a commit of it to be decided.
+fn undecided() -> Trouble {
+    Trouble::Unreachable("an earlier change of the task is not decided yet".into())
+}
+
+/// An append as it was sent to the store.
+pub(crate) struct Tried {
+    events: Vec<Event>,
+    timers: Vec<TimerChange>,
+    push: Option<(PushProgress, Registration)>,
+}
+
 /// What a draft wants appended, besides events.
 #[derive(Default)]
 pub(crate) struct Draft {
@@ -158,7 +173,7 @@ impl Live {
         self.inner.get_or_init(|| async { self.filled(task, events, limits) }).await;
     }
 
-    fn filled(&self, task: Arc<Task>, events: Vec<Event>, limits: &Limits) -> Mutex<Inner> {
+    pub(crate) fn filled(&self, task: Arc<Task>, events: Vec<Event>, limits: &Limits) -> Mutex<Inner> {
         let mut inner = Inner::new(task);
         for event in events {
             inner.sort_message(&event.body);
@@ -168,7 +183,7 @@ impl Live {
         Mutex::new(inner)
     }
 
-    fn empty(id: TaskId, registry: &Arc<Registry>) -> Live {
+    pub(crate) fn empty(id: TaskId, registry: &Arc<Registry>) -> Live {
         Live {
             id,
             inner: OnceCell::new(),
@@ -177,6 +192,7 @@ impl Live {
             said: AtomicU64::new(0),
             following: AtomicBool::new(false),
             turn: Mutex::default(),
+            at_work: AtomicUsize::new(0),
             gone: AtomicBool::new(false),
             registry: Arc::downgrade(registry),
         }
@@ -234,9 +250,30 @@ impl Live {
         }
     }
 
-    /// Holds the log still: nothing is appended as long as the answer lives.
-    pub(crate) async fn hold(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.writing.lock().await
+    /// A turn of it begins to be at work here, or ends to be.
+    pub(crate) fn count_work(&self, begins: bool) {
+        if begins {
+            self.at_work.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.at_work.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a turn of it runs here, or is about to.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.at_work.load(Ordering::Acquire) > 0
+    }
+
+    /// Holds the log still: nothing is appended as long as the answer lives. Waits no longer than the store takes to answer:
+    /// whoever has it may wait for a commit to be decided.
+    pub(crate) async fn hold(&self, shared: &Shared) -> Result<tokio::sync::MutexGuard<'_, ()>, Trouble> {
+        if let Ok(free) = self.writing.try_lock() {
+            return Ok(free);
+        }
+        match shared.store.answers_within() {
+            None => Ok(self.writing.lock().await),
+            Some(bound) => tokio::time::timeout(bound, self.writing.lock()).await.map_err(|_| undecided()),
+        }
     }
 
     pub(crate) fn is_gone(&self) -> bool {
@@ -244,7 +281,7 @@ impl Live {
     }
 
     /// The task was purged: whoever waits for more is told.
-    fn vanish(&self) {
+    pub(crate) fn vanish(&self) {
         self.gone.store(true, Ordering::Release);
         if let Some(seq) = self.seq.get() {
             seq.send_modify(|_| {});
@@ -291,9 +328,25 @@ impl Live {
     pub(crate) async fn append(
         &self,
         shared: &Shared,
+        draft: impl FnMut(&Task) -> Result<Draft, Fault>,
+    ) -> Result<Arc<Task>, Failed> {
+        self.append_again(shared, &mut None, draft).await
+    }
+
+    /// The same, for whoever tries again after trouble: `tried` keeps what was meant to be appended when its outcome was
+    /// unknown, and should it be in the log after all, that is what was appended.
+    pub(crate) async fn append_again(
+        &self,
+        shared: &Shared,
+        tried: &mut Option<Tried>,
         mut draft: impl FnMut(&Task) -> Result<Draft, Fault>,
     ) -> Result<Arc<Task>, Failed> {
-        let _one_writer = self.writing.lock().await;
+        let _one_writer = self.hold(shared).await.map_err(Failed::Trouble)?;
+        if self.was_appended(shared, tried.as_ref()).await?
+            && let Some(own) = tried.take()
+        {
+            return self.appended(shared, own);
+        }
         let mut unsettled = false;
         loop {
             if self.is_gone() {
@@ -347,6 +400,12 @@ impl Live {
                     return Err(Failed::Fault(Fault::task_not_found(self.id)));
                 }
                 Outcome::Conflict(Conflict::Seq(..)) => {
+                    let own = tried.take();
+                    if self.was_appended(shared, own.as_ref()).await?
+                        && let Some(own) = own
+                    {
+                        return self.appended(shared, own);
+                    }
                     self.catch_up(shared).await?;
                     continue;
                 }
@@ -370,21 +429,41 @@ impl Live {
                 ) => return Err(Failed::Met(met)),
                 Outcome::Refused(trouble) => return Err(Failed::Trouble(trouble)),
                 Outcome::Unknown(trouble) => {
-                    if !self.is_in_log(shared, &events).await? {
-                        return Err(Failed::Trouble(trouble));
+                    let own = Tried { events, timers, push };
+                    if self.is_in_log(shared, &own.events).await? {
+                        return self.appended(shared, own);
                     }
+                    *tried = Some(own);
+                    return Err(Failed::Trouble(trouble));
                 }
             }
-            shared.alarm.set(&timers);
-            shared.count(&events);
-            let task = self.absorb(shared, events).map_err(Failed::Fault)?;
-            if task.core.is_settled() {
-                shared.estate.settled(&task);
-            }
-            if let Some((progress, push)) = push {
-                push.begin(shared, progress);
-            }
-            return Ok(task);
+            return self.appended(shared, Tried { events, timers, push });
+        }
+    }
+
+    /// It is in the log: everybody is told.
+    fn appended(&self, shared: &Shared, own: Tried) -> Result<Arc<Task>, Failed> {
+        let Tried { mut events, timers, push } = own;
+        shared.alarm.set(&timers);
+        shared.count(&events);
+        // What was in doubt may have been read meanwhile.
+        let known = self.snapshot().map_err(Failed::Fault)?.seq();
+        events.retain(|event| event.seq > known);
+        let task = self.absorb(shared, events).map_err(Failed::Fault)?;
+        if task.core.is_settled() {
+            shared.estate.settled(&task);
+        }
+        if let Some((progress, push)) = push {
+            push.begin(shared, progress);
+        }
+        Ok(task)
+    }
+
+    /// Whether an append whose outcome was unknown is in the log after all.
+    async fn was_appended(&self, shared: &Shared, tried: Option<&Tried>) -> Result<bool, Failed> {
+        match tried {
+            Some(own) => self.is_in_log(shared, &own.events).await,
+            None => Ok(false),
         }
     }
 
@@ -392,13 +471,8 @@ impl Live {
     async fn is_in_log(&self, shared: &Shared, events: &[Event]) -> Result<bool, Failed> {
         let Some(first) = events.first() else { return Ok(false) };
         let before = Seq(first.seq.0 - 1);
-        let mut patience = Patience::new();
-        let mut kept = loop {
-            match shared.store.events(self.id, before, usize::MAX).await {
-                Ok(kept) => break kept,
-                Err(unread) => patience.pause(shared, self.id, unread).await.map_err(Failed::Trouble)?,
-            }
-        };
+        let kept = doubt::read_back(shared, self.id, || shared.store.events(self.id, before, usize::MAX)).await;
+        let mut kept = kept.map_err(Failed::Trouble)?;
         kept.truncate(events.len());
         Ok(stored::encode(&kept) == stored::encode(events))
     }
@@ -446,8 +520,16 @@ impl Live {
         if !shared.store.is_shared() || self.task().is_none_or(|task| task.core.is_settled()) {
             return Ok(());
         }
-        let _one_writer = self.writing.lock().await;
-        self.catch_up(shared).await.map(drop).map_err(Fault::from)
+        let read = async {
+            let _one_writer = self.hold(shared).await.map_err(Failed::Trouble)?;
+            self.catch_up(shared).await.map(drop)
+        };
+        let read = match shared.store.answers_within() {
+            None => read.await,
+            // Both together take no longer than one answer.
+            Some(bound) => tokio::time::timeout(bound, read).await.unwrap_or(Err(Failed::Trouble(undecided()))),
+        };
+        read.map_err(Fault::from)
     }
 
     /// Somebody elsewhere says that the log has grown to this length: reads on until it is known here.
@@ -480,9 +562,9 @@ impl Live {
     async fn read_on(&self, shared: &Shared) -> Result<(), Fault> {
         let mut patience = Patience::new();
         loop {
-            let caught_up = {
-                let _one_writer = self.writing.lock().await;
-                self.catch_up(shared).await
+            let caught_up = match self.hold(shared).await {
+                Ok(_one_writer) => self.catch_up(shared).await,
+                Err(trouble) => Err(Failed::Trouble(trouble)),
             };
             match caught_up {
                 Ok(_) => return Ok(()),
@@ -537,113 +619,6 @@ impl Inner {
     }
 }
 
-/// The live tasks of this process, by id.
-#[derive(Default)]
-pub(crate) struct Registry {
-    shards: [Mutex<HashMap<TaskId, Weak<Live>>>; 16],
-}
-
-impl Registry {
-    fn shard(&self, id: TaskId) -> MutexGuard<'_, HashMap<TaskId, Weak<Live>>> {
-        // The last byte of a UUIDv7 is random.
-        self.shards[usize::from(id.0.as_bytes()[15] & 15)].lock()
-    }
-
-    /// The one `Live` of this id, loaded or not.
-    pub(crate) fn entry(self: &Arc<Self>, id: TaskId) -> Arc<Live> {
-        let mut shard = self.shard(id);
-        if let Some(live) = shard.get(&id).and_then(Weak::upgrade) {
-            return live;
-        }
-        let live = Arc::new(Live::empty(id, self));
-        shard.insert(id, Arc::downgrade(&live));
-        live
-    }
-
-    /// The task was purged.
-    pub(crate) fn vanish(&self, id: TaskId) {
-        let entry = self.shard(id).remove(&id);
-        if let Some(live) = entry.and_then(|weak| weak.upgrade()) {
-            live.vanish();
-        }
-    }
-
-    fn forget(&self, id: TaskId) {
-        let mut shard = self.shard(id);
-        if shard.get(&id).is_some_and(|weak| weak.strong_count() == 0) {
-            shard.remove(&id);
-        }
-    }
-
-    /// Those whose logs may yet grow.
-    pub(crate) fn open(&self) -> Vec<Arc<Live>> {
-        let live =
-            self.shards.iter().flat_map(|shard| shard.lock().values().filter_map(Weak::upgrade).collect::<Vec<_>>());
-        live.filter(|live| live.task().is_some_and(|task| !task.core.is_settled())).collect()
-    }
-
-    /// All that are loaded, settled or not.
-    pub(crate) fn loaded(&self) -> Vec<TaskId> {
-        let live = self.shards.iter().flat_map(|shard| shard.lock().keys().copied().collect::<Vec<_>>());
-        live.collect()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
-    }
-
-    /// The task, if it is live and loaded.
-    pub(crate) fn find(&self, id: TaskId) -> Option<Arc<Live>> {
-        let live = self.shard(id).get(&id)?.upgrade()?;
-        live.inner.initialized().then_some(live)
-    }
-
-    /// The task, made live if it exists. Everybody who asks at the same time gets the same one. `piece` is the beginning of
-    /// its log, where that has been read already.
-    pub(crate) async fn get(
-        self: &Arc<Self>,
-        id: TaskId,
-        store: &dyn Store,
-        limits: &Limits,
-        piece: Option<Vec<Event>>,
-    ) -> Result<Option<Arc<Live>>, Fault> {
-        let live = self.entry(id);
-        let loaded = live.inner.get_or_try_init(|| load(&live, store, limits, piece)).await;
-        match loaded {
-            Ok(_) => Ok(Some(live)),
-            Err(None) => Ok(None),
-            Err(Some(fault)) => Err(fault),
-        }
-    }
-}
-
-async fn load(
-    live: &Live,
-    store: &dyn Store,
-    limits: &Limits,
-    piece: Option<Vec<Event>>,
-) -> Result<Mutex<Inner>, Option<Fault>> {
-    let trouble = |trouble| Some(troubled(trouble));
-    let refused = |refused| Some(Fault::internal(refused));
-    let (mut events, whole) = match piece {
-        Some(piece) => (piece, false),
-        None => (store.logs(vec![live.id]).await.map_err(trouble)?.pop().unwrap_or_default(), true),
-    };
-    let mut task = Task::fold(&events).map_err(refused)?.ok_or(None)?;
-    // A piece may not be all; nothing follows the end of a task.
-    while !whole && !task.core.is_settled() {
-        let more = store.events(live.id, task.seq(), limits.tail_bytes).await.map_err(trouble)?;
-        if more.is_empty() {
-            break;
-        }
-        for event in &more {
-            task.apply(event).map_err(refused)?;
-        }
-        events.extend(more);
-    }
-    Ok(live.filled(Arc::new(task), events, limits))
-}
-
 impl Shared {
     /// The task made live, as it is now.
     pub(crate) async fn live(&self, id: TaskId) -> Result<Option<Arc<Live>>, Fault> {
@@ -669,20 +644,6 @@ impl Shared {
                 | Body::Replied(_)
                 | Body::Metadata(_)
                 | Body::CancelRequested { .. } => {}
-            }
-        }
-    }
-
-    /// Runs `work` to its end even if the caller goes away: a closed connection must not leave a commit half told. It
-    /// begins at once, so that whoever waits for it has no room for it in a future of their own.
-    pub(crate) fn detached<T: Send + 'static>(
-        work: impl Future<Output = Result<T, Fault>> + Send + 'static,
-    ) -> impl Future<Output = Result<T, Fault>> + Send + 'static {
-        let working = tokio::spawn(work);
-        async move {
-            match working.await {
-                Ok(result) => result,
-                Err(error) => Err(Fault::internal(error)),
             }
         }
     }

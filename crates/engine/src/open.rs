@@ -16,14 +16,13 @@ use sha2::{Digest, Sha256};
 use crate::alias::Claim;
 use crate::batch::{Batch, Stamp};
 use crate::live::{Draft, Failed, Live, TurnHandle};
-use crate::patience::Patience;
 use crate::pending::{self, Pending};
 use crate::push::{self, Registration};
 use crate::sight::Sight;
 use crate::subscription::{Subscription, Until};
 use crate::till::{self, Reserved};
 use crate::turn::{self, Run};
-use crate::{Engine, Shared, children, clock, conversation, modes, troubled};
+use crate::{Engine, RunningTurn, Shared, children, clock, conversation, doubt, modes, troubled};
 
 /// How long a caller who does not want to wait gives an agent to say whether it makes a task at all.
 const FIRST_WORD: Duration = Duration::from_millis(100);
@@ -109,7 +108,7 @@ impl Engine {
         if send.task.is_none() && send.alias.is_none() {
             // The commit looks for the key itself. Only what is refused before it must be told from a repeat.
             return match open(shared, place, agent, send, key, None).await {
-                Err(fault) => self.repeated(key).await?.ok_or(fault),
+                Err(fault) if !doubt::is_unknown(&fault) => self.repeated(key).await?.ok_or(fault),
                 begun => begun,
             };
         }
@@ -266,9 +265,9 @@ pub(crate) async fn open(
     };
     let shared = shared.clone();
     Shared::detached(async move {
-        let running = shared.take_turn()?;
+        let mut running = shared.take_turn()?;
         let (turn, whole) = (start.turn, start.whole);
-        let begun = commit_opening(&shared, start, bodies).await?;
+        let begun = commit_opening(&shared, start, bodies, &mut running).await?;
         if let Begun::Going { live, .. } = &begun {
             let (shared, live) = (shared.clone(), live.clone());
             Run { shared, live, agent, turn, attempt: 1, whole, handle, running }.spawn(Some(stream));
@@ -436,9 +435,16 @@ fn finish(
     let key = start.key;
     let (Batch { commit, events, .. }, task) = start.batch(shared, bodies)?;
     let task = Arc::new(task);
-    let written = commit_new(shared, task.id, commit);
+    let written = shared.store.commit(commit);
     Ok(async move {
-        match written.await? {
+        let outcome = match written.await {
+            Outcome::Unknown(trouble) => {
+                let (shared, id) = (shared.clone(), task.id);
+                Box::pin(Shared::detached(async move { look_up(&shared, id, trouble).await })).await?
+            }
+            known @ (Outcome::Done | Outcome::Conflict(_) | Outcome::Refused(_)) => known,
+        };
+        match outcome {
             Outcome::Done => {
                 shared.count(&events);
                 Ok(Begun::Over { task, events })
@@ -459,7 +465,7 @@ async fn finish_and_tell(
     let (batch, task) = start.batch(shared, bodies)?;
     let live = shared.lives.entry(task.id);
     // Nobody touches its config before it is known here.
-    let _still = live.hold().await;
+    let _still = live.hold(shared).await.map_err(troubled)?;
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {
             shared.count(&batch.events);
@@ -486,22 +492,16 @@ pub(crate) fn commit_new(
 }
 
 async fn look_up(shared: &Shared, task: TaskId, trouble: Trouble) -> Result<Outcome, Fault> {
-    let mut patience = Patience::new();
-    loop {
-        match shared.store.head(task).await {
-            Ok(Some(_)) => return Ok(Outcome::Done),
-            Ok(None) => return Ok(Outcome::Refused(trouble)),
-            Err(unread) => patience.pause(shared, task, unread).await.map_err(troubled)?,
-        }
-    }
+    let head = doubt::read_back(shared, task, || shared.store.head(task)).await.map_err(troubled)?;
+    Ok(if head.is_some() { Outcome::Done } else { Outcome::Refused(trouble) })
 }
 
 /// An agent with side effects runs only once its turn is in the log.
 async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
-    let running = shared.take_turn()?;
+    let mut running = shared.take_turn()?;
     let (turn, whole) = (start.turn, start.whole);
     let bodies = start.bodies();
-    let begun = commit_opening(shared, start, bodies).await?;
+    let begun = commit_opening(shared, start, bodies, &mut running).await?;
     if let Begun::Going { live, .. } = &begun {
         let handle = TurnHandle::new();
         Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, whole, handle, running }.spawn(None);
@@ -509,7 +509,12 @@ async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start)
     Ok(begun)
 }
 
-async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -> Result<Begun, Fault> {
+async fn commit_opening(
+    shared: &Arc<Shared>,
+    start: Start,
+    bodies: Vec<Body>,
+    running: &mut RunningTurn,
+) -> Result<Begun, Fault> {
     let (key, push, reserved) = (start.key, start.push.clone(), start.reserved.clone());
     // Told as of the message and the turn, whatever the agent said ahead of the commit.
     let said_ahead = bodies.len() > 2;
@@ -517,8 +522,9 @@ async fn commit_opening(shared: &Arc<Shared>, start: Start, bodies: Vec<Body>) -
     let timers = batch.commit.timers.clone();
     // There before the commit is: whoever hears of the task from the store first finds this very one.
     let live = shared.lives.entry(task.id);
+    running.begin_at(&live);
     // Nobody touches its config before it is known here.
-    let still = if push.is_some() { Some(live.hold().await) } else { None };
+    let still = if push.is_some() { Some(live.hold(shared).await.map_err(troubled)?) } else { None };
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {}
         Outcome::Conflict(met) => {
@@ -604,7 +610,7 @@ pub(crate) async fn follow_up(
         turn::admit(&agent, &message, Some(task))?;
         begins = task.core.turn.is_none();
         if begins && running.is_none() {
-            running = Some(shared.take_turn()?);
+            running.insert(shared.take_turn()?).begin_at(&live);
         }
         // Of one that waits it is only asked whether it could be paid for; whether it is shows when its turn comes.
         reserved = match &till {

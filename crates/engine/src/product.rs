@@ -15,9 +15,8 @@ use tokio::sync::Semaphore;
 use crate::batch::{Batch, Stamp};
 use crate::live::{Draft, Failed, Live};
 use crate::open::commit_new;
-use crate::patience::Patience;
 use crate::subscription::{States, Subscription, Until};
-use crate::{Engine, Shared, clock, troubled};
+use crate::{Engine, Shared, clock, doubt, troubled};
 
 /// Deadlines that are acted on at a time.
 const AT_ONCE: usize = 64;
@@ -337,13 +336,8 @@ async fn keep(shared: &Shared, commit: Commit, first: Option<RecordChange>) -> R
     };
     let Some(first) = first else { return Ok(Outcome::Unknown(trouble)) };
     let (kind, key, _) = first.about();
-    let mut patience = Patience::new();
-    let kept = loop {
-        match shared.store.record(kind.clone(), key.clone()).await {
-            Ok(kept) => break kept,
-            Err(unread) => patience.pause(shared, kind, unread).await.map_err(troubled)?,
-        }
-    };
+    let kept = doubt::read_back(shared, kind, || shared.store.record(kind.clone(), key.clone()));
+    let kept = kept.await.map_err(troubled)?;
     let is_there = match (&first, kept) {
         (RecordChange::Put { body, .. }, Some(kept)) => kept.body == *body,
         (RecordChange::Put { .. }, None) | (RecordChange::Remove { .. }, Some(_)) => false,

@@ -16,8 +16,7 @@ use model::{
 };
 
 use crate::outbox::ConfigKey;
-use crate::patience::Patience;
-use crate::{Engine, Shared, clock, troubled};
+use crate::{Engine, Shared, clock, doubt, troubled};
 
 pub use crate::outbox::Delivery;
 
@@ -246,7 +245,7 @@ fn missing(task: &str) -> Fault {
 
 async fn set(shared: &Arc<Shared>, task: TaskId, new: Registration) -> Result<(), Fault> {
     let live = shared.lives.entry(task);
-    let _still = live.hold().await;
+    let _still = live.hold(shared).await.map_err(troubled)?;
     let head = shared.store.head(task).await.map_err(troubled)?.ok_or_else(|| Fault::task_not_found(task))?;
     if head.row.settled && new.clears {
         return Err(Fault::new(Kind::TaskSettled, "the task has ended: nothing more will be told of it"));
@@ -262,7 +261,7 @@ async fn set(shared: &Arc<Shared>, task: TaskId, new: Registration) -> Result<()
 
 async fn remove(shared: &Arc<Shared>, task: TaskId, id: Arc<str>) -> Result<(), Fault> {
     let live = shared.lives.entry(task);
-    let _still = live.hold().await;
+    let _still = live.hold(shared).await.map_err(troubled)?;
     let commit = Commit { push: vec![PushChange::Remove { task, id: id.clone() }], ..Commit::default() };
     commit_known(shared, task, commit, |rows: &[PushRow]| rows.iter().all(|row| row.id != id)).await?;
     shared.outbox.forget_config(task, &id);
@@ -282,14 +281,8 @@ pub(crate) async fn commit_known(
         Outcome::Refused(trouble) => return Err(troubled(trouble)),
         Outcome::Unknown(trouble) => trouble,
     };
-    let mut patience = Patience::new();
-    loop {
-        match shared.store.push(task).await {
-            Ok(rows) if happened(&rows) => return Ok(()),
-            Ok(_) => return Err(troubled(trouble)),
-            Err(unread) => patience.pause(shared, task, unread).await.map_err(troubled)?,
-        }
-    }
+    let rows = doubt::read_back(shared, task, || shared.store.push(task)).await.map_err(troubled)?;
+    if happened(&rows) { Ok(()) } else { Err(troubled(trouble)) }
 }
 
 /// A page of a task's configs, in the order they were made, and the token of the next.

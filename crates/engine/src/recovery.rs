@@ -59,10 +59,10 @@ async fn try_again(shared: Arc<Shared>, mut orphans: Vec<Orphan>) {
 }
 
 /// A task whose turn nobody holds, and the hold that was lost.
-type Orphan = (TaskId, Epoch);
+pub(crate) type Orphan = (TaskId, Epoch);
 
 /// Answers the orphan if it is still one.
-async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Option<Orphan> {
+pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Option<Orphan> {
     let task = orphan.0;
     let work = async {
         if !is_served(shared, task).await? {
@@ -132,11 +132,14 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: 
     let goes_on = !stops && rule != Restart::Fail && attempts_left;
     // Before anything is said, so that a turn that finds no room now is the same turn later.
     let is_child = task.views.iter().any(|view| view.parent().is_some());
-    let running = match goes_on {
+    let mut running = match goes_on {
         true if is_child => Some(shared.take_child_turn()?),
         true => Some(shared.take_turn()?),
         false => None,
     };
+    if let Some(running) = &mut running {
+        running.begin_at(&live);
+    }
     let mut taken = false;
     let begun = live.append(shared, |task| {
         taken = is_orphan(shared, task, orphan);

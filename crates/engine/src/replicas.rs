@@ -15,7 +15,7 @@ use model::ports::store::{Hint, Versions};
 use model::{Fault, Seq, TaskId};
 use tokio::time::MissedTickBehavior;
 
-use crate::{Change, Shared, outbox, recovery, troubled};
+use crate::{Change, Shared, outbox, recovery, stranded, troubled};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What no hint told of by the second look was missed.
@@ -40,6 +40,10 @@ struct Todo {
     lengths: bool,
     /// Everything that is in memory, settled or not: some of it may have been removed.
     loaded: bool,
+    /// Turns that are held here and do not run here.
+    stranded: bool,
+    /// Those that were found at the last look.
+    suspects: stranded::Suspects,
 }
 
 /// Follows what others do until the engine stops.
@@ -64,6 +68,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 looks = looks.wrapping_add(1);
                 todo.lengths = true;
                 todo.orphans |= looks.is_multiple_of(ORPHANS_EVERY);
+                todo.stranded |= looks.is_multiple_of(ORPHANS_EVERY);
                 catch_up(&shared, &mut todo).await;
             }
             _ = versions.tick() => look_at_versions(&shared, &mut seen, &mut todo).await,
@@ -168,6 +173,12 @@ async fn do_all(shared: &Arc<Shared>, todo: &mut Todo) -> Result<(), Fault> {
         let taken = if drains { Ok(()) } else { recovery::recover(shared).await };
         todo.orphans = taken.is_err();
         done = done.and(taken);
+    }
+    if todo.stranded {
+        let drains = shared.draining.load(Ordering::Relaxed);
+        let looked = if drains { Ok(()) } else { stranded::look(shared, &mut todo.suspects).await };
+        todo.stranded = looked.is_err();
+        done = done.and(looked);
     }
     if todo.configs {
         let adopted = outbox::adopt(shared).await;

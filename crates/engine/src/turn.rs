@@ -205,11 +205,11 @@ impl Scribe {
 
     /// Commits, waiting out a full disk: a running turn loses nothing, it pauses.
     async fn commit(self, mut spoken: Spoken, mut children: Vec<Newborn>) -> Result<Then, Failed> {
-        let mut patience = Patience::new();
+        let (mut patience, mut tried, mut unsure) = (Patience::new(), None, false);
+        let (mut then, mut lost, mut reserved, mut bears) = (Then::GoOn, false, None, false);
         loop {
-            let (mut then, mut lost, mut reserved, mut bears) = (Then::GoOn, false, None, false);
             let births: Vec<Commit> = children.iter().map(Newborn::commit).collect();
-            let outcome = self.live.append(&self.shared, |task| {
+            let outcome = self.live.append_again(&self.shared, &mut tried, |task| {
                 lost = !self.is_ours(task);
                 if lost {
                     return Ok(Draft::default());
@@ -246,6 +246,14 @@ impl Scribe {
                 Ok(_) if lost => return Err(Failed::Lost),
                 Ok(task) => {
                     let stops = task.core.is_settled() || task.core.cancel_requested;
+                    if unsure {
+                        // Whichever draft is in the log: it says how the turn goes on.
+                        then = match task.core.turn {
+                            Some(open) if open.id == self.turn => Then::GoOn,
+                            Some(open) => Then::NextTurn(open.id),
+                            None => Then::Over,
+                        };
+                    }
                     drop(task);
                     for child in children.into_iter().filter(|_| bears) {
                         child.begin(&self.shared, stops).await;
@@ -253,6 +261,7 @@ impl Scribe {
                     return Ok(then);
                 }
                 Err(Failed::Trouble(trouble)) => {
+                    unsure |= tried.is_some();
                     patience.pause(&self.shared, self.live.id, trouble).await.map_err(Failed::Trouble)?;
                 }
                 Err(failed) => return Err(failed),

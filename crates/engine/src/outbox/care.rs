@@ -109,7 +109,7 @@ impl Shared {
         let courier = self.courier.as_ref().ok_or_else(push::unsupported)?;
         let live = self.lives.entry(task);
         // Nobody sets or removes a config meanwhile.
-        let _still = live.hold().await;
+        let _still = live.hold(self).await.map_err(troubled)?;
         let head = self.store.head(task).await.map_err(troubled)?;
         let head = head.ok_or_else(|| Fault::task_not_found(task))?;
         if from.is_some_and(|from| from == Seq::ZERO || from > head.seq) {

@@ -78,7 +78,7 @@ async fn clear_row(shared: &Arc<Shared>, row: PushRow) -> Result<(), Trouble> {
     }
     let live = shared.lives.entry(row.task);
     // Nobody takes it up again meanwhile.
-    let _still = live.hold().await;
+    let _still = live.hold(shared).await?;
     if shared.outbox.newest(&row).state != PushState::Dead {
         return Ok(());
     }

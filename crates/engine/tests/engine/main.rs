@@ -13,6 +13,7 @@ mod backpressure;
 mod blobs;
 mod cancel;
 mod continuation;
+mod doubt;
 mod drain;
 mod idempotency;
 mod interleavings;

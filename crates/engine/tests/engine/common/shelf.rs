@@ -29,6 +29,9 @@ pub(crate) enum Mood {
     /// The same for commits without events.
     LosesAnyAnswer,
     LosesAnyCommit,
+    /// The next commit is written late, when nobody can say what became of it and a look has found nothing: before the
+    /// commit after it, or when [`Shelf::be_late`] says so.
+    CommitsLate,
 }
 
 pub(crate) struct Shelf {
@@ -44,6 +47,10 @@ pub(crate) struct Shelf {
     unreadable: AtomicBool,
     /// Tasks whose logs cannot be read.
     damaged: Mutex<HashSet<TaskId>>,
+    /// A commit that is still to be written.
+    late: Mutex<Option<Commit>>,
+    /// What became of commits is not known, and is not to be concluded from reading.
+    undecided: watch::Sender<bool>,
     /// The store's time is the one that sleeps go by: paused with it, and jumping with it.
     by_sleepers: AtomicBool,
     /// Commits are written, but nobody is told so. Those that are not written are told at once.
@@ -72,6 +79,8 @@ impl Shelf {
             owns,
             unreadable: AtomicBool::new(false),
             damaged: Mutex::default(),
+            late: Mutex::default(),
+            undecided: watch::Sender::new(false),
             by_sleepers: AtomicBool::new(false),
             holding: watch::Sender::new(false),
             timers_wait: watch::Sender::new(false),
@@ -121,6 +130,17 @@ impl Shelf {
         self.damaged.lock().remove(&task);
     }
 
+    /// Whether commits with an unknown outcome may still happen.
+    pub(crate) fn be_undecided(&self, undecided: bool) {
+        self.undecided.send_replace(undecided);
+    }
+
+    /// Writes what was to be written late.
+    pub(crate) async fn be_late(&self) -> Option<Outcome> {
+        let late = self.late.lock().take()?;
+        Some(self.inner.commit(late).await)
+    }
+
     pub(crate) fn hold_answers(&self, hold: bool) {
         self.holding.send_replace(hold);
     }
@@ -158,7 +178,7 @@ impl Shelf {
     /// What was asked since the last look, but for what clocks ask by themselves.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         let mut calls = std::mem::take(&mut *self.calls.lock());
-        calls.retain(|call| !["due", "next_due", "purge", "lengths", "versions", "standings"].contains(call));
+        calls.retain(|call| !["due", "next_due", "purge", "lengths", "versions", "standings", "held"].contains(call));
         calls
     }
 
@@ -228,10 +248,10 @@ impl Store for Shelf {
             let mut mood = self.mood.lock();
             match &*mood {
                 Mood::LosesAnyAnswer | Mood::LosesAnyCommit => std::mem::replace(&mut *mood, Mood::Fine),
-                Mood::LosesAnswer | Mood::LosesCommit if !commit.appends.is_empty() => {
+                Mood::LosesAnswer | Mood::LosesCommit | Mood::CommitsLate if !commit.appends.is_empty() => {
                     std::mem::replace(&mut *mood, Mood::Fine)
                 }
-                Mood::LosesAnswer | Mood::LosesCommit => Mood::Fine,
+                Mood::LosesAnswer | Mood::LosesCommit | Mood::CommitsLate => Mood::Fine,
                 mood @ (Mood::Fine | Mood::Refuses(_)) => mood.clone(),
             }
         };
@@ -252,7 +272,20 @@ impl Store for Shelf {
                     outcome
                 })
             }
-            Mood::Fine => self.inner.commit(commit),
+            Mood::Fine => {
+                let late = self.late.lock().take().filter(|_| !commit.appends.is_empty());
+                let inner = self.inner.clone();
+                Box::pin(async move {
+                    if let Some(late) = late {
+                        inner.commit(late).await;
+                    }
+                    inner.commit(commit).await
+                })
+            }
+            Mood::CommitsLate => {
+                *self.late.lock() = Some(commit);
+                return Box::pin(std::future::ready(unknown()));
+            }
             Mood::Refuses(trouble) => return Box::pin(std::future::ready(Outcome::Refused(trouble))),
             Mood::LosesCommit | Mood::LosesAnyCommit => return Box::pin(std::future::ready(unknown())),
             Mood::LosesAnswer | Mood::LosesAnyAnswer => {
@@ -373,6 +406,22 @@ impl Store for Shelf {
     }
     fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
         self.read("versions", self.inner.versions())
+    }
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.read("held", self.inner.held(after, limit))
+    }
+    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
+        let mut undecided = self.undecided.subscribe();
+        Box::pin(async move {
+            let _ = undecided.wait_for(|undecided| !undecided).await;
+            Ok(())
+        })
+    }
+    fn answers_within(&self) -> Option<std::time::Duration> {
+        self.inner.answers_within()
+    }
+    fn trouble(&self) -> Option<Trouble> {
+        self.inner.trouble()
     }
     fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
         self.read("lengths", self.inner.lengths(tasks))

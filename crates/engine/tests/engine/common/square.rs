@@ -21,6 +21,9 @@ use tokio::sync::mpsc;
 
 use super::{Post, Shelf};
 
+/// A lease's worth; tests of it stop the clock.
+const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// The place where the processes meet.
 pub(crate) struct Square {
     data: memory::Store,
@@ -212,6 +215,19 @@ impl Store for Member {
             all.truncate(limit);
             Ok(all)
         })
+    }
+
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        Box::pin(async move {
+            let mut all = self.square.data.unfinished(after, usize::MAX).await?;
+            all.retain(|(task, _)| self.holds(*task));
+            all.truncate(limit);
+            Ok(all)
+        })
+    }
+
+    fn answers_within(&self) -> Option<std::time::Duration> {
+        Some(ANSWERS_WITHIN)
     }
 
     fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {

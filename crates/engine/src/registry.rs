@@ -1,0 +1,124 @@
+//! The live tasks of this process, by id: whoever asks for one at the same time gets the same one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use model::ports::store::Store;
+use model::{Event, Fault, Limits, Task, TaskId};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::live::{Inner, Live};
+use crate::troubled;
+
+/// The live tasks of this process, by id.
+#[derive(Default)]
+pub(crate) struct Registry {
+    shards: [Mutex<HashMap<TaskId, Weak<Live>>>; 16],
+}
+
+impl Registry {
+    fn shard(&self, id: TaskId) -> MutexGuard<'_, HashMap<TaskId, Weak<Live>>> {
+        // The last byte of a UUIDv7 is random.
+        self.shards[usize::from(id.0.as_bytes()[15] & 15)].lock()
+    }
+
+    /// The one `Live` of this id, loaded or not.
+    pub(crate) fn entry(self: &Arc<Self>, id: TaskId) -> Arc<Live> {
+        let mut shard = self.shard(id);
+        if let Some(live) = shard.get(&id).and_then(Weak::upgrade) {
+            return live;
+        }
+        let live = Arc::new(Live::empty(id, self));
+        shard.insert(id, Arc::downgrade(&live));
+        live
+    }
+
+    /// The task was purged.
+    pub(crate) fn vanish(&self, id: TaskId) {
+        let entry = self.shard(id).remove(&id);
+        if let Some(live) = entry.and_then(|weak| weak.upgrade()) {
+            live.vanish();
+        }
+    }
+
+    pub(crate) fn forget(&self, id: TaskId) {
+        let mut shard = self.shard(id);
+        if shard.get(&id).is_some_and(|weak| weak.strong_count() == 0) {
+            shard.remove(&id);
+        }
+    }
+
+    /// Those whose logs may yet grow.
+    pub(crate) fn open(&self) -> Vec<Arc<Live>> {
+        let live =
+            self.shards.iter().flat_map(|shard| shard.lock().values().filter_map(Weak::upgrade).collect::<Vec<_>>());
+        live.filter(|live| live.task().is_some_and(|task| !task.core.is_settled())).collect()
+    }
+
+    /// All that are loaded, settled or not.
+    pub(crate) fn loaded(&self) -> Vec<TaskId> {
+        let live = self.shards.iter().flat_map(|shard| shard.lock().keys().copied().collect::<Vec<_>>());
+        live.collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// Whether a turn of the task runs in this process, or is about to.
+    pub(crate) fn is_at_work(&self, id: TaskId) -> bool {
+        let live = self.shard(id).get(&id).and_then(Weak::upgrade);
+        live.is_some_and(|live| live.is_at_work())
+    }
+
+    /// The task, if it is live and loaded.
+    pub(crate) fn find(&self, id: TaskId) -> Option<Arc<Live>> {
+        let live = self.shard(id).get(&id)?.upgrade()?;
+        live.inner.initialized().then_some(live)
+    }
+
+    /// The task, made live if it exists. Everybody who asks at the same time gets the same one. `piece` is the beginning of
+    /// its log, where that has been read already.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        id: TaskId,
+        store: &dyn Store,
+        limits: &Limits,
+        piece: Option<Vec<Event>>,
+    ) -> Result<Option<Arc<Live>>, Fault> {
+        let live = self.entry(id);
+        let loaded = live.inner.get_or_try_init(|| load(&live, store, limits, piece)).await;
+        match loaded {
+            Ok(_) => Ok(Some(live)),
+            Err(None) => Ok(None),
+            Err(Some(fault)) => Err(fault),
+        }
+    }
+}
+
+async fn load(
+    live: &Live,
+    store: &dyn Store,
+    limits: &Limits,
+    piece: Option<Vec<Event>>,
+) -> Result<Mutex<Inner>, Option<Fault>> {
+    let trouble = |trouble| Some(troubled(trouble));
+    let refused = |refused| Some(Fault::internal(refused));
+    let (mut events, whole) = match piece {
+        Some(piece) => (piece, false),
+        None => (store.logs(vec![live.id]).await.map_err(trouble)?.pop().unwrap_or_default(), true),
+    };
+    let mut task = Task::fold(&events).map_err(refused)?.ok_or(None)?;
+    // A piece may not be all; nothing follows the end of a task.
+    while !whole && !task.core.is_settled() {
+        let more = store.events(live.id, task.seq(), limits.tail_bytes).await.map_err(trouble)?;
+        if more.is_empty() {
+            break;
+        }
+        for event in &more {
+            task.apply(event).map_err(refused)?;
+        }
+        events.extend(more);
+    }
+    Ok(live.filled(Arc::new(task), events, limits))
+}
