@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use model::{Epoch, Fault, TaskId};
 
+use crate::setbacks::Chore;
 use crate::{Shared, recovery, troubled};
 
 /// How many are read at once.

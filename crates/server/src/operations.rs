@@ -1,11 +1,16 @@
 //! For operators and passers-by: is it alive, is it ready, what does it serve, how is it doing.
 
+use std::time::Duration;
+
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode, request};
 use serde_json::json;
 
 use crate::Server;
 use crate::body::{Body, Response};
+
+/// A store that takes longer to say how it is cannot be counted on.
+const READY_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     let mut response = Response::new(Body::from(text.into()));
@@ -26,12 +31,18 @@ impl Server {
         if self.engine.is_draining() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
         }
-        match self.engine.health().await {
-            Ok(health) => match health.trouble {
+        let not_ready =
+            |why: &dyn std::fmt::Display| text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n"));
+        if let Some(trouble) = self.engine.store_trouble() {
+            return not_ready(&trouble);
+        }
+        match tokio::time::timeout(READY_WITHIN, self.engine.health()).await {
+            Ok(Ok(health)) => match health.trouble {
                 None => text(StatusCode::OK, "ready\n"),
-                Some(trouble) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {trouble}\n")),
+                Some(trouble) => not_ready(&trouble),
             },
-            Err(fault) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {fault}\n")),
+            Ok(Err(fault)) => not_ready(&fault),
+            Err(_) => not_ready(&"the store does not answer"),
         }
     }
 

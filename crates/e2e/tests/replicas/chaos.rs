@@ -1,5 +1,6 @@
 //! The chaos campaign: under load, replicas are killed, paused for longer than their lease, cut off from PostgreSQL and
-//! rolled over, and PostgreSQL itself is restarted; then a look at everything clients were told.
+//! rolled over, their COMMITs lose their answers or come late, and PostgreSQL itself is restarted or silent; then a look at
+//! everything clients were told.
 //!
 //! `RIALTO_ROUNDS` sets how many times something goes wrong (3 by default), `RIALTO_SEED` repeats the choices of a run.
 
@@ -38,10 +39,27 @@ enum Blow {
     Roll,
     /// A replica stands still while another is killed, and is back before it.
     Both,
+    /// A replica's connections break right behind each COMMIT: it is not told what became of any.
+    Doubt,
+    /// A replica's connections break at each COMMIT, and those COMMITs come to PostgreSQL when all is well again.
+    Late,
+    /// Nothing gets through between PostgreSQL and anybody, as if it stood still.
+    Silence,
 }
 
-const BLOWS: [Blow; 8] =
-    [Blow::Kill, Blow::Pause, Blow::Hold, Blow::Cut, Blow::Restart, Blow::Crash, Blow::Roll, Blow::Both];
+const BLOWS: [Blow; 11] = [
+    Blow::Kill,
+    Blow::Pause,
+    Blow::Hold,
+    Blow::Cut,
+    Blow::Restart,
+    Blow::Crash,
+    Blow::Roll,
+    Blow::Both,
+    Blow::Doubt,
+    Blow::Late,
+    Blow::Silence,
+];
 
 /// Each kind of blow once, in a random order, then again.
 struct Deck(Vec<Blow>);
@@ -150,6 +168,21 @@ fn strike(house: &mut House, blow: Blow, victim: usize, random: &mut Random) {
             house.wires[victim].set(Line::Cut);
             last();
             house.wires[victim].set(Line::Open);
+        }
+        Blow::Doubt => {
+            house.wires[victim].set(Line::CutAtCommit);
+            last();
+            house.wires[victim].set(Line::Open);
+        }
+        Blow::Late => {
+            house.wires[victim].set(Line::LateCommit);
+            last();
+            house.wires[victim].set(Line::Open);
+        }
+        Blow::Silence => {
+            house.wires.iter().for_each(|wire| wire.set(Line::Held));
+            last();
+            house.wires.iter().for_each(|wire| wire.set(Line::Open));
         }
         Blow::Restart => house.cluster().restart(),
         Blow::Crash => {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 
 use cluster::{Cluster, Database};
+use e2e::poll::{PATIENCE, until};
 use e2e::server::signal;
 use e2e::{Client, Server};
 use tempfile::TempDir;
@@ -35,6 +36,19 @@ impl House {
     pub(crate) fn durable(count: usize, config: &str) -> House {
         let own = Cluster::start(cluster::Options::default().fsync(true));
         Self::build(count, config, Some(own), &|_, options| options)
+    }
+
+    /// Replicas with a PostgreSQL of their own that waits for a standby, and the standby.
+    pub(crate) fn synchronous(count: usize, config: &str) -> (House, Cluster) {
+        let own = Cluster::start(cluster::Options::default());
+        let standby = own.standby();
+        let database = own.database();
+        database.run("alter system set synchronous_standby_names = '*'");
+        database.run("select pg_reload_conf()");
+        until("the standby follows", PATIENCE, || {
+            (database.query("select sync_state from pg_stat_replication") == [["sync"]]).then_some(())
+        });
+        (Self::build(count, config, Some(own), &|_, options| options), standby)
     }
 
     fn build(count: usize, config: &str, own: Option<Cluster>, special: &dyn Fn(usize, Options) -> Options) -> House {

@@ -15,6 +15,10 @@ pub(crate) enum Line {
     Held,
     /// Connections break, and new ones do too.
     Cut,
+    /// A connection breaks right behind a COMMIT that is on its way to the server: who sent it is not answered.
+    CutAtCommit,
+    /// A connection breaks at a COMMIT, which comes to the server when the line is open again.
+    LateCommit,
 }
 
 struct Shared {
@@ -33,7 +37,36 @@ impl Shared {
         while *line == Line::Held && !self.closed.load(Ordering::SeqCst) {
             line = self.changed.wait(line).unwrap_or_else(PoisonError::into_inner);
         }
-        *line == Line::Open
+        *line != Line::Cut
+    }
+
+    fn line(&self) -> Line {
+        *self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nothing is kept back any more.
+    fn wait_until_open(&self) {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        while *line != Line::Open && !self.closed.load(Ordering::SeqCst) {
+            line = self.changed.wait(line).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Does to these bytes what the line does to a COMMIT. Answers whether that was the end of the connection.
+    fn strike(&self, bytes: &[u8], client: &TcpStream, server: &mut TcpStream) -> bool {
+        let line = self.line();
+        if !matches!(line, Line::CutAtCommit | Line::LateCommit) || !bytes.windows(7).any(|word| word == b"COMMIT\0") {
+            return false;
+        }
+        let _ = client.shutdown(Shutdown::Both);
+        if line == Line::LateCommit {
+            self.wait_until_open();
+        }
+        let _ = server.write_all(bytes);
+        // What the server says to it is told to nobody; that it says something is the end.
+        let _ = server.set_read_timeout(Some(Duration::from_secs(5)));
+        let _ = server.read(&mut [0; 1]);
+        true
     }
 }
 
@@ -167,8 +200,8 @@ fn join(one: TcpStream, other: TcpStream, pass: impl Fn() -> bool + Clone + Send
     let (Ok(one_too), Ok(other_too)) = (one.try_clone(), other.try_clone()) else { return };
     let _ = (one.set_nodelay(true), other.set_nodelay(true));
     let back = pass.clone();
-    std::thread::spawn(move || drop(carry(other_too, one_too, &back)));
-    drop(carry(one, other, &pass));
+    std::thread::spawn(move || drop(carry(other_too, one_too, &back, &|_, _, _| false)));
+    drop(carry(one, other, &pass, &|_, _, _| false));
 }
 
 /// The same for a connection to PostgreSQL, which notifications may be taken out of.
@@ -179,9 +212,10 @@ fn join_database(client: TcpStream, server: TcpStream, shared: Arc<Shared>) {
     std::thread::spawn(move || {
         let mut messages = Messages::default();
         let filter = |bytes: &[u8]| messages.without_notices(bytes, back.deaf.load(Ordering::SeqCst));
-        drop(carry_through(server_too, client_too, &|| back.pass(), filter));
+        drop(carry_through(server_too, client_too, &|| back.pass(), filter, &|_, _, _| false));
     });
-    drop(carry(client, server, &move || shared.pass()));
+    let strike = |bytes: &[u8], client: &TcpStream, server: &mut TcpStream| shared.strike(bytes, client, server);
+    drop(carry(client, server, &|| shared.pass(), &strike));
 }
 
 /// What PostgreSQL says, message by message: a tag, and a length that counts itself. Before the first there may be one byte
@@ -217,8 +251,13 @@ impl Messages {
     }
 }
 
-fn carry(from: TcpStream, to: TcpStream, pass: &impl Fn() -> bool) -> io::Result<()> {
-    carry_through(from, to, pass, <[u8]>::to_vec)
+fn carry(
+    from: TcpStream,
+    to: TcpStream,
+    pass: &impl Fn() -> bool,
+    strike: &impl Fn(&[u8], &TcpStream, &mut TcpStream) -> bool,
+) -> io::Result<()> {
+    carry_through(from, to, pass, <[u8]>::to_vec, strike)
 }
 
 fn carry_through(
@@ -226,11 +265,13 @@ fn carry_through(
     mut to: TcpStream,
     pass: &impl Fn() -> bool,
     mut filter: impl FnMut(&[u8]) -> Vec<u8>,
+    strike: &impl Fn(&[u8], &TcpStream, &mut TcpStream) -> bool,
 ) -> io::Result<()> {
     let mut space = vec![0; 64 * 1024];
     let outcome = loop {
         match from.read(&mut space) {
             Ok(0) => break Ok(()),
+            Ok(count) if strike(&space[..count], &from, &mut to) => break Err(io::ErrorKind::ConnectionAborted.into()),
             Ok(count) if pass() => {
                 if let Err(error) = to.write_all(&filter(&space[..count])) {
                     break Err(error);
@@ -302,6 +343,40 @@ mod tests {
         assert!(say(&dial(wire.port()), "five").is_err());
         wire.set(Line::Open);
         until("the wire carries again", PATIENCE, || say(&dial(wire.port()), "six").ok());
+    }
+
+    #[test]
+    fn a_wire_can_lose_the_answer_to_a_commit_or_keep_the_commit() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let told = heard.clone();
+        let port = listen(move |mut socket| {
+            let told = told.clone();
+            std::thread::spawn(move || {
+                let mut space = [0; 64];
+                while let Ok(count @ 1..) = socket.read(&mut space) {
+                    told.lock().unwrap().push(space[..count].to_vec());
+                    let _ = socket.write_all(b"answer\n");
+                }
+            });
+            true
+        });
+        let wire = Wire::to(SocketAddr::from(([127, 0, 0, 1], port)));
+        let is_heard = |word: &'static [u8]| heard.lock().unwrap().iter().any(|bytes| bytes == word);
+        for (line, word) in [(Line::CutAtCommit, b"1COMMIT\0"), (Line::LateCommit, b"2COMMIT\0")] {
+            wire.set(line);
+            let socket = dial(wire.port());
+            (&socket).write_all(b"else").unwrap();
+            until("the wire carries the rest", PATIENCE, || is_heard(b"else").then_some(()));
+            heard.lock().unwrap().clear();
+            (&socket).write_all(word).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            assert!(matches!((&socket).read(&mut [0; 8]), Ok(0) | Err(_)), "{line:?}: it is cut");
+            if line == Line::LateCommit {
+                assert!(!is_heard(word), "it is kept");
+                wire.set(Line::Open);
+            }
+            until("the commit comes through", PATIENCE, || is_heard(word).then_some(()));
+        }
     }
 
     #[test]
