@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::{Backend, Common, Error, Kind};
+use crate::powers::plain;
 use crate::{echo, scripted};
 
-pub(crate) const ECHO: Kind = Kind::of::<Echo>("echo", echo::BUILTIN.says);
-pub(crate) const SCRIPTED: Kind = Kind::of::<Scripted>("scripted", scripted::BUILTIN.says);
+pub(crate) const ECHO: Kind = Kind::of::<Echo>("echo", echo::BUILTIN.says, &[]);
+pub(crate) const SCRIPTED: Kind = Kind::of::<Scripted>("scripted", scripted::BUILTIN.says, &[plain("mode")]);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::limited::Limited;
+use crate::powers::{self, Field, Power, plain};
 use crate::{KINDS, shell};
 
 /// Why an agent cannot be had: for the person who wrote the config.
@@ -37,13 +38,46 @@ pub struct Kind {
     pub name: &'static str,
     /// One line for help.
     pub says: &'static str,
+    /// The kind's own fields, each with its powers.
+    pub fields: &'static [Field],
     read: fn(Value) -> Result<Arc<dyn Backend>, Error>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl Kind {
-    pub const fn of<O: Backend + DeserializeOwned + JsonSchema>(name: &'static str, says: &'static str) -> Kind {
-        Kind { name, says, read: read_options::<O>, schema: O::json_schema }
+    pub const fn of<O: Backend + DeserializeOwned + JsonSchema>(
+        name: &'static str,
+        says: &'static str,
+        fields: &'static [Field],
+    ) -> Kind {
+        Kind { name, says, fields, read: read_options::<O>, schema: O::json_schema }
+    }
+
+    /// The powers of a field. A field that is known and not declared has all of them; one that is not known has none, and
+    /// [`AgentConfig::read`] refuses it.
+    pub fn powers_of(&self, field: &str) -> &'static [Power] {
+        match self.fields.iter().chain(COMMON).find(|declared| declared.name == field) {
+            Some(declared) => declared.powers,
+            None if self.field_names().iter().any(|known| known == field) => powers::EVERY,
+            None => &[],
+        }
+    }
+
+    /// Whether no field of it has a power: such an agent runs nothing, reaches nothing and reads no secret.
+    pub fn is_harmless(&self) -> bool {
+        self.field_names().iter().all(|field| self.powers_of(field).is_empty())
+    }
+
+    /// The names of all fields that its agents may have, but `kind` itself.
+    pub(crate) fn field_names(&self) -> Vec<String> {
+        let mut all = names(self.schema);
+        all.extend(names(Common::json_schema));
+        all
+    }
+
+    #[cfg(test)]
+    pub(crate) fn schema(&self) -> Schema {
+        (self.schema)(&mut SchemaGenerator::default())
     }
 }
 
@@ -119,6 +153,25 @@ pub struct Common {
     /// What its turns cost; needs a `market`. Default nothing.
     pub price: Option<Price>,
 }
+
+/// The fields of [`Common`], none of which has a power.
+pub(crate) const COMMON: &[Field] = &[
+    plain("title"),
+    plain("description"),
+    plain("version"),
+    plain("skills"),
+    plain("input_modes"),
+    plain("output_modes"),
+    plain("streaming"),
+    plain("timeout_ms"),
+    plain("restart"),
+    plain("attempts"),
+    plain("concurrency"),
+    plain("queue"),
+    plain("merge_chunks"),
+    plain("max_output_bytes"),
+    plain("price"),
+];
 
 /// What turns of an agent cost, in decimal texts of UT. What is left out costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -33,6 +33,7 @@ pub mod mcp;
 pub mod openai;
 mod outbound;
 mod parts;
+pub mod powers;
 pub mod scripted;
 mod secret;
 mod shell;

@@ -43,15 +43,23 @@ pub(crate) struct Orloj {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Resources {
     /// Their kinds. Default `echo`, `scripted` and `assistant`, which run nothing and reach nobody. Whoever may make a
-    /// `command` runs programs on this machine; whoever may make an `http` reaches what this machine reaches.
+    /// `command` runs programs on this machine, also as an `mcp` with a `command`; whoever may make an `http` reaches what
+    /// this machine reaches.
     pub(crate) allow_kinds: Option<Vec<String>>,
-    /// Let them refer to secrets of this machine, by `env:NAME` and `file:PATH`. Default false.
+    /// Let them refer to secrets of this machine, by `env:NAME` and `file:PATH`, and hand its environment to programs
+    /// (`inherit_env`). Default false.
     pub(crate) allow_secrets: bool,
-    /// Let them name addresses of this machine and of private networks. Default false.
+    /// Let them name addresses of this machine and of private networks, and leave the choice of addresses to others
+    /// (`other_hosts`). Default false.
     pub(crate) allow_private_addresses: bool,
 }
 
 impl Resources {
+    /// Whether this kind is listed.
+    pub(crate) fn allows(&self, kind: &str) -> bool {
+        self.allow_kinds.iter().flatten().any(|allowed| allowed == kind)
+    }
+
     fn check(&self) -> anyhow::Result<()> {
         for kind in self.allow_kinds.iter().flatten() {
             if !agents::KINDS.iter().any(|known| known.name == kind) {

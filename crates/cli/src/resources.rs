@@ -1,15 +1,16 @@
 //! Systems and agents that are made while the server runs: what they mean, and what of them may be.
 //!
 //! They are read and checked by the same code as the config. Where they differ from it is who wrote them: somebody far
-//! away. So an agent may only be of a kind that the config allows, and may refer to secrets or to addresses of private
-//! networks only where the config says so.
+//! away. So an agent may only be of a kind that the config allows, and each field of it is compared with the powers that
+//! its kind declares ([`agents::powers`]): programs, secrets and private addresses need a permission of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agents::AgentConfig;
+use agents::powers::{Power, is_left_out};
+use model::reach::{Reach, name_reach, reach};
 use serde_json::{Map, Value};
 use server::resources::{DESCRIPTION, Resource, Sort};
 use systems::System;
@@ -22,8 +23,8 @@ use crate::roster::{Built, Changes, Made, in_spec, print};
 /// How often a process looks whether another has changed something, in a store they share.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The kinds that run nothing and reach nobody.
-const HARMLESS: &[&str] = &["echo", "scripted", "assistant"];
+/// The kind that allows programs, of its own and of any other kind that starts one.
+const PROGRAMS: &str = "command";
 /// What of Orloj's `Agent` is something else here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("tools", "a tool is an agent of kind mcp, http or command in the config, and a node of the system's graph"),
@@ -229,99 +230,87 @@ fn with_model(model: &Value, own: Map<String, Value>, config: &Config) -> Result
     Ok(members)
 }
 
-/// Whether the config lets anybody make such an agent.
+/// Whether the config lets a caller make such an agent: by its kind, and by the powers of each field that is written.
 fn allowed(members: &Map<String, Value>, rules: &Rules) -> Result<(), Trouble> {
-    let Some(kind) = members.get("kind").and_then(Value::as_str) else { return Ok(()) };
+    // An unknown kind is refused by the code that reads the agent.
+    let name = members.get("kind").and_then(Value::as_str);
+    let Some(kind) = agents::KINDS.iter().find(|known| Some(known.name) == name) else { return Ok(()) };
     let is_allowed = match &rules.allow_kinds {
-        Some(kinds) => kinds.iter().any(|allowed| allowed == kind),
-        None => HARMLESS.contains(&kind),
+        Some(_) => rules.allows(kind.name),
+        None => kind.is_harmless(),
     };
-    // What is no kind at all is told by who reads it.
-    if !is_allowed && agents::KINDS.iter().any(|known| known.name == kind) {
+    if !is_allowed {
         return Err(Trouble::NotAllowed(format!(
-            "spec.kind: agents of kind {kind} may not be made here; write it into the server's config, or allow it there \
-             with orloj: {{ resources: {{ allow_kinds: [{kind}] }} }}"
+            "spec.kind: agents of kind {0} may not be made here; write it into the server's config, or allow it there \
+             with orloj: {{ resources: {{ allow_kinds: [{0}] }} }}",
+            kind.name
         )));
     }
-    let mut trouble = None;
-    texts("spec", &Value::Object(members.clone()), &mut |path, text| {
-        if trouble.is_none() && !rules.allow_secrets && (text.starts_with("env:") || text.starts_with("file:")) {
-            trouble = Some(format!(
-                "{path}: secrets of the server may not be named here; allow it with orloj.resources.allow_secrets in its \
-                 config"
-            ));
+    for (field, value) in members.iter().filter(|(_, value)| !is_left_out(value)) {
+        for power in kind.powers_of(field) {
+            permitted(*power, &format!("spec.{field}"), value, rules).map_err(Trouble::NotAllowed)?;
         }
-        if trouble.is_none() && !rules.allow_private_addresses && is_private(text) {
-            trouble = Some(format!(
-                "{path}: addresses of the server's machine and of private networks may not be named here; allow it with \
-                 orloj.resources.allow_private_addresses in its config"
-            ));
-        }
-    });
-    trouble.map_or(Ok(()), |says| Err(Trouble::NotAllowed(says)))
+    }
+    Ok(())
 }
 
-/// Every text in a value, with its path.
-fn texts(path: &str, value: &Value, see: &mut impl FnMut(&str, &str)) {
-    match value {
-        Value::String(text) => see(path, text),
-        Value::Array(all) => {
-            for (i, one) in all.iter().enumerate() {
-                texts(&format!("{path}[{i}]"), one, see);
+/// Whether the rules permit one power of a field with this value; if not, the words say what to allow.
+fn permitted(power: Power, path: &str, value: &Value, rules: &Rules) -> Result<(), String> {
+    match power {
+        Power::RunPrograms if !rules.allows(PROGRAMS) => Err(format!(
+            "{path}: programs may not be started from here; allow them with command among orloj.resources.allow_kinds \
+             in the server's config, or write the agent into that config"
+        )),
+        Power::ReadSecrets if !rules.allow_secrets => Err(format!(
+            "{}: secrets of the server may not be named here; allow it with orloj.resources.allow_secrets in its config",
+            first_text(path, value).0
+        )),
+        Power::ReachAddress if !rules.allow_private_addresses => {
+            let (path, text) = first_text(path, value);
+            if text.is_some_and(is_public) {
+                return Ok(());
             }
+            Err(format!(
+                "{path}: addresses of the server's machine and of private networks may not be named here; write a public \
+                 one, such as https://host/path, or allow it with orloj.resources.allow_private_addresses in its config"
+            ))
+        }
+        Power::ReachAnyAddress if !rules.allow_private_addresses => Err(format!(
+            "{path}: another server may not choose the addresses that this one reaches; leave it out, or allow it with \
+             orloj.resources.allow_private_addresses in the server's config"
+        )),
+        Power::RunPrograms | Power::ReadSecrets | Power::ReachAddress | Power::ReachAnyAddress => Ok(()),
+    }
+}
+
+/// The first text in a value, with its path; else the path of the value itself.
+fn first_text<'v>(path: &str, value: &'v Value) -> (String, Option<&'v str>) {
+    let within = match value {
+        Value::String(text) => Some((path.to_owned(), Some(text.as_str()))),
+        Value::Array(all) => {
+            let mut texts = all.iter().enumerate().map(|(i, one)| first_text(&format!("{path}[{i}]"), one));
+            texts.find(|(_, text)| text.is_some())
         }
         Value::Object(all) => {
-            for (name, one) in all {
-                texts(&format!("{path}.{name}"), one, see);
-            }
+            let mut texts = all.iter().map(|(name, one)| first_text(&format!("{path}.{name}"), one));
+            texts.find(|(_, text)| text.is_some())
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    };
+    within.unwrap_or_else(|| (path.to_owned(), None))
 }
 
-/// Whether a text is an address on this machine or in a private network, as far as it says so itself: what a name leads to
-/// nobody knows before it is asked.
-fn is_private(text: &str) -> bool {
+/// Whether a text is an address out in the public, as far as it says so itself. A text that is no address of HTTP is not:
+/// how a kind completes it is the kind's own affair.
+fn is_public(text: &str) -> bool {
     let Ok(url) = url::Url::parse(text) else { return false };
-    if !matches!(url.scheme(), "http" | "https") {
-        return false;
-    }
-    match url.host() {
-        None => true,
-        Some(url::Host::Domain(name)) => {
-            let name = name.trim_end_matches('.').to_ascii_lowercase();
-            let inside = [".localhost", ".local", ".internal"].iter().any(|end| name.ends_with(end));
-            inside || name == "localhost" || !name.contains('.')
-        }
-        Some(url::Host::Ipv4(v4)) => is_inside(v4.into()),
-        Some(url::Host::Ipv6(v6)) => is_inside(v6.into()),
-    }
-}
-
-fn is_inside(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
-            v4.is_loopback()
-                || v4.is_private()
-                || v4.is_link_local()
-                || v4.is_unspecified()
-                || v4.is_broadcast()
-                || v4.is_multicast()
-                || a == 0
-                || (a == 100 && (64..128).contains(&b))
-        }
-        IpAddr::V6(v6) => {
-            let first = v6.segments()[0];
-            let mapped = v6.to_ipv4_mapped().or_else(|| v6.to_ipv4());
-            v6.is_loopback()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                || (first & 0xfe00) == 0xfc00
-                || (first & 0xffc0) == 0xfe80
-                || mapped.is_some_and(|v4| is_inside(v4.into()))
-        }
-    }
+    let reached = match url.host() {
+        Some(url::Host::Domain(name)) => name_reach(name),
+        Some(url::Host::Ipv4(v4)) => reach(v4.into()),
+        Some(url::Host::Ipv6(v6)) => reach(v6.into()),
+        None => Reach::Private,
+    };
+    matches!(url.scheme(), "http" | "https") && reached == Reach::Public
 }
 
 #[cfg(test)]

@@ -60,6 +60,13 @@ fn private_addresses_are_refused_however_they_are_written() {
         "http://0.0.0.0/",
         "http://metadata/",
         "http://a.internal/",
+        "http://nas.lan/",
+        "http://198.18.0.1/",
+        "http://192.0.0.192/latest",
+        "http://240.0.0.1/",
+        "http://[64:ff9b::a9fe:a9fe]/",
+        "http://[2002:7f00:1::1]/",
+        "http://[fec0::1]/",
     ] {
         let says = refused(&format!(r#"{{"kind":"http","url":"{url}"}}"#), allow);
         assert!(says.starts_with("not allowed: spec.url: addresses of the server's machine"), "{url}: {says}");
@@ -67,6 +74,96 @@ fn private_addresses_are_refused_however_they_are_written() {
     assert_eq!(taken(r#"{"kind":"http","url":"https://agents.example.com/x"}"#, allow).kind, "http");
     let private = "orloj: { resources: { allow_kinds: [http], allow_private_addresses: true } }\n";
     assert_eq!(taken(r#"{"kind":"http","url":"http://127.0.0.1:1/"}"#, private).kind, "http");
+}
+
+/// A kind's fields beside the least that such an agent needs.
+fn spec_of(kind: &str, more: serde_json::Value) -> String {
+    let mut spec = match kind {
+        "mcp" if more.get("command").is_some() => serde_json::json!({}),
+        "http" | "langgraph" | "a2a" | "mcp" => serde_json::json!({"url": "https://agents.example.com/x"}),
+        "openai" => serde_json::json!({"base_url": "https://agents.example.com/v1", "model": "m"}),
+        "command" => serde_json::json!({"command": ["cat"]}),
+        _ => serde_json::json!({}),
+    };
+    if kind == "langgraph" {
+        spec["assistant"] = "a".into();
+    }
+    spec["kind"] = kind.into();
+    for (name, value) in more.as_object().unwrap() {
+        spec[name] = value.clone();
+    }
+    spec.to_string()
+}
+
+#[test]
+fn what_runs_a_program_needs_the_kind_of_programs() {
+    use serde_json::json;
+    let mcp = "orloj: { resources: { allow_kinds: [mcp], allow_secrets: true, allow_private_addresses: true } }\n";
+    for (field, more) in [
+        ("command", json!({"command": ["cat"]})),
+        ("command", json!({"command": "sh -c 'id'"})),
+        ("cwd", json!({"cwd": "/tmp"})),
+        ("env", json!({"env": {"LD_PRELOAD": "/tmp/x.so"}})),
+        ("secrets", json!({"secrets": {"K": "env:PATH"}})),
+        ("inherit_env", json!({"inherit_env": true})),
+    ] {
+        let says = refused(&spec_of("mcp", more), mcp);
+        assert!(says.starts_with(&format!("not allowed: spec.{field}: programs may not be started")), "{says}");
+    }
+    assert_eq!(taken(&spec_of("mcp", json!({})), mcp).kind, "mcp", "one that is reached by its address");
+    let both = "orloj: { resources: { allow_kinds: [mcp, command] } }\n";
+    assert_eq!(taken(&spec_of("mcp", json!({"command": ["cat"]})), both).kind, "mcp");
+    for kind in ["mcp", "command"] {
+        let more = json!({"command": ["cat"], "inherit_env": true});
+        let says = refused(&spec_of(kind, more), both);
+        assert!(says.starts_with("not allowed: spec.inherit_env: secrets of the server"), "{kind}: {says}");
+        let more = json!({"command": ["cat"], "inherit_env": false, "secrets": {}});
+        assert_eq!(taken(&spec_of(kind, more), both).kind, kind, "what is left out has no power");
+    }
+}
+
+#[test]
+fn every_field_with_a_power_is_refused_until_that_power_is_allowed() {
+    use serde_json::json;
+    let every: Vec<&str> = agents::KINDS.iter().map(|kind| kind.name).collect();
+    let strict = format!("orloj: {{ resources: {{ allow_kinds: [{}] }} }}\n", every.join(", "));
+    let mut seen = 0;
+    for kind in agents::KINDS {
+        for field in kind.fields {
+            for power in field.powers {
+                let (value, piece) = match power {
+                    Power::RunPrograms => continue,
+                    Power::ReachAddress => (json!("http://169.254.169.254/"), "private networks may not be named"),
+                    Power::ReachAnyAddress => (json!(true), "may not choose the addresses"),
+                    Power::ReadSecrets => (json!("env:PATH"), "secrets of the server may not be named"),
+                };
+                let says = refused(&spec_of(kind.name, json!({field.name: value})), &strict);
+                assert!(
+                    says.starts_with("not allowed: ") && says.contains(piece),
+                    "{}.{}: {says}",
+                    kind.name,
+                    field.name
+                );
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 15, "{seen}");
+}
+
+#[test]
+fn an_address_that_cannot_be_judged_is_refused() {
+    let allow = "orloj: { resources: { allow_kinds: [a2a, http, mcp, openai, langgraph] } }\n";
+    for url in
+        ["127.0.0.1:80", "localhost:8080/x", "//10.0.0.1/", "ftp://agents.example.com/", "file:///etc/passwd", ""]
+    {
+        for (kind, field) in
+            [("a2a", "url"), ("a2a", "card_url"), ("http", "url"), ("http", "cancel_url"), ("openai", "base_url")]
+        {
+            let says = refused(&spec_of(kind, serde_json::json!({field: url})), allow);
+            assert!(says.starts_with(&format!("not allowed: spec.{field}: addresses")), "{kind} {url}: {says}");
+        }
+    }
 }
 
 #[test]

@@ -19,6 +19,18 @@ pub fn reach(ip: IpAddr) -> Reach {
     }
 }
 
+/// Where a host is, as far as its name alone tells: of a public name only a resolver knows the address.
+pub fn name_reach(name: &str) -> Reach {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    match name.rsplit('.').next().unwrap_or_default() {
+        "localhost" => Reach::Loopback,
+        "local" | "internal" | "lan" | "home" | "arpa" => Reach::Private,
+        // A name of one word is one of our own network.
+        _ if !name.contains('.') => Reach::Private,
+        _ => Reach::Public,
+    }
+}
+
 fn reach_v4(ip: Ipv4Addr) -> Reach {
     if ip.is_loopback() {
         return Reach::Loopback;
@@ -147,6 +159,27 @@ mod tests {
             ("2002:a9fe:a9fe::", Reach::Private),
         ] {
             assert_eq!(reach(text.parse().unwrap()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_tells_whether_it_is_of_our_own_network() {
+        for (name, expected) in [
+            ("agents.example.com", Reach::Public),
+            ("localhost.example.com", Reach::Public),
+            ("localhost", Reach::Loopback),
+            ("LOCALHOST.", Reach::Loopback),
+            ("a.localhost", Reach::Loopback),
+            ("metadata", Reach::Private),
+            ("metadata.google.internal", Reach::Private),
+            ("printer.local", Reach::Private),
+            ("nas.lan", Reach::Private),
+            ("box.home", Reach::Private),
+            ("box.home.arpa.", Reach::Private),
+            ("", Reach::Private),
+            (".", Reach::Private),
+        ] {
+            assert_eq!(name_reach(name), expected, "{name}");
         }
     }
 }

@@ -33,7 +33,8 @@ use bound::Contexts;
 pub use options::{Ask, Auth, Options};
 use whole::Manner;
 
-pub const KIND: Kind = Kind::of::<Options>("a2a", "an agent of another server, of whichever generation");
+pub const KIND: Kind =
+    Kind::of::<Options>("a2a", "an agent of another server, of whichever generation", options::FIELDS);
 
 /// A start waits no longer than this for a card.
 const AT_START: Duration = Duration::from_secs(2);

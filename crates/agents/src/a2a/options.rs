@@ -14,6 +14,25 @@ use super::Remote;
 use crate::Secret;
 use crate::config::{Backend, Common, Error};
 use crate::delegation;
+use crate::powers::{Field, plain, reaches, reaches_any, secret};
+
+/// Its fields and their powers.
+pub(super) const FIELDS: &[Field] = &[
+    reaches("url"),
+    reaches("card_url"),
+    plain("generation"),
+    secret("auth"),
+    plain("headers"),
+    secret("secret_headers"),
+    reaches_any("other_hosts"),
+    plain("own_contexts"),
+    plain("ask"),
+    plain("max_hops"),
+    plain("connect_timeout_ms"),
+    plain("first_byte_timeout_ms"),
+    plain("idle_timeout_ms"),
+    plain("patience_ms"),
+];
 
 /// An agent somewhere else that speaks A2A, of whichever generation.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

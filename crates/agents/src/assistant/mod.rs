@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use crate::Builtin;
 use crate::config::{Backend, Common, Error, Kind};
+use crate::powers::plain;
 pub use ids::assistant_id;
 use questions::Course;
 
@@ -57,7 +58,8 @@ pub const PARALLEL: Builtin = Builtin {
     build: |_| build(Mode::Parallel, PARALLEL.name),
 };
 
-pub const KIND: Kind = Kind::of::<Options>("assistant", "plays an assistant of a graph server, for tests of clients");
+pub const KIND: Kind =
+    Kind::of::<Options>("assistant", "plays an assistant of a graph server, for tests of clients", &[plain("mode")]);
 
 /// An assistant of a graph server, played.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -23,7 +23,7 @@ use crate::telling;
 pub use options::{Mode, Options};
 use process::{Feed, Process};
 
-pub const KIND: Kind = Kind::of::<Options>("command", "runs a program for each turn");
+pub const KIND: Kind = Kind::of::<Options>("command", "runs a program for each turn", options::FIELDS);
 
 struct Agent {
     profile: Profile,

@@ -11,7 +11,23 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::Agent;
 use crate::config::{Backend, Common, Error, in_range};
+use crate::powers::{Field, plain, runs, runs_with_secrets};
 use crate::{Secret, shell};
+
+/// Its fields and their powers.
+pub(super) const FIELDS: &[Field] = &[
+    runs("command"),
+    plain("mode"),
+    runs("cwd"),
+    runs("env"),
+    runs_with_secrets("secrets"),
+    runs_with_secrets("inherit_env"),
+    plain("chunk"),
+    plain("media_type"),
+    plain("history"),
+    plain("direct_replies"),
+    plain("kill_after_ms"),
+];
 
 /// A program that is run for each turn.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

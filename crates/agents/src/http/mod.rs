@@ -27,7 +27,7 @@ use crate::telling;
 use frames::Frames;
 pub use options::Options;
 
-pub const KIND: Kind = Kind::of::<Options>("http", "POSTs each turn to an endpoint of yours");
+pub const KIND: Kind = Kind::of::<Options>("http", "POSTs each turn to an endpoint of yours", options::FIELDS);
 
 /// For the call of the cancel URL.
 const CANCEL_TIME: Duration = Duration::from_secs(2);

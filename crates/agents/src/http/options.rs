@@ -12,6 +12,22 @@ use super::{Agent, Endpoint, sign};
 use crate::Secret;
 use crate::config::{Backend, Common, Error, RestartRule, in_range};
 use crate::outbound;
+use crate::powers::{Field, plain, reaches, secret};
+
+/// Its fields and their powers.
+pub(super) const FIELDS: &[Field] = &[
+    reaches("url"),
+    reaches("cancel_url"),
+    secret("bearer"),
+    plain("headers"),
+    secret("secret_headers"),
+    secret("secret"),
+    plain("history"),
+    plain("direct_replies"),
+    plain("retries"),
+    plain("retry_ms"),
+    plain("idle_timeout_ms"),
+];
 
 /// An endpoint that turns are POSTed to.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -33,7 +33,7 @@ use request::Asked;
 use said::ThreadState;
 use server::{RunStatus, Server, WHO};
 
-pub const KIND: Kind = Kind::of::<Options>("langgraph", "runs an assistant of a LangGraph server");
+pub const KIND: Kind = Kind::of::<Options>("langgraph", "runs an assistant of a LangGraph server", options::FIELDS);
 
 /// How much of an error's words is repeated.
 const ERROR_CHARS: usize = 2_000;

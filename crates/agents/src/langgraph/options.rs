@@ -12,9 +12,23 @@ use serde::Deserialize;
 use super::Agent;
 use super::server::Server;
 use crate::config::{Backend, Common, Error, in_range};
+use crate::powers::{Field, plain, reaches, secret};
 use crate::{Secret, outbound};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// Its fields and their powers.
+pub(super) const FIELDS: &[Field] = &[
+    reaches("url"),
+    plain("assistant"),
+    secret("api_key"),
+    plain("headers"),
+    secret("secret_headers"),
+    plain("stream_mode"),
+    plain("retries"),
+    plain("retry_ms"),
+    plain("idle_timeout_ms"),
+];
 
 /// An assistant of a LangGraph server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

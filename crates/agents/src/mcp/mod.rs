@@ -30,7 +30,7 @@ use crate::speech::speak;
 pub use options::Options;
 use shared::Shared;
 
-pub const KIND: Kind = Kind::of::<Options>("mcp", "offers the tools of an MCP server");
+pub const KIND: Kind = Kind::of::<Options>("mcp", "offers the tools of an MCP server", options::FIELDS);
 
 struct Agent {
     profile: Profile,

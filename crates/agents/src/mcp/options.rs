@@ -13,11 +13,30 @@ use serde::{Deserialize, Deserializer};
 use super::{Agent, shared::Shared};
 use crate::command::options::{LineOrList, is_found, line_or_list};
 use crate::config::{Backend, Common, Error, in_range};
+use crate::powers::{Field, plain, reaches, runs, runs_with_secrets, secret};
 use crate::{Secret, outbound};
 
 /// How long the start of Rialto waits for the tools that its card shows, if the config says nothing. Tests wait also on a
 /// machine that is busy.
 const FIRST_LOOK_MS: u64 = if cfg!(test) { 30_000 } else { 2_000 };
+
+/// Its fields and their powers.
+pub(super) const FIELDS: &[Field] = &[
+    runs("command"),
+    runs("cwd"),
+    runs("env"),
+    runs_with_secrets("secrets"),
+    runs_with_secrets("inherit_env"),
+    reaches("url"),
+    plain("headers"),
+    secret("secret_headers"),
+    secret("bearer"),
+    plain("tools"),
+    plain("connect_ms"),
+    plain("first_look_ms"),
+    plain("answer_ms"),
+    plain("open_questions"),
+];
 
 /// The tools of an MCP server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

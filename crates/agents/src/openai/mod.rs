@@ -25,7 +25,8 @@ use crate::speech::{Voice, speak};
 use completion::{Completion, Finish};
 pub use options::Options;
 
-pub const KIND: Kind = Kind::of::<Options>("openai", "asks a model behind an OpenAI-compatible interface");
+pub const KIND: Kind =
+    Kind::of::<Options>("openai", "asks a model behind an OpenAI-compatible interface", options::FIELDS);
 
 const WHO: &str = "the model";
 

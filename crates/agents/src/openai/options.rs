@@ -13,6 +13,26 @@ use super::{Agent, Remote};
 use crate::Secret;
 use crate::config::{Backend, Common, Error, in_range};
 use crate::outbound;
+use crate::powers::{Field, plain, reaches, secret};
+
+/// Its fields and their powers.
+pub(super) const FIELDS: &[Field] = &[
+    reaches("base_url"),
+    plain("model"),
+    secret("api_key"),
+    plain("system"),
+    plain("temperature"),
+    plain("max_tokens"),
+    plain("extra"),
+    plain("headers"),
+    secret("secret_headers"),
+    plain("history_messages"),
+    plain("history_bytes"),
+    plain("files"),
+    plain("retries"),
+    plain("retry_ms"),
+    plain("idle_timeout_ms"),
+];
 
 /// A model behind an OpenAI-compatible interface.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

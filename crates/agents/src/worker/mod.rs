@@ -31,7 +31,7 @@ use crate::speech::speak;
 pub use options::Options;
 use pool::Pool;
 
-pub const KIND: Kind = Kind::of::<Options>("worker", "leaves each turn to a worker that fetches it");
+pub const KIND: Kind = Kind::of::<Options>("worker", "leaves each turn to a worker that fetches it", options::FIELDS);
 
 struct Agent {
     profile: Profile,

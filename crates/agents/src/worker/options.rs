@@ -10,12 +10,16 @@ use serde::Deserialize;
 use super::Agent;
 use crate::Secret;
 use crate::config::{Backend, Common, Error, in_range};
+use crate::powers::{Field, plain, secret};
 
 /// How often a turn is given out if the config says nothing.
 const ATTEMPTS: u32 = 3;
 /// A shorter secret could be guessed. Guesses are not locked out, since the workers of one house share an address: one of
 /// them with an old secret would lock out all the others.
 const SHORTEST_SECRET: usize = 16;
+
+/// Its fields and their powers.
+pub(super) const FIELDS: &[Field] = &[secret("secret"), plain("lease_ms"), plain("history")];
 
 /// An agent whose turns are fetched by workers.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

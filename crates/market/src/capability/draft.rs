@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::Json;
-use model::reach::{Reach, reach};
+use model::reach::{Reach, name_reach, reach};
 use url::{Host, Url};
 
 use super::{CapabilityType, DeliveryMode, FieldError, PricingModel, Rules, Served, Terms};
@@ -198,11 +198,7 @@ pub fn called_at(field: &'static str, text: &str, rules: &Rules) -> Option<Field
 fn is_public(host: Option<Host<&str>>) -> bool {
     match host {
         None => false,
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.').to_ascii_lowercase();
-            let last = name.rsplit('.').next().unwrap_or_default();
-            name.contains('.') && !["localhost", "local", "internal", "lan", "home", "arpa"].contains(&last)
-        }
+        Some(Host::Domain(name)) => name_reach(name) == Reach::Public,
         Some(Host::Ipv4(ip)) => reach(ip.into()) == Reach::Public,
         Some(Host::Ipv6(ip)) => reach(ip.into()) == Reach::Public,
     }
