@@ -1,7 +1,7 @@
 //! What is going to be served, where and how: flags and config together, checked as far as can be without starting.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use server::Settings;
@@ -285,9 +285,10 @@ impl Plan {
                 if relaxed {
                     options.durability = sqlite::Durability::Relaxed;
                 }
-                if let Some(mib) = self.config.limits.wal_mib {
-                    options.wal_limit_bytes = mib << 20;
-                }
+                options.wal_limit_bytes = match self.config.limits.wal_mib {
+                    Some(mib) => mib << 20,
+                    None => options.wal_limit_bytes.min(wal_share(&self.data)),
+                };
                 Ok(Choice::Sqlite(options))
             }
             Place::Postgres(place) => {
@@ -305,4 +306,14 @@ impl Plan {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         self.config.workers.unwrap_or(cores / 2).max(1)
     }
+}
+/// A sixteenth of the disk: a write-ahead log that takes most of a small one leaves no room to be copied into.
+fn wal_share(folder: &Path) -> u64 {
+    const LEAST: u64 = 1 << 20;
+    // The folder may not be there yet; the one above it is on the same disk.
+    let found = folder.ancestors().find_map(|folder| {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        rustix::fs::statvfs(folder).ok()
+    });
+    found.map_or(u64::MAX, |disk| (disk.f_blocks.saturating_mul(disk.f_frsize) / 16).max(LEAST))
 }

@@ -5,7 +5,6 @@
 //! they were, and a replica that comes with others is refused before it serves anybody.
 
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use stores::folder::{self, Lock, LockError};
 use stores::{postgres, sqlite};
 
 use crate::config::secret;
@@ -285,7 +285,7 @@ pub(crate) struct Opened {
     /// The same, where replicas share it.
     pub(crate) shared: Option<Arc<postgres::Store>>,
     /// The data folder is ours while this lives. SQLite locks its own.
-    _folder: Option<File>,
+    _folder: Option<Lock>,
 }
 
 /// What is to be opened, with its secrets.
@@ -323,19 +323,14 @@ impl Choice {
 }
 
 /// Makes the data folder if need be and keeps other servers out of it, as SQLite's does.
-fn lock(folder: &Path) -> anyhow::Result<File> {
-    let what = || format!("cannot use the data folder {}", folder.display());
-    std::fs::create_dir_all(folder).with_context(what)?;
-    let path = folder.join("lock");
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).with_context(what)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => bail!(
-            "the data folder {} is in use by another server; every replica needs its own: name it with --data",
+fn lock(folder: &Path) -> anyhow::Result<Lock> {
+    folder::lock(folder).map_err(|error| match error {
+        LockError::InUse(holder) => anyhow::anyhow!(
+            "the data folder {} is in use by another server ({holder}); every replica needs its own: name it with --data",
             folder.display()
         ),
-        Err(TryLockError::Error(error)) => Err(error).with_context(what),
-    }
+        LockError::Io(error) => anyhow::Error::from(error).context(format!("cannot use the data folder {}", folder.display())),
+    })
 }
 
 /// Has the database remember which key this replica came with, or refuses it when the others have another.

@@ -28,6 +28,7 @@ pub struct Options {
     wrapper: Vec<OsString>,
     place: Place,
     lease: Option<Duration>,
+    reads_only: bool,
 }
 
 /// Where a server keeps its tasks.
@@ -103,6 +104,13 @@ impl Options {
     #[must_use]
     pub fn database(mut self, url: &str) -> Self {
         self.place = Place::Given(url.to_owned());
+        self
+    }
+
+    /// Waits for a server that serves, though it may refuse new work.
+    #[must_use]
+    pub fn reads_only(mut self) -> Self {
+        self.reads_only = true;
         self
     }
 
@@ -336,8 +344,9 @@ impl Server {
     }
 
     fn is_ready(&self) -> bool {
+        let path = if self.options.reads_only { "/healthz" } else { "/readyz" };
         Connection::open(self.addr)
-            .and_then(|mut connection| connection.exchange(&Request::new("GET", "/readyz")))
+            .and_then(|mut connection| connection.exchange(&Request::new("GET", path)))
             .is_ok_and(|response| response.status() == 200)
     }
 

@@ -95,7 +95,10 @@ impl Shop {
                 }
                 row.created_at = had.created_at;
             }
-            records.push(kept::put_site(&row, had.as_ref().map_or(0, |(_, version)| *version)));
+            // A site that is as it was is not written again: every start puts those of the config.
+            if had.as_ref().is_none_or(|(had, _)| *had != row) {
+                records.push(kept::put_site(&row, had.as_ref().map_or(0, |(_, version)| *version)));
+            }
             if self.read::<Workspace>(kind::WORKSPACE, site.workspace.0.clone()).await?.is_none() {
                 let title = site.workspace.0.clone();
                 let workspace = Workspace { id: site.workspace.clone(), title, created_at: self.now() };
@@ -107,8 +110,9 @@ impl Shop {
                     let says = format!("{host} belongs to another site");
                     return Err(Refusal::Field { field: "hosts", says }.into());
                 }
-                let version = known.map_or(0, |(_, version)| version);
-                records.push(kept::put_host(host, &Host { site: site.slug.clone() }, version));
+                if known.is_none() {
+                    records.push(kept::put_host(host, &Host { site: site.slug.clone() }, 0));
+                }
             }
             let gone = had.iter().flat_map(|(had, _)| &had.hosts).filter(|host| !site.hosts.contains(host));
             records.extend(gone.map(|host| RecordChange::Remove {
@@ -116,6 +120,9 @@ impl Shop {
                 key: host.clone(),
                 expect: model::Expect::Any,
             }));
+            if records.is_empty() {
+                return Ok(());
+            }
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => return Ok(()),
                 Err(Unmoved::Met(Conflict::Record(..))) => {}

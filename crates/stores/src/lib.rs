@@ -4,9 +4,10 @@
 //! several processes at once. [`memory::Store`] keeps the same promises for as long as the process lives, for tests. All
 //! implement `model::ports::store::Store`, and a store is right when it passes [`conformance`]: the suite is the
 //! contract, the implementations only differ in where the bytes go. [`migrate`] carries everything from
-//! the first to the second.
+//! the first to the second. [`folder`] keeps a data folder to its owner and to one process.
 
 pub mod conformance;
+pub mod folder;
 pub mod memory;
 pub mod migrate;
 pub mod postgres;

@@ -2,7 +2,8 @@
 //! memory that the test can make larger.
 
 use std::ffi::OsString;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use e2e::client::{assert_rest_fault, message, script, send};
 use e2e::poll::{PATIENCE, until};
@@ -33,6 +34,91 @@ fn make_room(server: &Server) {
         .status()
         .expect("nsenter runs");
     assert!(done.success(), "the disk could not be made larger");
+}
+
+/// A file of another program's on the small disk.
+fn ballast(server: &Server, script: &str) {
+    let done = Command::new("nsenter")
+        .args(["-t", &server.pid().to_string(), "-U", "-m", "--preserve-credentials", "sh", "-c", script, "sh"])
+        .arg(server.data())
+        .status()
+        .expect("nsenter runs");
+    assert!(done.success(), "{script}");
+}
+
+/// Callers that try again all the time leave the writer no quiet moment, and the room that comes back is smaller than a
+/// write-ahead log of the usual length.
+#[test]
+fn a_small_disk_heals_with_a_little_room_though_callers_never_stop_asking() {
+    let server = on_a_small_disk();
+    let echo = server.agent("echo");
+    ballast(&server, "head -c 1048576 /dev/zero > \"$1/theirs\"");
+    let filler = "y".repeat(60_000);
+    let post = || echo.rest("POST", "/message:send", Some(&send(message(&filler)))).status();
+    until("the disk is full", PATIENCE, || (post() != 200).then_some(()));
+    until("it stays so", PATIENCE, || (0..5).all(|_| post() == 503).then_some(()));
+    ballast(&server, "rm \"$1/theirs\"");
+    let mut taken = 0;
+    until("some of the room is used", PATIENCE, || {
+        taken += u32::from(post() == 200);
+        (taken >= 5).then_some(())
+    });
+}
+
+/// A mount namespace that outlives the servers in it, and goes with the test.
+struct Namespace(Child);
+
+impl Namespace {
+    fn new() -> Namespace {
+        let mut child = Command::new("unshare")
+            .args(["-Urm", "sh", "-c", "echo ready; exec sleep 600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Namespace(child)
+    }
+
+    fn wrapper(&self, script: &str) -> Vec<OsString> {
+        let pid = self.0.id().to_string();
+        let words = ["nsenter", "-t", &pid, "-U", "-m", "--preserve-credentials", "sh", "-c", script, "sh"];
+        words.map(OsString::from).to_vec()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_with_shops_starts_on_a_full_disk_and_takes_work_when_there_is_room() {
+    let namespace = Namespace::new();
+    let config = "agents: { echo: { kind: echo } }\naly: { sites: { acme: { workspace: acme } } }\n";
+    let script = MOUNT_AND_RUN.replace("mkdir -p", "mountpoint -q \"$data\" && exec \"$@\"; mkdir -p");
+    let options = Server::options().sqlite_only("a full disk").reads_only().config(config);
+    let mut server = options.under(&namespace.wrapper(&script)).start();
+    let echo = server.agent("echo");
+    let kept = echo.send(message("before"));
+    let filler = "y".repeat(60_000);
+    let post = || server.agent("echo").rest("POST", "/message:send", Some(&send(message(&filler)))).status();
+    until("the disk is full", PATIENCE, || (post() != 200).then_some(()));
+    // To the last byte; that it cannot write more is what is wanted.
+    ballast(&server, "head -c 67108864 /dev/zero > \"$1/theirs\" 2> /dev/null; true");
+    server.kill9();
+    server.restart();
+    let echo = server.agent("echo");
+    assert_eq!(echo.task(kept["id"].as_str().unwrap())["artifacts"], kept["artifacts"]);
+    assert_eq!(echo.rest("POST", "/message:send", Some(&send(message(&filler)))).status(), 503);
+    ballast(&server, "rm \"$1/theirs\"");
+    make_room(&server);
+    until("new work is taken again", PATIENCE, || {
+        (echo.rest("POST", "/message:send", Some(&send(message("after")))).status() == 200).then_some(())
+    });
 }
 
 #[test]

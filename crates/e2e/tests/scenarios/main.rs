@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
+mod at_rest;
 mod behaviours;
 mod callers;
 mod cards;

@@ -561,4 +561,16 @@ pub struct Health {
     pub states: Vec<(State, u64)>,
     /// `None` when writing works.
     pub trouble: Option<Trouble>,
+    /// What was found missing at a start, until an operator has seen to it.
+    pub loss: Option<Loss>,
+}
+
+/// Committed pages of a write-ahead log that were not there any more at a start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    pub pages: u64,
+    /// Of so many.
+    pub of: u64,
+    /// When that was found.
+    pub at: Time,
 }

@@ -1,6 +1,7 @@
 //! The audit log of the data folder: what changed about who may do what, a line each, never a secret.
 
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use model::Time;
@@ -12,11 +13,11 @@ use crate::resources::{Resource, Verb};
 const AUDIT: &str = "audit.log";
 
 pub(super) fn append(folder: &Path, line: &Value) {
-    let written =
-        std::fs::OpenOptions::new().create(true).append(true).open(folder.join(AUDIT)).and_then(|mut file| {
-            writeln!(file, "{line}")?;
-            file.sync_data()
-        });
+    let opened = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(AUDIT));
+    let written = opened.and_then(|mut file| {
+        writeln!(file, "{line}")?;
+        file.sync_data()
+    });
     if let Err(error) = written {
         tracing::error!(%error, %line, "the audit log could not be written");
     }
@@ -68,6 +69,15 @@ pub fn resource(folder: &Path, by: &str, verb: Verb, resource: &Resource) {
 mod tests {
     use super::*;
     use crate::policy::{Effect, Rule};
+
+    #[test]
+    fn the_log_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        append(folder.path(), &json!({ "change": "created", "key": "k" }));
+        let found = std::fs::metadata(folder.path().join(AUDIT)).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    }
 
     #[test]
     fn a_policy_is_noted_when_it_changes_and_only_then() {

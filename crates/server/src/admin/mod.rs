@@ -121,6 +121,11 @@ impl Request {
         )
     }
 
+    /// Whether it opens a product that has secrets of its own.
+    pub fn has_secrets(&self) -> bool {
+        matches!(self, Request::Market { .. } | Request::Shop { .. })
+    }
+
     /// Whether it is noted in the audit log.
     pub fn is_noted(&self) -> bool {
         matches!(
@@ -386,12 +391,13 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
         "file_bytes": health.file_bytes,
         "wal_bytes": health.wal_bytes,
         "trouble": health.trouble.map(|t| t.to_string()),
+        "lost": health.loss.map(|loss| json!({ "pages": loss.pages, "of": loss.of, "found_at": loss.at.to_string() })),
     }))
 }
 
 /// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
 pub async fn serve(serving: Arc<Serving>, reloads: Reloads, folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     // A socket's path has 108 bytes; through an open folder any path is short enough.
     let held = std::fs::File::open(folder)?;
     let path = socket_in(&held);
@@ -399,10 +405,15 @@ pub async fn serve(serving: Arc<Serving>, reloads: Reloads, folder: &Path) -> st
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    // Between the two lines above, others might have connected in a folder that is open to them.
+    let owner = std::fs::metadata(&path)?.uid();
     let folder = folder.to_owned();
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
+                Ok((stream, _)) if !is_operator(&stream, owner) => {
+                    tracing::warn!("another user of this machine asked at the admin socket and was refused");
+                }
                 Ok((stream, _)) => {
                     drop(tokio::spawn(converse(serving.clone(), reloads.clone(), folder.clone(), stream)));
                 }
@@ -414,6 +425,11 @@ pub async fn serve(serving: Arc<Serving>, reloads: Reloads, folder: &Path) -> st
         }
     });
     Ok(())
+}
+
+/// Whether the other end is the owner of the data folder, or root.
+fn is_operator(stream: &UnixStream, owner: u32) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == owner || peer.uid() == 0)
 }
 
 async fn converse(serving: Arc<Serving>, reloads: Reloads, folder: PathBuf, mut stream: UnixStream) {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,7 +133,7 @@ fn read(file: &Path) -> std::io::Result<Today> {
 /// All of it or nothing, whenever the power goes.
 fn replace(file: &Path, written: &Written) -> std::io::Result<()> {
     let beside = file.with_extension("json.new");
-    let mut out = std::fs::File::create(&beside)?;
+    let mut out = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     out.write_all(&serde_json::to_vec(written)?)?;
     out.sync_data()?;
     std::fs::rename(&beside, file)

@@ -160,6 +160,16 @@ impl Store {
         known.await
     }
 
+    /// What the replicas have agreed on under this name, if anything yet.
+    pub async fn recall(&self, name: &str) -> Result<Option<String>, Trouble> {
+        let name: Arc<str> = name.into();
+        let known = self.read(move |db| {
+            let name = name.clone();
+            async move { read::recall(&db, &name).await }
+        });
+        known.await
+    }
+
     fn read<'a, T: Send + 'a, F>(
         &'a self,
         look: impl Fn(Arc<Conn>) -> F + Send + Sync + 'a,

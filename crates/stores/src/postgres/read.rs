@@ -188,6 +188,14 @@ pub(super) async fn remember(db: &Conn, name: &str, value: &str) -> Result<Strin
     Ok(row.try_get(0)?)
 }
 
+static RECALL: Sql = Sql { text: "SELECT value FROM rialto.note WHERE name = $1", types: &[Type::TEXT] };
+
+/// What is known under the name, if anything.
+pub(super) async fn recall(db: &Conn, name: &str) -> Result<Option<String>, Failure> {
+    let rows = db.query(&RECALL, [&name]).await?;
+    rows.first().map(|row| row.try_get(0).map_err(Failure::from)).transpose()
+}
+
 static ACCESS: Sql = Sql { text: "SELECT row FROM rialto.access ORDER BY id", types: &[] };
 
 pub(super) async fn access_keys(db: &Conn) -> Result<Vec<AccessKey>, Failure> {

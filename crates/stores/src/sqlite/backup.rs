@@ -1,16 +1,19 @@
 //! A consistent copy while the store serves.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use model::ports::store::Trouble;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
+use crate::folder::private;
+
 /// Copies the database to `to`, which must not exist. The copy is written beside it under another name and moved there
 /// when it is complete and on the disk, so that a file of that name is always a whole backup.
 pub(super) fn copy(database: &Path, to: &Path) -> Result<(), Trouble> {
-    let reserved = OpenOptions::new().write(true).create_new(true).open(to);
+    // A copy holds what the data folder holds, and is as closed as that.
+    let reserved = private().write(true).create_new(true).open(to);
     reserved.map_err(|error| {
         let advice = if error.kind() == std::io::ErrorKind::AlreadyExists { "; choose another name" } else { "" };
         Trouble::Broken(format!("cannot write the backup {}: {error}{advice}", to.display()))
@@ -42,6 +45,8 @@ fn pages(database: &Path, partial: &Path) -> Result<(), Trouble> {
     let _ = std::fs::remove_file(partial);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let from = Connection::open_with_flags(database, flags).map_err(broken)?;
+    let made = private().write(true).create_new(true).open(partial);
+    made.map_err(|error| Trouble::Broken(format!("cannot write {}: {error}", partial.display())))?;
     let mut into = Connection::open(partial).map_err(broken)?;
     let backup = Backup::new(&from, &mut into).map_err(broken)?;
     match backup.step(-1).map_err(broken)? {

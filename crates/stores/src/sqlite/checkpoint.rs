@@ -30,11 +30,9 @@ impl Rule {
         Rule { limit_frames, step_frames, copy_at: step_frames, restart_at: limit_frames }
     }
 
-    /// To be called between two transactions.
-    pub(super) fn after_commit(&mut self, sql: &mut Statements<'_>, bell: &Bell) {
-        let Some((_, frames)) = run(&mut sql.wal_frames) else {
-            return;
-        };
+    /// To be called between two transactions. Says where the WAL is: its frames, and those that are copied.
+    pub(super) fn after_commit(&mut self, sql: &mut Statements<'_>, bell: &Bell) -> Option<(u64, u64)> {
+        let (_, frames, copied) = run(&mut sql.wal_frames)?;
         if frames < self.copy_at - self.step_frames {
             // The WAL has started over.
             self.copy_at = frames + self.step_frames;
@@ -44,25 +42,34 @@ impl Rule {
             // Two cannot checkpoint at once. What the thread is copying would have to be copied now anyway.
             let _still = bell.copying.lock();
             self.restart_at = match run(&mut sql.wal_restart) {
-                Some((false, _)) => self.limit_frames,
+                Some((false, ..)) => self.limit_frames,
                 // A long reader holds the WAL; to wait for it at every group would be worse than a longer WAL.
-                Some((true, _)) | None => frames + self.step_frames,
+                Some((true, ..)) | None => frames + self.step_frames,
             };
         } else if frames >= self.copy_at {
             self.copy_at = frames + self.step_frames;
             bell.wake(frames);
         }
+        Some((u64::try_from(frames).ok()?, u64::try_from(copied).ok()?))
     }
 
-    pub(super) fn copy(&mut self, sql: &mut Statements<'_>) {
-        run(&mut sql.wal_copy);
+    /// Copies everything out of the WAL and gives its room back to the disk, if no reader is in the way.
+    pub(super) fn empty(&mut self, sql: &mut Statements<'_>, bell: &Bell) {
+        let _still = bell.copying.lock();
+        run(&mut sql.wal_empty);
     }
 }
 
-/// Runs a checkpoint statement: whether it met somebody in its way, and the frames in the WAL.
-fn run(statement: &mut rusqlite::Statement<'_>) -> Option<(bool, i64)> {
+/// Where the WAL is: frames, and those that are copied.
+pub(super) fn figures(db: &Connection) -> Option<(bool, u64, u64)> {
+    let (busy, frames, copied) = run(&mut db.prepare("PRAGMA wal_checkpoint(NOOP)").ok()?)?;
+    Some((busy, u64::try_from(frames).ok()?, u64::try_from(copied).ok()?))
+}
+
+/// Runs a checkpoint statement: whether it met somebody in its way, the frames in the WAL, and those that are copied.
+fn run(statement: &mut rusqlite::Statement<'_>) -> Option<(bool, i64, i64)> {
     statement
-        .query_row([], |row| Ok((row.get::<_, i64>(0)? != 0, row.get(1)?)))
+        .query_row([], |row| Ok((row.get::<_, i64>(0)? != 0, row.get(1)?, row.get(2)?)))
         .inspect_err(|error| tracing::warn!(%error, "a checkpoint failed; the write-ahead log grows"))
         .ok()
 }

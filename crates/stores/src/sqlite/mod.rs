@@ -28,6 +28,7 @@ mod list;
 mod options;
 mod pen;
 mod pool;
+mod position;
 mod products;
 mod purge;
 mod push;
@@ -53,7 +54,7 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store as Port, Timer, Trouble,
+    Commit, Head, Health, KeyUse, ListPage, ListQuery, Loss, Outcome, Seen, Store as Port, Timer, Trouble,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
@@ -66,6 +67,7 @@ use tokio::sync::oneshot;
 
 pub use self::options::{Durability, OpenError, Options};
 use self::pool::Pool;
+pub use self::position::COMMITS;
 use self::queue::{Job, Queue};
 use crate::shape;
 
@@ -94,6 +96,8 @@ struct Shared {
     tail: RwLock<tail::Pieces>,
     /// What keeps the writer from writing, if anything does.
     trouble: Mutex<Option<Trouble>>,
+    /// What was found missing at this start or an earlier one.
+    loss: Option<Loss>,
 }
 
 impl Store {
@@ -110,9 +114,16 @@ impl Store {
     pub fn open(options: Options) -> Result<Store, OpenError> {
         let folder = options.folder.clone();
         let lock = folder::lock(&folder)?;
+        folder::reserve(&folder)?;
+        let mut ledger = position::Ledger::open(&folder);
         let mut db = connect(&folder, &options)?;
+        // The first read takes up what the write-ahead log has; nothing is written before that is compared.
+        let read = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
+        if let (Ok(_), Some((_, pages, _))) = (read, checkpoint::figures(&db)) {
+            ledger.compare(pages, now());
+        }
         schema::migrate(&mut db)?;
-        let epoch: i64 = db.query_row("UPDATE meta SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0))?;
+        let (epoch, is_full) = next_epoch(&db, &mut ledger)?;
         let page_bytes: i64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
         folder::sync(&folder).map_err(|source| OpenError::Folder { folder: folder.clone(), source })?;
         let copier = connect(&folder, &options)?;
@@ -125,7 +136,8 @@ impl Store {
             pool: Pool::new(folder.clone(), database, options.readers, options.reader_cache_kib),
             checkpoints: checkpoint::Bell::default(),
             tail: RwLock::default(),
-            trouble: Mutex::default(),
+            trouble: Mutex::new(is_full.then_some(Trouble::Full)),
+            loss: ledger.loss(),
             folder,
             options,
         });
@@ -135,7 +147,9 @@ impl Store {
             let shared = shared.clone();
             move || shared.checkpoints.answer(&copier)
         })?;
-        store.spawn("rialto-writer", move || writer::run(db, &shared, ready))?;
+        // An epoch that could not be written is, with the first commit that can.
+        let unsaved = is_full.then_some(epoch);
+        store.spawn("rialto-writer", move || writer::run(db, ledger, unsaved, &shared, ready))?;
         // A writer that is gone before it is ready has panicked.
         prepared.recv().unwrap_or(Err(rusqlite::Error::InvalidQuery))?;
         Ok(store)
@@ -212,6 +226,32 @@ fn aside<T: Send + 'static>(
     })
 }
 
+fn now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Counts this start. Where the disk is full even after the write-ahead log was emptied, the number is taken and not yet
+/// written: what is there can be read, and the next process takes the same number unless this one comes to write.
+fn next_epoch(db: &Connection, ledger: &mut position::Ledger) -> Result<(i64, bool), OpenError> {
+    let count = || db.query_row("UPDATE meta SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0));
+    let is_full = |error: &rusqlite::Error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
+    let error = match count() {
+        Err(error) if is_full(&error) => error,
+        counted => return Ok((counted?, false)),
+    };
+    tracing::warn!(%error, "the disk is full; making room in the write-ahead log");
+    ledger.forget();
+    let emptied: rusqlite::Result<i64> = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+    match emptied.and_then(|_| count()) {
+        Ok(epoch) => Ok((epoch, false)),
+        Err(error) => {
+            tracing::error!(%error, "the disk is full: what is there is served, and new work is refused until there is room");
+            Ok((db.query_row("SELECT epoch + 1 FROM meta", [], |row| row.get(0))?, true))
+        }
+    }
+}
+
 /// A connection that may write.
 fn connect(folder: &Path, options: &Options) -> Result<Connection, OpenError> {
     let db = Connection::open(folder::database(folder))?;
@@ -236,6 +276,8 @@ fn connect(folder: &Path, options: &Options) -> Result<Connection, OpenError> {
     db.pragma_update(None, "journal_size_limit", i64::try_from(options.wal_limit_bytes).unwrap_or(i64::MAX))?;
     db.pragma_update(None, "cache_size", -i64::from(options.writer_cache_kib))?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
+    // What is replaced is overwritten in its page, which is written anyway: a secret that is sealed leaves nothing behind.
+    db.execute_batch("PRAGMA secure_delete = FAST")?;
     Ok(db)
 }
 
@@ -403,8 +445,9 @@ impl Port for Store {
     }
 
     fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+        let Shared { tail, folder, epoch, loss, .. } = &*self.shared;
         let trouble = self.shared.trouble.lock().clone();
-        self.read(move |db| read::health(db, &self.shared.tail, &self.shared.folder, self.shared.epoch, trouble))
+        self.read(move |db| Ok(Health { loss: *loss, ..read::health(db, tail, folder, *epoch, trouble)? }))
     }
 
     fn close(&self) -> Future<'_, ()> {

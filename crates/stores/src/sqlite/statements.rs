@@ -29,6 +29,7 @@ statements! {
     commit: "COMMIT";
     rollback: "ROLLBACK";
     probe: "UPDATE meta SET probe = probe + 1";
+    save_epoch: "UPDATE meta SET epoch = ?1";
 
     name_find: "SELECT no FROM name WHERE text = ?1";
     name_add: "INSERT INTO name (text) VALUES (?1)";
@@ -136,8 +137,8 @@ statements! {
     text_unword: "DELETE FROM text_word WHERE rowid = ?1";
 
     wal_frames: "PRAGMA wal_checkpoint(NOOP)";
-    wal_copy: "PRAGMA wal_checkpoint(PASSIVE)";
     wal_restart: "PRAGMA wal_checkpoint(RESTART)";
+    wal_empty: "PRAGMA wal_checkpoint(TRUNCATE)";
 }
 
 /// The task that alias ?1 names.

@@ -448,3 +448,73 @@ async fn a_row_that_cannot_be_read_stops_no_purge() {
     assert_eq!((store.head(tasks[0]).await.unwrap(), store.head(tasks[2]).await.unwrap()), (None, None));
     store.head(tasks[1]).await.unwrap_err();
 }
+
+fn mode(path: &std::path::Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn every_file_is_its_owners_alone() {
+    let above = tempfile::tempdir().unwrap();
+    let folder = above.path().join("data");
+    let store = Store::open(Options::new(&folder)).unwrap();
+    assert_eq!(store.commit(one(opening(1_000))).await, Outcome::Done);
+    let backup = above.path().join("copy");
+    store.backup(backup.clone()).await.unwrap();
+    assert_eq!((mode(&folder), mode(&backup)), (0o700, 0o600));
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for name in ["rialto.db", "rialto.db-wal", "rialto.db-shm", "rialto.db-commits", "lock"] {
+        assert!(files.contains(&folder.join(name)), "{name}: {files:?}");
+    }
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+/// A data folder as a crash leaves it: everything that is there while the store is open.
+fn crashed(folder: &std::path::Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["rialto.db", "rialto.db-wal", "rialto.db-commits"] {
+        std::fs::copy(folder.join(name), copy.path().join(name)).unwrap();
+    }
+    copy
+}
+
+#[tokio::test]
+async fn a_write_ahead_log_that_was_cut_is_reported_until_somebody_has_seen_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(Options::new(folder.path())).unwrap();
+    for _ in 0..20 {
+        assert_eq!(store.commit(one(opening(5_000))).await, Outcome::Done);
+    }
+    let (whole, cut, gone) = (crashed(folder.path()), crashed(folder.path()), crashed(folder.path()));
+    store.close().await;
+    let loss = |folder: &tempfile::TempDir| {
+        let folder = folder.path().to_owned();
+        async move {
+            let store = Store::open(Options::new(folder)).unwrap();
+            let health = store.health().await.unwrap();
+            store.close().await;
+            (health.loss, health.tasks)
+        }
+    };
+    for healthy in [&folder, &whole] {
+        assert_eq!(loss(healthy).await, (None, 20));
+    }
+    let wal = folder::wal(cut.path());
+    let len = wal.metadata().unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&wal).unwrap().set_len(len / 2).unwrap();
+    let (found, tasks) = loss(&cut).await;
+    let found = found.unwrap();
+    assert!(tasks < 20 && found.pages > 0 && found.pages < found.of, "{tasks} {found:?}");
+    assert_eq!(loss(&cut).await, (Some(found), tasks), "also at the next start");
+    std::fs::remove_file(super::position::path(cut.path())).unwrap();
+    assert_eq!(loss(&cut).await, (None, tasks));
+    std::fs::remove_file(folder::wal(gone.path())).unwrap();
+    // Without its log the file may not even have its tables: what is in it is what was copied.
+    if let Ok(store) = Store::open(Options::new(gone.path())) {
+        let found = store.health().await.unwrap().loss.unwrap();
+        assert_eq!(found.pages, found.of);
+    }
+}

@@ -1,10 +1,12 @@
 //! What SQLite's error codes mean to the engine.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use model::ports::store::Trouble;
 use rusqlite::{Error, ErrorCode};
+
+use crate::folder::private;
 
 /// Names an error for the engine. I/O errors say little, so the folder itself is asked what is the matter.
 pub(super) fn name(error: &Error, folder: &Path) -> Trouble {
@@ -40,7 +42,8 @@ pub(super) fn is_environmental(error: &Error) -> bool {
 /// Tries to write a small file and reads the reason off the failure.
 fn ask(folder: &Path) -> Option<Trouble> {
     let probe = folder.join("probe");
-    let wrote = std::fs::write(&probe, [0; 8192]);
+    let opened = private().write(true).create(true).truncate(true).open(&probe);
+    let wrote = opened.and_then(|mut file| file.write_all(&[0; 8192]));
     // It is a few bytes in our own folder; a probe left behind is written over by the next one.
     let _ = std::fs::remove_file(&probe);
     match wrote.err()?.kind() {

@@ -12,6 +12,7 @@ use model::ports::store::{Conflict, Outcome, Trouble};
 use rusqlite::{Connection, ErrorCode};
 
 use super::pen::Pen;
+use super::position::Ledger;
 use super::queue::{Job, Taken, Waiting};
 use super::statements::Statements;
 use super::tail::Tail;
@@ -37,7 +38,13 @@ impl Drop for Farewell<'_> {
 }
 
 /// Runs until the queue is closed and empty. `ready` is told whether the statements could be prepared.
-pub(super) fn run(db: Connection, shared: &Arc<Shared>, ready: SyncSender<rusqlite::Result<()>>) {
+pub(super) fn run(
+    db: Connection,
+    ledger: Ledger,
+    unsaved_epoch: Option<i64>,
+    shared: &Arc<Shared>,
+    ready: SyncSender<rusqlite::Result<()>>,
+) {
     let _farewell = Farewell(shared);
     let prepared = Statements::prepare(&db).and_then(|sql| {
         let next_no = db.query_row("SELECT coalesce(max(no), 0) + 1 FROM task", [], |row| row.get(0))?;
@@ -55,7 +62,7 @@ pub(super) fn run(db: Connection, shared: &Arc<Shared>, ready: SyncSender<rusqli
     };
     let _ = ready.send(Ok(()));
     let checkpoints = checkpoint::Rule::new(shared.options.wal_limit_bytes, shared.page_bytes);
-    let mut writer = Writer { db: &db, pen, shared, checkpoints };
+    let mut writer = Writer { db: &db, pen, shared, checkpoints, ledger, unsaved_epoch, emptied: None };
     let mut breathed = Instant::now();
     loop {
         // One who comes while nobody else does is not kept waiting.
@@ -72,6 +79,8 @@ pub(super) fn run(db: Connection, shared: &Arc<Shared>, ready: SyncSender<rusqli
             Taken::Closed => break,
         }
     }
+    // What becomes of the log from here on is no loss.
+    writer.ledger.forget();
     drop(writer);
     checkpoint::at_close(&db, &shared.checkpoints);
 }
@@ -81,6 +90,12 @@ struct Writer<'a> {
     pen: Pen<'a>,
     shared: &'a Arc<Shared>,
     checkpoints: checkpoint::Rule,
+    /// How far the WAL has come, for the next start to compare.
+    ledger: Ledger,
+    /// This start's number, where the disk was too full to write it.
+    unsaved_epoch: Option<i64>,
+    /// When the WAL was last emptied to make room.
+    emptied: Option<Instant>,
 }
 
 /// Why a transaction did not happen, as far as one knows.
@@ -130,9 +145,14 @@ impl Writer<'_> {
         if group.is_empty() {
             return;
         }
-        let result = self.transact(|pen| {
-            group.iter().map(|waiting| pen.commit(&waiting.commit)).collect::<rusqlite::Result<Vec<_>>>()
-        });
+        let mut result = self.attempt(&group);
+        // With callers that try again there is never a quiet moment for a probe; so room is made here as well.
+        if result.as_ref().is_err_and(|failure| failure.error.sqlite_error_code() == Some(ErrorCode::DiskFull))
+            && self.emptied.is_none_or(|emptied| emptied.elapsed() >= PROBE_EVERY)
+        {
+            self.make_room();
+            result = self.attempt(&group);
+        }
         match result {
             Ok(conflicts) => {
                 for (waiting, conflict) in group.into_iter().zip(conflicts) {
@@ -154,12 +174,26 @@ impl Writer<'_> {
         }
     }
 
+    fn attempt(&mut self, group: &[Waiting]) -> Result<Vec<Option<Conflict>>, Failure> {
+        self.transact(|pen| group.iter().map(|waiting| pen.commit(&waiting.commit)).collect())
+    }
+
+    /// Copies everything out of the WAL and gives its room back.
+    fn make_room(&mut self) {
+        self.emptied = Some(Instant::now());
+        self.ledger.forget();
+        self.checkpoints.empty(&mut self.pen.sql, &self.shared.checkpoints);
+    }
+
     /// Runs `work` in a transaction with the counters it changed.
     fn transact<T>(&mut self, work: impl FnOnce(&mut Pen<'_>) -> rusqlite::Result<T>) -> Result<T, Failure> {
         self.pen.begin();
         let mut at_commit = false;
         let result = (|| {
             self.pen.sql.begin.execute([])?;
+            if let Some(epoch) = self.unsaved_epoch {
+                self.pen.sql.save_epoch.execute([epoch])?;
+            }
             let done = work(&mut self.pen)?;
             self.pen.tend_tail()?;
             self.pen.write_accounts()?;
@@ -171,10 +205,14 @@ impl Writer<'_> {
         })();
         match result {
             Ok(done) => {
+                self.unsaved_epoch = None;
                 self.pen.tail.publish(&self.shared.tail);
                 if self.pen.wrote {
                     self.recovered();
-                    self.checkpoints.after_commit(&mut self.pen.sql, &self.shared.checkpoints);
+                    let figures = self.checkpoints.after_commit(&mut self.pen.sql, &self.shared.checkpoints);
+                    if let Some((pages, copied)) = figures {
+                        self.ledger.note(pages, copied);
+                    }
                 }
                 Ok(done)
             }
@@ -234,7 +272,7 @@ impl Writer<'_> {
 
     /// With trouble and without work: does writing work again? Making room in the WAL may be all that is needed.
     fn probe(&mut self) {
-        self.checkpoints.copy(&mut self.pen.sql);
+        self.make_room();
         let probed = self.transact(|pen| {
             pen.wrote = true;
             pen.sql.probe.execute([])
