@@ -338,21 +338,32 @@ pub(crate) fn secret(reference: &str) -> anyhow::Result<String> {
 pub(crate) struct Found {
     pub(crate) folder: PathBuf,
     pub(crate) store: Place,
+    /// Where the key of the seal is, if the config names a file.
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 impl Found {
     pub(crate) fn at(whereabouts: &Whereabouts) -> anyhow::Result<Found> {
-        let (data, store) = match (&whereabouts.data, &whereabouts.store) {
+        let config = whereabouts.config.as_deref();
+        let (data, store, key_file) = match (&whereabouts.data, &whereabouts.store) {
             // Then a config that is not right is in nobody's way.
-            (Some(data), Some(store)) => (Some(data.clone()), Some(store.clone())),
+            (Some(data), Some(store)) => {
+                let config = config.and_then(|config| Config::load(Some(config)).ok());
+                (Some(data.clone()), Some(store.clone()), config.and_then(|config| config.push.key_file))
+            }
             (data, store) => {
-                let config = Config::load(whereabouts.config.as_deref())?;
-                (data.clone().or(config.data), store.clone().or(config.store))
+                let config = Config::load(config)?;
+                (data.clone().or(config.data), store.clone().or(config.store), config.push.key_file)
             }
         };
         let store = store.unwrap_or_default();
         store.check()?;
-        Ok(Found { folder: data.unwrap_or_else(|| "rialto-data".into()), store })
+        Ok(Found { folder: data.unwrap_or_else(|| "rialto-data".into()), store, key_file })
+    }
+
+    /// The data in this folder, with nothing else said.
+    pub(crate) fn folder(folder: &Path) -> Found {
+        Found { folder: folder.to_owned(), store: Place::Sqlite, key_file: None }
     }
 }
 

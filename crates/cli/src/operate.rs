@@ -16,6 +16,7 @@ use stores::sqlite;
 
 use crate::command::{Backup, Doctor, Form, Keys, Output, Reload, Restore, Task, TaskList, TaskOne, Whereabouts};
 use crate::config::{Config, Found};
+use crate::push_config;
 use crate::replicas;
 use crate::store::{Choice, Place};
 
@@ -55,7 +56,7 @@ fn ask_server(mut stream: UnixStream, request: &Request) -> anyhow::Result<Value
 /// Opens the data itself. A database may be served by others at the same time: they learn of it as of each other's work.
 /// `agents` are those that what is asked is about; none of them runs.
 pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agent>>) -> anyhow::Result<Value> {
-    let Found { folder, store } = found;
+    let Found { folder, store, key_file } = found;
     let choice = match store {
         Place::Sqlite => {
             // A key, a user or a shop may be made before the first start; anything else needs data to be about.
@@ -70,7 +71,7 @@ pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agen
         Place::Postgres(place) => {
             if request.is_noted() {
                 // Where the audit log is kept.
-                std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+                stores::folder::make(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             }
             Choice::Postgres { options: place.options()?, shown: place.shown() }
         }
@@ -82,6 +83,9 @@ pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agen
         // Who cancels or removes a task gives back what was set aside for its turn.
         engine.set_books(Arc::new(trade::Ledger));
         engine.set_agents(agents);
+        if request.has_secrets() {
+            engine.set_sealer(push_config::seal(key_file.as_deref(), &opened, folder).await?);
+        }
         let desk = admin::Desk { engine: &engine, folder, running: None };
         let done = admin::perform(&desk, request).await;
         engine.drain().await;
@@ -279,7 +283,7 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
 
 /// Puts a backup in place. It is opened beside the data first: a file that is not a backup changes nothing.
 pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
-    let Found { folder, store } = Found::at(&command.whereabouts)?;
+    let Found { folder, store, key_file: _ } = Found::at(&command.whereabouts)?;
     if store.is_postgres() {
         bail!("a database is put back with its own tools, while no replica runs: pg_restore -d DATABASE FILE");
     }
@@ -295,25 +299,35 @@ pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
         // Opening takes the lock, so no server is at it, and closing folds the write-ahead log in.
         close(&folder)?;
     }
-    std::fs::create_dir_all(&trial)?;
-    std::fs::copy(file, trial.join(DATABASE)).with_context(|| format!("cannot copy {}", file.display()))?;
+    stores::folder::make(&folder)?;
+    stores::folder::make(&trial)?;
+    copy(file, &trial.join(DATABASE)).with_context(|| format!("cannot copy {}", file.display()))?;
     let checked = close(&trial).with_context(|| format!("{} is not a backup of rialto", file.display()));
     if checked.is_ok() {
         if place.exists() {
             std::fs::rename(&place, folder.join("rialto.db.before-restore"))?;
         }
         std::fs::rename(trial.join(DATABASE), &place)?;
+        // What was missing of the data before is no more to be told of.
+        let _ = std::fs::remove_file(folder.join(sqlite::COMMITS));
         std::fs::File::open(&folder)?.sync_all()?;
     }
     std::fs::remove_dir_all(&trial)?;
     checked?;
-    let health = ask_data(&Found { folder: folder.clone(), store: Place::Sqlite }, Request::Doctor, Vec::new())?;
+    let health = ask_data(&Found::folder(&folder), Request::Doctor, Vec::new())?;
     writeln!(std::io::stdout(), "restored to {}: {} tasks", folder.display(), health["tasks"])?;
     Ok(())
 }
 
 fn close(folder: &Path) -> anyhow::Result<()> {
-    ask_data(&Found { folder: folder.to_owned(), store: Place::Sqlite }, Request::Doctor, Vec::new()).map(drop)
+    ask_data(&Found::folder(folder), Request::Doctor, Vec::new()).map(drop)
+}
+
+/// Copies a file for the owner alone, however open the original is.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    let mut out = stores::folder::private().write(true).create(true).truncate(true).open(to)?;
+    std::io::copy(&mut std::fs::File::open(from)?, &mut out)?;
+    out.sync_all()
 }
 
 pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
@@ -368,6 +382,18 @@ fn advice(found: &Value) -> Vec<String> {
     let mut advice = Vec::new();
     if let Some(trouble) = found["trouble"].as_str() {
         advice.push(format!("{trouble}: make room or mend the folder's rights; the server goes on by itself"));
+    }
+    if let Some(lost) = found["lost"].as_object() {
+        advice.push(format!(
+            "the write-ahead log was cut short: {} of {} committed pages were missing at the start of {}, and with them what \
+             was answered last before it; restore a backup if that matters more than what is newer, then remove \
+             {}/{} while no server runs",
+            lost["pages"],
+            lost["of"],
+            text(&lost["found_at"]),
+            text(&found["data"]),
+            sqlite::COMMITS
+        ));
     }
     if number("wal_bytes") > 256 << 20 {
         advice.push("the write-ahead log is large: is a long read or a backup in the way?".into());

@@ -35,7 +35,7 @@ pub(crate) struct Push {
     pub(crate) signing_secret: Option<String>,
     /// Put a JWT of the server's own on every delivery, and its public key at `/.well-known/jwks.json`. Default false.
     pub(crate) jwt: bool,
-    /// The file with the 32 bytes that push configs are sealed with. Default `seal.key` in the data folder, made at the
+    /// The file with the 32 bytes that push configs and the server's own keys are sealed with. Default `seal.key` in the data folder, made at the
     /// first start. Replicas that share a store need the same one.
     pub(crate) key_file: Option<PathBuf>,
     /// The file with the key of those tokens (PEM). Default `push-jwt.pem` in the data folder, made at the first start.
@@ -122,21 +122,17 @@ impl Push {
         Ok(Some((SEAL_NOTE.to_owned(), Seal::in_file(&path)?.fingerprint().to_owned())))
     }
 
+    /// The seal of everything secret in the store: push configs, and the server's own keys.
+    pub(crate) async fn seal(&self, opened: &Opened, data: &Path) -> anyhow::Result<Arc<Seal>> {
+        seal(self.key_file.as_deref(), opened, data).await
+    }
+
     /// The courier, and the public keys of its tokens; nothing where there are no webhooks.
     pub(crate) async fn courier(&self, found: Found<'_>) -> anyhow::Result<Option<Made>> {
         if !self.enabled.unwrap_or(true) {
             return Ok(None);
         }
-        let Found { opened, data, address, public_url, behind_proxy, tls, files } = found;
-        let seal = match (&self.key_file, &opened.shared) {
-            (Some(path), _) => Seal::in_file(path).context("push.key_file")?,
-            (None, None) => Seal::in_folder(&data.join(SEAL_KEY))?,
-            (None, Some(shared)) => agreed(shared, &data.join(SEAL_KEY)).await?,
-        };
-        if let Some(shared) = &opened.shared {
-            let advice = "copy its seal.key and name it with push.key_file on every replica";
-            same_everywhere(shared, SEAL_NOTE, seal.fingerprint(), advice).await?;
-        }
+        let Found { opened, data, address, public_url, behind_proxy, tls, files, seal } = found;
         let issuer = public_url.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned());
         let token_key = self.jwt_key_file.clone().unwrap_or_else(|| data.join(JWT_KEY));
         let signer = self.jwt.then(|| Signer::in_folder(&token_key, issuer)).transpose().context("push.jwt")?;
@@ -164,10 +160,30 @@ impl Push {
     }
 }
 
+/// The seal whose key is in the named file, else in the data folder, else agreed on by all replicas.
+pub(crate) async fn seal(key_file: Option<&Path>, opened: &Opened, data: &Path) -> anyhow::Result<Arc<Seal>> {
+    let seal = match (key_file, &opened.shared) {
+        (Some(path), _) => Seal::in_file(path).context("push.key_file")?,
+        (None, None) => Seal::in_folder(&data.join(SEAL_KEY))?,
+        (None, Some(shared)) => agreed(shared, &data.join(SEAL_KEY)).await?,
+    };
+    if let Some(shared) = &opened.shared {
+        let advice = "copy its seal.key and name it with push.key_file on every replica";
+        same_everywhere(shared, SEAL_NOTE, seal.fingerprint(), advice).await?;
+    }
+    Ok(Arc::new(seal))
+}
+
 /// Where no key file is named, the first replica's key is everybody's: it is kept in the database, beside what it seals. That
 /// keeps secrets out of lists and logs, but not from who has the database; a named key file does.
 async fn agreed(shared: &stores::postgres::Store, own: &Path) -> anyhow::Result<Seal> {
-    Seal::in_folder(own)?;
+    let seal = Seal::in_folder(own)?;
+    let asked = |trouble| anyhow::anyhow!("cannot ask the database for its seal: {trouble}");
+    let (named, kept) = (shared.recall(SEAL_NOTE).await, shared.recall(KEY_NOTE).await);
+    if named.map_err(asked)?.is_some() && kept.map_err(asked)?.is_none() {
+        // The others name a file. Ours may be a copy of it, and does not belong into the database.
+        return Ok(seal);
+    }
     let key = std::fs::read(own).with_context(|| format!("cannot read {}", own.display()))?;
     let written: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     let theirs = shared.remember(KEY_NOTE, &written).await;
@@ -176,7 +192,7 @@ async fn agreed(shared: &stores::postgres::Store, own: &Path) -> anyhow::Result<
     let key = bytes.collect::<Option<Vec<u8>>>().and_then(|key| key.try_into().ok());
     let key = key.context("the seal that the database remembers is no key; name one with push.key_file")?;
     tracing::warn!(
-        "push configs are sealed with a key that is kept in the database itself; to keep it apart, put one key into a file on every replica and name it with push.key_file"
+        "push configs and the server's own keys are sealed with a key that is kept in the database itself; to keep it apart, put one key into a file on every replica and name it with push.key_file"
     );
     Ok(Seal::new(&key)?)
 }
@@ -192,6 +208,7 @@ pub(crate) struct Found<'a> {
     pub(crate) behind_proxy: bool,
     pub(crate) tls: bool,
     pub(crate) files: server::settings::Files,
+    pub(crate) seal: Arc<Seal>,
 }
 
 pub(crate) struct Made {

@@ -28,6 +28,8 @@ use crate::{banner, demo, demo_aly, demo_market, demo_orloj, guard, price_config
 
 /// At most so many threads deliver webhooks.
 const OUTBOX_THREADS: usize = 4;
+/// How often sites are put again that a full disk kept out.
+const SITES_AGAIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     let seen = Looks::of(options.whereabouts.config.as_deref());
@@ -120,6 +122,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         format!("cannot listen on {}; is another server there? choose one with --listen", plan.listen)
     })?;
     let address = listener.local_addr()?;
+    let seal = plan.config.push.seal(&opened, &plan.data).await?;
     let found = Found {
         opened: &opened,
         data: &plan.data,
@@ -128,6 +131,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         behind_proxy: plan.is_behind_proxy(),
         tls: settings.tls.is_some(),
         files: settings.files,
+        seal: seal.clone(),
     };
     let (courier, jwks) =
         plan.config.push.courier(found).await?.map_or((None, None), |made| (Some(made.courier), made.jwks));
@@ -138,6 +142,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let started = Engine::start_paid(store, served, limits, courier, told.errands.clone(), books).await;
     let engine = started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({:?})", fault.cause))?;
     replicas::introduce(&engine, told.options.whereabouts.config.as_deref(), address);
+    engine.set_sealer(seal);
     let open = match plan.market() {
         Some(config) => Some(Open::start(&engine, config, plan.is_demo()).await?),
         None => None,
@@ -243,8 +248,25 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
 async fn open_shops(engine: &Engine, aly: &Aly, base_url: &str) -> anyhow::Result<Shop> {
     let started = Shop::start(engine.clone(), aly.dealings(base_url), true).await;
     let shop = started.map_err(|fault| anyhow::anyhow!("cannot open the shops: {fault} ({:?})", fault.cause))?;
-    aly.put_sites(&shop).await?;
+    let Err(error) = aly.put_sites(&shop).await else { return Ok(shop) };
+    let cannot_write = engine.health().await.is_ok_and(|health| health.trouble.is_some());
+    if !cannot_write {
+        return Err(error);
+    }
+    tracing::warn!("the sites of the config cannot be kept yet: {error:#}; what was kept before is served meanwhile");
+    tokio::spawn(put_sites_later(shop.clone(), aly.clone()));
     Ok(shop)
+}
+
+/// Keeps the sites of the config as soon as the store can write again.
+async fn put_sites_later(shop: Shop, aly: Aly) {
+    loop {
+        tokio::time::sleep(SITES_AGAIN).await;
+        match aly.put_sites(&shop).await {
+            Ok(()) => return tracing::info!("the sites of the config are kept now"),
+            Err(error) => tracing::debug!("the sites of the config cannot be kept yet: {error:#}"),
+        }
+    }
 }
 
 /// Adds what was made while servers ran to what the config has: before any turn is taken up, which may be one of theirs.

@@ -12,6 +12,7 @@
 //! * `product`: tasks that no turn drives, moved together with what their product keeps
 //! * `till`: what is set aside for a turn that costs something, and its one end
 //! * `push`, `outbox`: webhooks, as cursors on logs
+//! * `secrets`: keys that this server drew for itself, sealed at rest
 //! * `recovery`, `timers`, `replicas`: what a restart, a clock or another process brings
 //!
 //! The engine knows no wire, no concrete store and no concrete agent.
@@ -38,6 +39,7 @@ mod reading;
 mod recovery;
 mod registry;
 mod replicas;
+pub mod secrets;
 mod setbacks;
 mod sight;
 mod stranded;
@@ -54,6 +56,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use model::ports::agent::{Agent, Profile};
 use model::ports::courier::Courier;
+use model::ports::sealer::Sealer;
 use model::ports::store::{Health, Store, Trouble};
 use model::ports::till::Books;
 use model::ports::worker::Desk;
@@ -99,6 +102,8 @@ struct Shared {
     products: product::Products,
     /// Who ends what was set aside for a turn.
     books: OnceLock<Arc<dyn Books>>,
+    /// Seals the secrets that this server drew for itself.
+    sealer: OnceLock<Arc<dyn Sealer>>,
     estate: children::Estate,
     setbacks: setbacks::Setbacks,
     /// Removed tasks that this process removed or was told of, as the store counts them.
@@ -254,6 +259,7 @@ impl Engine {
             alarm: timers::Alarm::default(),
             products: product::Products::default(),
             books: OnceLock::new(),
+            sealer: OnceLock::new(),
             estate: children::Estate::default(),
             setbacks: setbacks::Setbacks::default(),
             removed: AtomicU64::new(0),
@@ -271,6 +277,27 @@ impl Engine {
         if self.shared.books.set(books).is_err() {
             tracing::error!("somebody else wants to keep the books; the first does");
         }
+    }
+
+    /// Has secrets that are drawn or read from now on sealed at rest; the first sealer stays.
+    pub fn set_sealer(&self, sealer: Arc<dyn Sealer>) {
+        if self.shared.sealer.set(sealer).is_err() {
+            tracing::error!("secrets have a sealer already; the first one stays");
+        }
+    }
+
+    pub fn sealer(&self) -> Option<&Arc<dyn Sealer>> {
+        self.shared.sealer.get()
+    }
+
+    /// A secret of a product's own, drawn by the first process that asks and sealed at rest.
+    pub async fn own_secret(
+        &self,
+        place: &secrets::SecretPlace,
+        draw: impl Fn() -> Result<Vec<u8>, Fault>,
+    ) -> Result<bytes::Bytes, Fault> {
+        let sealer = self.sealer().map(|sealer| &**sealer);
+        secrets::own_secret(&*self.shared.store, sealer, place, draw).await
     }
 
     /// Other agents take messages from now on. A turn that runs goes on with the agent it began with, to its end; tasks of

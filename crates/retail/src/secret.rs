@@ -1,17 +1,16 @@
 //! Random bytes for tokens, and a key of these shops: a request that comes twice is given the same token again, without the
 //! token being kept anywhere.
 
-use engine::{Along, Engine, Unmoved};
+use engine::Engine;
+use engine::secrets::SecretPlace;
 use hmac::{Hmac, KeyInit, Mac};
 use market::Row;
-use model::ports::store::Conflict;
-use model::{Expect, Fault, RecordChange};
+use model::Fault;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use shop::ids::RANDOM;
 
 use crate::kept::{ALL, kind, listed};
-use crate::refused::unread;
 
 pub(crate) struct Secret([u8; 32]);
 
@@ -42,20 +41,9 @@ pub(crate) fn draw_text() -> Result<String, Fault> {
 impl Secret {
     /// The same for every process on the store; the first makes it.
     pub(crate) async fn load(engine: &Engine) -> Result<Secret, Fault> {
-        loop {
-            let found = engine.store().record(kind::SECRET.into(), ALL.into()).await.map_err(unread)?;
-            if let Some(record) = found {
-                return SecretRow::from_row(&record.body).map(|row| Secret(row.key)).map_err(Fault::internal);
-            }
-            let row = SecretRow { key: random()? };
-            let (kind, key) = (kind::SECRET.into(), ALL.into());
-            let lists = vec![listed(ALL, 0)];
-            let put = RecordChange::Put { kind, key, expect: Expect::Absent, body: row.to_row().into(), lists };
-            match engine.keep(Along { records: vec![put], ..Along::default() }).await {
-                Ok(()) | Err(Unmoved::Met(Conflict::Record(..))) => {}
-                Err(unmoved) => return Err(unmoved.into()),
-            }
-        }
+        let place = SecretPlace { kind: kind::SECRET, key: ALL, lists: vec![listed(ALL, 0)] };
+        let kept = engine.own_secret(&place, || Ok(SecretRow { key: random()? }.to_row())).await?;
+        SecretRow::from_row(&kept).map(|row| Secret(row.key)).map_err(Fault::internal)
     }
 
     /// Bytes that follow from what is asked, for nobody but this shop.

@@ -85,7 +85,7 @@ impl Server {
             orloj: front::orloj::House::new(&settings, None),
             oauth: settings.aly.as_ref().map(|aly| oauth::Oauth::new(engine.clone(), aly.oauth.clone())),
             metrics: Arc::new(metrics),
-            links: links::Links::new(engine.store().clone()),
+            links: links::Links::new(engine.store().clone(), engine.sealer().cloned()),
             engine,
             settings,
             log,

@@ -10,8 +10,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dialects::framing::json::{Encoded, LargeFile};
 use dialects::framing::query;
-use model::ports::store::{Commit, Outcome, Store, Trouble};
-use model::{Expect, Fault, Kind, RecordChange};
+use engine::secrets::{SecretPlace, own_secret};
+use model::Fault;
+use model::ports::sealer::Sealer;
+use model::ports::store::Store;
 use tokio::sync::OnceCell;
 
 use crate::front::percent;
@@ -22,12 +24,12 @@ const KIND: &str = "server/secret";
 const NAME: &str = "files";
 /// Addresses of one minute expire together, so that a task that is read twice looks the same.
 const STEP_S: i64 = 60;
-const ATTEMPTS: u32 = 5;
 
 /// Makes addresses, and knows its own.
 #[derive(Clone)]
 pub(crate) struct Links {
     store: Arc<dyn Store>,
+    sealer: Option<Arc<dyn Sealer>>,
     key: Arc<OnceCell<hmac::Key>>,
 }
 
@@ -57,13 +59,14 @@ pub(crate) enum Bad {
 }
 
 impl Links {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Links {
-        Links { store, key: Arc::default() }
+    /// The key of addresses is kept in the store, sealed where there is a sealer.
+    pub(crate) fn new(store: Arc<dyn Store>, sealer: Option<Arc<dyn Sealer>>) -> Links {
+        Links { store, sealer, key: Arc::default() }
     }
 
     async fn key(&self) -> Result<&hmac::Key, Fault> {
         let made = self.key.get_or_try_init(|| async {
-            let bytes = own_key(&*self.store).await?;
+            let bytes = own_key(&*self.store, self.sealer.as_deref()).await?;
             Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
         });
         made.await
@@ -144,34 +147,17 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
     bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
-/// Made by whoever needs it first, and the same from then on.
-async fn own_key(store: &dyn Store) -> Result<[u8; 32], Fault> {
-    let away = |trouble: Trouble| {
-        let words = "the server cannot reach its data; try again shortly";
-        Fault::new(Kind::Unavailable, words).retry_after(1).because(trouble)
-    };
-    for _ in 0..ATTEMPTS {
-        if let Some(kept) = store.record(KIND.into(), NAME.into()).await.map_err(away)? {
-            let damaged = || Fault::internal("the key of file addresses in the store is damaged");
-            return <[u8; 32]>::try_from(&*kept.body).map_err(|_| damaged());
-        }
-        let mut drawn = [0; 32];
+/// Made by the process that needs it first, and the same from then on.
+async fn own_key(store: &dyn Store, sealer: Option<&dyn Sealer>) -> Result<[u8; 32], Fault> {
+    let place = SecretPlace { kind: KIND, key: NAME, lists: Vec::new() };
+    let draw = || {
+        let mut drawn = vec![0; 32];
         getrandom::fill(&mut drawn).map_err(|error| Fault::internal(format!("no randomness: {error}")))?;
-        let put = RecordChange::Put {
-            kind: KIND.into(),
-            key: NAME.into(),
-            expect: Expect::Absent,
-            body: drawn.to_vec().into(),
-            lists: Vec::new(),
-        };
-        match store.commit(Commit { records: vec![put], ..Commit::default() }).await {
-            Outcome::Done => return Ok(drawn),
-            // Another process was faster, or nobody knows: what is there counts.
-            Outcome::Conflict(_) | Outcome::Unknown(_) => {}
-            Outcome::Refused(trouble) => return Err(away(trouble)),
-        }
-    }
-    Err(Fault::internal("the key of file addresses cannot be made"))
+        Ok(drawn)
+    };
+    let kept = own_secret(store, sealer, &place, draw).await?;
+    let damaged = || Fault::internal("the key of file addresses in the store is damaged");
+    <[u8; 32]>::try_from(&*kept).map_err(|_| damaged())
 }
 
 #[cfg(test)]
@@ -214,7 +200,7 @@ mod tests {
     }
 
     async fn links(store: &Arc<stores::memory::Store>) -> Links {
-        Links::new(store.clone())
+        Links::new(store.clone(), None)
     }
 
     async fn url(links: &Links, terms: &Terms) -> String {
@@ -257,6 +243,27 @@ mod tests {
         for path in [path.replacen('a', "b", 1), path.to_uppercase(), path[1..].to_owned(), String::new()] {
             assert_eq!(other.read(&path, query).await.unwrap(), Err(Bad::Signature), "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_key_that_was_kept_in_the_clear_is_sealed_and_stays_the_same() {
+        let store = Arc::new(stores::memory::Store::new());
+        let old = links(&store).await;
+        let url = url(&old, &terms()).await;
+        let body = || async { store.record(KIND.into(), NAME.into()).await.unwrap().unwrap().body };
+        let clear = body().await;
+        assert_eq!(clear.len(), 32);
+        let seal: Arc<dyn Sealer> = Arc::new(crate::courier::Seal::new(&[7; 32]).unwrap());
+        let new = Links::new(store.clone(), Some(seal.clone()));
+        let (path, query) = url.strip_prefix("https://x.example/sub/files/").unwrap().split_once('?').unwrap();
+        assert!(new.read(path, query).await.unwrap().is_ok(), "what was signed before is good");
+        let sealed = body().await;
+        assert!(!sealed.windows(32).any(|piece| piece == &*clear), "nothing of it is left in the clear");
+        assert!(Links::new(store.clone(), Some(seal)).read(path, query).await.unwrap().is_ok());
+        assert_eq!(body().await, sealed, "it is sealed once");
+        let other: Arc<dyn Sealer> = Arc::new(crate::courier::Seal::new(&[8; 32]).unwrap());
+        assert!(Links::new(store.clone(), Some(other)).read(path, query).await.is_err());
+        assert!(Links::new(store.clone(), None).read(path, query).await.is_err());
     }
 
     #[tokio::test]

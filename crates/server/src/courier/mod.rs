@@ -23,6 +23,7 @@ use dialects::framing::json::{Encoded, Segment, Writer};
 use dialects::wire::Head;
 use model::ports::Future;
 use model::ports::courier::{Courier, Letter, Receipt, Telling};
+use model::ports::sealer::Sealer;
 use model::ports::store::Store;
 use model::{Fault, PushConfig, PushSpec, PushState, TaskId};
 use url::Url;
@@ -78,7 +79,7 @@ pub struct HttpCourier(Arc<Desk>);
 
 struct Desk {
     store: Arc<dyn Store>,
-    seal: Seal,
+    seal: Arc<Seal>,
     signer: Option<Signer>,
     guard: Arc<Guard>,
     signing_secret: Option<String>,
@@ -91,7 +92,7 @@ impl HttpCourier {
     /// `store` is where large content is fetched from.
     pub fn new(
         store: Arc<dyn Store>,
-        seal: Seal,
+        seal: impl Into<Arc<Seal>>,
         signer: Option<Signer>,
         options: Options,
     ) -> Result<HttpCourier, KeyFault> {
@@ -104,7 +105,8 @@ impl HttpCourier {
                 "cannot make an HTTP client for webhooks: {error}; set push.enabled to false to go without"
             ))
         })?;
-        let links = Links::new(store.clone());
+        let seal = seal.into();
+        let links = Links::new(store.clone(), Some(seal.clone()));
         Ok(HttpCourier(Arc::new(Desk { store, seal, signer, guard, signing_secret, post, links, files })))
     }
 

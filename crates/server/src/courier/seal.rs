@@ -1,7 +1,8 @@
-//! The seal around a push config at rest: whoever reads the store, or a backup of it, learns neither where deliveries go
-//! nor with which secrets. AES-256-GCM, bound to the task, so that a sealed spec is worth nothing under another one.
+//! The seal around secrets at rest: push configs, and the keys that the server drew for itself. Whoever reads the store, or a
+//! backup of it, learns neither where deliveries go nor what signs. AES-256-GCM, bound to the task or to the name of
+//! the key, so that something sealed is worth nothing in another place.
 //!
-//! A version byte, a nonce of 12 bytes, then the sealed JSON and its tag.
+//! A version byte, a nonce of 12 bytes, then the sealed bytes and their tag.
 
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use model::ports::sealer::Sealer;
 use model::{Fault, PushSpec, TaskId};
 
 use super::keyfile::{self, KeyFault};
@@ -41,11 +43,6 @@ impl Seal {
     /// Tells this key from others, and nothing about it.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
-    }
-
-    /// Whether the key was made just now.
-    pub(super) fn is_new(&self) -> bool {
-        self.new
     }
 
     /// The key in a file of the data folder, which is made when it is not there.
@@ -81,27 +78,59 @@ impl Seal {
     }
 
     pub(super) fn seal(&self, task: TaskId, spec: &PushSpec) -> Result<Bytes, Fault> {
-        let mut text = serde_json::to_vec(spec).map_err(Fault::internal)?;
-        let nonce = self.key.seal_in_place_append_tag(Aad::from(task.0.as_bytes()), &mut text);
-        let nonce = nonce.map_err(|_| Fault::internal("a push config could not be sealed"))?;
-        let mut sealed = Vec::with_capacity(1 + NONCE_LEN + text.len());
-        sealed.push(VERSION);
-        sealed.extend_from_slice(nonce.as_ref());
-        sealed.extend_from_slice(&text);
-        Ok(sealed.into())
+        let text = serde_json::to_vec(spec).map_err(Fault::internal)?;
+        let sealed = self.close(task.0.as_bytes(), text);
+        sealed.map(Bytes::from).ok_or_else(|| Fault::internal("a push config could not be sealed"))
     }
 
     pub(super) fn open(&self, task: TaskId, sealed: &[u8]) -> Result<PushSpec, Fault> {
         let wrong = || Fault::internal("a push config cannot be unsealed: it was sealed with another key, or harmed");
-        let (version, rest) = sealed.split_first().ok_or_else(wrong)?;
+        let open = self.unseal(task.0.as_bytes(), sealed).ok_or_else(wrong)?;
+        serde_json::from_slice(&open).map_err(Fault::internal)
+    }
+
+    /// Sealed, and bound to `about`.
+    fn close(&self, about: &[u8], mut text: Vec<u8>) -> Option<Vec<u8>> {
+        let nonce = self.key.seal_in_place_append_tag(Aad::from(about), &mut text).ok()?;
+        let mut sealed = Vec::with_capacity(1 + NONCE_LEN + text.len());
+        sealed.push(VERSION);
+        sealed.extend_from_slice(nonce.as_ref());
+        sealed.extend_from_slice(&text);
+        Some(sealed)
+    }
+
+    fn unseal(&self, about: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (version, rest) = sealed.split_first()?;
         if *version != VERSION || rest.len() < NONCE_LEN {
-            return Err(wrong());
+            return None;
         }
         let (nonce, text) = rest.split_at(NONCE_LEN);
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| wrong())?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut text = text.to_vec();
-        let open = self.key.open_in_place(nonce, Aad::from(task.0.as_bytes()), &mut text).map_err(|_| wrong())?;
-        serde_json::from_slice(open).map_err(Fault::internal)
+        let open = self.key.open_in_place(nonce, Aad::from(about), &mut text).ok()?.len();
+        text.truncate(open);
+        Some(text)
+    }
+}
+
+impl Sealer for Seal {
+    fn seal_secret(&self, about: &str, secret: &[u8]) -> Result<Vec<u8>, Fault> {
+        let sealed = self.close(about.as_bytes(), secret.to_vec());
+        sealed.ok_or_else(|| Fault::internal("a secret could not be sealed"))
+    }
+
+    fn open_secret(&self, about: &str, sealed: &[u8]) -> Result<Vec<u8>, Fault> {
+        self.unseal(about.as_bytes(), sealed).ok_or_else(|| {
+            Fault::internal(
+                "the server's own keys were sealed with another key: put that back as seal.key in the data folder, or \
+                 name it with push.key_file; if it is lost, remove seal.key, and new keys are drawn: logins end, and \
+                 what the old keys signed is good no more",
+            )
+        })
+    }
+
+    fn is_new(&self) -> bool {
+        self.new
     }
 }
 
@@ -163,6 +192,18 @@ mod tests {
         assert!(other.open(one(), &sealed).is_err());
         assert_ne!(other.fingerprint(), seal.fingerprint());
         assert_eq!(Seal::new(&[7; 32]).unwrap().fingerprint(), seal.fingerprint());
+    }
+
+    #[test]
+    fn a_secret_opens_under_its_own_name_alone() {
+        let seal = Seal::new(&[7; 32]).unwrap();
+        let sealed = seal.seal_secret("market/secrets", b"hidden").unwrap();
+        assert!(!String::from_utf8_lossy(&sealed).contains("hidden"));
+        assert_eq!(seal.open_secret("market/secrets", &sealed).unwrap(), b"hidden");
+        assert!(seal.open_secret("shop/secret", &sealed).is_err());
+        assert!(Seal::new(&[8; 32]).unwrap().open_secret("market/secrets", &sealed).is_err());
+        let fault = seal.open_secret("market/secrets", b"").unwrap_err();
+        assert!(fault.cause.unwrap().to_string().contains("put that back as seal.key"));
     }
 
     #[test]

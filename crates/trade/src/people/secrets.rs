@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use engine::{Along, Engine, Unmoved};
+use engine::Engine;
+use engine::secrets::SecretPlace;
 use market::{Row, autonomy};
-use model::ports::store::Conflict;
-use model::{Expect, Fault};
+use model::Fault;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Secrets;
 use crate::kept::{self, kind};
-use crate::refused::unread;
 
 /// There is one record of them per store.
 const OWN: &str = "own";
@@ -44,25 +43,9 @@ impl SecretsRow {
 pub(crate) async fn secrets(engine: &Engine) -> Result<Secrets, Fault> {
     // Another one may be installed already; there is only this one to choose from.
     let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
-    if let Some(kept) = read(engine).await? {
-        return kept.opened();
-    }
-    let drawn = SecretsRow::drawn()?;
-    let put = kept::put(kind::SECRETS, OWN, Expect::Absent, &drawn, Vec::new());
-    match engine.keep(Along { records: vec![put], ..Along::default() }).await {
-        Ok(()) => drawn.opened(),
-        // Another process was faster: its keys are everybody's.
-        Err(Unmoved::Met(Conflict::Record(..))) => match read(engine).await? {
-            Some(kept) => kept.opened(),
-            None => Err(Fault::internal("the market's own keys have gone as soon as they were made")),
-        },
-        Err(unmoved) => Err(unmoved.into()),
-    }
-}
-
-async fn read(engine: &Engine) -> Result<Option<SecretsRow>, Fault> {
-    let found = engine.store().record(kind::SECRETS.into(), OWN.into()).await.map_err(unread)?;
-    found.map(|record| SecretsRow::from_row(&record.body).map_err(Fault::internal)).transpose()
+    let place = SecretPlace { kind: kind::SECRETS, key: OWN, lists: Vec::new() };
+    let kept = engine.own_secret(&place, || SecretsRow::drawn().map(|drawn| drawn.to_row())).await?;
+    SecretsRow::from_row(&kept).map_err(Fault::internal)?.opened()
 }
 
 fn bytes(text: &str) -> Result<[u8; 32], Fault> {

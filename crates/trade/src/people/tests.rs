@@ -3,6 +3,7 @@
 mod devices;
 mod keys;
 mod logins;
+mod sealed;
 mod tapped;
 
 use std::sync::Arc;
