@@ -218,7 +218,10 @@ mod tests {
         let market = market().await;
         assert_eq!(start(&market, folder.path()).await, first);
         let password = first["password"].as_str().unwrap();
-        assert_eq!(market.log_in(BUYER.account, password).await.unwrap().user.as_str(), BUYER.id);
+        assert_eq!(
+            market.log_in(BUYER.account, password, [127, 0, 0, 1].into()).await.unwrap().user.as_str(),
+            BUYER.id
+        );
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! `rialto shop`: sites, catalogues, keys to workspaces, and whether stock and money add up.
+//! `rialto shop`: sites, catalogues, keys to workspaces, clients and grants of OAuth, and whether stock and money add up.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -28,6 +28,10 @@ pub(crate) enum Shop {
     Key(Key),
     /// List the API keys of a workspace, or revoke one
     Keys(Keys),
+    /// List the programs that may ask for tokens, or remove one with everything it was given
+    Clients(Clients),
+    /// List what programs may do for workspaces, or take it back
+    Grants(Grants),
     /// Compare stock and money with checkouts and orders: exit code 0 when all agrees, 1 when something differs, 2 for trouble
     Verify(Verify),
 }
@@ -120,6 +124,33 @@ pub(crate) struct Keys {
 }
 
 #[derive(Args)]
+pub(crate) struct Clients {
+    /// The clients that this workspace registered [default: those that registered themselves]
+    #[arg(long)]
+    workspace: Option<String>,
+    /// Remove the client of this id, at once, with all its grants
+    #[arg(long, value_name = "ID", conflicts_with = "workspace")]
+    remove: Option<String>,
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Args)]
+pub(crate) struct Grants {
+    /// Only those for this workspace
+    #[arg(long)]
+    workspace: Option<String>,
+    /// Only those of this client
+    #[arg(long, value_name = "ID")]
+    client: Option<String>,
+    /// End the grant of this id, at once, with all its tokens
+    #[arg(long, value_name = "ID", conflicts_with_all = ["workspace", "client"])]
+    remove: Option<String>,
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
     at: At,
@@ -161,6 +192,8 @@ pub(crate) fn run(command: &Shop) -> ExitCode {
         Shop::Import(import) => (self::import(import), 1),
         Shop::Key(key) => (self::key(key), 1),
         Shop::Keys(keys) => (self::keys(keys), 1),
+        Shop::Clients(clients) => (self::clients(clients), 1),
+        Shop::Grants(grants) => (self::grants(grants), 1),
         Shop::Verify(verify) => (self::verify(verify), 2),
     };
     match outcome {
@@ -278,7 +311,10 @@ fn keys(keys: &Keys) -> anyhow::Result<bool> {
     let workspace = keys.workspace.clone();
     if let Some(id) = &keys.revoke {
         let done = keys.at.ask(Wish::KeyRevoke { workspace, id: id.clone() })?;
-        keys.at.print(&done, |done| format!("{} is revoked", text(&done["id"])))?;
+        keys.at.print(&done, |done| {
+            let ended = format!("{} clients and {} grants", done["clients"], done["grants"]);
+            format!("{} is revoked, and {ended} that were made with it are gone", text(&done["id"]))
+        })?;
         return Ok(true);
     }
     let all = keys.at.ask(Wish::KeyList { workspace })?;
@@ -289,6 +325,61 @@ fn keys(keys: &Keys) -> anyhow::Result<bool> {
             let scopes = if scopes.is_empty() { "(everything)".to_owned() } else { scopes.join(" ") };
             format!("{:20}  {:24}  {:24}  {scopes}", text(&key["id"]), text(&key["name"]), text(&key["expires_at"]))
         }));
+        lines.join("\n")
+    })?;
+    Ok(true)
+}
+
+fn words(list: &Value) -> String {
+    list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(" ")
+}
+
+/// That a list was too long to be shown whole.
+fn left_off(all: &Value) -> Option<String> {
+    let more = all["left_off"].as_u64().filter(|more| *more > 0)?;
+    Some(format!("and {more} more; name a workspace or a client to see fewer"))
+}
+
+fn clients(clients: &Clients) -> anyhow::Result<bool> {
+    if let Some(id) = &clients.remove {
+        let done = clients.at.ask(Wish::ClientRemove { id: id.clone() })?;
+        clients.at.print(&done, |done| format!("{} is removed, with {} grants", text(&done["id"]), done["grants"]))?;
+        return Ok(true);
+    }
+    let all = clients.at.ask(Wish::ClientList { workspace: clients.workspace.clone() })?;
+    clients.at.print(&all, |all| {
+        let mut lines = vec![format!("{:30}  {:20}  {:24}  {:24}  SCOPES", "ID", "NAME", "MADE WITH", "CREATED")];
+        lines.extend(all["clients"].as_array().into_iter().flatten().map(|client| {
+            let (id, name) = (text(&client["id"]), text(&client["name"]));
+            let (maker, created) = (text(&client["made_with"]), text(&client["created_at"]));
+            format!("{id:30}  {name:20}  {maker:24}  {created:24}  {}", words(&client["scopes"]))
+        }));
+        lines.extend(left_off(all));
+        lines.join("\n")
+    })?;
+    Ok(true)
+}
+
+fn grants(grants: &Grants) -> anyhow::Result<bool> {
+    if let Some(id) = &grants.remove {
+        let done = grants.at.ask(Wish::GrantRemove { id: id.clone() })?;
+        grants.at.print(&done, |done| format!("{} is ended", text(&done["id"])))?;
+        return Ok(true);
+    }
+    let wish = Wish::GrantList { workspace: grants.workspace.clone(), client: grants.client.clone() };
+    let all = grants.at.ask(wish)?;
+    grants.at.print(&all, |all| {
+        let mut lines = vec![format!(
+            "{:32}  {:30}  {:16}  {:24}  {:24}  SCOPES",
+            "ID", "CLIENT", "WORKSPACE", "MADE WITH", "ENDS"
+        )];
+        lines.extend(all["grants"].as_array().into_iter().flatten().map(|grant| {
+            let (id, client) = (text(&grant["id"]), text(&grant["client"]));
+            let (workspace, maker) = (text(&grant["workspace"]), text(&grant["made_with"]));
+            let (ends, scopes) = (text(&grant["expires_at"]), words(&grant["scopes"]));
+            format!("{id:32}  {client:30}  {workspace:16}  {maker:24}  {ends:24}  {scopes}")
+        }));
+        lines.extend(left_off(all));
         lines.join("\n")
     })?;
     Ok(true)
@@ -334,6 +425,11 @@ mod tests {
             &["import", "-", "--site", "acme", "--format", "json", "--data", "d"],
             &["key", "till", "--workspace", "w", "--scope", "write:orders", "--expires", "30d"],
             &["keys", "--workspace", "w", "--revoke", "key_1"],
+            &["clients"],
+            &["clients", "--workspace", "w", "--json"],
+            &["clients", "--remove", "client_1"],
+            &["grants", "--workspace", "w", "--client", "client_1"],
+            &["grants", "--remove", "0123"],
             &["verify", "-o", "json"],
         ] {
             let parsed = Arguments::try_parse_from(["rialto", "shop"].iter().chain(typed));

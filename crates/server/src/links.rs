@@ -72,6 +72,12 @@ impl Links {
         made.await
     }
 
+    /// A keyed hash: whoever reads the store and has not this key cannot try texts against it. `what` says what it is for.
+    pub(crate) async fn tag(&self, what: &[u8], text: &[u8]) -> Result<[u8; 32], Fault> {
+        let signed = hmac::sign(self.key().await?, &[what, &[0], text].concat());
+        <[u8; 32]>::try_from(signed.as_ref()).map_err(|_| Fault::internal("a tag has 32 bytes"))
+    }
+
     /// What was encoded, with its large files by their addresses.
     pub(crate) async fn settle(&self, encoded: Encoded, terms: &Terms) -> Result<Encoded, Fault> {
         let Some(most) = terms.files.inline_max_bytes else { return Ok(encoded.settled(|_| None)) };
@@ -139,7 +145,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// In small letters only: a file has one address.
-fn unhex(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
     }

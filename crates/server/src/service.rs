@@ -34,10 +34,7 @@ pub(crate) async fn respond(
     let (head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
     let mut told = Told::default();
-    let paced = server.pace.is_some() || server.orloj.as_ref().is_some_and(front::orloj::House::counts_addresses);
-    if server.throttle.is_some() || paced {
-        told.address = throttle::client(peer.ip(), &head.headers, &server.settings.trusted_proxies);
-    }
+    told.address = throttle::client(peer.ip(), &head.headers, &server.settings.trusted_proxies);
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
         Some(response) => response,
         None => {

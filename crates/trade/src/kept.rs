@@ -38,6 +38,8 @@ pub(crate) mod kind {
     /// Which user an account belongs to.
     pub(crate) const ACCOUNT: &str = "market/account";
     pub(crate) const KEY: &str = "market/key";
+    /// A login of a user.
+    pub(crate) const LOGIN: &str = "market/login";
     pub(crate) const DEVICE: &str = "market/device";
     /// Which device a person's code belongs to.
     pub(crate) const DEVICE_CODE: &str = "market/device-code";

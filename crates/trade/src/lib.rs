@@ -207,6 +207,7 @@ impl Market {
             market.shared.engine.set_product(Arc::new(sellers::Clockwork(market.clone())));
             tokio::spawn(once::sweep(market.clone()));
             tokio::spawn(people::sweep(market.clone()));
+            tokio::spawn(people::sweep_logins(market.clone()));
             tokio::spawn(demands::sweep(market.clone()));
             tokio::spawn(notices::deliver(market.clone()));
             tokio::spawn(notices::sweep(market.clone()));

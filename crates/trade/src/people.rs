@@ -1,9 +1,11 @@
 //! Who is asking: users, their keys, their logins, and the devices that ask for a key.
 
+mod attempts;
 mod device;
 mod keys;
 mod login;
 mod secrets;
+mod sessions;
 mod users;
 
 use std::fmt;
@@ -17,6 +19,7 @@ pub(crate) use device::sweep;
 pub(crate) use keys::Seen;
 pub(crate) use login::Door;
 pub(crate) use secrets::{draw, print, secrets, text};
+pub(crate) use sessions::sweep as sweep_logins;
 
 /// Keys this server made for itself, the same for every process on the store.
 pub struct Secrets {
@@ -48,7 +51,15 @@ pub struct User {
     /// For demos: takes every step of its own part a while after it could.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acts_alone: bool,
+    /// How often all its logins were ended: those from before are over.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub logins_ended: u64,
     pub created_at: Time,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What headers show.

@@ -21,6 +21,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Serving;
+use crate::oauth::{KeyKind, Oauth, Revoked, Rules};
 
 pub const SOCKET: &str = "admin.sock";
 
@@ -222,6 +223,9 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
         Request::KeysRevoke { id } => {
             let (key, shown) = keys::revoke(engine, &id).await?;
             desk.key_changed("revoked", &key);
+            // What was made with it is not good any more; now it goes.
+            let revoked = Revoked { kind: KeyKind::Operator, workspace: &key.tenant, id: &key.id };
+            Oauth::new(engine.clone(), Rules::default()).end_made_with(revoked).await?;
             Ok(shown)
         }
         Request::TaskList { agent, tenant, state, limit } => list(engine, &agent, &tenant, state, limit).await,

@@ -1,4 +1,4 @@
-//! Shops, for operators: sites, catalogues, keys to workspaces, and whether stock and money add up.
+//! Shops, for operators: sites, catalogues, keys to workspaces, clients and grants of OAuth, and whether stock and money add up.
 
 use std::fmt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::audit;
-use crate::oauth::{KeyShown, NewKey, Oauth, Rules};
+use crate::oauth::{ClientShown, GrantShown, KeyShown, NewKey, Oauth, Rules};
 
 /// So many differences are told; who has more has one trouble, not many.
 const TOLD: usize = 1_000;
@@ -47,6 +47,25 @@ pub enum Wish {
     },
     KeyRevoke {
         workspace: String,
+        id: String,
+    },
+    /// The clients that a workspace registered; without one, those that registered themselves.
+    ClientList {
+        #[serde(default)]
+        workspace: Option<String>,
+    },
+    /// Removes a client, with every grant it has.
+    ClientRemove {
+        id: String,
+    },
+    GrantList {
+        #[serde(default)]
+        workspace: Option<String>,
+        #[serde(default)]
+        client: Option<String>,
+    },
+    /// Ends a grant, with all its tokens.
+    GrantRemove {
         id: String,
     },
     Verify,
@@ -112,12 +131,42 @@ pub(super) async fn perform(
             Ok(json!({ "keys": all.iter().map(show_key).collect::<Vec<_>>() }))
         }
         Wish::KeyRevoke { workspace, id } => {
-            if !keys.revoke_key(&workspace, &id).await? {
+            let Some(ended) = keys.revoke_key(&workspace, &id).await? else {
                 let says = format!("the workspace {workspace:?} has no key {id:?}; see rialto shop keys");
                 return Err(Fault::new(Kind::InvalidParams, says));
-            }
-            let shown = json!({ "id": id, "workspace": workspace, "revoked": true });
+            };
+            let shown = json!({
+                "id": id, "workspace": workspace, "revoked": true, "clients": ended.clients, "grants": ended.grants,
+            });
             note(folder, with(&shown, "key revoked"));
+            Ok(shown)
+        }
+        Wish::ClientList { workspace } => {
+            let (shown, all) = keys.clients(workspace.as_deref(), TOLD).await?;
+            let left_off = all.saturating_sub(shown.len());
+            Ok(json!({ "clients": shown.iter().map(show_client).collect::<Vec<_>>(), "left_off": left_off }))
+        }
+        Wish::ClientRemove { id } => {
+            let Some(ended) = keys.remove_client(&id).await? else {
+                let says = format!("there is no client {id:?}; see rialto shop clients");
+                return Err(Fault::new(Kind::InvalidParams, says));
+            };
+            let shown = json!({ "id": id, "removed": true, "grants": ended.grants });
+            note(folder, with(&shown, "client removed"));
+            Ok(shown)
+        }
+        Wish::GrantList { workspace, client } => {
+            let (shown, all) = keys.grants(workspace.as_deref(), client.as_deref(), TOLD).await?;
+            let left_off = all.saturating_sub(shown.len());
+            Ok(json!({ "grants": shown.iter().map(show_grant).collect::<Vec<_>>(), "left_off": left_off }))
+        }
+        Wish::GrantRemove { id } => {
+            if !keys.remove_grant(&id).await? {
+                let says = format!("there is no grant {id:?}; see rialto shop grants");
+                return Err(Fault::new(Kind::InvalidParams, says));
+            }
+            let shown = json!({ "id": id, "removed": true });
+            note(folder, with(&shown, "grant removed"));
             Ok(shown)
         }
         Wish::Verify => shop.verify().await.map(|report| verified(&report)).map_err(told),
@@ -163,6 +212,31 @@ fn show_key(key: &KeyShown) -> Value {
         "scopes": key.scopes,
         "created_at": key.made_at.to_string(),
         "expires_at": key.expires_at.map(|at| at.to_string()),
+    })
+}
+
+fn show_client(client: &ClientShown) -> Value {
+    json!({
+        "id": &*client.id,
+        "name": client.name,
+        "workspace": client.workspace,
+        "made_with": client.made_with,
+        "scopes": client.scopes,
+        "redirect_uris": client.redirects,
+        "created_at": client.made_at.to_string(),
+    })
+}
+
+fn show_grant(grant: &GrantShown) -> Value {
+    json!({
+        "id": grant.id,
+        "client": &*grant.client,
+        "workspace": &*grant.workspace,
+        "subject": &*grant.subject,
+        "made_with": grant.made_with,
+        "scopes": grant.scopes,
+        "created_at": grant.made_at.to_string(),
+        "expires_at": grant.expires_at.to_string(),
     })
 }
 

@@ -46,6 +46,18 @@ struct Known {
     expires_at: Option<Time>,
 }
 
+/// Where a key comes from.
+pub(crate) enum Source {
+    Config {
+        hash: [u8; 32],
+    },
+    /// Made by an operator: its id.
+    Operator {
+        id: Arc<str>,
+        hash: [u8; 32],
+    },
+}
+
 /// What the headers show.
 enum Shown<'h> {
     Caller(Arc<Caller>),
@@ -148,6 +160,35 @@ impl Callers {
         }
     }
 
+    /// Whose key this secret is, and where it comes from.
+    pub(crate) fn by_secret(&self, secret: &str) -> Option<(Arc<Caller>, Source)> {
+        let hash = hash(secret);
+        if let Some(known) = self.keys.get(&hash) {
+            return Some((known.shown(&hash)?.ok()?, Source::Config { hash }));
+        }
+        let made = self.made.read();
+        let known = made.get(&hash)?;
+        let source = Source::Operator { id: known.made.clone()?, hash };
+        Some((known.shown(&hash)?.ok()?, source))
+    }
+
+    /// Whether a key that an operator made is good: the one with this hash of its secret.
+    pub(crate) fn has_operators_key(&self, hash: &[u8; 32]) -> bool {
+        self.made.read().get(hash).is_some_and(|known| matches!(known.shown(hash), Some(Ok(_))))
+    }
+
+    /// The hashes of the good keys that the config has under this name.
+    pub(crate) fn config_keys(&self, tenant: &str, name: &str) -> Vec<[u8; 32]> {
+        let good = |known: &&Known| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
+        self.keys.values().filter(good).map(|known| known.hash).collect()
+    }
+
+    /// Whether there is a good key of this name, wherever it comes from.
+    pub(crate) fn has_name(&self, tenant: &str, name: &str) -> bool {
+        let good = |known: &Known| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
+        self.keys.values().any(good) || self.made.read().values().any(good)
+    }
+
     fn look<'h>(&self, headers: &'h HeaderMap) -> Result<Shown<'h>, Fault> {
         let secret = match (headers.get(AUTHORIZATION), headers.get(&API_KEY)) {
             (None, None) => return Ok(Shown::Caller(self.anonymous.clone())),
@@ -179,6 +220,10 @@ impl Callers {
 }
 
 impl Known {
+    fn is_of(&self, tenant: &str, name: &str) -> bool {
+        *self.caller.tenant == *tenant && *self.caller.name == *name
+    }
+
     /// Whose key it is, for one who shows a secret of this hash.
     fn shown(&self, hash: &[u8; 32]) -> Option<Result<Arc<Caller>, Fault>> {
         if !bool::from(self.hash.ct_eq(hash)) {

@@ -427,7 +427,7 @@ pub(super) async fn identify(server: &Server, oauth: &Oauth, headers: &HeaderMap
     if callers::jwt::is_token(bearer) {
         return Ok(Shown::Session);
     }
-    if let Some(caller) = oauth.identify(bearer).await? {
+    if let Some(caller) = oauth.identify(&server.callers, bearer).await? {
         return Ok(Shown::Caller(caller));
     }
     // Keys of the server itself are of a tenant, too.

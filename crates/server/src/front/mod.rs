@@ -58,7 +58,7 @@ pub(crate) struct Told {
     pub(crate) agent: Option<Arc<str>>,
     pub(crate) caller: Option<Arc<str>>,
     pub(crate) fault: Option<String>,
-    /// Where the caller calls from; known only where something is limited.
+    /// Where the caller calls from.
     pub(crate) address: IpAddr,
     /// What the log says in place of a path with a secret in it.
     pub(crate) path: Option<String>,

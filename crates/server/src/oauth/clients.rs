@@ -9,8 +9,10 @@ use model::{Caller, Expect};
 use serde::Deserialize;
 use url::{Host, Url};
 
+use super::makers::Maker;
 use super::rows::{self, Client};
 use super::{Error, Oauth, SECRET, TRIES, after, covers, draw, print, same, scopes, secret, too_busy};
+use crate::callers::Callers;
 
 pub(super) const CODE_GRANT: &str = "authorization_code";
 pub(super) const REFRESH_GRANT: &str = "refresh_token";
@@ -56,7 +58,7 @@ fn metadata(description: impl Into<String>) -> Error {
 
 impl Oauth {
     /// Takes a client in; for the workspace of whoever shows a key, else for anybody's.
-    pub(super) async fn register(&self, said: Metadata, by: Option<&Caller>) -> Result<Registered, Error> {
+    pub(super) async fn register(&self, said: Metadata, by: Option<(Arc<Caller>, Maker)>) -> Result<Registered, Error> {
         let method = said.token_endpoint_auth_method.unwrap_or_else(|| "client_secret_basic".into());
         if !METHODS.contains(&&*method) {
             return Err(metadata(format!("token_endpoint_auth_method is one of {}", METHODS.join(", "))));
@@ -90,7 +92,7 @@ impl Oauth {
             Some(scope) => scopes(scope).map_err(|error| metadata(error.description))?,
             None => dialects::aly::SCOPES.iter().map(|(scope, _)| (*scope).to_owned()).collect(),
         };
-        if let Some(by) = by {
+        if let Some((by, _)) = &by {
             may.retain(|scope| covers(&by.scopes, scope));
         }
         if may.is_empty() {
@@ -110,7 +112,8 @@ impl Oauth {
             grants,
             scopes: may,
             scopes_said,
-            workspace: by.map(|caller| caller.tenant.clone()),
+            workspace: by.as_ref().map(|(caller, _)| caller.tenant.clone()),
+            maker: by.map(|(_, maker)| maker),
             made: self.now(),
             gives_way: after(self.now(), self.rules.idle_s),
         };
@@ -168,19 +171,21 @@ impl Oauth {
     }
 
     /// The client that shows itself, if it is who it says.
-    pub(super) async fn authenticate(&self, shown: &Shown) -> Result<(Client, u64), Error> {
+    pub(super) async fn authenticate(&self, callers: &Callers, shown: &Shown) -> Result<(Client, u64), Error> {
         let Some(id) = &shown.id else {
             return Err(Error::client("client_id is missing: say who you are by HTTP Basic or in the form"));
         };
         let wrong = || Error::client("the client is not known here, or its secret is another");
         let (client, version) = self.client(id).await?.ok_or_else(wrong)?;
-        match (&client.secret, &shown.secret) {
-            (Some(kept), Some(shown)) if same(kept, &print(shown)) => Ok((client, version)),
-            (None, None) => Ok((client, version)),
+        let is_it = match (&client.secret, &shown.secret) {
+            (Some(kept), Some(shown)) => same(kept, &print(shown)),
+            (None, None) => true,
             // A public one has nothing to show; some send an empty secret.
-            (None, Some(shown)) if shown.is_empty() => Ok((client, version)),
-            (Some(_) | None, Some(_)) | (Some(_), None) => Err(wrong()),
-        }
+            (None, Some(shown)) => shown.is_empty(),
+            (Some(_), None) => false,
+        };
+        // What its maker's key may not do any more, it may not either.
+        if is_it && self.is_client_good(callers, &client).await? { Ok((client, version)) } else { Err(wrong()) }
     }
 }
 

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::clients::{CODE_GRANT, GRANTS, METHODS, Metadata, OWN_GRANT, REFRESH_GRANT, Registered, Shown};
 use super::grants::{Agreed, Fetch, Tokens};
+use super::makers::{Maker, subject_of};
 use super::rows::Client;
 use super::{ACCESS, Error, Oauth, covers, draw, page, same};
 use crate::Server;
@@ -276,7 +277,7 @@ impl Asking<'_> {
             let denied = Error::new("access_denied", "the person said no");
             return self.back(&denied, &request.redirect, request.state.as_deref(), told);
         }
-        let person = match self.person(form.get("key").unwrap_or_default().trim(), told).await {
+        let (person, maker) = match self.person(form.get("key").unwrap_or_default().trim(), told).await {
             Ok(Some(person)) => person,
             Ok(None) => return self.ask(&form, Some("this is no API key of a workspace here"), told).await,
             Err(fault) if fault.kind == Kind::RateLimited => return self.shown(&fault.into(), told),
@@ -298,7 +299,8 @@ impl Asking<'_> {
             challenge: &challenge,
             scopes,
             workspace: person.tenant.clone(),
-            subject: person.name.strip_prefix(super::NAMED).unwrap_or(&person.name).into(),
+            subject: subject_of(&person),
+            maker,
         };
         match self.oauth.agree(agreed).await {
             Ok(code) => self.redirect(&redirect, &[("code", Some(&code)), ("state", state.as_deref())]),
@@ -308,25 +310,16 @@ impl Asking<'_> {
 
     /// Whose key this is: one of a workspace's own, or one that the server knows anyway. A token is no key: nobody gives
     /// away more than they were given.
-    async fn person(&self, key: &str, told: &mut Told) -> Result<Option<Arc<Caller>>, Fault> {
+    async fn person(&self, key: &str, told: &mut Told) -> Result<Option<(Arc<Caller>, Maker)>, Fault> {
         let known = if key.is_empty() || key.starts_with(ACCESS) || jwt::is_token(key) {
             None
-        } else if let Some(known) = self.oauth.identify(key).await? {
-            Some(known)
         } else {
-            let mut headers = HeaderMap::new();
-            match HeaderValue::from_str(&format!("Bearer {key}")) {
-                Ok(value) => {
-                    headers.insert(AUTHORIZATION, value);
-                    self.server.callers.identify(&headers).await.ok()
-                }
-                Err(_) => None,
-            }
+            self.oauth.holder(&self.server.callers, key).await?
         };
-        match known.filter(|caller| caller.authenticated) {
-            Some(caller) => {
+        match known {
+            Some((caller, maker)) => {
                 told.caller = Some(caller.name.clone());
-                Ok(Some(caller))
+                Ok(Some((caller, maker)))
             }
             None => self.guessed(told).map(|()| None),
         }
@@ -351,11 +344,12 @@ impl Asking<'_> {
                     return Err(Error::request("code_verifier is 43 to 128 unreserved characters"));
                 }
                 let fetch = Fetch { code, redirect: form.get("redirect_uri"), verifier };
-                self.oauth.exchange(client, fetch).await?
+                self.oauth.exchange(&self.server.callers, client, fetch).await?
             }
             REFRESH_GRANT => {
                 client.0.may_use(REFRESH_GRANT)?;
-                self.oauth.renew(client, form.required("refresh_token")?, form.get("scope")).await?
+                let refresh = form.required("refresh_token")?;
+                self.oauth.renew(&self.server.callers, client, refresh, form.get("scope")).await?
             }
             OWN_GRANT => self.oauth.own_token(client, form.get("scope")).await?,
             _ => {
@@ -389,7 +383,7 @@ impl Asking<'_> {
         let form = self.form(body)?;
         let (workspace, client) = match self.bearer() {
             Some(key) => {
-                let Some(caller) = self.person(key, told).await? else { return Err(Error::client("no such key")) };
+                let Some((caller, _)) = self.person(key, told).await? else { return Err(Error::client("no such key")) };
                 (Some(caller.tenant.clone()), None)
             }
             None => {
@@ -400,7 +394,7 @@ impl Asking<'_> {
                 (None, Some(client.id))
             }
         };
-        let facts = self.oauth.facts(form.required("token")?).await?;
+        let facts = self.oauth.facts(&self.server.callers, form.required("token")?).await?;
         let facts = facts.filter(|facts| {
             client.as_ref().is_some_and(|client| *client == facts.client)
                 || workspace.as_ref().is_some_and(|workspace| *workspace == facts.workspace)
@@ -426,13 +420,13 @@ impl Asking<'_> {
         let by = match self.bearer() {
             None => None,
             Some(key) => match self.person(key, told).await? {
-                Some(caller) => Some(caller),
+                Some(by) => Some(by),
                 None => return Err(Error::new("invalid_token", "this is no API key of a workspace here")),
             },
         };
         let said: Metadata = serde_json::from_slice(&body?)
             .map_err(|error| Error::new("invalid_client_metadata", format!("send JSON as RFC 7591 has it: {error}")))?;
-        let Registered { client, secret } = self.oauth.register(said, by.as_deref()).await?;
+        let Registered { client, secret } = self.oauth.register(said, by).await?;
         let mut answer = json!({
             "client_id": client.id,
             "client_id_issued_at": client.made.0.div_euclid(1_000),
@@ -458,7 +452,7 @@ impl Asking<'_> {
     /// The client that asks, as it shows itself.
     async fn client(&self, form: &Form, told: &mut Told) -> Result<(Client, u64), Error> {
         let shown = self.client_shown(form)?;
-        match self.oauth.authenticate(&shown).await {
+        match self.oauth.authenticate(&self.server.callers, &shown).await {
             Ok(found) => {
                 told.caller = Some(found.0.id.clone());
                 Ok(found)

@@ -11,10 +11,12 @@ use model::{Caller, Expect, Fault, Time};
 use sha2::{Digest, Sha256};
 
 use super::clients::{OWN_GRANT, REFRESH_GRANT};
+use super::makers::Maker;
 use super::rows::{self, Access, Client, Code, Grant, REMEMBERED, TOGETHER};
 use super::{
     ACCESS, CODE, Error, NAMED, Oauth, REFRESH, TRIES, after, draw, hex, print, same, scopes, secret, too_busy,
 };
+use crate::callers::Callers;
 
 /// Ends that are cleared away with every grant that is made: more than one, so that they grow fewer.
 const CLEARED: u32 = 4;
@@ -37,6 +39,7 @@ pub(super) struct Agreed<'a> {
     pub(super) scopes: Vec<String>,
     pub(super) workspace: Arc<str>,
     pub(super) subject: Arc<str>,
+    pub(super) maker: Maker,
 }
 
 /// What a client shows to fetch what was agreed to.
@@ -115,7 +118,7 @@ impl Oauth {
             ));
         }
         let text = secret(CODE)?;
-        let Agreed { client, redirect, challenge, scopes, workspace, subject } = agreed;
+        let Agreed { client, redirect, challenge, scopes, workspace, subject, maker } = agreed;
         let code = Code {
             code: print(&text),
             client: client.id.clone(),
@@ -125,6 +128,7 @@ impl Oauth {
             subject,
             scopes,
             expires: after(now, self.rules.code_s),
+            maker: Some(maker),
             grant: None,
         };
         if !self.keep(vec![rows::put_code(&code, Expect::Absent)]).await? {
@@ -137,7 +141,12 @@ impl Oauth {
     }
 
     /// Tokens for a code.
-    pub(super) async fn exchange(&self, client: (Client, u64), fetch: Fetch<'_>) -> Result<Tokens, Error> {
+    pub(super) async fn exchange(
+        &self,
+        callers: &Callers,
+        client: (Client, u64),
+        fetch: Fetch<'_>,
+    ) -> Result<Tokens, Error> {
         let unknown = || Error::grant("the code is not good: it was used, has expired, or is another client's");
         let asks = client;
         let client = &asks.0;
@@ -159,6 +168,11 @@ impl Oauth {
             if !same(&challenge, &code.challenge) {
                 return Err(Error::grant("code_verifier is not what code_challenge was made of"));
             }
+            if !self.is_code_good(callers, &code).await? {
+                return Err(Error::grant(
+                    "the key that the person agreed with is not good any more; ask the person again",
+                ));
+            }
             self.stays(&asks).await?;
             let mut grant = Grant {
                 id: hex(&draw::<16>()?),
@@ -166,6 +180,7 @@ impl Oauth {
                 workspace: code.workspace.clone(),
                 subject: code.subject.clone(),
                 scopes: code.scopes.clone(),
+                maker: code.maker.clone(),
                 made: now,
                 access: Vec::new(),
                 refresh: None,
@@ -200,6 +215,7 @@ impl Oauth {
             workspace: workspace.clone(),
             subject: client.id.clone(),
             scopes: scopes.clone(),
+            maker: client.maker.clone(),
             made: now,
             access: Vec::new(),
             refresh: None,
@@ -216,6 +232,7 @@ impl Oauth {
     /// Other tokens for a refresh token, which is used up by it.
     pub(super) async fn renew(
         &self,
+        callers: &Callers,
         client: (Client, u64),
         refresh: &str,
         scope: Option<&str>,
@@ -236,6 +253,10 @@ impl Oauth {
             }
             let now = self.now();
             if !grant.refresh.as_ref().is_some_and(|(kept, end)| same(kept, &hash) && *end > now) {
+                return Err(unknown());
+            }
+            if !self.holds(callers, &grant).await? {
+                self.end(&id).await?;
                 return Err(unknown());
             }
             let narrowed = match scope.filter(|scope| !scope.trim().is_empty()) {
@@ -296,7 +317,7 @@ impl Oauth {
     }
 
     /// What a token is good for, if it is.
-    pub(super) async fn facts(&self, token: &str) -> Result<Option<Facts>, Fault> {
+    pub(super) async fn facts(&self, callers: &Callers, token: &str) -> Result<Option<Facts>, Fault> {
         let is_access = token.starts_with(ACCESS);
         let prefix = if is_access { ACCESS } else { REFRESH };
         let Some(id) = grant_of(token, prefix) else { return Ok(None) };
@@ -310,12 +331,15 @@ impl Oauth {
             refresh.map(|(_, end)| (grant.scopes.clone(), grant.made, *end))
         };
         let Some((scopes, made, expires)) = good.filter(|(_, _, expires)| *expires > now) else { return Ok(None) };
+        if !self.holds(callers, &grant).await? {
+            return Ok(None);
+        }
         let Grant { client, workspace, subject, .. } = grant;
         Ok(Some(Facts { client, workspace, subject, scopes, made, expires, is_access }))
     }
 
-    pub(super) async fn by_access(&self, token: &str) -> Result<Option<Arc<Caller>>, Fault> {
-        let facts = self.facts(token).await?.filter(|facts| facts.is_access);
+    pub(super) async fn by_access(&self, callers: &Callers, token: &str) -> Result<Option<Arc<Caller>>, Fault> {
+        let facts = self.facts(callers, token).await?.filter(|facts| facts.is_access);
         Ok(facts.map(|facts| {
             let name = format!("{NAMED}{}", facts.subject).into();
             let scopes = facts.scopes.as_slice().into();
@@ -324,7 +348,7 @@ impl Oauth {
     }
 
     /// Ends a grant, whatever it has become meanwhile.
-    async fn end(&self, grant: &str) -> Result<(), Fault> {
+    pub(super) async fn end(&self, grant: &str) -> Result<(), Fault> {
         self.keep(vec![rows::remove(rows::GRANT, grant, Expect::Any)]).await.map(drop)
     }
 

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::{Caller, Expect, Fault, Kind, Time};
 
+use super::makers::{Ended, KeyKind, Revoked};
 use super::rows::{self, Key};
 use super::{ACCESS, KEY, NAMED, Oauth, REFRESH, draw, print, same, scopes, secret, too_busy};
 
@@ -93,21 +94,27 @@ impl Oauth {
         Ok(keys.into_iter().map(|(key, _)| key.into()).collect())
     }
 
-    /// Revokes a key; `false` if the workspace has no such key.
-    pub async fn revoke_key(&self, workspace: &str, id: &str) -> Result<bool, Fault> {
+    /// Revokes a key, with what was made with it; `None` if the workspace has no such key.
+    pub async fn revoke_key(&self, workspace: &str, id: &str) -> Result<Option<Ended>, Fault> {
         let (keys, _) = self.list::<Key>(rows::KEY, rows::of_workspace(workspace), self.rules.keys).await?;
-        let Some((key, _)) = keys.into_iter().find(|(key, _)| *key.id == *id) else { return Ok(false) };
-        self.keep(vec![rows::remove(rows::KEY, &key.hash, Expect::Any)]).await.map(|_| true)
+        let Some((key, _)) = keys.into_iter().find(|(key, _)| *key.id == *id) else { return Ok(None) };
+        self.keep(vec![rows::remove(rows::KEY, &key.hash, Expect::Any)]).await?;
+        self.end_made_with(Revoked { kind: KeyKind::Workspace, workspace, id }).await.map(Some)
     }
 
-    pub(super) async fn by_key(&self, secret: &str) -> Result<Option<Arc<Caller>>, Fault> {
+    /// The key of this secret and whom it stands for, if it is one and good.
+    pub(super) async fn key_and_caller(&self, secret: &str) -> Result<Option<(Key, Arc<Caller>)>, Fault> {
+        if !secret.starts_with(KEY) || secret.starts_with(ACCESS) || secret.starts_with(REFRESH) {
+            return Ok(None);
+        }
         let hash = print(secret);
         let found = self.read::<Key>(rows::KEY, &hash).await?;
         let now = self.now();
         let known = found.filter(|(key, _)| same(&key.hash, &hash) && key.expires.is_none_or(|end| end > now));
         Ok(known.map(|(key, _)| {
             let (name, scopes) = (format!("{NAMED}{}", key.id).into(), key.scopes.as_slice().into());
-            Arc::new(Caller { tenant: key.workspace, name, authenticated: true, scopes })
+            let caller = Arc::new(Caller { tenant: key.workspace.clone(), name, authenticated: true, scopes });
+            (key, caller)
         }))
     }
 }

@@ -8,6 +8,7 @@
 //! * `clients`: who asks for tokens.
 //! * `grants`: codes and tokens, and what becomes of them.
 //! * `keys`: API keys.
+//! * `makers`: which key a client or a grant was made with, and what ends with it.
 //! * `endpoints`, `page`: the wire. It is the second one outside `dialects`, after the admin API's: nothing in it is A2A.
 //!
 //! A grant is one record with all its tokens in it, found by the part of a token that is no secret: whoever looks one up
@@ -17,6 +18,7 @@ mod clients;
 pub(crate) mod endpoints;
 mod grants;
 mod keys;
+mod makers;
 mod page;
 mod rows;
 
@@ -31,8 +33,11 @@ use model::{Caller, Fault, Kind, Record, RecordChange, RecordPage, RecordQuery, 
 use subtle::ConstantTimeEq;
 
 pub use keys::{KeyShown, NewKey};
+pub use makers::{ClientShown, Ended, GrantShown};
+pub(crate) use makers::{KeyKind, Revoked};
 
-use crate::callers;
+use crate::callers::{self, Callers};
+use crate::links::Links;
 
 /// What callers with a token of ours are named, so that they never meet others.
 pub(crate) const NAMED: &str = "oauth:";
@@ -87,6 +92,8 @@ impl Default for Rules {
 pub struct Oauth {
     engine: Engine,
     rules: Rules,
+    /// Has the key that tags of secrets are made with.
+    links: Links,
 }
 
 /// A request that is refused, in the words of OAuth.
@@ -131,18 +138,16 @@ impl From<Unmoved> for Error {
 
 impl Oauth {
     pub fn new(engine: Engine, rules: Rules) -> Oauth {
-        Oauth { engine, rules }
+        let links = Links::new(engine.store().clone());
+        Oauth { engine, rules, links }
     }
 
     /// Whose API key or access token this is; `None` if it is neither.
-    pub(crate) async fn identify(&self, bearer: &str) -> Result<Option<Arc<Caller>>, Fault> {
+    pub(crate) async fn identify(&self, callers: &Callers, bearer: &str) -> Result<Option<Arc<Caller>>, Fault> {
         if bearer.starts_with(ACCESS) {
-            return self.by_access(bearer).await;
+            return self.by_access(callers, bearer).await;
         }
-        if bearer.starts_with(KEY) && !bearer.starts_with(REFRESH) {
-            return self.by_key(bearer).await;
-        }
-        Ok(None)
+        Ok(self.key_and_caller(bearer).await?.map(|(_, caller)| caller))
     }
 
     fn now(&self) -> Time {

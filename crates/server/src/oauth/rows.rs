@@ -6,6 +6,8 @@ use market::Row;
 use model::{Expect, Listed, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
+use super::makers::Maker;
+
 pub(super) const CLIENT: &str = "oauth/client";
 pub(super) const CODE: &str = "oauth/code";
 pub(super) const GRANT: &str = "oauth/grant";
@@ -31,6 +33,9 @@ pub(super) struct Client {
     pub(super) scopes_said: bool,
     /// The workspace that registered it; anybody's otherwise.
     pub(super) workspace: Option<Arc<str>>,
+    /// The key it was registered with. Those of before this was written down have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) maker: Option<Maker>,
     pub(super) made: Time,
     /// From then on it has no token that could be good, and makes room for others.
     pub(super) gives_way: Time,
@@ -51,6 +56,9 @@ pub(super) struct Code {
     pub(super) subject: Arc<str>,
     pub(super) scopes: Vec<String>,
     pub(super) expires: Time,
+    /// The key that the person agreed with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) maker: Option<Maker>,
     /// The grant it was exchanged for.
     pub(super) grant: Option<String>,
 }
@@ -66,6 +74,9 @@ pub(super) struct Grant {
     pub(super) workspace: Arc<str>,
     pub(super) subject: Arc<str>,
     pub(super) scopes: Vec<String>,
+    /// The key that the person agreed with, or that the client was registered with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) maker: Option<Maker>,
     pub(super) made: Time,
     pub(super) access: Vec<Access>,
     /// The hash of the refresh token, and its end.

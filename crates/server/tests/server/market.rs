@@ -248,6 +248,64 @@ async fn nobody_is_taken_for_somebody() {
 }
 
 #[tokio::test]
+async fn a_login_is_renewed_once_ended_and_has_another_password() {
+    let house = house().await;
+    let post = |path: &str, bearer: Option<&Value>, body: Value| {
+        let mut request = house.at(Method::POST, path).json(&body);
+        if let Some(bearer) = bearer {
+            request = request.header("Authorization", format!("Bearer {}", bearer.as_str().unwrap()));
+        }
+        told(request)
+    };
+    let login = async |password: &str| {
+        let body = json!({ "account": "u_buyer@example.org", "password": password });
+        let (status, mut answer) = post("/auth/login", None, body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["data"].take()
+    };
+    let is_good = async |tokens: &Value| {
+        let bearer = format!("Bearer {}", tokens["access_token"].as_str().unwrap());
+        told(house.at(Method::GET, "/wallet").header("Authorization", bearer)).await.0 == 200
+    };
+    let renew = |tokens: &Value| post("/auth/refresh", None, json!({ "refresh_token": tokens["refresh_token"] }));
+    let password = "correct horse battery";
+    let (first, other) = (login(password).await, login(password).await);
+    let second = renew(&first).await.1["data"].take();
+    assert!(is_good(&second).await);
+    assert_eq!(refusal(&renew(&first).await), (401, 1002), "it was used");
+    assert!(!is_good(&second).await && is_good(&other).await);
+
+    assert_eq!(refusal(&post("/auth/logout", None, json!({})).await), (401, 1002));
+    assert_eq!(refusal(&post("/auth/logout", None, json!({ "refresh_token": "x" })).await), (401, 1002));
+    let (status, answer) = post("/auth/logout", Some(&other["access_token"]), json!({})).await;
+    assert_eq!((status, &answer["data"]["status"]), (200, &json!("logged_out")), "{answer}");
+    assert!(!is_good(&other).await);
+    assert_eq!(refusal(&renew(&other).await), (401, 1002));
+    let (third, fourth) = (login(password).await, login(password).await);
+    let body = json!({ "refresh_token": third["refresh_token"] });
+    assert_eq!(post("/auth/logout", None, body).await.0, 200);
+    assert!(!is_good(&third).await && is_good(&fourth).await);
+    let fifth = login(password).await;
+    assert_eq!(post("/auth/logout", Some(&fourth["access_token"]), json!({ "everywhere": true })).await.0, 200);
+    assert!(!is_good(&fourth).await && !is_good(&fifth).await);
+
+    let (here, there) = (login(password).await, login(password).await);
+    let change = |bearer: Option<&Value>, current: &str, new: &str| {
+        post("/auth/change-password", bearer, json!({ "current_password": current, "new_password": new }))
+    };
+    let token = Some(&here["access_token"]);
+    assert_eq!(refusal(&change(None, password, "another battery").await), (401, 1002));
+    assert_eq!(refusal(&change(token, "wrong battery", "another battery").await), (401, 2003));
+    assert_eq!(refusal(&change(token, password, "short").await), (422, 1008));
+    let (status, mut changed) = change(token, password, "another battery").await;
+    assert_eq!(status, 200, "{changed}");
+    assert!(!is_good(&here).await && !is_good(&there).await && is_good(&changed["data"].take()).await);
+    login("another battery").await;
+    let body = json!({ "account": "u_buyer@example.org", "password": password });
+    assert_eq!(refusal(&post("/auth/login", None, body).await), (401, 2003));
+}
+
+#[tokio::test]
 async fn the_same_key_is_the_same_request() {
     let house = house().await;
     let capability = house.sold("0", json!({})).await;

@@ -22,7 +22,7 @@ async fn plain() -> Running {
     open(|_, _| {}).await
 }
 
-async fn register(running: &Running, said: Value, key: Option<&str>) -> (u16, Value) {
+pub(crate) async fn register(running: &Running, said: Value, key: Option<&str>) -> (u16, Value) {
     let request = running.post("/oauth/register", &said);
     let request = if let Some(key) = key { request.bearer_auth(key) } else { request };
     let answer = request.send().await.unwrap();
@@ -30,7 +30,7 @@ async fn register(running: &Running, said: Value, key: Option<&str>) -> (u16, Va
 }
 
 /// The id of a public client that asks people.
-async fn public(running: &Running) -> String {
+pub(crate) async fn public(running: &Running) -> String {
     let said = json!({
         "client_name": "An <app>", "redirect_uris": [BACK], "token_endpoint_auth_method": "none",
         "grant_types": ["authorization_code", "refresh_token"],
@@ -40,7 +40,7 @@ async fn public(running: &Running) -> String {
     client["client_id"].as_str().unwrap().to_owned()
 }
 
-async fn post(running: &Running, path: &str, form: &[(&str, &str)]) -> (u16, Value) {
+pub(crate) async fn post(running: &Running, path: &str, form: &[(&str, &str)]) -> (u16, Value) {
     let answer = send(running, path, form, None).await;
     assert_eq!(answer.headers()["cache-control"], "no-store");
     (answer.status().as_u16(), answer.json().await.unwrap())
@@ -102,7 +102,7 @@ async fn page(running: &Running, fields: &[(&str, &str)]) -> (String, String, St
 }
 
 /// A person says yes; the code.
-async fn agreed(running: &Running, client: &str, key: &str) -> String {
+pub(crate) async fn agreed(running: &Running, client: &str, key: &str) -> String {
     let challenge = challenge();
     let mut fields = asked(client, &challenge);
     let (cookie, csrf, _) = page(running, &fields).await;
@@ -114,7 +114,7 @@ async fn agreed(running: &Running, client: &str, key: &str) -> String {
     back["code"].clone()
 }
 
-async fn exchange(running: &Running, client: &str, code: &str) -> (u16, Value) {
+pub(crate) async fn exchange(running: &Running, client: &str, code: &str) -> (u16, Value) {
     let form = [
         ("grant_type", "authorization_code"),
         ("client_id", client),
@@ -125,13 +125,13 @@ async fn exchange(running: &Running, client: &str, code: &str) -> (u16, Value) {
     post(running, "/oauth/token", &form).await
 }
 
-async fn renew(running: &Running, client: &str, refresh: &Value) -> (u16, Value) {
+pub(crate) async fn renew(running: &Running, client: &str, refresh: &Value) -> (u16, Value) {
     let form = [("grant_type", "refresh_token"), ("client_id", client), ("refresh_token", refresh.as_str().unwrap())];
     post(running, "/oauth/token", &form).await
 }
 
 /// Whether a token is taken.
-async fn is_good(running: &Running, token: &Value) -> bool {
+pub(crate) async fn is_good(running: &Running, token: &Value) -> bool {
     let answer = ask(running, token.as_str(), "ListTasks", &json!({})).await;
     if answer.get("result").is_none() {
         assert_eq!(code(&answer), -32000);
@@ -445,8 +445,8 @@ async fn what_is_revoked_is_over() {
     let oauth = server.oauth().unwrap();
     assert!(is_good(&running, &json!(key)).await);
     let id = oauth.keys("acme-ws").await.unwrap()[0].id.clone();
-    assert!(!oauth.revoke_key("other-ws", &id).await.unwrap());
-    assert!(oauth.revoke_key("acme-ws", &id).await.unwrap());
+    assert!(oauth.revoke_key("other-ws", &id).await.unwrap().is_none());
+    assert!(oauth.revoke_key("acme-ws", &id).await.unwrap().is_some());
     assert!(!is_good(&running, &json!(key)).await);
 }
 

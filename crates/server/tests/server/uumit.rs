@@ -102,7 +102,7 @@ impl Shop {
     }
 
     async fn token(&self, user: &str) -> String {
-        self.market.log_in(&format!("{user}@a.example"), PASSWORD).await.unwrap().access_token
+        self.market.log_in(&format!("{user}@a.example"), PASSWORD, [127, 0, 0, 1].into()).await.unwrap().access_token
     }
 
     fn post(&self, by: By<'_>, method: &str, params: Value) -> reqwest::RequestBuilder {

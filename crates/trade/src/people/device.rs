@@ -1,6 +1,7 @@
 //! Devices that ask for a key: a device shows a short code, a person types it where it is logged in, and the device, which
 //! has asked again and again meanwhile, gets its key. The key is drawn only then: no secret waits in the store.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,6 +198,7 @@ impl Market {
         account: &str,
         password: &str,
         said: Approval,
+        address: IpAddr,
     ) -> Result<(), Refused> {
         let code = typed(user_code).ok_or_else(unknown)?;
         let tenant = self.config().tenant.clone();
@@ -210,10 +212,10 @@ impl Market {
             return Err(unknown());
         }
         let answer = match said {
-            Approval::Yes => Answer::Yes(self.person(account, password).await?.id),
+            Approval::Yes => Answer::Yes(self.person(account, password, address).await?.id),
             Approval::No => {
                 if let Some(user) = self.of_account(account).await? {
-                    self.let_in(account, password, Some(user)).await?;
+                    self.let_in(account, password, Some(user), address).await?;
                 }
                 Answer::No
             }
@@ -243,16 +245,16 @@ impl Market {
     }
 
     /// The person who logs in, or is new.
-    async fn person(&self, account: &str, password: &str) -> Result<User, Refused> {
+    async fn person(&self, account: &str, password: &str, address: IpAddr) -> Result<User, Refused> {
         if let Some(user) = self.of_account(account).await? {
-            return self.let_in(account, password, Some(user)).await;
+            return self.let_in(account, password, Some(user), address).await;
         }
         let new = NewUser { account: Some(account.into()), password: Some(password.into()), ..NewUser::default() };
         match self.open_user(new).await {
             // Somebody took it meanwhile, maybe the same person who was impatient.
             Err(Refused::Taken(_)) => {
                 let user = self.of_account(account).await?;
-                self.let_in(account, password, user).await
+                self.let_in(account, password, user, address).await
             }
             made => made,
         }

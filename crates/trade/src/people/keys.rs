@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{Credentials, Issued, NewKey, User, login, secrets, users};
+use super::{Credentials, Issued, NewKey, User, secrets, users};
 use crate::kept::{self, kind};
 use crate::{Caller, Market, NotKnown, Refused, What};
 
@@ -147,7 +147,7 @@ impl Market {
                 let user = shown.user.ok_or(NotKnown::NoUser)?;
                 (self.by_key(key, &user.into()).await?, Via::Agent)
             }
-            (None, Some(token)) => (Arc::new(self.by_token(token, login::Kind::Access).await?), Via::Person),
+            (None, Some(token)) => (Arc::new(self.by_access(token).await?), Via::Person),
             (None, None) => return Err(NotKnown::Missing.into()),
         };
         let limits = user.limits(&self.config().limits);

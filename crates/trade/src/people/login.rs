@@ -1,21 +1,22 @@
 //! Logins: passwords that are slow to try, and tokens that say who has logged in.
 //!
 //! A password costs 19 MiB and a while of a core to look at, whether its account is there or not. Only so many are looked
-//! at together, only so many wait, and an account whose passwords were wrong too often has to wait as well.
+//! at together, only so many wait, and wrong ones make the next wait (`attempts`). Which tokens are good is `sessions`'.
 
-use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use market::{FieldError, UserId};
-use model::{Fault, Time};
+use model::Fault;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::attempts::Attempts;
 use super::{Tokens, User, secrets};
 use crate::{Market, NotKnown, Refused};
 
@@ -23,11 +24,6 @@ use crate::{Market, NotKnown, Refused};
 pub(super) const TOGETHER: usize = 4;
 /// And waiting for it.
 pub(super) const WAITING: usize = 32;
-/// Wrong passwords of one account within the window.
-pub(super) const WRONG: u32 = 10;
-const WINDOW_MS: i64 = 5 * 60 * 1_000;
-/// Accounts whose wrong passwords are counted.
-pub(super) const COUNTED: usize = 20_000;
 
 const PASSWORD: std::ops::RangeInclusive<usize> = 8..=256;
 /// No token of ours is longer.
@@ -38,7 +34,7 @@ pub(crate) struct Door {
     pub(super) together: Arc<Semaphore>,
     /// Those at it and those who wait.
     pub(super) all: Arc<Semaphore>,
-    tries: Mutex<Tries>,
+    attempts: Mutex<Attempts>,
 }
 
 impl Default for Door {
@@ -46,7 +42,7 @@ impl Default for Door {
         Door {
             together: Arc::new(Semaphore::new(TOGETHER)),
             all: Arc::new(Semaphore::new(TOGETHER + WAITING)),
-            tries: Mutex::default(),
+            attempts: Mutex::default(),
         }
     }
 }
@@ -74,42 +70,6 @@ impl Door {
     }
 }
 
-/// How often passwords of an account were tried since its window began, by the hash of the account's key.
-#[derive(Default)]
-pub(super) struct Tries(pub(super) HashMap<[u8; 32], (Time, u32)>);
-
-impl Tries {
-    /// Counts a try before it is made, so that many at a time are not many more.
-    pub(super) fn count(&mut self, account: [u8; 32], now: Time) -> Result<(), Refused> {
-        let over = |since: Time| now.0.saturating_sub(since.0) >= WINDOW_MS;
-        if !self.0.contains_key(&account) && self.0.len() >= COUNTED {
-            self.0.retain(|_, (since, _)| !over(*since));
-            // Of those left the one with the fewest tries is forgotten: whoever tries many accounts does not get another
-            // account's tries forgotten.
-            if self.0.len() >= COUNTED
-                && let Some(least) =
-                    self.0.iter().min_by_key(|(_, (since, count))| (*count, *since)).map(|(key, _)| *key)
-            {
-                self.0.remove(&least);
-            }
-        }
-        let (since, count) = self.0.entry(account).or_insert((now, 0));
-        if over(*since) {
-            (*since, *count) = (now, 0);
-        }
-        if *count >= WRONG {
-            let left_ms = WINDOW_MS - now.0.saturating_sub(since.0);
-            return Err(Refused::TooFast { retry_after_s: u64::try_from(left_ms).unwrap_or_default().div_ceil(1_000) });
-        }
-        *count += 1;
-        Ok(())
-    }
-
-    fn forget(&mut self, account: &[u8; 32]) {
-        self.0.remove(account);
-    }
-}
-
 /// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -119,13 +79,26 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Claims {
-    sub: UserId,
+pub(super) struct Claims {
+    pub(super) sub: UserId,
     tenant: Arc<str>,
     typ: Kind,
     /// In seconds.
     iat: i64,
     exp: i64,
+    /// The login it is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sid: Option<Arc<str>>,
+    /// Which of the login's refresh tokens it is, or came with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    jti: Option<Arc<str>>,
+}
+
+impl Claims {
+    /// The login, and the id of the refresh token.
+    pub(super) fn login(&self) -> Option<(&Arc<str>, &str)> {
+        self.sid.as_ref().zip(self.jti.as_deref())
+    }
 }
 
 pub(super) fn check_password(password: &str) -> Result<(), FieldError> {
@@ -163,14 +136,21 @@ fn is_right(password: &str, kept: Option<&str>) -> bool {
 }
 
 impl Market {
-    pub async fn log_in(&self, account: &str, password: &str) -> Result<Tokens, Refused> {
+    /// Tokens for an account and its password. `address` is where the request comes from.
+    pub async fn log_in(&self, account: &str, password: &str, address: IpAddr) -> Result<Tokens, Refused> {
         let user = self.of_account(account).await?;
-        let user = self.let_in(account, password, user).await?;
-        self.tokens(&user)
+        let user = self.let_in(account, password, user, address).await?;
+        self.begin_login(&user).await
     }
 
     /// The user, if the password is right.
-    pub(super) async fn let_in(&self, account: &str, password: &str, user: Option<User>) -> Result<User, Refused> {
+    pub(super) async fn let_in(
+        &self,
+        account: &str,
+        password: &str,
+        user: Option<User>,
+        address: IpAddr,
+    ) -> Result<User, Refused> {
         // What nobody's password can be is nobody's.
         if check_password(password).is_err() {
             return Err(NotKnown::Password.into());
@@ -178,30 +158,26 @@ impl Market {
         let door = &self.shared.door;
         let counted: [u8; 32] = Sha256::digest(&*super::users::account_key(&self.config().tenant, account)).into();
         let place = door.place()?;
-        door.tries.lock().count(counted, self.now())?;
+        door.attempts.lock().count(counted, address, self.now())?;
         let (password, kept) = (password.to_owned(), user.as_ref().and_then(|user| user.password.clone()));
         let right = door.slowly(place, move || Ok(is_right(&password, kept.as_deref()))).await?;
         match user {
             Some(user) if right => {
-                door.tries.lock().forget(&counted);
+                door.attempts.lock().right(counted, address, self.now());
                 Ok(user)
             }
             Some(_) | None => Err(NotKnown::Password.into()),
         }
     }
 
-    /// Renews a login.
-    pub async fn refresh(&self, refresh_token: &str) -> Result<Tokens, Refused> {
-        let user = self.by_token(refresh_token, Kind::Refresh).await?;
-        self.tokens(&user)
-    }
-
-    fn tokens(&self, user: &User) -> Result<Tokens, Refused> {
+    pub(super) fn tokens(&self, user: &User, login: &Arc<str>, refresh: &Arc<str>) -> Result<Tokens, Refused> {
         let (config, now_s) = (self.config(), self.now().0.div_euclid(1_000));
         let key = EncodingKey::from_secret(&self.shared.secrets.login);
         let token = |typ: Kind, for_s: u64| {
             let exp = now_s.saturating_add(i64::try_from(for_s).unwrap_or(i64::MAX));
-            let claims = Claims { sub: user.id.clone(), tenant: user.tenant.clone(), typ, iat: now_s, exp };
+            let (sub, tenant) = (user.id.clone(), user.tenant.clone());
+            let (sid, jti) = (Some(login.clone()), Some(refresh.clone()));
+            let claims = Claims { sub, tenant, typ, iat: now_s, exp, sid, jti };
             jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key).map_err(Fault::internal)
         };
         Ok(Tokens {
@@ -212,8 +188,8 @@ impl Market {
         })
     }
 
-    /// The user a token of ours speaks of.
-    pub(super) async fn by_token(&self, token: &str, kind: Kind) -> Result<User, Refused> {
+    /// What a token of ours says, if it has not expired. Whether its login has ended is another question.
+    pub(super) fn claims(&self, token: &str, kind: Kind) -> Result<Claims, Refused> {
         if token.len() > TOKEN_BYTES {
             return Err(NotKnown::Token.into());
         }
@@ -229,6 +205,6 @@ impl Market {
         if !good {
             return Err(NotKnown::Token.into());
         }
-        self.user(&claims.sub).await?.ok_or(NotKnown::Token.into())
+        Ok(claims)
     }
 }

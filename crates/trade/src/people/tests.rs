@@ -4,8 +4,10 @@ mod devices;
 mod keys;
 mod logins;
 mod sealed;
+mod sessions;
 mod tapped;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use engine::Engine;
@@ -37,6 +39,9 @@ async fn market() -> (Market, Arc<Tapped>) {
 }
 
 const PASSWORD: &str = "correct horse";
+/// Where requests come from, unless a case says otherwise.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// Somebody with an account of this name, which is also its id.
 async fn person(market: &Market, name: &str) -> User {

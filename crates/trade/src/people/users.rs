@@ -94,6 +94,7 @@ impl Market {
             platforms,
             limits: limits.map(|limits| (limits.per_call.hundredths(), limits.daily.hundredths())),
             acts_alone,
+            logins_ended: 0,
             created_at: self.now(),
         };
         let key = kept::user_key(&user.tenant, &user.id);
@@ -129,14 +130,28 @@ impl Market {
     /// From now on keys of the platform may act for the user.
     pub async fn link(&self, user: &UserId, platform: &str) -> Result<User, Refused> {
         check_name("platform", platform)?;
-        for _ in 0..ATTEMPTS {
-            let (mut user, version) = self.read_user(user).await?.ok_or(Refused::Unknown(What::User))?;
-            if user.platforms.iter().any(|known| **known == *platform) {
-                return Ok(user);
-            }
+        self.change_user(user, |user| {
             user.platforms.push(platform.into());
             user.platforms.sort();
-            check_platforms(&user.platforms)?;
+            user.platforms.dedup();
+            Ok(check_platforms(&user.platforms)?)
+        })
+        .await
+    }
+
+    /// Changes a user, whatever others change meanwhile. What changes nothing is not written.
+    pub(super) async fn change_user(
+        &self,
+        id: &UserId,
+        change: impl Fn(&mut User) -> Result<(), Refused>,
+    ) -> Result<User, Refused> {
+        for _ in 0..ATTEMPTS {
+            let (mut user, version) = self.read_user(id).await?.ok_or(Refused::Unknown(What::User))?;
+            let before = user.clone();
+            change(&mut user)?;
+            if user == before {
+                return Ok(user);
+            }
             let key = kept::user_key(&user.tenant, &user.id);
             let put = kept::put(kind::USER, key, Expect::Version(version), &user, user.lists());
             match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {

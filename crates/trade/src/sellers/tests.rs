@@ -55,6 +55,7 @@ fn user(id: &str, acts_alone: bool) -> User {
         platforms: Vec::new(),
         limits: None,
         acts_alone,
+        logins_ended: 0,
         created_at: NOW,
     }
 }

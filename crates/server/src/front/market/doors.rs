@@ -5,11 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trade::{Approval, DeviceState, Tokens};
 
-use super::printable;
 use super::refusal::Refusal;
 use super::table::{Ask, Going};
+use super::{credentials, printable};
 use crate::body::Response;
 use crate::html::{self, Forms};
+use crate::throttle::network_of;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Login {
@@ -23,6 +24,32 @@ pub(super) struct Login {
 pub(super) struct Refresh {
     #[schemars(length(min = 1, max = 4_000))]
     refresh_token: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Logout {
+    /// Of the login that is to end, where no access token is shown.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 4_000))]
+    refresh_token: Option<String>,
+    /// Every login of the user ends; for this an access token is shown.
+    #[serde(default)]
+    everywhere: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct PasswordChange {
+    #[schemars(length(min = 1, max = 1_000))]
+    current_password: String,
+    #[schemars(length(min = 8, max = 256))]
+    new_password: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LoggedOut")]
+pub(super) struct ShownLogout {
+    #[schemars(extend("enum" = ["logged_out"]))]
+    status: &'static str,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -120,7 +147,33 @@ pub(super) struct ShownAnswer {
 pub(super) fn login<'a>(ask: &'a Ask<'a>, body: Login) -> Going<'a, ShownTokens> {
     Box::pin(async move {
         printable("account", Some(&body.account))?;
-        Ok(ask.market.log_in(&body.account, &body.password).await?.into())
+        Ok(ask.market.log_in(&body.account, &body.password, network_of(ask.address)).await?.into())
+    })
+}
+
+/// The access token that a person shows.
+fn shown<'a>(ask: &'a Ask<'a>) -> Result<&'a str, Refusal> {
+    let shown = credentials(&ask.head.headers).bearer.filter(|token| !token.is_empty());
+    shown.ok_or_else(|| trade::Refused::from(trade::NotKnown::Missing).into())
+}
+
+pub(super) fn logout<'a>(ask: &'a Ask<'a>, body: Logout) -> Going<'a, ShownLogout> {
+    Box::pin(async move {
+        match (&body.refresh_token, body.everywhere) {
+            (_, true) => ask.market.log_out_everywhere(shown(ask)?).await?,
+            (Some(token), false) => ask.market.log_out(token).await?,
+            (None, false) => ask.market.log_out(shown(ask)?).await?,
+        }
+        Ok(ShownLogout { status: "logged_out" })
+    })
+}
+
+pub(super) fn change_password<'a>(ask: &'a Ask<'a>, body: PasswordChange) -> Going<'a, ShownTokens> {
+    Box::pin(async move {
+        let PasswordChange { current_password, new_password } = body;
+        let address = network_of(ask.address);
+        let changed = ask.market.change_password(shown(ask)?, &current_password, new_password, address).await?;
+        Ok(changed.into())
     })
 }
 
@@ -167,14 +220,15 @@ pub(super) fn approve_data<'a>(ask: &'a Ask<'a>, body: DeviceAnswer) -> Going<'a
             Said::Approve => (Approval::Yes, "approved"),
             Said::Deny => (Approval::No, "denied"),
         };
-        ask.market.device_answered(&body.user_code, &body.account, &body.password, said).await?;
+        let address = network_of(ask.address);
+        ask.market.device_answered(&body.user_code, &body.account, &body.password, said, address).await?;
         Ok(ShownAnswer { status })
     })
 }
 
 /// What a person sees who lets a device in.
 pub(super) fn page<'a>(_: &'a Ask<'a>) -> Going<'a, Response> {
-    Box::pin(async { Ok(shown(StatusCode::OK, None, true)) })
+    Box::pin(async { Ok(page_of(StatusCode::OK, None, true)) })
 }
 
 /// The page again, with what has come of it.
@@ -184,13 +238,13 @@ pub(super) async fn approve_page(ask: &Ask<'_>, body: Result<DeviceAnswer, Refus
         Err(refusal) => Err(refusal),
     };
     match done {
-        Ok(ShownAnswer { status: "denied" }) => shown(StatusCode::OK, Some("The device was turned away."), false),
-        Ok(_) => shown(StatusCode::OK, Some("The device has its key now. You can close this page."), false),
-        Err(refusal) => shown(refusal.status(), Some(&refusal.message), true),
+        Ok(ShownAnswer { status: "denied" }) => page_of(StatusCode::OK, Some("The device was turned away."), false),
+        Ok(_) => page_of(StatusCode::OK, Some("The device has its key now. You can close this page."), false),
+        Err(refusal) => page_of(refusal.status(), Some(&refusal.message), true),
     }
 }
 
-fn shown(status: StatusCode, said: Option<&str>, form: bool) -> Response {
+fn page_of(status: StatusCode, said: Option<&str>, form: bool) -> Response {
     let said =
         said.map(|said| format!("<p class=\"said\" role=\"status\">{}</p>", html::escaped(said))).unwrap_or_default();
     let form = if form {

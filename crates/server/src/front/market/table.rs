@@ -36,7 +36,7 @@ pub(super) struct Ask<'a> {
     pub(super) by_form: bool,
     /// As it came, for routes that take bytes.
     pub(super) body: &'a bytes::Bytes,
-    /// Where the caller calls from; known only where something is limited.
+    /// Where the caller calls from.
     pub(super) address: IpAddr,
 }
 

@@ -51,11 +51,6 @@ impl House {
         })
     }
 
-    /// Whether anybody's address matters.
-    pub(crate) fn counts_addresses(&self) -> bool {
-        self.pace.is_some()
-    }
-
     /// Whether there is a token to show.
     pub(crate) fn has_tokens(&self) -> bool {
         !self.tokens.is_empty()

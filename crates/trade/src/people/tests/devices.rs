@@ -38,8 +38,8 @@ async fn a_device_gets_its_key_when_its_person_says_yes() {
 
     // The person is new, and types as people do.
     let code = format!(" {}-{} ", device.user_code[..4].to_lowercase(), &device.user_code[4..]);
-    market.device_answered(&code, "ann", PASSWORD, Approval::Yes).await.unwrap();
-    let ann = market.log_in("ann", PASSWORD).await.unwrap().user;
+    market.device_answered(&code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
+    let ann = market.log_in("ann", PASSWORD, HERE).await.unwrap().user;
     assert_eq!(store.count(kind::KEY, &crate::kept::joined(&["user", "default", ann.as_str()])).await, 0);
     assert_eq!(too_fast(market.device_polls(&device.device_code).await), 5);
     pass_s(&market, &store, 5);
@@ -51,7 +51,7 @@ async fn a_device_gets_its_key_when_its_person_says_yes() {
 
     // It is shown once, and nothing is left.
     unknown(market.device_polls(&device.device_code).await);
-    unknown(market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes).await);
+    unknown(market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await);
     assert_eq!(store.count(kind::DEVICE, ALL).await, 0);
 }
 
@@ -60,7 +60,7 @@ async fn a_person_with_an_account_logs_in_on_the_way() {
     let (market, store) = market().await;
     person(&market, "u_1").await;
     let device = ask(&market).await;
-    let answer = |password, said| market.device_answered(&device.user_code, "u_1", password, said);
+    let answer = |password, said| market.device_answered(&device.user_code, "u_1", password, said, HERE);
     assert_eq!(not_known(answer("wrong horse", Approval::Yes).await), NotKnown::Password);
     assert_eq!(not_known(answer("wrong horse", Approval::No).await), NotKnown::Password);
     assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Pending);
@@ -78,23 +78,23 @@ async fn guesses_at_a_password_count_here_as_well() {
     let (market, _store) = market().await;
     person(&market, "u_1").await;
     let device = ask(&market).await;
-    for _ in 0..10 {
-        let answer = market.device_answered(&device.user_code, "u_1", "wrong horse", Approval::Yes).await;
+    for _ in 0..super::super::attempts::FREE {
+        let answer = market.device_answered(&device.user_code, "u_1", "wrong horse", Approval::Yes, HERE).await;
         assert_eq!(not_known(answer), NotKnown::Password);
     }
-    assert_eq!(too_fast(market.device_answered(&device.user_code, "u_1", PASSWORD, Approval::Yes).await), 300);
-    assert_eq!(too_fast(market.log_in("u_1", PASSWORD).await), 300);
+    assert_eq!(too_fast(market.device_answered(&device.user_code, "u_1", PASSWORD, Approval::Yes, HERE).await), 1);
+    assert_eq!(too_fast(market.log_in("u_1", PASSWORD, HERE).await), 1);
 }
 
 #[tokio::test]
 async fn a_no_is_a_no_and_registers_nobody() {
     let (market, store) = market().await;
     let device = ask(&market).await;
-    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::No).await.unwrap();
+    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::No, HERE).await.unwrap();
     for _ in 0..2 {
         assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Denied);
     }
-    assert_eq!(not_known(market.log_in("ann", PASSWORD).await), NotKnown::Password);
+    assert_eq!(not_known(market.log_in("ann", PASSWORD, HERE).await), NotKnown::Password);
     pass_s(&market, &store, 600);
     assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Expired);
 }
@@ -106,7 +106,7 @@ async fn codes_that_are_nobodys_do_nothing() {
     let other = if device.user_code == "AAAAAAAA" { "BBBBBBBB" } else { "AAAAAAAA" };
     let longer = format!("{}A", device.user_code);
     for code in ["", other, &device.user_code[..7], &longer, "0O1IIIII", "ÄÄÄÄ", &device.device_code, "\u{1f}"] {
-        unknown(market.device_answered(code, "ann", PASSWORD, Approval::Yes).await);
+        unknown(market.device_answered(code, "ann", PASSWORD, Approval::Yes, HERE).await);
     }
     for code in ["", &device.user_code, &device.device_code[..42], "x"] {
         unknown(market.device_polls(code).await);
@@ -115,19 +115,19 @@ async fn codes_that_are_nobodys_do_nothing() {
     // Of another tenant there is no device either.
     let elsewhere = market_of(&store, "elsewhere").await;
     unknown(elsewhere.device_polls(&device.device_code).await);
-    unknown(elsewhere.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes).await);
+    unknown(elsewhere.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await);
     for (account, password, wrong) in [("", PASSWORD, "account"), ("ann", "short", "password")] {
-        let answer = market.device_answered(&device.user_code, account, password, Approval::Yes).await;
+        let answer = market.device_answered(&device.user_code, account, password, Approval::Yes, HERE).await;
         assert_eq!(fields(answer), [wrong]);
     }
-    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes).await.unwrap();
+    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_device_that_waits_too_long_is_told_so_and_then_forgotten() {
     let (market, store) = market().await;
     let (late, approved) = (ask(&market).await, ask(&market).await);
-    market.device_answered(&approved.user_code, "ann", PASSWORD, Approval::Yes).await.unwrap();
+    market.device_answered(&approved.user_code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
     pass_s(&market, &store, 300);
     let young = ask(&market).await;
     pass_s(&market, &store, 299);
@@ -136,7 +136,7 @@ async fn a_device_that_waits_too_long_is_told_so_and_then_forgotten() {
     for device in [&late, &approved] {
         assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Expired);
     }
-    unknown(market.device_answered(&late.user_code, "ann", PASSWORD, Approval::Yes).await);
+    unknown(market.device_answered(&late.user_code, "ann", PASSWORD, Approval::Yes, HERE).await);
     assert_eq!(store.count(kind::DEVICE, ALL).await, 3);
 
     pass_s(&market, &store, 600);
@@ -161,7 +161,7 @@ fn code_key(device: &Device) -> Arc<str> {
 async fn of_two_who_ask_at_once_one_gets_the_key() {
     let (market, store) = market().await;
     let device = ask(&market).await;
-    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes).await.unwrap();
+    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
     let code = &device.device_code;
     let (a, b, c) = tokio::join!(market.device_polls(code), market.device_polls(code), market.device_polls(code));
     assert!(store.conflicts() > 0, "they did not race");
@@ -177,11 +177,11 @@ async fn of_two_who_ask_at_once_one_gets_the_key() {
 async fn of_two_who_answer_at_once_one_is_heard() {
     let (market, store) = market().await;
     let device = ask(&market).await;
-    let answer = |account| market.device_answered(&device.user_code, account, PASSWORD, Approval::Yes);
+    let answer = |account| market.device_answered(&device.user_code, account, PASSWORD, Approval::Yes, HERE);
     let (a, b) = tokio::join!(answer("ann"), answer("bob"));
     let (heard, account) = if a.is_ok() { (b, "ann") } else { (a, "bob") };
     unknown(heard);
-    let user = market.log_in(account, PASSWORD).await.unwrap().user;
+    let user = market.log_in(account, PASSWORD, HERE).await.unwrap().user;
     pass_s(&market, &store, 5);
     assert_eq!(key(market.device_polls(&device.device_code).await.unwrap()).user, Some(user));
 }
@@ -192,7 +192,7 @@ async fn an_impatient_person_is_registered_once() {
     let (one, two) = (ask(&market).await, ask(&market).await);
     let answer = |device: &Device| {
         let (market, code) = (market.clone(), device.user_code.clone());
-        async move { market.device_answered(&code, "ann", PASSWORD, Approval::Yes).await }
+        async move { market.device_answered(&code, "ann", PASSWORD, Approval::Yes, HERE).await }
     };
     let (a, b) = tokio::join!(answer(&one), answer(&two));
     a.unwrap();

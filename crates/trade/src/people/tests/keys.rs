@@ -17,7 +17,7 @@ async fn whoever_is_first_makes_the_keys_of_all() {
     assert!(store.conflicts() > 0, "they did not race");
     let later = market_of(&store, "default").await;
     person(&a, "u_1").await;
-    let token = a.log_in("u_1", PASSWORD).await.unwrap().access_token;
+    let token = a.log_in("u_1", PASSWORD, HERE).await.unwrap().access_token;
     for other in [&b, &c, &later] {
         assert_eq!(other.shared.secrets.callback, a.shared.secrets.callback);
         assert_eq!(shows(other, &token).await.unwrap().user, UserId::from("u_1"));
@@ -95,9 +95,9 @@ async fn another_tenant_knows_neither_key_nor_user_nor_token() {
     let store = Tapped::new();
     let (a, b) = (market_of(&store, "a").await, market_of(&store, "b").await);
     person(&a, "u_1").await;
-    let (key, tokens) = (key_of(&a, &"u_1".into()).await.api_key, a.log_in("u_1", PASSWORD).await.unwrap());
+    let (key, tokens) = (key_of(&a, &"u_1".into()).await.api_key, a.log_in("u_1", PASSWORD, HERE).await.unwrap());
     assert!(b.user(&"u_1".into()).await.unwrap().is_none());
-    assert_eq!(not_known(b.log_in("u_1", PASSWORD).await), NotKnown::Password);
+    assert_eq!(not_known(b.log_in("u_1", PASSWORD, HERE).await), NotKnown::Password);
     // Even where there is somebody of the same name.
     person(&b, "u_1").await;
     assert_eq!(not_known(asks(&b, &key, "u_1").await), NotKnown::Key);
@@ -111,7 +111,7 @@ async fn a_key_wins_over_a_token() {
     let (market, _store) = market().await;
     person(&market, "u_1").await;
     agent(&market, "u_2", &[]).await;
-    let token = market.log_in("u_1", PASSWORD).await.unwrap().access_token;
+    let token = market.log_in("u_1", PASSWORD, HERE).await.unwrap().access_token;
     let key = key_of(&market, &"u_2".into()).await.api_key;
     let by = |api_key, user| market.who(Credentials { api_key, user, bearer: Some(&token) });
     let caller = by(Some(&key), Some("u_2")).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_user_is_there_once_and_a_refused_one_not_at_all() {
     assert!(matches!(open("u_2", "u_1", PASSWORD).await, Err(Refused::Taken("account"))));
     assert_eq!(market.user(&"u_2".into()).await.unwrap(), None);
     // Nor did the other name become an account.
-    assert_eq!(not_known(market.log_in("another", PASSWORD).await), NotKnown::Password);
+    assert_eq!(not_known(market.log_in("another", PASSWORD, HERE).await), NotKnown::Password);
 
     for bad in ["", "two words", "a/b", "a\u{1f}b", "é", &"x".repeat(129)] {
         assert_eq!(fields(open(bad, "a", PASSWORD).await), ["user_id"], "{bad:?}");
@@ -211,7 +211,7 @@ async fn nothing_secret_is_in_a_record_or_in_a_log() {
     let (market, store) = market().await;
     let user = person(&market, "u_1").await;
     let issued = key_of(&market, &user.id).await;
-    let tokens = market.log_in("u_1", PASSWORD).await.unwrap();
+    let tokens = market.log_in("u_1", PASSWORD, HERE).await.unwrap();
     let device = market.device_asks("cursor").await.unwrap();
     assert!(store.has_seen("u_1") && store.has_seen("$argon2id$") && store.has_seen(&device.user_code));
     let new = NewUser { password: Some(PASSWORD.into()), ..NewUser::default() };

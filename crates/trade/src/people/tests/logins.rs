@@ -2,14 +2,15 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use market::Via;
 use serde_json::{Value, json};
 
-use super::super::login::{COUNTED, TOGETHER, Tries, WAITING, WRONG};
+use super::super::attempts::FREE;
+use super::super::login::{TOGETHER, WAITING};
 use super::*;
 
 #[tokio::test]
 async fn a_login_is_good_for_as_long_as_it_says() {
     let (market, store) = market().await;
     person(&market, "u_1").await;
-    let tokens = market.log_in("u_1", PASSWORD).await.unwrap();
+    let tokens = market.log_in("u_1", PASSWORD, HERE).await.unwrap();
     assert_eq!((tokens.user.as_str(), tokens.expires_in_s), ("u_1", 3_600));
     let caller = shows(&market, &tokens.access_token).await.unwrap();
     assert_eq!((caller.user.as_str(), caller.via), ("u_1", Via::Person));
@@ -26,8 +27,9 @@ async fn a_login_is_good_for_as_long_as_it_says() {
     assert_ne!((&anew.access_token, &anew.refresh_token), (&tokens.access_token, &tokens.refresh_token));
 
     pass_s(&market, &store, 30 * 86_400 - 3_600);
-    assert_eq!(not_known(market.refresh(&tokens.refresh_token).await), NotKnown::Token);
-    market.refresh(&anew.refresh_token).await.unwrap();
+    let again = market.refresh(&anew.refresh_token).await.unwrap();
+    pass_s(&market, &store, 30 * 86_400);
+    assert_eq!(not_known(market.refresh(&again.refresh_token).await), NotKnown::Token);
 }
 
 #[tokio::test]
@@ -96,44 +98,63 @@ async fn account_and_password_belong_together() {
         ("mute", PASSWORD),
         ("mute", ""),
     ] {
-        assert_eq!(not_known(market.log_in(account, password).await), NotKnown::Password, "{account:?} {password:?}");
+        assert_eq!(
+            not_known(market.log_in(account, password, HERE).await),
+            NotKnown::Password,
+            "{account:?} {password:?}"
+        );
     }
-    market.log_in("u_1", PASSWORD).await.unwrap();
+    market.log_in("u_1", PASSWORD, HERE).await.unwrap();
 }
 
 #[tokio::test]
-async fn whoever_guesses_has_to_wait_whether_the_account_is_there_or_not() {
+async fn each_wrong_password_makes_its_address_wait_longer_whether_the_account_is_there_or_not() {
     let (market, store) = market().await;
     person(&market, "u_1").await;
     person(&market, "u_2").await;
     for account in ["u_1", "nobody"] {
-        for _ in 0..WRONG {
-            assert_eq!(not_known(market.log_in(account, "wrong horse").await), NotKnown::Password);
+        for _ in 0..FREE {
+            assert_eq!(not_known(market.log_in(account, "wrong horse", HERE).await), NotKnown::Password);
         }
-        assert_eq!(too_fast(market.log_in(account, PASSWORD).await), 300);
+        assert_eq!(too_fast(market.log_in(account, PASSWORD, HERE).await), 1);
     }
-    market.log_in("u_2", PASSWORD).await.unwrap();
-    pass_s(&market, &store, 299);
-    assert_eq!(too_fast(market.log_in("u_1", PASSWORD).await), 1);
-    pass_s(&market, &store, 1);
-    market.log_in("u_1", PASSWORD).await.unwrap();
+    market.log_in("u_2", PASSWORD, HERE).await.unwrap();
+    for wait in [1, 2, 4] {
+        assert_eq!(too_fast(market.log_in("u_1", PASSWORD, HERE).await), wait);
+        pass_s(&market, &store, wait as i64);
+        assert_eq!(not_known(market.log_in("u_1", "wrong horse", HERE).await), NotKnown::Password);
+    }
+    pass_s(&market, &store, 8);
+    market.log_in("u_1", PASSWORD, HERE).await.unwrap();
     // Who has logged in begins anew.
     for _ in 0..2 {
-        for _ in 0..WRONG - 1 {
-            assert_eq!(not_known(market.log_in("u_1", "wrong horse").await), NotKnown::Password);
+        for _ in 0..FREE - 1 {
+            assert_eq!(not_known(market.log_in("u_1", "wrong horse", HERE).await), NotKnown::Password);
         }
-        market.log_in("u_1", PASSWORD).await.unwrap();
+        market.log_in("u_1", PASSWORD, HERE).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn wrong_passwords_by_others_do_not_lock_a_login_out() {
+    let (market, _store) = market().await;
+    person(&market, "u_1").await;
+    for guess in 0..3 * FREE {
+        let answer = market.log_in("u_1", "wrong horse", ELSEWHERE).await;
+        assert_eq!(matches!(answer, Err(Refused::TooFast { .. })), guess >= FREE, "{guess}: {answer:?}");
+    }
+    market.log_in("u_1", PASSWORD, HERE).await.unwrap();
+    assert_eq!(too_fast(market.log_in("u_1", PASSWORD, ELSEWHERE).await), 1, "there it has to wait");
 }
 
 #[tokio::test]
 async fn guesses_at_once_are_counted_before_they_are_answered() {
     let (market, _store) = market().await;
     person(&market, "u_1").await;
-    let guesses = (0..WRONG * 2).map(|_| market.log_in("u_1", "wrong horse"));
+    let guesses = (0..FREE * 2).map(|_| market.log_in("u_1", "wrong horse", HERE));
     let answers = futures_util::future::join_all(guesses).await;
     let looked_at = answers.iter().filter(|answer| matches!(answer, Err(Refused::Who(NotKnown::Password)))).count();
-    assert_eq!(looked_at, WRONG as usize);
+    assert_eq!(looked_at, FREE as usize);
 }
 
 #[tokio::test]
@@ -142,7 +163,7 @@ async fn only_so_many_wait_at_the_door() {
     person(&market, "u_1").await;
     let most = u32::try_from(TOGETHER + WAITING).unwrap();
     let full = market.shared.door.all.clone().try_acquire_many_owned(most).unwrap();
-    assert_eq!(too_fast(market.log_in("u_1", PASSWORD).await), 1);
+    assert_eq!(too_fast(market.log_in("u_1", PASSWORD, HERE).await), 1);
     let new = NewUser { account: Some("a".into()), password: Some(PASSWORD.into()), ..NewUser::default() };
     assert_eq!(too_fast(market.open_user(new.clone()).await), 1);
     // Keys are looked at all the same.
@@ -150,31 +171,10 @@ async fn only_so_many_wait_at_the_door() {
     asks(&market, &key, "u_1").await.unwrap();
     drop(full);
     // What was refused at the door is not a guess.
-    for _ in 0..WRONG {
-        market.log_in("u_1", PASSWORD).await.unwrap();
+    for _ in 0..FREE {
+        market.log_in("u_1", PASSWORD, HERE).await.unwrap();
     }
     market.open_user(new).await.unwrap();
     assert_eq!(market.shared.door.all.available_permits(), TOGETHER + WAITING);
     assert_eq!(market.shared.door.together.available_permits(), TOGETHER);
-}
-
-#[test]
-fn many_accounts_do_not_make_another_forgotten() {
-    let (mut tries, now) = (Tries::default(), model::Time(1_000_000));
-    let account = |number: usize| {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&number.to_be_bytes());
-        key
-    };
-    let theirs = [255; 32];
-    for _ in 0..WRONG {
-        tries.count(theirs, now).unwrap();
-    }
-    for number in 0..COUNTED + 100 {
-        tries.count(account(number), now).unwrap();
-    }
-    assert_eq!(tries.0.len(), COUNTED);
-    assert_eq!(too_fast(tries.count(theirs, now)), 300);
-    tries.count(account(COUNTED + 100), now.plus_ms(300_000)).unwrap();
-    assert_eq!(tries.0.len(), 1, "what is over is forgotten first");
 }

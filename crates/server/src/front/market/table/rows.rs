@@ -366,6 +366,20 @@ fn doors() -> Vec<Route> {
             .needs_body()
             .who(Who::Anyone)
             .may(&[Code::NOBODY, Code::TOO_OFTEN, Code::INVALID]),
+        act(post.clone(), "/auth/logout", "End a login, or all of a user's", doors::logout).who(Who::Anyone).may(&[
+            Code::NOBODY,
+            Code::TOO_OFTEN,
+            Code::INVALID,
+            Code::STATE,
+        ]),
+        act(
+            post.clone(),
+            "/auth/change-password",
+            "Change the password; every login ends, and another begins",
+            doors::change_password,
+        )
+        .needs_body()
+        .may(&[Code::PASSWORD, Code::TOO_OFTEN, Code::INVALID, Code::STATE]),
         act(post.clone(), "/auth/device-auth", "A device asks for a key", doors::device)
             .who(Who::Anyone)
             .may(&[Code::TOO_OFTEN, Code::INVALID]),
