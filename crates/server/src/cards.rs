@@ -19,6 +19,7 @@ use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::policy::Policy;
 use crate::settings::{CardForm, Door};
+use crate::throttle::{FORWARDED_HOST, FORWARDED_PROTO};
 use crate::{Server, Settings};
 
 /// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
@@ -49,7 +50,7 @@ impl Cards {
         self.made.lock().clear();
     }
 
-    /// Where the caller reached us: as configured, as a proxy says, or as the caller says.
+    /// Where the caller reached us: as configured, as a trusted proxy says, or as the caller says.
     pub(crate) fn base_url(&self, settings: &Settings, head: &request::Parts) -> String {
         let headers = &head.headers;
         if let Some(url) = &self.public_url {
@@ -58,7 +59,7 @@ impl Cards {
         let (proto, host) = forwarded(headers);
         // HTTP/2 has the host in the request line, as it were.
         let said = header(headers, HOST).or_else(|| head.uri.authority().map(|authority| authority.as_str()));
-        let host = host.or_else(|| said.map(str::to_owned)).filter(|host| is_authority(host));
+        let host = host.or(said).filter(|host| is_authority(host)).map(str::to_owned);
         let host = host.unwrap_or_else(|| settings.listen.to_string());
         let ours = if settings.tls.is_some() { "https" } else { "http" };
         format!("{}://{host}", proto.unwrap_or(ours))
@@ -73,25 +74,21 @@ fn is_authority(host: &str) -> bool {
     !host.is_empty() && host.len() <= 255 && host.parse::<http::uri::Authority>().is_ok() && !host.contains('@')
 }
 
-/// The first hop of `Forwarded`, or its older relatives.
-fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<String>) {
-    let scheme = |text: &str| match text.trim().trim_matches('"').to_ascii_lowercase().as_str() {
-        "https" => Some("https"),
-        "http" => Some("http"),
-        _ => None,
+/// The scheme and host that a trusted proxy saw: `service` has removed what anybody else says of them.
+fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<&str>) {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let proto = match text(FORWARDED_PROTO) {
+        Some(proto) if proto.eq_ignore_ascii_case("https") => Some("https"),
+        Some(proto) if proto.eq_ignore_ascii_case("http") => Some("http"),
+        Some(_) | None => None,
     };
-    if let Some(first) = headers.get("forwarded").and_then(|v| v.to_str().ok()).and_then(|v| v.split(',').next()) {
-        let field = |name: &str| {
-            first.split(';').find_map(|pair| {
-                let (key, value) = pair.split_once('=')?;
-                key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"').to_owned())
-            })
-        };
-        return (field("proto").and_then(|p| scheme(&p)), field("host"));
-    }
-    let first = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).and_then(|v| v.split(',').next());
-    let host = first("x-forwarded-host").map(|host| host.trim().to_owned());
-    (first("x-forwarded-proto").and_then(scheme), host)
+    (proto, text(FORWARDED_HOST))
+}
+
+/// A document that tells the address it was asked at: copies may be kept for a while, one for each address.
+pub(crate) fn cacheable(headers: &mut HeaderMap) {
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    headers.insert(VARY, HeaderValue::from_static("host, forwarded, x-forwarded-host, x-forwarded-proto"));
 }
 
 impl Server {
@@ -143,8 +140,7 @@ impl Server {
         let out = response.headers_mut();
         out.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         out.insert(ETAG, made.etag.clone());
-        out.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
-        out.insert(VARY, HeaderValue::from_static("host, forwarded, x-forwarded-host, x-forwarded-proto"));
+        cacheable(out);
         if let Ok(since) = HeaderValue::from_str(&to_http_date(self.cards.since)) {
             out.insert(LAST_MODIFIED, since);
         }

@@ -103,15 +103,22 @@ fn now() -> i64 {
 
 fn address(key: &hmac::Key, terms: &Terms, file: &LargeFile, expires: i64) -> String {
     let hash = hex(&file.blob.hash);
-    let mut query = format!("tenant={}", percent(&terms.tenant));
-    for (member, text) in [("name", &file.name), ("type", &file.media_type)] {
-        if let Some(text) = text {
+    // An empty name is none.
+    let parts = [&*hash, &*terms.tenant, file.name.as_deref().unwrap_or(""), file.media_type.as_deref().unwrap_or("")];
+    let signature = hmac::sign(key, &message(parts, expires));
+    format!("{}/files/{hash}?{}", terms.base, query_of(parts, expires, signature.as_ref()))
+}
+
+/// The one way in which the query of an address is written.
+fn query_of([_, tenant, name, media_type]: [&str; 4], expires: i64, signature: &[u8]) -> String {
+    let mut query = format!("tenant={}", percent(tenant));
+    for (member, text) in [("name", name), ("type", media_type)] {
+        if !text.is_empty() {
             query.push_str(&format!("&{member}={}", percent(text)));
         }
     }
-    let signed = [&*hash, &*terms.tenant, file.name.as_deref().unwrap_or(""), file.media_type.as_deref().unwrap_or("")];
-    let signature = URL_SAFE_NO_PAD.encode(hmac::sign(key, &message(signed, expires)));
-    format!("{}/files/{hash}?{query}&expires={expires}&signature={signature}", terms.base)
+    query.push_str(&format!("&expires={expires}&signature={}", URL_SAFE_NO_PAD.encode(signature)));
+    query
 }
 
 /// What is signed: no two addresses have the same.
@@ -132,6 +139,10 @@ fn read(key: &hmac::Key, path: &str, query_text: &str, now: i64) -> Result<Claim
     let expires: i64 = said("expires").and_then(|text| text.parse().ok()).ok_or(Bad::Signature)?;
     let signature = said("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or(Bad::Signature)?;
     let parts = [path, &tenant, name.as_deref().unwrap_or_default(), media_type.as_deref().unwrap_or_default()];
+    // An address has one spelling: whoever keeps a list of addresses, to end or to count them, sees each once.
+    if query_of(parts, expires, &signature) != query_text {
+        return Err(Bad::Signature);
+    }
     // In a time that tells nothing about where they differ.
     hmac::verify(key, &message(parts, expires), &signature).map_err(|_| Bad::Signature)?;
     if expires <= now {
@@ -246,6 +257,31 @@ mod tests {
             let changed = query.replacen(from, to, 1);
             assert_eq!(other.read(path, &changed).await.unwrap(), Err(Bad::Signature), "{changed}");
         }
+        // The same said otherwise: what no address of ours looks like.
+        let (before, signature) = query.rsplit_once("signature=").unwrap();
+        let last = signature.chars().last().unwrap();
+        let sibling = if last == 'A' { 'B' } else { char::from(last as u8 - 1) };
+        let swapped = query.split('&').rev().collect::<Vec<_>>().join("&");
+        for other_spelling in [
+            query.replacen("a%20b", "a+b", 1),
+            query.replacen("a%20b", "%61%20b", 1),
+            query.replacen("%2F", "%2f", 1),
+            query.replacen("tenant=", "Tenant=", 1),
+            query.replacen("tenant=", "%74enant=", 1),
+            query.replacen("expires=", "expires=0", 1),
+            query.replacen("expires=", "expires=+", 1),
+            query.replacen("expires=", "expires=%2B", 1),
+            format!("{query}&"),
+            format!("&{query}"),
+            format!("{query}&more=1"),
+            format!("{query}&name2"),
+            format!("{query}="),
+            format!("{before}signature={}{sibling}", &signature[..signature.len() - 1]),
+            swapped,
+        ] {
+            assert_ne!(other_spelling, query);
+            assert_eq!(other.read(path, &other_spelling).await.unwrap(), Err(Bad::Signature), "{other_spelling}");
+        }
         for path in [path.replacen('a', "b", 1), path.to_uppercase(), path[1..].to_owned(), String::new()] {
             assert_eq!(other.read(&path, query).await.unwrap(), Err(Bad::Signature), "{path}");
         }
@@ -270,6 +306,20 @@ mod tests {
         let other: Arc<dyn Sealer> = Arc::new(crate::courier::Seal::new(&[8; 32]).unwrap());
         assert!(Links::new(store.clone(), Some(other)).read(path, query).await.is_err());
         assert!(Links::new(store.clone(), None).read(path, query).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn an_empty_name_is_none() {
+        let links = links(&Arc::new(stores::memory::Store::new())).await;
+        let key = links.key().await.unwrap();
+        let hash = "ab".repeat(32);
+        let signature = hmac::sign(key, &message([&hash, "t", "", ""], i64::MAX));
+        let query = query_of([&hash, "t", "", ""], i64::MAX, signature.as_ref());
+        assert_eq!(read(key, &hash, &query, 0).unwrap().name, None);
+        for more in ["t&name=&", "t&type=&", "t&name=&type=&"] {
+            let spelled = query.replacen("t&", more, 1);
+            assert_eq!(read(key, &hash, &spelled, 0), Err(Bad::Signature), "{spelled}");
+        }
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, poll};
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -31,10 +31,10 @@ pub(crate) async fn respond(
     peer: SocketAddr,
 ) -> Result<Response, Infallible> {
     let began = Instant::now();
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
     let mut told = Told::default();
-    told.address = throttle::client(peer.ip(), &head.headers, &server.settings.trusted_proxies);
+    told.address = throttle::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
         Some(response) => response,
         None => {
@@ -47,6 +47,8 @@ pub(crate) async fn respond(
     };
     let micros = began.elapsed().as_micros() as u64;
     cors::allow(&server.settings, &head.headers, response.headers_mut());
+    // Whatever does not say that copies may be kept is private.
+    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Ok(id) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
     }

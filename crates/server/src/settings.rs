@@ -19,7 +19,7 @@ const RETIRED: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Where callers reach the server, if not where they say they do (`Host`, `Forwarded`).
+    /// Where callers reach the server, if not where they or a trusted proxy say they do (`Host`, `X-Forwarded-Host`).
     pub public_url: Option<String>,
     /// The agents served, in order, and the one at the root.
     pub agents: Vec<Arc<str>>,
@@ -37,7 +37,7 @@ pub struct Settings {
     /// What callers may do; without it, everything.
     pub policy: Option<Vec<Rule>>,
     pub throttle: ThrottleLimits,
-    /// Proxies whose word on the caller's address is taken.
+    /// Proxies whose word is taken on the caller's address and on the server's.
     pub trusted_proxies: Vec<Network>,
     pub tls: Option<TlsFiles>,
     /// Origins that browsers may call from; `*` for any.

@@ -16,7 +16,7 @@ use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
 use dialects::wire::Operation;
 use engine::PushAnswer;
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::storekeeper::Needs;
@@ -584,8 +584,7 @@ impl Desk<'_> {
         });
         let mut response = rpc::json(Bytes::from(card.to_string()).into());
         let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
-        headers.insert(VARY, HeaderValue::from_static("host, forwarded, x-forwarded-host, x-forwarded-proto"));
+        crate::cards::cacheable(headers);
         response
     }
 }

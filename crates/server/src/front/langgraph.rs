@@ -236,7 +236,9 @@ fn assistant_card(server: &Arc<Server>, assistant: Option<&str>, head: &request:
         return reply(Reply { status: 400, body: card::refused(&format!("Assistant '{id}' not found")) });
     };
     let base = format!("{}/langgraph", server.cards.base_url(&server.settings, head));
-    reply(Reply { status: 200, body: card::card(profile, &agent, id, &base, takes_text(&agent)) })
+    let mut response = reply(Reply { status: 200, body: card::card(profile, &agent, id, &base, takes_text(&agent)) });
+    crate::cards::cacheable(response.headers_mut());
+    response
 }
 
 fn reply(reply: langgraph::Reply) -> Response {

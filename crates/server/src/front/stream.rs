@@ -50,7 +50,7 @@ pub(super) fn refused(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, opera
 pub(super) fn as_events(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

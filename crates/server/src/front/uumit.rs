@@ -382,7 +382,11 @@ pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, told: &mut
     told.dialect = uumit::NAME;
     let Some(uumit) = &server.settings.market else { return super::rest::nothing_at(head.uri.path(), head, told) };
     match uumit.market.on_sale(&Filter::default(), Paging { page: 1, size: SKILLS }).await {
-        Ok(page) => json(card::platform(&endpoint(server, head), &page.items)),
+        Ok(page) => {
+            let mut response = json(card::platform(&endpoint(server, head), &page.items));
+            crate::cards::cacheable(response.headers_mut());
+            response
+        }
         Err(refused) => {
             let error = error_of(uumit, &refused, told);
             told.fault.get_or_insert_with(|| error.told().to_owned());

@@ -304,7 +304,7 @@ fn stream(server: &Arc<Server>, desk: &dyn Desk, query: Option<&str>) -> Result<
     let mut response = Response::new(Body::stream(pieces));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }

@@ -29,6 +29,9 @@ use crate::html::{self, Forms};
 /// No request to these endpoints is larger.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 
+/// What tokens are good for, below the address of the server.
+const RESOURCES: [&str; 2] = ["/api/a2a", "/aly/api/a2a"];
+
 /// The cookie that shows that a form comes back from where it was shown.
 const COOKIE_NAME: &str = "rialto_consent";
 
@@ -113,15 +116,26 @@ pub(crate) fn document(server: &Server, which: Document, head: &request::Parts, 
             "authorization_response_iss_parameter_supported": true,
         }),
         Document::Resource => json!({
-            "resource": format!("{base}/api/a2a"),
+            "resource": format!("{base}{}", resource_at(head.uri.path())),
             "authorization_servers": [base],
             "scopes_supported": scopes,
             "bearer_methods_supported": ["header"],
         }),
     };
     let mut response = json_response(StatusCode::OK, &value);
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    crate::cards::cacheable(response.headers_mut());
     response
+}
+
+/// The resource that the document at this path is about: the one whose path comes last in it.
+fn resource_at(path: &str) -> &'static str {
+    let [root, mounted] = RESOURCES;
+    if path.ends_with(mounted) || path.starts_with("/aly/") { mounted } else { root }
+}
+
+/// Whether tokens of this server are good at a resource: an address as the documents have it, and no other spelling.
+fn is_served(base: &str, resource: &str) -> bool {
+    resource.strip_prefix(base).is_some_and(|path| RESOURCES.contains(&path))
 }
 
 /// Where whoever lacks a token is told how to get one.
@@ -193,6 +207,17 @@ impl Asking<'_> {
         Form::read(std::str::from_utf8(&body).map_err(|_| Error::request("the form is not UTF-8"))?)
     }
 
+    /// That the resource a client names (RFC 8707) is one of ours, where it names one.
+    fn check_resource(&self, form: &Form) -> Result<(), Error> {
+        match form.get("resource") {
+            Some(resource) if !is_served(&self.base, resource) => {
+                let message = format!("the resource is not served here; name {}{} or none", self.base, RESOURCES[0]);
+                Err(Error::new("invalid_target", message))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// What the request asks a person for, if it can be asked.
     async fn request(&self, form: &Form) -> Result<Request, Unasked> {
         let here = |error: Error| Unasked::Here(error);
@@ -221,9 +246,7 @@ impl Asking<'_> {
             if URL_SAFE_NO_PAD.decode(challenge).is_ok_and(|hash| hash.len() != 32) || challenge.len() != 43 {
                 return Err(Error::request("code_challenge is 43 characters: base64url of a SHA-256"));
             }
-            if form.get("resource").is_some_and(|resource| !resource.starts_with(&self.base)) {
-                return Err(Error::new("invalid_target", "the resource is not served here"));
-            }
+            self.check_resource(form)?;
             Ok((client.asked(form.get("scope"))?, challenge.to_owned()))
         };
         match asked() {
@@ -334,6 +357,7 @@ impl Asking<'_> {
         let form = self.form(body)?;
         let grant = form.required("grant_type")?;
         let client = self.client(&form, told).await?;
+        self.check_resource(&form)?;
         let tokens = match grant {
             CODE_GRANT => {
                 client.0.may_use(CODE_GRANT)?;

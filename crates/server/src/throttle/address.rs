@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-use http::HeaderMap;
 use http::header::FORWARDED;
+use http::{HeaderMap, HeaderValue};
 
 /// A range of addresses, written `10.0.0.0/8` or as a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,37 +50,80 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The caller's address. A proxy we trust says it in `X-Forwarded-For` or `Forwarded`, to which each proxy on the way adds
-/// the one it was called by: the last that is none of ours is the caller, and what stands before it is hearsay.
-pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
+/// The headers by which proxies say how a request reached them.
+const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+const FORWARDED_FOR: &str = "x-forwarded-for";
+pub(crate) const FORWARDED_HOST: &str = "x-forwarded-host";
+pub(crate) const FORWARDED_PROTO: &str = "x-forwarded-proto";
+
+/// Settles how a request came here, and says from which address. Only a proxy we trust is believed: from anybody else the
+/// headers are removed before a front sees them. Each proxy on the way adds the address it was called by, so the last one
+/// that is none of ours is the caller's, and what stands before it is hearsay. Afterwards `X-Forwarded-Host` and
+/// `X-Forwarded-Proto` are there only as the outermost of our proxies has them, and the other headers are gone.
+pub(crate) fn settle(peer: IpAddr, headers: &mut HeaderMap, trusted: &[Network]) -> IpAddr {
     let peer = peer.to_canonical();
     let ours = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     if trusted.is_empty() || !ours(peer) {
+        for name in FORWARDING {
+            headers.remove(name);
+        }
         return peer;
     }
-    let lines = |name: &str| {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).map(str::trim).collect::<Vec<_>>()
-    };
-    let mut hops = lines("x-forwarded-for").into_iter().map(address_of).collect::<Vec<_>>();
-    if hops.is_empty() {
-        hops = lines(FORWARDED.as_str()).into_iter().map(forwarded_for).collect();
-    }
-    let mut caller = peer;
-    for hop in hops.into_iter().rev() {
+    let said = said(headers);
+    let (mut caller, mut proxies) = (peer, 1);
+    for hop in said.hops.iter().rev() {
         // What cannot be read ends the chain: the last one known to be true is the caller.
-        let Some(address) = hop else { return caller };
-        caller = address;
-        if !ours(address) {
-            return caller;
+        let Some(address) = hop else { break };
+        caller = *address;
+        if !ours(caller) {
+            break;
+        }
+        proxies += 1;
+    }
+    // A proxy adds to a list, or puts its own word in its place: what is left was said by ours.
+    let outermost = |list: Vec<String>| {
+        let at = list.len().saturating_sub(proxies);
+        list.into_iter().nth(at).and_then(|text| HeaderValue::from_str(&text).ok())
+    };
+    let (host, proto) = (outermost(said.hosts), outermost(said.protos));
+    for name in FORWARDING {
+        headers.remove(name);
+    }
+    for (name, value) in [(FORWARDED_HOST, host), (FORWARDED_PROTO, proto)] {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            headers.insert(name, value);
         }
     }
     caller
 }
 
-fn forwarded_for(element: &str) -> Option<IpAddr> {
-    let pairs = element.split(';').filter_map(|pair| pair.split_once('='));
-    pairs.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("for")).and_then(|(_, value)| address_of(value))
+/// What the headers say, hop by hop.
+struct Said {
+    hops: Vec<Option<IpAddr>>,
+    hosts: Vec<String>,
+    protos: Vec<String>,
+}
+
+/// `X-Forwarded-*` where any of it is there, else `Forwarded`. A proxy sets one family: who mixes them lets callers speak.
+fn said(headers: &HeaderMap) -> Said {
+    let lines = |name: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).map(|text| text.trim().to_owned()).collect::<Vec<_>>()
+    };
+    if [FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO].iter().any(|name| headers.contains_key(*name)) {
+        let hops = lines(FORWARDED_FOR).iter().map(|text| address_of(text)).collect();
+        return Said { hops, hosts: lines(FORWARDED_HOST), protos: lines(FORWARDED_PROTO) };
+    }
+    let elements = lines(FORWARDED.as_str());
+    let field = |element: &String, name: &str| {
+        let pairs = element.split(';').filter_map(|pair| pair.split_once('='));
+        let mut named = pairs.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
+        named.next().map(|(_, value)| value.trim().trim_matches('"').to_owned())
+    };
+    let hop = |element: &String| address_of(&field(element, "for")?);
+    // An element without a field has an empty one, so that the lists stay abreast.
+    let all = |name: &str| elements.iter().map(|element| field(element, name).unwrap_or_default()).collect();
+    Said { hops: elements.iter().map(hop).collect(), hosts: all("host"), protos: all("proto") }
 }
 
 /// `1.2.3.4`, `1.2.3.4:5`, `2001:db8::1`, `[2001:db8::1]:5`, quoted or not.
@@ -96,8 +139,6 @@ fn address_of(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn from(peer: &str, headers: &[(&'static str, &'static str)], trusted: &[&str]) -> String {
@@ -106,7 +147,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_static(value));
         }
-        client(peer.parse().unwrap(), &map, &trusted).to_string()
+        settle(peer.parse().unwrap(), &mut map, &trusted).to_string()
     }
 
     #[test]
@@ -137,6 +178,43 @@ mod tests {
         let newer = [("forwarded", "for=6.6.6.6, for=\"[2a00::1]:47\";proto=https, for=10.0.0.3")];
         assert_eq!(from("10.0.0.1", &newer, &ours), "2a00::1");
         assert_eq!(from("10.0.0.1", &[("forwarded", "for=unknown")], &ours), "10.0.0.1");
+    }
+
+    #[test]
+    fn the_host_is_the_one_that_the_outermost_trusted_proxy_saw() {
+        let ours = ["10.0.0.0/8"];
+        type Case = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>, Option<&'static str>);
+        let cases: [Case; 13] = [
+            ("9.9.9.9", &[("x-forwarded-host", "evil"), ("x-forwarded-proto", "https")], None, None),
+            ("9.9.9.9", &[("forwarded", "host=evil;proto=https")], None, None),
+            ("9.9.9.9", &[("x-forwarded-for", "10.0.0.1"), ("x-forwarded-host", "evil")], None, None),
+            ("10.0.0.1", &[("x-forwarded-host", "shop"), ("x-forwarded-proto", "https")], Some("shop"), Some("https")),
+            ("10.0.0.1", &[("x-forwarded-host", "evil, shop")], Some("shop"), None),
+            ("10.0.0.1", &[("x-forwarded-host", "evil"), ("x-forwarded-host", "shop")], Some("shop"), None),
+            (
+                "10.0.0.1",
+                &[("x-forwarded-for", "6.6.6.6, 9.9.9.9, 10.0.0.2"), ("x-forwarded-host", "evil, shop, inner")],
+                Some("shop"),
+                None,
+            ),
+            ("10.0.0.1", &[("x-forwarded-for", "9.9.9.9, 10.0.0.2"), ("x-forwarded-host", "shop")], Some("shop"), None),
+            ("10.0.0.1", &[("forwarded", "for=9.9.9.9;host=shop;proto=https")], Some("shop"), Some("https")),
+            ("10.0.0.1", &[("forwarded", "for=6.6.6.6;host=evil, for=9.9.9.9;host=\"shop:1\"")], Some("shop:1"), None),
+            ("10.0.0.1", &[("forwarded", "for=6.6.6.6;host=evil, for=9.9.9.9")], None, None),
+            ("10.0.0.1", &[("x-forwarded-for", "9.9.9.9"), ("forwarded", "host=evil")], None, None),
+            ("10.0.0.1", &[("x-forwarded-host", "")], None, None),
+        ];
+        for (peer, said, host, proto) in cases {
+            let trusted: Vec<Network> = ours.iter().map(|text| text.parse().unwrap()).collect();
+            let mut map = HeaderMap::new();
+            for (name, value) in said {
+                map.append(*name, HeaderValue::from_static(value));
+            }
+            settle(peer.parse().unwrap(), &mut map, &trusted);
+            let left = |name: &str| map.get(name).map(|value| value.to_str().unwrap().to_owned());
+            assert_eq!((left(FORWARDED_HOST).as_deref(), left(FORWARDED_PROTO).as_deref()), (host, proto), "{said:?}");
+            assert_eq!((left("forwarded"), left(FORWARDED_FOR)), (None, None), "{said:?}");
+        }
     }
 
     #[test]

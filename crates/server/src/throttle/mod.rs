@@ -19,7 +19,7 @@ use model::{Caller, Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 pub use address::Network;
-pub(crate) use address::{client, network_of};
+pub(crate) use address::{FORWARDED_HOST, FORWARDED_PROTO, network_of, settle};
 pub(crate) use rate::Limiter;
 pub use rate::Rate;
 pub(crate) use seats::{Seat, Seats};

@@ -42,6 +42,11 @@ pub(crate) fn key(name: &str, tenant: &str) -> Key {
     }
 }
 
+/// Settings with a key of each of these names, all in one tenant.
+pub(crate) fn with_keys(names: &[&str]) -> Settings {
+    Settings { keys: names.iter().map(|name| key(name, "red")).collect(), ..settings() }
+}
+
 pub(crate) fn allow() -> Rule {
     Rule::new(Effect::Allow)
 }

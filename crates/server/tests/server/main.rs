@@ -15,6 +15,7 @@ mod oauth;
 mod orloj;
 mod panics;
 mod prices;
+mod privacy;
 mod revocation;
 mod storefront;
 mod tls;

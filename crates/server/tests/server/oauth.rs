@@ -14,7 +14,7 @@ use crate::kit::Running;
 const BACK: &str = "https://app.example/back?kept=1";
 const VERIFIER: &str = "a-verifier-that-is-long-enough-to-be-one-0123456789";
 
-fn challenge() -> String {
+pub(crate) fn challenge() -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(VERIFIER))
 }
 
@@ -57,7 +57,7 @@ async fn send(running: &Running, path: &str, form: &[(&str, &str)], cookie: Opti
     request.send().await.unwrap()
 }
 
-fn asked<'a>(client: &'a str, challenge: &'a str) -> Vec<(&'a str, &'a str)> {
+pub(crate) fn asked<'a>(client: &'a str, challenge: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![
         ("client_id", client),
         ("redirect_uri", BACK),
@@ -69,7 +69,7 @@ fn asked<'a>(client: &'a str, challenge: &'a str) -> Vec<(&'a str, &'a str)> {
     ]
 }
 
-fn query(fields: &[(&str, &str)]) -> String {
+pub(crate) fn query(fields: &[(&str, &str)]) -> String {
     let encoded = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     format!("/oauth/authorize?{encoded}")
 }

@@ -295,7 +295,7 @@ async fn a_stream_has_bare_tasks_and_ends_with_the_last_state() {
         let answer = running.post(&of("play"), &body("tasks/sendSubscribe", &params)).send().await.unwrap();
         let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
         assert_eq!(header("content-type"), "text/event-stream");
-        assert_eq!((header("cache-control"), header("x-accel-buffering")), ("no-cache".into(), "no".into()));
+        assert_eq!((header("cache-control"), header("x-accel-buffering")), ("no-cache, no-store".into(), "no".into()));
         let frames = frames(&answer.text().await.unwrap());
         for (event, task) in &frames {
             assert_eq!(event, "status");

@@ -95,7 +95,7 @@ fn card_of(server: &Arc<Server>, orloj: &Orloj, system: &OrlojSystem, head: &req
 
 fn document(value: &Value) -> Response {
     let mut response = signed(rpc::json(Bytes::from(value.to_string()).into()));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    crate::cards::cacheable(response.headers_mut());
     response
 }
 
