@@ -28,7 +28,7 @@ pub(crate) struct Config {
     /// `postgres://user@host/database`, or `env:NAME` or `file:PATH` where that is.
     #[schemars(with = "Option<crate::store::Written>")]
     pub(crate) store: Option<Place>,
-    /// Where callers reach the server, for cards; without it, what the request's `Forwarded` or `Host` says.
+    /// Where callers reach the server, for cards; without it, what a trusted proxy or the request's `Host` says.
     pub(crate) public_url: Option<String>,
     /// The agent at the root. Default: the first of `agents`.
     pub(crate) default: Option<String>,
@@ -65,7 +65,7 @@ pub(crate) struct Config {
     pub(crate) policy: Option<Vec<PolicyRule>>,
     /// A certificate to serve https with. Default: plain http.
     pub(crate) tls: Option<Tls>,
-    /// Networks of proxies whose word on the caller's address is taken, such as `10.0.0.0/8`. Default none.
+    /// Networks of proxies whose word is taken on the caller's address and on the server's, such as `10.0.0.0/8`. Default none.
     pub(crate) trusted_proxies: Vec<String>,
     pub(crate) cors: Cors,
     /// LangSmith's A2A endpoint at `/langgraph/a2a/{assistant}`, for every agent. There if this section is.
@@ -131,7 +131,8 @@ pub(crate) struct Key {
     pub(crate) tenant: String,
     /// Where the key is: `env:NAME` or `file:PATH`.
     pub(crate) key: String,
-    /// What it is good for. Default everything.
+    /// What it is good for: `tasks:read`, `tasks:write`, `push`, `tasks`, `admin`, `system:NAME`, those of products, or one
+    /// that a rule of the policy names. Default everything.
     #[serde(default)]
     pub(crate) scopes: Vec<String>,
     /// When it ends, as in `2027-01-01T00:00:00Z`. Default never.

@@ -16,6 +16,7 @@ use stores::sqlite;
 
 use crate::command::{Backup, Doctor, Form, Keys, Output, Reload, Restore, Task, TaskList, TaskOne, Whereabouts};
 use crate::config::{Config, Found};
+use crate::guard::PolicyRule;
 use crate::push_config;
 use crate::replicas;
 use crate::store::{Choice, Place};
@@ -187,10 +188,14 @@ fn show_task(one: &TaskOne) -> anyhow::Result<()> {
 pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
     match command {
         Keys::Create(create) => {
+            // A config that is not right is in nobody's way here: then no scope is known by its policy.
+            let policy = Config::load(create.whereabouts.config.as_deref()).ok().and_then(|config| config.policy);
+            let rules: Vec<_> = policy.iter().flatten().map(PolicyRule::settings).collect();
             let request = Request::KeysCreate {
                 name: create.name.clone(),
                 tenant: create.tenant.clone(),
                 scopes: create.scopes.clone(),
+                policy_scopes: server::scopes::named_by(&rules).map(str::to_owned).collect(),
                 expires_in_ms: create.expires.map(|time| time.as_millis() as u64),
             };
             let made = ask(&Found::at(&create.whereabouts)?, &request)?;

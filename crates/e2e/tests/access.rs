@@ -22,6 +22,7 @@ const SEEN: [(&str, &str); 4] = [
 const POLICY: &str = r#"
 policy:
   - allow: { scopes: ["tasks"] }
+  - allow: { scopes: ["billing"], agents: ["ledger"] }
 auth:
   required: true
   keys:

@@ -315,6 +315,20 @@ impl Engine {
         self.shared.agents.load().get(agent).cloned().map(Shown)
     }
 
+    /// The agents that an agent works with, and those that they work with, each once; none for most.
+    pub fn members(&self, agent: &str) -> Vec<Arc<str>> {
+        let agents = self.shared.agents.load();
+        let of = |name: &str| agents.get(name).map(|agent| agent.members()).unwrap_or_default();
+        let (mut all, mut next) = (Vec::new(), of(agent));
+        while let Some(name) = next.pop() {
+            if !all.contains(&name) {
+                next.extend(of(&name));
+                all.push(name);
+            }
+        }
+        all
+    }
+
     /// Where workers fetch that agent's turns.
     pub fn desk(&self, agent: &str) -> Option<Arc<dyn Desk>> {
         self.shared.agents.load().get(agent).and_then(|agent| agent.desk())

@@ -27,6 +27,7 @@ mod operations;
 pub mod panics;
 pub mod policy;
 pub mod resources;
+pub mod scopes;
 mod service;
 mod serving;
 pub mod settings;
@@ -36,6 +37,7 @@ mod tls;
 use std::sync::Arc;
 
 use engine::Engine;
+use model::{Call, Caller, Fault, Kind};
 use policy::Policy;
 
 pub use serving::Serving;
@@ -49,6 +51,7 @@ pub struct Server {
     pub(crate) callers: callers::Callers,
     /// None where everything may be done.
     pub(crate) policy: Option<Policy>,
+    pub(crate) scopes: scopes::Scopes,
     /// None where nothing is limited.
     pub(crate) throttle: Option<throttle::Throttle>,
     /// The market's own limit, where it has one.
@@ -77,6 +80,7 @@ impl Server {
             mounts: mount::Mounts::new(&settings)?,
             callers: callers::Callers::new(&settings, None)?,
             policy: policy_of(&settings)?,
+            scopes: scopes::Scopes::new(&settings)?,
             tls: settings.tls.as_ref().map(tls::Tls::load).transpose()?.map(Arc::new),
             cards: cards::Cards::new(&settings),
             cache: Arc::new(cache::Cache::new(settings.cache_bytes, engine.limits().retention_ms)),
@@ -102,6 +106,7 @@ impl Server {
             mounts: mount::Mounts::new(&settings)?,
             callers: callers::Callers::new(&settings, Some(&self.callers))?,
             policy: policy_of(&settings)?,
+            scopes: scopes::Scopes::new(&settings)?,
             tls: self.tls.clone(),
             cards: cards::Cards::new(&settings),
             cache: self.cache.clone(),
@@ -130,6 +135,47 @@ impl Server {
     /// The policy in force.
     pub fn policy(&self) -> Option<&Policy> {
         self.policy.as_ref()
+    }
+
+    /// Whether a caller may make a call at an agent, in a tenant: by the scopes of its credential, by the policy, and, where
+    /// the agent is a system, by what the policy denies at the agents it works with. Every front asks this before it looks a
+    /// task up.
+    pub(crate) fn permits(
+        &self,
+        caller: &Caller,
+        tenant: &str,
+        agent: &str,
+        call: &Call,
+        required: bool,
+    ) -> Result<(), Fault> {
+        self.scopes.check(caller, agent, call)?;
+        self.allows(caller, tenant, agent, call, required)
+    }
+
+    /// The same without the scopes.
+    pub(crate) fn allows(
+        &self,
+        caller: &Caller,
+        tenant: &str,
+        agent: &str,
+        call: &Call,
+        required: bool,
+    ) -> Result<(), Fault> {
+        let Some(policy) = &self.policy else { return Ok(()) };
+        policy.check(caller, tenant, agent, call, required)?;
+        if let Call::Send(_) | Call::Stream(_) = call {
+            for member in self.engine.members(agent) {
+                if policy.denies(caller, tenant, &member, call, required) {
+                    let message = format!(
+                        "you may not {} at the system {agent}: it works with the agent {member}, which a rule denies you; \
+                         ask the operator of this server",
+                        call.name()
+                    );
+                    return Err(Fault::new(Kind::Forbidden, message));
+                }
+            }
+        }
+        Ok(())
     }
 
     pub fn callers(&self) -> &callers::Callers {

@@ -57,7 +57,7 @@ pub enum Effect {
 
 /// Methods, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Methods(u16);
+pub(crate) struct Methods(u16);
 
 /// By bit; the same words as in the log.
 const NAMES: [&str; 11] = [
@@ -75,53 +75,73 @@ const NAMES: [&str; 11] = [
 ];
 const SEND: Methods = Methods(1);
 const STREAM: Methods = Methods(1 << 1);
+const CANCEL: Methods = Methods(1 << 4);
 const PUSH_CREATE: Methods = Methods(1 << 6);
-const EXTENDED_CARD: Methods = Methods(1 << 10);
-const EVERY: Methods = Methods((1 << NAMES.len()) - 1);
-/// get, list, subscribe, push_get, push_list
-const READ: Methods = Methods(1 << 2 | 1 << 3 | 1 << 5 | 1 << 7 | 1 << 8);
-const WRITE: Methods = Methods(EVERY.0 & !READ.0 & !EXTENDED_CARD.0);
 
 impl Methods {
+    pub(crate) const EXTENDED_CARD: Methods = Methods(1 << 10);
+    pub(crate) const EVERY: Methods = Methods((1 << NAMES.len()) - 1);
+    /// get, list, subscribe, push_get, push_list
+    pub(crate) const READ: Methods = Methods(1 << 2 | 1 << 3 | 1 << 5 | 1 << 7 | 1 << 8);
+    pub(crate) const WRITE: Methods = Methods(Methods::EVERY.0 & !Methods::READ.0 & !Methods::EXTENDED_CARD.0);
+    /// send, stream, cancel
+    pub(crate) const SAY: Methods = Methods(SEND.0 | STREAM.0 | CANCEL.0);
+    /// Everything about webhooks.
+    pub(crate) const PUSH: Methods = Methods(1 << 6 | 1 << 7 | 1 << 8 | 1 << 9);
+
+    /// What a call does: a send that brings a webhook along does two things.
+    pub(crate) fn all_of(call: &Call) -> impl Iterator<Item = Methods> + use<> {
+        let also = match call {
+            Call::Send(send) | Call::Stream(send) => send.push.is_some().then_some(PUSH_CREATE),
+            Call::Get(_)
+            | Call::List(_)
+            | Call::Cancel(_)
+            | Call::Subscribe(_)
+            | Call::Push(_)
+            | Call::ExtendedCard => None,
+        };
+        std::iter::once(Methods::of(call)).chain(also)
+    }
+
     fn of(call: &Call) -> Methods {
         Methods(match call {
             Call::Send(_) => SEND.0,
             Call::Stream(_) => STREAM.0,
             Call::Get(_) => 1 << 2,
             Call::List(_) => 1 << 3,
-            Call::Cancel(_) => 1 << 4,
+            Call::Cancel(_) => CANCEL.0,
             Call::Subscribe(_) => 1 << 5,
             Call::Push(PushCall::Create(_)) => PUSH_CREATE.0,
             Call::Push(PushCall::Get { .. }) => 1 << 7,
             Call::Push(PushCall::List { .. }) => 1 << 8,
             Call::Push(PushCall::Delete { .. }) => 1 << 9,
-            Call::ExtendedCard => EXTENDED_CARD.0,
+            Call::ExtendedCard => Methods::EXTENDED_CARD.0,
         })
     }
 
     fn named(name: &str) -> Option<Methods> {
         match name {
-            "*" => Some(EVERY),
-            "read" => Some(READ),
-            "write" => Some(WRITE),
+            "*" => Some(Methods::EVERY),
+            "read" => Some(Methods::READ),
+            "write" => Some(Methods::WRITE),
             name => NAMES.iter().position(|known| *known == name).map(|bit| Methods(1 << bit)),
         }
     }
 
-    fn meets(self, other: Methods) -> bool {
+    pub(crate) fn meets(self, other: Methods) -> bool {
         self.0 & other.0 != 0
     }
 }
 
 /// A name, or a pattern of names.
-enum Pattern {
+pub(crate) enum Pattern {
     Exact(Box<str>),
     /// What stands between the stars.
     Glob(Vec<Box<str>>),
 }
 
 impl Pattern {
-    fn new(text: &str) -> Pattern {
+    pub(crate) fn new(text: &str) -> Pattern {
         if text.contains('*') {
             Pattern::Glob(text.split('*').map(Box::from).collect())
         } else {
@@ -129,7 +149,7 @@ impl Pattern {
         }
     }
 
-    fn fits(&self, text: &str) -> bool {
+    pub(crate) fn fits(&self, text: &str) -> bool {
         let pieces = match self {
             Pattern::Exact(name) => return **name == *text,
             Pattern::Glob(pieces) => pieces,
@@ -306,6 +326,13 @@ impl Policy {
         may(SEND) || may(STREAM)
     }
 
+    /// Whether a rule denies a call at an agent that the called one works with. Nothing has to allow it: who may use a
+    /// system may use what it is made of, unless a rule says no.
+    pub(crate) fn denies(&self, caller: &Caller, tenant: &str, agent: &str, call: &Call, required: bool) -> bool {
+        let q = Question { caller, tenant, agent, method: Methods::of(call), skill: None, required };
+        self.rules.iter().any(|rule| rule.effect == Effect::Deny && rule.fits(&q))
+    }
+
     /// Whether a call may be made; the fault says who might.
     pub(crate) fn check(
         &self,
@@ -322,17 +349,7 @@ impl Policy {
             }
             Err(refusal(caller, method, agent, skill))
         };
-        // A send that brings a webhook along does two things.
-        let also = match call {
-            Call::Send(send) | Call::Stream(send) => send.push.is_some().then_some(PUSH_CREATE),
-            Call::Get(_)
-            | Call::List(_)
-            | Call::Cancel(_)
-            | Call::Subscribe(_)
-            | Call::Push(_)
-            | Call::ExtendedCard => None,
-        };
-        for method in std::iter::once(Methods::of(call)).chain(also) {
+        for method in Methods::all_of(call) {
             if named.is_empty() {
                 ask(method, None)?;
             }
@@ -347,8 +364,13 @@ impl Policy {
     }
 }
 
+/// The word for a method.
+pub(crate) fn named(method: Methods) -> &'static str {
+    NAMES.get(method.0.trailing_zeros() as usize).copied().unwrap_or("?")
+}
+
 fn refusal(caller: &Caller, method: Methods, agent: &str, skill: Option<&str>) -> Fault {
-    let method = NAMES.get(method.0.trailing_zeros() as usize).copied().unwrap_or("?");
+    let method = named(method);
     let what = match skill {
         Some(skill) => format!("{method} at the agent {agent} with the skill {skill:?}"),
         None => format!("{method} at the agent {agent}"),

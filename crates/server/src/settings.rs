@@ -77,6 +77,7 @@ impl Settings {
         if let Some(rules) = &self.policy {
             crate::policy::Policy::new(rules)?;
         }
+        crate::scopes::Scopes::new(self)?;
         if let Some(files) = &self.tls {
             crate::tls::Tls::load(files)?;
         }

@@ -66,6 +66,14 @@ impl<'a> NodeView<'a> {
 }
 
 impl Graph {
+    /// The agents of its nodes, each once.
+    pub fn agents(&self) -> Vec<Arc<str>> {
+        let mut all: Vec<Arc<str>> = self.nodes.iter().map(|node| node.agent.clone()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// The nodes in the order they were written.
     pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
         self.nodes.iter().enumerate().map(|(index, node)| NodeView {

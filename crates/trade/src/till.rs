@@ -91,6 +91,9 @@ impl Agent for Priced {
     fn picture(&self, look: Option<Look<'_>>) -> Option<Json> {
         self.agent.picture(look)
     }
+    fn members(&self) -> Vec<Arc<str>> {
+        self.agent.members()
+    }
     fn till(&self) -> Option<Arc<dyn Till>> {
         Some(self.till.clone())
     }

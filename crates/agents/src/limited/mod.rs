@@ -141,6 +141,10 @@ impl Agent for Limited {
     fn picture(&self, look: Option<Look<'_>>) -> Option<model::Json> {
         self.inner.picture(look)
     }
+
+    fn members(&self) -> Vec<Arc<str>> {
+        self.inner.members()
+    }
 }
 
 /// A place among those at work; none when the turn was cancelled first.

@@ -77,6 +77,10 @@ impl agent::Agent for Agent {
         Some(picture::draw(&self.profile.name, &self.graph, look))
     }
 
+    fn members(&self) -> Vec<Arc<str>> {
+        self.graph.agents()
+    }
+
     fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
         let (name, graph) = (self.profile.name.clone(), self.graph.clone());
         speak(move |voice| work::turn(voice, turn, name, graph))

@@ -14,7 +14,7 @@ fn a_key_works_from_the_moment_it_is_made_until_it_is_revoked() {
     let server = Server::start(&["--auth", "required"]);
     let data = server.data();
     assert_eq!(server.agent("echo").rest("GET", "/tasks", None).status(), 401);
-    let made = keys(&server, &["create", "alice", "--tenant", "acme", "--scope", "send", "--expires", "30d"]);
+    let made = keys(&server, &["create", "alice", "--tenant", "acme", "--scope", "tasks", "--expires", "30d"]);
     let secret = made["secret"].as_str().unwrap();
     let alice = server.agent("echo").with("Authorization", &format!("Bearer {secret}"));
     let task = alice.send(message("hello"));

@@ -34,6 +34,11 @@ pub trait Agent: Send + Sync + 'static {
         None
     }
 
+    /// The names of the agents it works with, if it is made of others: those of its own nodes, not of theirs.
+    fn members(&self) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+
     /// Where its turns are paid for, if they have a price.
     fn till(&self) -> Option<Arc<dyn Till>> {
         None

@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Serving;
 use crate::oauth::{KeyKind, Oauth, Revoked, Rules};
+use crate::scopes::{check_known, named_by};
 
 pub const SOCKET: &str = "admin.sock";
 
@@ -77,6 +78,9 @@ pub enum Request {
         tenant: String,
         #[serde(default)]
         scopes: Vec<String>,
+        /// Names that rules of the operator's config ask for: they are known scopes, too.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        policy_scopes: Vec<String>,
         #[serde(default)]
         expires_in_ms: Option<u64>,
     },
@@ -214,7 +218,11 @@ pub use keys::load as load_keys;
 pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> {
     let engine = desk.engine;
     match request {
-        Request::KeysCreate { name, tenant, scopes, expires_in_ms } => {
+        Request::KeysCreate { name, tenant, scopes, policy_scopes, expires_in_ms } => {
+            let server = desk.running.map(|running| running.serving.now());
+            let rules = server.as_ref().and_then(|server| server.settings.policy.as_deref()).unwrap_or_default();
+            let named = policy_scopes.iter().map(String::as_str).chain(named_by(rules));
+            check_known(&scopes, named).map_err(|text| Fault::new(Kind::InvalidParams, text))?;
             let (key, shown) = keys::create(engine, keys::Wish { name, tenant, scopes, expires_in_ms }).await?;
             desk.key_changed("created", &key);
             Ok(shown)

@@ -331,10 +331,9 @@ impl Asked<'_> {
     /// The place a call is made at, if it may be made there: before any task is looked up, and for every front.
     fn place(&self, effective: &EffectiveCall) -> Result<Arc<Place>, Fault> {
         let place = self.place_in(effective.tenant.as_deref())?;
-        if let Some(policy) = &self.server.policy {
-            let required = self.mounted.door == Door::Required;
-            policy.check(&self.caller, &place.caller.tenant, &self.mounted.agent, &effective.call, required)?;
-        }
+        let required = self.mounted.door == Door::Required;
+        let (tenant, agent) = (&place.caller.tenant, &self.mounted.agent);
+        self.server.permits(&self.caller, tenant, agent, &effective.call, required)?;
         Ok(place)
     }
 

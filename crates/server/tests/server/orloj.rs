@@ -435,7 +435,8 @@ async fn a_task_that_asks_ends_the_wait_and_goes_on_with_the_answer() {
 #[tokio::test]
 async fn a_system_is_for_those_whose_token_is_bound_to_it() {
     let running = open(|settings, _| {
-        settings.keys = vec![key("admin", "default"), token("reader", &["read"]), token("far", &["system:guarded"])];
+        settings.keys =
+            vec![key("admin", "default"), token("reader", &["tasks:read"]), token("far", &["system:guarded"])];
     })
     .await;
     let send = |path: String, by: Option<&'static str>| {

@@ -319,15 +319,17 @@ impl<'a> Desk<'a> {
             Some(fixed) => fixed,
             None => &caller.tenant,
         };
-        if let Some(policy) = &self.server.policy {
-            let required = mounted.door == Door::Required && !system.public;
-            let checked = policy.check(caller, tenant, &mounted.agent, call, required);
-            // Whoever shows nothing is told that there is nothing, not to show something.
-            checked.map_err(|fault| {
-                let kind = if fault.kind == Kind::Unauthenticated { Kind::Forbidden } else { fault.kind };
-                Fault { kind, ..fault }
-            })?;
+        let required = mounted.door == Door::Required && !system.public;
+        // What is open to everybody is open to those whose scopes are about something else.
+        if !system.public {
+            self.server.scopes.check(caller, &mounted.agent, call)?;
         }
+        let checked = self.server.allows(caller, tenant, &mounted.agent, call, required);
+        // Whoever shows nothing is told that there is nothing, not to show something.
+        checked.map_err(|fault| {
+            let kind = if fault.kind == Kind::Unauthenticated { Kind::Forbidden } else { fault.kind };
+            Fault { kind, ..fault }
+        })?;
         let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
         let mut place = mounted.place_in(caller, orloj::NAME);
         place.mount = MOUNT.into();
