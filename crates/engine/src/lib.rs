@@ -7,6 +7,7 @@
 //! * `open` and `resume`: a message opens a task or continues one, and a turn begins
 //! * `turn`: one run of an agent, pumped into the log
 //! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
+//! * `memory`: what all of those hold together
 //! * `children`: tasks that a turn opens to get its work done
 //! * `sight`: who sees which task
 //! * `product`: tasks that no turn drives, moved together with what their product keeps
@@ -23,10 +24,12 @@ mod blobs;
 mod cancel;
 mod children;
 mod clock;
+mod committed;
 mod conversation;
 mod cradle;
 mod doubt;
 mod live;
+mod memory;
 mod modes;
 pub mod once;
 mod open;
@@ -60,12 +63,12 @@ use model::ports::sealer::Sealer;
 use model::ports::store::{Health, Store, Trouble};
 use model::ports::till::Books;
 use model::ports::worker::Desk;
-use model::{Fault, Kind, Limits, TaskId};
+use model::{Fault, Kind, Limits, MemoryBudget, TaskId};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
-pub use live::Committed;
+pub use committed::Committed;
 pub use open::Answer;
 pub use product::{Along, Birth, Moved, Unmoved};
 pub use push::{Delivery, PushAnswer};
@@ -95,6 +98,10 @@ struct Shared {
     clock: clock::Clock,
     changes: broadcast::Sender<Change>,
     lives: Arc<registry::Registry>,
+    /// Those who read a long log for one answer.
+    long_reads: Semaphore,
+    /// Pages of logs that slow readers hold.
+    readers: Arc<MemoryBudget>,
     running: AtomicUsize,
     /// Told whenever a turn ends, for whoever drains.
     turn_ended: Notify,
@@ -143,6 +150,8 @@ pub struct Figures {
     pub store_troubles: u64,
     pub turns_running: u64,
     pub tasks_live: u64,
+    /// Their memory, in bytes.
+    pub live_bytes: u64,
     /// Letters that were taken, attempts that failed, and configs given up.
     pub push_delivered: u64,
     pub push_failed: u64,
@@ -245,6 +254,8 @@ impl Engine {
         let clock = clock::Clock::new(store.clone());
         // Where others write too, somebody else may make the first at any time.
         let aliases = AtomicBool::new(store.is_shared());
+        let lives = Arc::new(registry::Registry::new(limits.live_bytes));
+        let readers = MemoryBudget::new(limits.live_bytes / 2);
         let shared = Shared {
             store,
             agents: ArcSwap::from_pointee(by_name(agents)),
@@ -253,7 +264,9 @@ impl Engine {
             outbox: outbox::Outbox::default(),
             clock,
             changes: broadcast::Sender::new(CHANGES),
-            lives: Arc::default(),
+            lives,
+            long_reads: Semaphore::new(reading::LONG_READS),
+            readers,
             running: AtomicUsize::new(0),
             turn_ended: Notify::new(),
             alarm: timers::Alarm::default(),
@@ -385,6 +398,7 @@ impl Engine {
             store_troubles: read(&stats.store_troubles),
             turns_running: self.shared.running.load(Ordering::Relaxed) as u64,
             tasks_live: self.shared.lives.len() as u64,
+            live_bytes: self.shared.lives.memory.held() as u64,
             push_delivered: read(&stats.push_delivered),
             push_failed: read(&stats.push_failed),
             push_dead: read(&stats.push_dead),

@@ -8,46 +8,25 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use bytes::Bytes;
 use model::ports::agent::Cancelled;
 use model::ports::store::{Commit, Conflict, KeyUse, Outcome, Store, TimerChange, Trouble};
-use model::{Body, Epoch, Event, Fault, Inbound, Limits, PushProgress, Seq, Task, TaskId, stored};
+use model::{
+    Body, Epoch, Event, Fault, Inbound, Limits, MemoryBudget, MemoryShare, PushProgress, Seq, Task, TaskId, stored,
+};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::{Batch, Stamp};
+use crate::committed::Committed;
 use crate::cradle::Cradle;
+use crate::memory;
 use crate::patience::Patience;
 use crate::product::Along;
 use crate::push::{self, Registration};
 use crate::registry::Registry;
 use crate::till::{self, Ending};
 use crate::{Shared, doubt, troubled};
-
-/// An event that is in the log, and its encodings, made once and shared by every reader.
-#[derive(Debug)]
-pub struct Committed {
-    pub event: Event,
-    encodings: Mutex<Vec<(u16, Bytes)>>,
-}
-
-impl Committed {
-    pub(crate) fn new(event: Event) -> Arc<Committed> {
-        Arc::new(Committed { event, encodings: Mutex::default() })
-    }
-
-    /// The event in some encoding. `slot` names the encoding; whoever comes first makes it.
-    pub fn encoded(&self, slot: u16, make: impl FnOnce() -> Bytes) -> Bytes {
-        let mut encodings = self.encodings.lock();
-        if let Some((_, bytes)) = encodings.iter().find(|(s, _)| *s == slot) {
-            return bytes.clone();
-        }
-        let bytes = make();
-        encodings.push((slot, bytes.clone()));
-        bytes
-    }
-}
 
 pub(crate) struct Live {
     pub(crate) id: TaskId,
@@ -76,6 +55,9 @@ pub(crate) struct Inner {
     current: Vec<Arc<Inbound>>,
     tail: VecDeque<Arc<Committed>>,
     tail_bytes: usize,
+    /// The weight of the fold, and the share of the memory for tasks at work that the fold and the tail have.
+    fold_bytes: usize,
+    share: Option<MemoryShare>,
 }
 
 /// How to reach the turn that runs in this process.
@@ -174,11 +156,12 @@ impl Live {
     }
 
     pub(crate) fn filled(&self, task: Arc<Task>, events: Vec<Event>, limits: &Limits) -> Mutex<Inner> {
-        let mut inner = Inner::new(task);
+        let mut inner = Inner::new(task, self.registry.upgrade().map(|registry| registry.memory.share()));
         for event in events {
             inner.sort_message(&event.body);
             inner.keep(Committed::new(event), limits.tail_bytes);
         }
+        inner.count();
         let _ = self.seq.set(watch::Sender::new(inner.task.seq()));
         Mutex::new(inner)
     }
@@ -210,6 +193,11 @@ impl Live {
     /// The fold, for one whose existence the caller has already seen.
     pub(crate) fn snapshot(&self) -> Result<Arc<Task>, Fault> {
         self.task().ok_or_else(|| Fault::internal("a live task without a fold"))
+    }
+
+    /// Its share of the memory for tasks at work, in bytes.
+    pub(crate) fn held(&self) -> usize {
+        self.inner().map_or(0, |inner| inner.fold_bytes + inner.tail_bytes)
     }
 
     pub(crate) fn current_messages(&self) -> Vec<Arc<Inbound>> {
@@ -480,11 +468,15 @@ impl Live {
     /// Folds committed events and tells everybody.
     fn absorb(&self, shared: &Shared, events: Vec<Event>) -> Result<Arc<Task>, Fault> {
         let Some(mut inner) = self.inner() else { return Err(Fault::internal("a live task without a fold")) };
+        let tail = memory::tail(&shared.lives.memory, &shared.limits);
         for event in events {
+            let replaced = memory::replaced(&inner.task, &event.body);
             Arc::make_mut(&mut inner.task).apply(&event).map_err(Fault::internal)?;
+            inner.fold_bytes = (inner.fold_bytes + event.body.weight()).saturating_sub(replaced);
             inner.sort_message(&event.body);
-            inner.keep(Committed::new(event), shared.limits.tail_bytes);
+            inner.keep(Committed::new(event), tail);
         }
+        inner.count();
         let task = inner.task.clone();
         drop(inner);
         if let Some(seq) = self.seq.get() {
@@ -588,8 +580,16 @@ impl Drop for Live {
 }
 
 impl Inner {
-    fn new(task: Arc<Task>) -> Inner {
-        Inner { task, waiting: Vec::new(), current: Vec::new(), tail: VecDeque::new(), tail_bytes: 0 }
+    fn new(task: Arc<Task>, share: Option<MemoryShare>) -> Inner {
+        let fold_bytes = memory::weight(&task);
+        let (waiting, current, tail) = (Vec::new(), Vec::new(), VecDeque::new());
+        Inner { task, waiting, current, tail, tail_bytes: 0, fold_bytes, share }
+    }
+
+    fn count(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.set(self.fold_bytes + self.tail_bytes);
+        }
     }
 
     fn sort_message(&mut self, body: &Body) {
@@ -627,24 +627,5 @@ impl Shared {
             return Ok(Some(live));
         }
         self.lives.get(id, &*self.store, &self.limits, None).await
-    }
-
-    pub(crate) fn count(&self, events: &[Event]) {
-        use std::sync::atomic::Ordering::Relaxed;
-        self.stats.events.fetch_add(events.len() as u64, Relaxed);
-        for event in events {
-            match &event.body {
-                Body::Opened(_) => drop(self.stats.opened.fetch_add(1, Relaxed)),
-                Body::TurnStarted { .. } => drop(self.stats.turns.fetch_add(1, Relaxed)),
-                Body::Status(change) if change.state.is_terminal() => drop(self.stats.settled.fetch_add(1, Relaxed)),
-                Body::Status(_)
-                | Body::Message(_)
-                | Body::Bound { .. }
-                | Body::Artifact(_)
-                | Body::Replied(_)
-                | Body::Metadata(_)
-                | Body::CancelRequested { .. } => {}
-            }
-        }
     }
 }

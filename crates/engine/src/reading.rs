@@ -12,6 +12,10 @@ use sha2::{Digest, Sha256};
 use crate::sight::{Glimpse, PIECE, Sight};
 use crate::{Engine, troubled};
 
+/// So many logs that are longer than [`LONG`] are read at a time, for one answer each.
+pub(crate) const LONG_READS: usize = 4;
+const LONG: usize = 1 << 20;
+
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Listing {
@@ -78,6 +82,7 @@ impl Engine {
     ) -> Result<Option<(Task, usize)>, Fault> {
         let mut fold: Option<Task> = None;
         let mut weight = 0;
+        let mut permit = None;
         loop {
             let after = fold.as_ref().map_or(Seq::ZERO, Task::seq);
             let piece = match first.take() {
@@ -105,6 +110,9 @@ impl Engine {
             // Nothing follows the end of a task: most are read in one piece.
             if task.core.is_settled() {
                 break;
+            }
+            if weight > LONG && permit.is_none() {
+                permit = Some(self.shared.long_reads.acquire().await.map_err(Fault::internal)?);
             }
             tokio::task::yield_now().await;
         }

@@ -4,19 +4,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use model::ports::store::Store;
-use model::{Event, Fault, Limits, Task, TaskId};
+use model::{Event, Fault, Limits, MemoryBudget, Task, TaskId};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::live::{Inner, Live};
+use crate::memory;
 use crate::troubled;
 
 /// The live tasks of this process, by id.
-#[derive(Default)]
 pub(crate) struct Registry {
     shards: [Mutex<HashMap<TaskId, Weak<Live>>>; 16],
+    /// The memory that live tasks share.
+    pub(crate) memory: Arc<MemoryBudget>,
 }
 
 impl Registry {
+    pub(crate) fn new(bytes: usize) -> Registry {
+        Registry { shards: Default::default(), memory: MemoryBudget::new(bytes) }
+    }
+
     fn shard(&self, id: TaskId) -> MutexGuard<'_, HashMap<TaskId, Weak<Live>>> {
         // The last byte of a UUIDv7 is random.
         self.shards[usize::from(id.0.as_bytes()[15] & 15)].lock()
@@ -87,7 +93,7 @@ impl Registry {
         piece: Option<Vec<Event>>,
     ) -> Result<Option<Arc<Live>>, Fault> {
         let live = self.entry(id);
-        let loaded = live.inner.get_or_try_init(|| load(&live, store, limits, piece)).await;
+        let loaded = live.inner.get_or_try_init(|| load(&live, store, limits, piece, &self.memory)).await;
         match loaded {
             Ok(_) => Ok(Some(live)),
             Err(None) => Ok(None),
@@ -101,6 +107,7 @@ async fn load(
     store: &dyn Store,
     limits: &Limits,
     piece: Option<Vec<Event>>,
+    memory: &Arc<MemoryBudget>,
 ) -> Result<Mutex<Inner>, Option<Fault>> {
     let trouble = |trouble| Some(troubled(trouble));
     let refused = |refused| Some(Fault::internal(refused));
@@ -109,6 +116,12 @@ async fn load(
         None => (store.logs(vec![live.id]).await.map_err(trouble)?.pop().unwrap_or_default(), true),
     };
     let mut task = Task::fold(&events).map_err(refused)?.ok_or(None)?;
+    // What is read piece by piece is read for a caller, who is told when there is no room.
+    let mut share = memory.share();
+    let mut weight = events.iter().map(|event| event.body.weight()).sum::<usize>();
+    if !whole {
+        memory::make_room(memory, &mut share, weight)?;
+    }
     // A piece may not be all; nothing follows the end of a task.
     while !whole && !task.core.is_settled() {
         let more = store.events(live.id, task.seq(), limits.tail_bytes).await.map_err(trouble)?;
@@ -117,8 +130,11 @@ async fn load(
         }
         for event in &more {
             task.apply(event).map_err(refused)?;
+            weight += event.body.weight();
         }
+        memory::make_room(memory, &mut share, weight)?;
         events.extend(more);
     }
+    drop(share);
     Ok(live.filled(Arc::new(task), events, limits))
 }

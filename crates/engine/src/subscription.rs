@@ -7,16 +7,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use model::content::Reply;
-use model::{Body, ContextId, Event, EventId, Fault, Kind, Place, Seq, Shape, State, Subscribe, Task, TaskId};
+use model::{
+    Body, ContextId, Event, EventId, Fault, Kind, MemoryShare, Place, Seq, Shape, State, Subscribe, Task, TaskId,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::live::{Committed, Live};
+use crate::committed::Committed;
+use crate::live::Live;
+use crate::memory;
 use crate::sight::Sight;
 use crate::{Engine, Shared, troubled};
 
 /// How many events a reader takes from the tail at once.
 const PAGE: usize = 64;
+/// How much of a log, in bytes: every slow reader holds as much. What is one row of the log is read at once, however long.
+const PAGE_BYTES: usize = 64 << 10;
+/// Above this, what a reader holds counts against the memory for readers.
+const LARGE_PAGE: usize = 256 << 10;
 
 /// What a subscriber is told.
 #[derive(Clone, Debug)]
@@ -48,6 +56,8 @@ pub struct Subscription {
     cursor: Seq,
     first: Option<Arc<Task>>,
     buffered: VecDeque<Arc<Committed>>,
+    /// The buffer's share of the memory for readers, where it is large.
+    share: Option<MemoryShare>,
     until: Until,
     ended: bool,
     stopped: CancellationToken,
@@ -77,6 +87,7 @@ impl Subscription {
             cursor: at.seq(),
             first: Some(at),
             buffered: VecDeque::new(),
+            share: None,
             until,
             ended: false,
             stopped,
@@ -95,6 +106,7 @@ impl Subscription {
             cursor: task.seq(),
             first: Some(Arc::new(task)),
             buffered: events.into_iter().skip(at).map(Committed::new).collect(),
+            share: None,
             until: Until::Question,
             ended: false,
             stopped,
@@ -163,8 +175,19 @@ impl Subscription {
                 }
                 Some(_) => {}
                 None => {
-                    let page = shared.store.events(live.id, self.cursor, shared.limits.tail_bytes).await;
-                    self.buffered.extend(page.map_err(troubled)?.into_iter().map(Committed::new));
+                    let _one_of_few = shared.long_reads.acquire().await.map_err(Fault::internal)?;
+                    let most = PAGE_BYTES.min(shared.limits.tail_bytes);
+                    let page = shared.store.events(live.id, self.cursor, most).await.map_err(troubled)?;
+                    let weight = page.iter().map(|event| event.body.weight()).sum::<usize>();
+                    self.share = None;
+                    if weight > LARGE_PAGE {
+                        let mut share = shared.readers.share();
+                        if !share.grow_alone(weight) {
+                            return Err(memory::no_room());
+                        }
+                        self.share = Some(share);
+                    }
+                    self.buffered.extend(page.into_iter().map(Committed::new));
                     return Ok(!self.buffered.is_empty());
                 }
             }
@@ -321,6 +344,7 @@ impl Engine {
             return Ok(now.clone());
         }
         let mut fold: Option<Task> = None;
+        let _one_of_few = self.shared.long_reads.acquire().await.map_err(Fault::internal)?;
         loop {
             let after = fold.as_ref().map_or(Seq::ZERO, Task::seq);
             let page =

@@ -18,6 +18,7 @@ use model::{Body, Fault, Inbound, State, Task, TurnId};
 
 use crate::cradle::Newborn;
 use crate::live::{Draft, Failed, Live, TurnHandle};
+use crate::memory;
 use crate::patience::Patience;
 use crate::pending::{Pending, Spoken, Then};
 use crate::till::{self, Ending, Reserved};
@@ -98,6 +99,8 @@ impl Run {
         let mut pending = Pending::new(&*self.live.snapshot().map_err(Failed::Fault)?);
         let (mut in_flight, mut bears) = (None, false);
         let mut cancelling = false;
+        let memory = &self.shared.lives.memory;
+        let mut unwritten = memory.share();
         let grace = tokio::time::sleep(Duration::MAX);
         tokio::pin!(grace);
         loop {
@@ -112,12 +115,13 @@ impl Run {
                     let children = self.handle.cradle.take();
                     bears = !children.is_empty();
                     in_flight = Some(self.scribe().write(pending.take(), children));
+                    unwritten.set(0);
                 } else if pending.ended() {
                     // The last commit said what comes next and returned; nothing is left to say.
                     return Ok(Then::Over);
                 }
             }
-            let room = pending.bytes() < limits.uncommitted_bytes;
+            let room = pending.bytes() < memory::uncommitted(memory, limits);
             tokio::select! {
                 biased;
                 done = async { match in_flight.as_mut() { Some(commit) => commit.await, None => std::future::pending().await } } => {
@@ -162,7 +166,10 @@ impl Run {
                     if pending.total_bytes() > limits.turn_bytes {
                         let words = format!("the agent said more than {} bytes in one turn", limits.turn_bytes);
                         pending.end(EndState::Failed, Some(Words::text(words)));
+                    } else if memory.is_spent() && self.live.held() + pending.bytes() > memory::PART {
+                        pending.end(EndState::Failed, Some(Words::text(memory::spent())));
                     }
+                    unwritten.set(pending.bytes());
                     if pending.ended() {
                         stream = None;
                     }

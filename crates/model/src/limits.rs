@@ -17,6 +17,8 @@ pub struct Limits {
     pub uncommitted_bytes: usize,
     /// The newest events of a live task, kept in memory for its subscribers.
     pub tail_bytes: usize,
+    /// Memory of tasks at work together: their messages and artifacts, and their newest events once more.
+    pub live_bytes: usize,
     /// Messages waiting on a working task.
     pub waiting_messages: u32,
     /// Everything an agent may emit in one turn.
@@ -90,6 +92,7 @@ impl Default for Limits {
             blob_bytes: 64 << 10,
             uncommitted_bytes: 1 << 20,
             tail_bytes: 256 << 10,
+            live_bytes: 128 << 20,
             waiting_messages: 100,
             turn_bytes: 256 << 20,
             running_turns: 100_000,

@@ -39,5 +39,5 @@ pub mod spec;
 pub use check::Wrong;
 pub use condition::Condition;
 pub use graph::Graph;
-pub use run::{Action, End, Finish, NodeEvent, Run, Stand, Start, Unexpected, VisitId};
+pub use run::{Action, End, Finish, INPUT_BYTES, NodeEvent, Run, Stand, Start, Unexpected, VisitId};
 pub use spec::{System, Systems};

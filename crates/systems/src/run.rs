@@ -21,6 +21,10 @@ use crate::condition::Output;
 use crate::graph::Graph;
 use crate::spec::{JoinMode, On, OnFailure};
 
+/// The most that the inputs of the visits under way weigh together, in bytes. Each visit has its input to itself, so a result
+/// that goes to many nodes, or many results that go to many, take as much as all of their inputs.
+pub const INPUT_BYTES: usize = 32 << 20;
+
 /// One start of a node's agent: the node, and the how manieth start of it this is in the run, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VisitId {
@@ -307,6 +311,11 @@ impl Run {
 
     /// The run comes to a node.
     fn begin(&mut self, node: usize, input: Arc<[Part]>, from: Vec<VisitId>, actions: &mut Vec<Action>) {
+        let weight = weight(&input);
+        // The caller's own message is as large as the server lets it be.
+        if self.finish.is_some() || (!(from.is_empty() && self.active.is_empty()) && self.is_too_much(node, weight)) {
+            return;
+        }
         let known = &self.graph.nodes[node];
         let state = &mut self.nodes[node];
         state.turns += 1;
@@ -315,6 +324,20 @@ impl Run {
         let visit = Visit { id, node, asking: known.question.is_some(), retries: known.retries, input, from };
         actions.push(self.action(&visit));
         self.active.push(visit);
+    }
+
+    /// Whether one more input of this weight is more than a run may have under way; that is the end of it.
+    fn is_too_much(&mut self, node: usize, more: usize) -> bool {
+        let under_way = self.active.iter().map(|visit| weight(&visit.input)).sum::<usize>();
+        let too_much = under_way + more > INPUT_BYTES;
+        if too_much {
+            let name = &self.graph.nodes[node].name;
+            let reason = format!(
+                "{name} would be given {more} bytes while {under_way} are with other nodes, and a run has at most {INPUT_BYTES} bytes of input under way; send less, or let fewer nodes take the results of so many"
+            );
+            self.finish = Some(Finish::Failed { visit: None, reason });
+        }
+        too_much
     }
 
     /// The same once more, under the next number.
@@ -465,6 +488,15 @@ impl Run {
                 return true;
             }
         }
+        let arrived = self.nodes[node].inbox.iter().filter_map(VecDeque::front).map(|arrival| match arrival {
+            Arrival::Result(result) => weight(&result.parts),
+            Arrival::Failed(..) => 0,
+        });
+        let arrived = arrived.sum();
+        // Known before anything is put together.
+        if self.is_too_much(node, arrived) {
+            return true;
+        }
         let (mut from, mut parts, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         let mut sole: Option<Arc<[Part]>> = None;
         let state = &mut self.nodes[node];
@@ -554,4 +586,8 @@ impl Run {
         let result = ends.values().flat_map(|end| end.parts.iter().cloned()).collect();
         Finish::Completed { result, from: ends.values().map(|end| end.from.clone()).collect(), cut }
     }
+}
+
+fn weight(parts: &[Part]) -> usize {
+    parts.iter().map(Part::weight).sum()
 }

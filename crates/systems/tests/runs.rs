@@ -307,3 +307,44 @@ a2a: {enabled: true, auth: public}
     assert_eq!(serde_json::from_str::<System>(&written).unwrap(), system);
     assert_eq!(system.namespace(), "default");
 }
+
+/// Two layers of nodes, of which every one of the second hears every one of the first.
+fn layers(width: usize) -> Arc<Graph> {
+    let edges: Vec<String> = (0..width).map(|i| format!("{{to: b{i}}}")).collect();
+    let first: String = (0..width).map(|i| format!("  a{i}: {{ edges: [{}] }}\n", edges.join(", "))).collect();
+    let second: String = (0..width).map(|i| format!("  b{i}: {{}}\n")).collect();
+    graph(&format!("graph:\n{first}{second}"))
+}
+
+/// Ends the first layer with texts of so many bytes, and says what the run wants then.
+fn through_first_layer(width: usize, bytes: usize) -> Vec<Action> {
+    let (mut run, actions) = Run::start(layers(width), vec![Part::text("in")]);
+    assert_eq!(actions.len(), width);
+    let mut last = Vec::new();
+    for i in 0..width {
+        let visit = VisitId { node: format!("a{i}").into(), n: 1 };
+        let end = End::Completed(vec![Part::text("x".repeat(bytes))]);
+        last = run.apply(NodeEvent::Ended { visit, end }).unwrap();
+    }
+    last
+}
+
+#[test]
+fn results_that_multiply_end_the_run_before_they_are_put_together() {
+    let few = through_first_layer(10, 100 << 10);
+    assert!(few.iter().all(|action| matches!(action, Action::Start(_))) && few.len() == 10, "10 MiB are fine");
+    let many = through_first_layer(20, 100 << 10);
+    let Some(Action::Finish(Finish::Failed { visit: None, reason })) = many.last() else { panic!("{}", many.len()) };
+    assert!(reason.contains("bytes of input under way") && reason.contains("send less"), "{reason}");
+    assert!(!many.iter().any(|action| matches!(action, Action::Start(_))), "nothing begins any more");
+}
+
+#[test]
+fn a_message_to_many_entries_is_bounded_and_one_to_a_single_entry_is_not() {
+    let large = || vec![Part::text("x".repeat(systems::INPUT_BYTES))];
+    let (_, one) = Run::start(graph("graph:\n  a: { next: b }\n  b: {}\n"), large());
+    assert!(matches!(one.as_slice(), [Action::Start(_)]), "what the server lets in goes to one node");
+    let (run, both) = Run::start(graph("graph:\n  a: {}\n  b: {}\n"), large());
+    assert!(matches!(both.last(), Some(Action::Finish(Finish::Failed { .. }))), "but not to two");
+    assert!(run.finish().is_some());
+}

@@ -18,6 +18,7 @@ mod drain;
 mod idempotency;
 mod interleavings;
 mod lists;
+mod memory;
 mod misbehaviour;
 mod outbox;
 mod outbox_crash;

@@ -1,0 +1,55 @@
+//! Events that are in the log: what readers share of one, and what the figures count.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{Body, Event};
+use parking_lot::Mutex;
+
+use crate::Shared;
+
+/// An event that is in the log, and its encodings, made once and shared by every reader.
+#[derive(Debug)]
+pub struct Committed {
+    pub event: Event,
+    encodings: Mutex<Vec<(u16, Bytes)>>,
+}
+
+impl Committed {
+    pub(crate) fn new(event: Event) -> Arc<Committed> {
+        Arc::new(Committed { event, encodings: Mutex::default() })
+    }
+
+    /// The event in some encoding. `slot` names the encoding; whoever comes first makes it.
+    pub fn encoded(&self, slot: u16, make: impl FnOnce() -> Bytes) -> Bytes {
+        let mut encodings = self.encodings.lock();
+        if let Some((_, bytes)) = encodings.iter().find(|(s, _)| *s == slot) {
+            return bytes.clone();
+        }
+        let bytes = make();
+        encodings.push((slot, bytes.clone()));
+        bytes
+    }
+}
+
+impl Shared {
+    /// Counts what was committed, for the figures.
+    pub(crate) fn count(&self, events: &[Event]) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.stats.events.fetch_add(events.len() as u64, Relaxed);
+        for event in events {
+            match &event.body {
+                Body::Opened(_) => drop(self.stats.opened.fetch_add(1, Relaxed)),
+                Body::TurnStarted { .. } => drop(self.stats.turns.fetch_add(1, Relaxed)),
+                Body::Status(change) if change.state.is_terminal() => drop(self.stats.settled.fetch_add(1, Relaxed)),
+                Body::Status(_)
+                | Body::Message(_)
+                | Body::Bound { .. }
+                | Body::Artifact(_)
+                | Body::Replied(_)
+                | Body::Metadata(_)
+                | Body::CancelRequested { .. } => {}
+            }
+        }
+    }
+}
