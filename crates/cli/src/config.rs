@@ -217,8 +217,19 @@ pub(crate) struct Limits {
     pub(crate) body_bytes: Option<usize>,
     /// Nesting of a request's JSON. Default 128.
     pub(crate) json_depth: Option<usize>,
-    /// Connections at a time. Default 10000.
+    /// Memory of all request bodies together while they are read and answered, in MiB; more is refused with
+    /// 503. Default 64, and at least what `body_bytes` needs.
+    pub(crate) bodies_mib: Option<usize>,
+    /// Memory of large answers (above 64 KiB) together until their callers have taken them, in MiB; more is refused
+    /// with 503. Default 64.
+    pub(crate) answers_mib: Option<usize>,
+    /// Memory of tasks at work together, in MiB: messages and artifacts are in memory until a task rests. When it is used up,
+    /// a turn that has a large part of it fails and says so. Default 128.
+    pub(crate) live_mib: Option<usize>,
+    /// Connections at a time; one more is answered 503 and closed, but for `/healthz` and `/readyz`. Default 10000.
     pub(crate) connections: Option<usize>,
+    /// Connections from one address (IPv6: a /64) at a time; `trusted_proxies` have no such bound. Default 1000.
+    pub(crate) connections_per_address: Option<u32>,
     /// Turns at work at a time. Default 100000.
     pub(crate) running_turns: Option<usize>,
     /// What one turn may say, in bytes. Default 268435456.

@@ -184,6 +184,9 @@ impl Plan {
                 write_ms: config.timeouts.write_ms.unwrap_or(defaults.write_ms),
             },
             connections: config.limits.connections.unwrap_or(10_000),
+            connections_per_address: config.limits.connections_per_address.unwrap_or(1_000),
+            bodies_bytes: config.limits.bodies_mib.unwrap_or(64) << 20,
+            answers_bytes: config.limits.answers_mib.unwrap_or(64) << 20,
             backlog: 4_096,
             heartbeat_ms: config.timeouts.heartbeat_ms.unwrap_or(15_000),
             jwks: None,
@@ -205,6 +208,7 @@ impl Plan {
         all.json_depth = limits.json_depth.unwrap_or(all.json_depth);
         all.running_turns = limits.running_turns.unwrap_or(all.running_turns);
         all.turn_bytes = limits.turn_bytes.unwrap_or(all.turn_bytes);
+        all.live_bytes = limits.live_mib.map_or(all.live_bytes, |mib| mib << 20);
         all.waiting_messages = limits.waiting_messages.unwrap_or(all.waiting_messages);
         all.attempts = limits.attempts.unwrap_or(all.attempts);
         all.any_input_mode = self.config.any_input_mode;
@@ -222,7 +226,11 @@ impl Plan {
             ("workers", config.workers.map(|n| n as u64), 1, 1_024),
             ("limits.body_bytes", limits.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
             ("limits.json_depth", limits.json_depth.map(|n| n as u64), 8, 10_000),
+            ("limits.bodies_mib", limits.bodies_mib.map(|n| n as u64), 1, 1 << 20),
+            ("limits.answers_mib", limits.answers_mib.map(|n| n as u64), 1, 1 << 20),
+            ("limits.live_mib", limits.live_mib.map(|n| n as u64), 1, 1 << 20),
             ("limits.connections", limits.connections.map(|n| n as u64), 1, 1_000_000),
+            ("limits.connections_per_address", limits.connections_per_address.map(u64::from), 1, 1_000_000),
             ("limits.running_turns", limits.running_turns.map(|n| n as u64), 1, 100_000_000),
             ("limits.turn_bytes", limits.turn_bytes.map(|n| n as u64), 1_024, 1 << 40),
             ("limits.attempts", limits.attempts.map(u64::from), 1, 1_000),

@@ -13,7 +13,7 @@ use crate::sight::{Glimpse, PIECE, Sight};
 use crate::{Engine, troubled};
 
 /// So many logs that are longer than [`LONG`] are read at a time, for one answer each.
-pub(crate) const LONG_READS: usize = 4;
+pub(crate) const LONG_READS: usize = 2;
 const LONG: usize = 1 << 20;
 
 /// A page of a list.

@@ -2,6 +2,8 @@
 //!
 //! `axum::serve` and hyper's own protocol sniffing wait for ever on a silent or half-sent connection; here every wait has
 //! an end. Nagle is off (it delays every small SSE frame by 40 ms), the backlog is large (128 loses connects under load).
+//! Buffers and windows bound the bytes that a connection holds before the server reads them or the caller takes them;
+//! [`crate::connections`] bounds the number of connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,13 +16,21 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::connections::{Connections, Entrance, RESERVE_LASTS};
+use crate::service::{self, Coverage};
 use crate::tls::{self, Tls};
-use crate::{Server, Serving, service};
+use crate::{Server, Serving};
+
+/// HTTP/1 reads so much ahead of a body that is not asked for, and buffers so much of an answer.
+const BUFFER: usize = 64 << 10;
+/// The same for HTTP/2: of one stream, and of all streams of a connection.
+const STREAM_WINDOW: u32 = 128 << 10;
+const CONNECTION_WINDOW: u32 = 512 << 10;
+const STREAMS: u32 = 256;
 
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -48,19 +58,31 @@ impl Accept {
     }
 
     pub async fn run(&self, listener: TcpListener) {
-        let slots = Arc::new(Semaphore::new(self.serving.now().settings.connections));
+        let connections = Connections::new(&self.serving.now().settings);
         loop {
-            let Ok(slot) = slots.clone().acquire_owned().await else { return };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = self.shutdown.cancelled() => return,
             };
             match accepted {
                 Ok((stream, peer)) => {
+                    let counted = connections.count(peer.ip(), &self.serving.now().settings);
                     let (serving, shutdown) = (self.serving.clone(), self.shutdown.clone());
                     self.connections.spawn(async move {
-                        serve(serving, stream, peer, shutdown).await;
-                        drop(slot);
+                        match &counted {
+                            Entrance::Served { .. } => {
+                                serve(serving, stream, peer, Coverage::Everything, shutdown).await
+                            }
+                            Entrance::Spare(spare) => {
+                                let served = serve(serving, stream, peer, Coverage::HealthOnly, shutdown);
+                                // A connection that was answered has ended by then.
+                                tokio::select! {
+                                    _ = tokio::time::timeout(RESERVE_LASTS, served) => {}
+                                    () = spare.replaced.cancelled() => {}
+                                }
+                            }
+                        }
+                        drop(counted);
                     });
                 }
                 // Out of file descriptors, or the caller is gone already: neither ends the server.
@@ -77,7 +99,13 @@ impl Accept {
 trait Wire: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for T {}
 
-async fn serve(serving: Arc<Serving>, stream: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
+async fn serve(
+    serving: Arc<Serving>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    coverage: Coverage,
+    shutdown: CancellationToken,
+) {
     let (timeouts, tls) = {
         let server = serving.now();
         (server.settings.timeouts.clone(), server.tls.clone())
@@ -92,19 +120,21 @@ async fn serve(serving: Arc<Serving>, stream: TcpStream, peer: SocketAddr, shutd
             () = shutdown.cancelled() => return,
         };
         let Ok(Ok(http2)) = first else { return };
-        return converse(serving, stream, http2, header, peer, shutdown).await;
+        return converse(serving, stream, http2, header, ServedPeer { address: peer, coverage }, shutdown).await;
     };
     let begun = tokio::select! {
         begun = tokio::time::timeout(header, Box::pin(shake_hands(tls, stream))) => begun,
         () = shutdown.cancelled() => return,
     };
     match begun {
-        Ok(Ok((stream, false))) => converse(serving, stream, false, header, peer, shutdown).await,
+        Ok(Ok((stream, false))) => {
+            converse(serving, stream, false, header, ServedPeer { address: peer, coverage }, shutdown).await;
+        }
         Ok(Ok((stream, true))) => {
             // The beginning has been read, and is always the same.
             let (reading, writing) = tokio::io::split(stream);
             let whole = tokio::io::join(HTTP2_PREFACE.as_slice().chain(reading), writing);
-            converse(serving, whole, true, header, peer, shutdown).await;
+            converse(serving, whole, true, header, ServedPeer { address: peer, coverage }, shutdown).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, %peer, "a TLS handshake failed"),
         Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
@@ -125,18 +155,32 @@ async fn shake_hands(tls: &Tls, stream: TcpStream) -> io::Result<(TlsStream<TcpS
     Ok((stream, http2))
 }
 
+/// The other end of a connection, and what the connection is good for.
+#[derive(Clone, Copy)]
+struct ServedPeer {
+    address: SocketAddr,
+    coverage: Coverage,
+}
+
 async fn converse(
     serving: Arc<Serving>,
     stream: impl Wire,
     http2: bool,
     header: Duration,
-    peer: SocketAddr,
+    peer: ServedPeer,
     shutdown: CancellationToken,
 ) {
-    let handle = service_fn(move |request| service::respond(serving.now(), request, peer));
+    let ServedPeer { address: peer, coverage } = peer;
+    let handle = service_fn(move |request| service::respond(serving.now(), request, peer, coverage));
     if http2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.timer(TokioTimer::new()).max_concurrent_streams(256).keep_alive_interval(header);
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(BUFFER)
+            .keep_alive_interval(header);
         let connection = builder.serve_connection(TokioIo::new(stream), handle);
         tokio::pin!(connection);
         let ended = tokio::select! {
@@ -146,7 +190,7 @@ async fn converse(
         note(ended, peer);
     } else {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(header).max_buf_size(64 << 10);
+        builder.timer(TokioTimer::new()).header_read_timeout(header).max_buf_size(BUFFER);
         let connection = builder.serve_connection(TokioIo::new(stream), handle);
         tokio::pin!(connection);
         let ended = tokio::select! {

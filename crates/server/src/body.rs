@@ -3,13 +3,14 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use dialects::framing::blob::Transform;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
-use model::BlobKind;
+use model::{BlobKind, Fault, Kind, MemoryBudget, MemoryShare};
 
 pub(crate) type Response = http::Response<Body>;
 
@@ -70,6 +71,46 @@ impl http_body::Body for Body {
             Body::Stream(_) => SizeHint::default(),
         }
     }
+}
+
+/// An answer above this counts against the memory for answers.
+pub(crate) const LARGE: usize = 64 << 10;
+
+/// Bytes that hold a part of the memory for answers until the last of them is on its way.
+struct BudgetedBytes {
+    bytes: Bytes,
+    _share: MemoryShare,
+}
+
+impl AsRef<[u8]> for BudgetedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A large answer, counted until it is sent; a caller that reads slowly holds it for as long. The fault is for one that
+/// finds no room.
+pub(crate) fn counted(answers: &Arc<MemoryBudget>, bytes: Bytes) -> Result<Bytes, Fault> {
+    if bytes.len() <= LARGE {
+        return Ok(bytes);
+    }
+    let share = room(answers, bytes.len())?;
+    Ok(Bytes::from_owner(BudgetedBytes { bytes, _share: share }))
+}
+
+/// Room for a large answer.
+pub(crate) fn room(answers: &Arc<MemoryBudget>, bytes: usize) -> Result<MemoryShare, Fault> {
+    let mut share = answers.share();
+    if share.grow_alone(bytes) {
+        return Ok(share);
+    }
+    let message = "the server has as many large answers on their way as it takes; ask again in 2 s, or for less";
+    Err(Fault::new(Kind::Unavailable, message).retry_after(2))
+}
+
+/// The same bytes with the room that was found for them.
+pub(crate) fn with_room(bytes: Bytes, share: MemoryShare) -> Bytes {
+    Bytes::from_owner(BudgetedBytes { bytes, _share: share })
 }
 
 /// Large content as it stands in a JSON value.

@@ -13,11 +13,13 @@ mod body;
 mod cache;
 pub mod callers;
 mod cards;
+mod connections;
 mod cors;
 pub mod courier;
 pub mod crypto;
 pub mod front;
 mod html;
+mod intake;
 mod links;
 pub mod log;
 mod metrics;
@@ -37,7 +39,7 @@ mod tls;
 use std::sync::Arc;
 
 use engine::Engine;
-use model::{Call, Caller, Fault, Kind};
+use model::{Call, Caller, Fault, Kind, MemoryBudget};
 use policy::Policy;
 
 pub use serving::Serving;
@@ -66,6 +68,10 @@ pub struct Server {
     pub(crate) metrics: Arc<metrics::Metrics>,
     pub(crate) log: log::Sink,
     pub(crate) links: links::Links,
+    /// The memory for request bodies; requests of every version of the server share it.
+    pub(crate) intake: intake::Intake,
+    /// The same for large answers that are not sent yet.
+    pub(crate) answers: Arc<MemoryBudget>,
     /// Where workers finish what they have of agents that are gone.
     pub(crate) leaving: front::worker::Leaving,
 }
@@ -90,6 +96,8 @@ impl Server {
             oauth: settings.aly.as_ref().map(|aly| oauth::Oauth::new(engine.clone(), aly.oauth.clone())),
             metrics: Arc::new(metrics),
             links: links::Links::new(engine.store().clone(), engine.sealer().cloned()),
+            answers: MemoryBudget::new(settings.answers_bytes),
+            intake: intake::Intake::new(settings.bodies_bytes, front::largest_body(&engine, &settings)),
             engine,
             settings,
             log,
@@ -121,6 +129,8 @@ impl Server {
             metrics: self.metrics.clone(),
             engine: self.engine.clone(),
             links: self.links.clone(),
+            intake: self.intake.clone(),
+            answers: self.answers.clone(),
             settings,
             log: self.log.clone(),
             leaving: self.leaving.clone(),

@@ -19,6 +19,10 @@ pub(crate) struct Metrics {
     pub(crate) streams: Gauge,
     pub(crate) waiting: Gauge,
     pub(crate) rate_limited: RateLimited,
+    /// Memory of request bodies, in bytes.
+    pub(crate) bodies: Number,
+    /// Memory of answers that are not sent yet, in bytes.
+    pub(crate) answers: Number,
     /// In the order of [`FIGURES`].
     figures: Vec<Number>,
     /// In the order of [`HEALTH`].
@@ -57,7 +61,7 @@ pub(crate) enum Outcome {
     Fault,
 }
 
-type Number = Gauge<u64, AtomicU64>;
+pub(crate) type Number = Gauge<u64, AtomicU64>;
 /// A name, its help, and where the number is in a reading.
 type Row<T> = (&'static str, &'static str, fn(&T) -> u64);
 
@@ -71,6 +75,7 @@ const FIGURES: &[Row<Figures>] = &[
     ("store_troubles", "commits the store refused for now", |f| f.store_troubles),
     ("turns_running", "turns at work", |f| f.turns_running),
     ("tasks_live", "tasks held in memory", |f| f.tasks_live),
+    ("live_bytes", "memory that tasks at work hold, of limits.live_mib", |f| f.live_bytes),
     ("push_delivered", "webhooks taken since the start", |f| f.push_delivered),
     ("push_failed", "attempts at webhooks that failed since the start", |f| f.push_failed),
     ("push_dead", "push configs given up since the start", |f| f.push_dead),
@@ -112,9 +117,11 @@ impl Metrics {
             registry.register(name, help, number.clone());
             number
         };
+        let bodies = register("bodies_bytes", "memory that request bodies hold, of limits.bodies_mib");
+        let answers = register("answers_bytes", "memory that large answers hold, of limits.answers_mib");
         let figures = FIGURES.iter().map(|(name, help, _)| register(name, help)).collect();
         let health = HEALTH.iter().map(|(name, help, _)| register(name, help)).collect();
-        Metrics { registry, requests, seconds, streams, waiting, rate_limited, figures, health }
+        Metrics { registry, requests, seconds, streams, waiting, rate_limited, bodies, answers, figures, health }
     }
 
     pub(crate) fn count(&self, operation: &'static str, outcome: Outcome, micros: u64) {

@@ -48,6 +48,8 @@ impl Server {
 
     pub(crate) async fn show_metrics(&self) -> Response {
         let health = self.engine.health().await.ok();
+        self.metrics.bodies.set(self.intake.held() as u64);
+        self.metrics.answers.set(self.answers.held() as u64);
         let mut response = text(StatusCode::OK, self.metrics.render(self.engine.figures(), health.as_ref()));
         let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
         response.headers_mut().insert(CONTENT_TYPE, kind);

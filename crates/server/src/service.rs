@@ -4,31 +4,44 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
-use futures_util::{FutureExt, poll};
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use http_body_util::BodyExt;
+use futures_util::FutureExt;
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::Incoming;
 use model::{Fault, Kind};
 
 use crate::body::Response;
-use crate::front::{self, Told};
+use crate::front::{self, Gate, Told};
 use crate::log::Line;
 use crate::metrics::Outcome;
 use crate::mount::{self, Mounted, Target};
 use crate::oauth::endpoints;
-use crate::{Server, cors, operations, throttle};
+use crate::{Server, cors, intake, operations, throttle};
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The requests that a connection is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    Everything,
+    /// One request about the server's health: all other connections are taken.
+    HealthOnly,
+}
+
+fn no_connection_left() -> Fault {
+    let message =
+        "the server has as many connections as it takes, in all or from your address; close one, or try again in 2 s";
+    Fault::new(Kind::Unavailable, message).retry_after(2)
+}
 
 pub(crate) async fn respond(
     server: Arc<Server>,
     request: Request<Incoming>,
     peer: SocketAddr,
+    coverage: Coverage,
 ) -> Result<Response, Infallible> {
     let began = Instant::now();
     let (mut head, body) = request.into_parts();
@@ -38,7 +51,8 @@ pub(crate) async fn respond(
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
         Some(response) => response,
         None => {
-            let answered = AssertUnwindSafe(Box::pin(dispatch(&server, &head, body, &mut told))).catch_unwind().await;
+            let answered =
+                AssertUnwindSafe(Box::pin(dispatch(&server, &head, body, coverage, &mut told))).catch_unwind().await;
             match answered {
                 Ok(response) => response,
                 Err(_) => Box::pin(panicked(&server, &head, &request_id, &mut told)).await,
@@ -51,6 +65,9 @@ pub(crate) async fn respond(
     response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Ok(id) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
+    }
+    if coverage == Coverage::HealthOnly && head.version <= Version::HTTP_11 {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let status = response.status();
     let failed = told.fault.is_some() || status.is_client_error() || status.is_server_error();
@@ -72,10 +89,19 @@ pub(crate) async fn respond(
     Ok(response)
 }
 
-async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incoming, told: &mut Told) -> Response {
+async fn dispatch(
+    server: &Arc<Server>,
+    head: &http::request::Parts,
+    body: Incoming,
+    coverage: Coverage,
+    told: &mut Told,
+) -> Response {
     let path = head.uri.path();
     let get = head.method == Method::GET || head.method == Method::HEAD;
     let target = server.mounts.resolve(path, head.method == Method::POST);
+    if coverage == Coverage::HealthOnly && !matches!(target, Target::Health | Target::Ready) {
+        return Box::pin(turn_away(server, target, head, no_connection_left(), told)).await;
+    }
     if let Some(throttle) = &server.throttle
         // A worker is known by its secret, and speaks often.
         && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
@@ -92,6 +118,7 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
     {
         return card;
     }
+    let gate = Gate::of(&target);
     // Whatever is rarer than a call of the protocol is boxed: every request would have to carry it.
     match target {
         Target::Health if get => operations::text(StatusCode::OK, "ok\n"),
@@ -139,25 +166,25 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
                 return refused;
             }
             let limit = server.settings.orloj.as_ref().map(|orloj| orloj.body_bytes);
-            let body = read_body_within(server, &head.headers, body, limit).await;
+            let body = intake::read(server, head, body, limit, gate, told).await;
             Box::pin(front::orloj::answer(server, named, head, body, told)).await
         }
         Target::Aly(below) => Box::pin(front::aly::answer(server, below, head, body, told)).await,
         Target::Oauth(below) => {
             let Some(oauth) = &server.oauth else { return front::rest::nothing_at(path, head, told) };
-            let body = read_body_within(server, &head.headers, body, Some(endpoints::BODY_BYTES)).await;
+            let body = intake::read(server, head, body, Some(endpoints::BODY_BYTES), gate, told).await;
             Box::pin(endpoints::answer(server, oauth, below, head, body, told)).await
         }
         Target::Storefront(inside) => {
-            let body = read_body_within(server, &head.headers, body, Some(front::storefront::BODY_BYTES)).await;
+            let body = intake::read(server, head, body, Some(front::storefront::BODY_BYTES), gate, told).await;
             Box::pin(front::storefront::answer(server, inside, head, body, told)).await
         }
         Target::CheckoutPage(id) => {
-            let body = read_body_within(server, &head.headers, body, Some(front::storefront::BODY_BYTES)).await;
+            let body = intake::read(server, head, body, Some(front::storefront::BODY_BYTES), gate, told).await;
             Box::pin(front::storefront::page::answer(server, id, head, body, told)).await
         }
         Target::Resources(collection, rest) => {
-            let body = read_body_within(server, &head.headers, body, Some(crate::resources::DOCUMENT_BYTES)).await;
+            let body = intake::read(server, head, body, Some(crate::resources::DOCUMENT_BYTES), gate, told).await;
             Box::pin(front::resources::answer(server, collection, rest, head, body, told)).await
         }
         Target::Uumit if head.method != Method::POST => not_allowed("POST"),
@@ -165,12 +192,12 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
             if let Some(refused) = check_media_type(&head.headers) {
                 return refused;
             }
-            let body = read_body(server, &head.headers, body).await;
+            let body = intake::read(server, head, body, None, gate, told).await;
             Box::pin(front::uumit::answer(server, head, body, told)).await
         }
         Target::Market(below) => {
             let limit = front::market::body_bytes(server, below);
-            let body = read_body_within(server, &head.headers, body, limit).await;
+            let body = intake::read(server, head, body, limit, gate, told).await;
             Box::pin(front::market::answer(server, below, head, body, told)).await
         }
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
@@ -179,12 +206,12 @@ async fn dispatch(server: &Arc<Server>, head: &http::request::Parts, body: Incom
             if let Some(refused) = check_media_type(&head.headers) {
                 return refused;
             }
-            let body = read_body(server, &head.headers, body).await;
+            let body = intake::read(server, head, body, None, gate, told).await;
             let response = front::rpc::answer(server, mounted, head, body, told).await;
             if is_said_to_nobody(mounted, told) { front::rest::nothing_at(path, head, told) } else { response }
         }
         Target::Assistant(assistant) => {
-            let body = read_body(server, &head.headers, body).await;
+            let body = intake::read(server, head, body, None, gate, told).await;
             Box::pin(front::langgraph::answer(server, assistant, head, body, told)).await
         }
         Target::Rest(mounted, below) => {
@@ -257,7 +284,8 @@ async fn turn_away(
         | Target::Oauth(_)
         | Target::OauthDocument(_)
         | Target::Metrics => {
-            let mut response = operations::text(StatusCode::TOO_MANY_REQUESTS, format!("{fault}\n"));
+            let status = front::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            let mut response = operations::text(status, format!("{fault}\n"));
             if let Some(seconds) = fault.retry_after_s {
                 response.headers_mut().insert(RETRY_AFTER, seconds.into());
             }
@@ -292,62 +320,6 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Option<Response> {
         return None;
     }
     Some(operations::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json\n"))
-}
-
-/// Reads a whole body within the limits of size and time.
-pub(crate) async fn read_body(server: &Server, headers: &HeaderMap, body: Incoming) -> Result<Bytes, Fault> {
-    read_body_within(server, headers, body, None).await
-}
-
-async fn read_body_within(
-    server: &Server,
-    headers: &HeaderMap,
-    body: Incoming,
-    limit: Option<usize>,
-) -> Result<Bytes, Fault> {
-    let limit = limit.unwrap_or(server.engine.limits().body_bytes);
-    let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
-    if announced.is_some_and(|n| n > limit as u64) {
-        return Err(too_large(limit));
-    }
-    let mut read = Box::pin(collect(body, limit, announced.unwrap_or(0) as usize));
-    // Most bodies are here already; only a slow one needs a timer.
-    if let std::task::Poll::Ready(done) = poll!(read.as_mut()) {
-        return done;
-    }
-    let patience = Duration::from_millis(server.settings.timeouts.body_ms);
-    match tokio::time::timeout(patience, read).await {
-        Ok(done) => done,
-        Err(late) => Err(Fault::new(Kind::InvalidRequest, "the request's body did not arrive in time").because(late)),
-    }
-}
-
-async fn collect(mut body: Incoming, limit: usize, announced: usize) -> Result<Bytes, Fault> {
-    let mut first = Bytes::new();
-    let mut whole: Option<BytesMut> = None;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|e| Fault::new(Kind::InvalidRequest, "the request's body broke off").because(e))?;
-        let Ok(data) = frame.into_data() else { continue };
-        let so_far = whole.as_ref().map_or(first.len(), BytesMut::len);
-        if so_far + data.len() > limit {
-            return Err(too_large(limit));
-        }
-        match &mut whole {
-            Some(whole) => whole.extend_from_slice(&data),
-            None if first.is_empty() => first = data,
-            None => {
-                let mut joined = BytesMut::with_capacity(announced.max(first.len() + data.len()));
-                joined.extend_from_slice(&first);
-                joined.extend_from_slice(&data);
-                whole = Some(joined);
-            }
-        }
-    }
-    Ok(whole.map_or(first, BytesMut::freeze))
-}
-
-fn too_large(limit: usize) -> Fault {
-    Fault::new(Kind::TooLarge, format!("the request is larger than {limit} bytes"))
 }
 
 /// The caller's own id for the request if it is a decent one, else ours.

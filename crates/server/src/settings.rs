@@ -50,8 +50,14 @@ pub struct Settings {
     /// Encoded settled tasks kept in memory; 0 keeps none.
     pub cache_bytes: usize,
     pub timeouts: Timeouts,
-    /// Connections at a time; more wait in the backlog.
+    /// Connections at a time; one more is told so and closed.
     pub connections: usize,
+    /// The same from one address that is no trusted proxy.
+    pub connections_per_address: u32,
+    /// Memory of all request bodies together while they are read and answered, in bytes.
+    pub bodies_bytes: usize,
+    /// Memory of large answers together until they are sent, in bytes.
+    pub answers_bytes: usize,
     pub backlog: i32,
     /// Between comment lines on a silent stream.
     pub heartbeat_ms: u64,
@@ -97,6 +103,8 @@ impl Settings {
             listen: before.listen,
             tls: before.tls.clone(),
             connections: before.connections,
+            bodies_bytes: before.bodies_bytes,
+            answers_bytes: before.answers_bytes,
             backlog: before.backlog,
             cache_bytes: before.cache_bytes,
             jwks: before.jwks.clone(),
@@ -139,6 +147,9 @@ impl Settings {
             cache_bytes: 1 << 20,
             timeouts: Timeouts::default(),
             connections: 1_000,
+            connections_per_address: 1_000,
+            bodies_bytes: 64 << 20,
+            answers_bytes: 64 << 20,
             backlog: 128,
             heartbeat_ms: 15_000,
         }

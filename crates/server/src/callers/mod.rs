@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 use crate::Settings;
 use crate::settings::{self, Key};
 
-static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(crate) static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// What a fault about a token says of itself, for the challenge.
 const INVALID_TOKEN: (&str, &str) = ("error", "invalid_token");

@@ -23,12 +23,12 @@ use model::ports::storekeeper::Needs;
 use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send};
 use url::{Host, Url};
 
-use super::{A2A_VERSION, Asked, Done, EffectiveCall, Told, into_body, rest, rpc, sign, stream, terms};
+use super::{A2A_VERSION, Asked, Done, EffectiveCall, Gate, Told, into_body, rest, rpc, sign, stream, terms};
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::oauth::{Oauth, covers, endpoints};
 use crate::settings::{self, Aly, Door, Settings};
-use crate::{Server, callers, service};
+use crate::{Server, callers, intake, service};
 
 /// What would stop the endpoints from being served.
 pub(crate) fn check(settings: &Settings) -> Result<(), settings::Error> {
@@ -56,7 +56,7 @@ pub(crate) async fn answer(
         "" | "/" => match service::check_media_type(&head.headers) {
             Some(refused) => refused,
             None => {
-                let body = service::read_body(server, &head.headers, body).await;
+                let body = intake::read(server, head, body, None, Gate::Aly, told).await;
                 Box::pin(desk.rpc(body, told)).await
             }
         },
@@ -196,7 +196,7 @@ impl<'a> Desk<'a> {
             if let Some(refused) = service::check_media_type(&head.headers) {
                 return Ok(refused);
             }
-            service::read_body(server, &head.headers, body).await?
+            intake::read(server, head, body, None, Gate::Open, told).await?
         } else {
             Bytes::new()
         };

@@ -5,6 +5,7 @@
 pub(crate) mod aly;
 mod effective;
 mod files;
+mod gate;
 pub(crate) mod langgraph;
 pub(crate) mod market;
 pub(crate) mod orloj;
@@ -19,6 +20,7 @@ pub(crate) mod worker;
 use std::borrow::{Borrow, Cow};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use dialects::framing::json::{Encoded, Segment, Writer};
@@ -32,8 +34,10 @@ use sha2::{Digest, Sha256};
 
 use effective::{EffectiveCall, StreamStart};
 pub(crate) use files::{answer as file, percent};
+pub(crate) use gate::{Gate, largest_body};
 
-use crate::body::{Body, Response, in_json};
+use crate::body::{Body, Response, counted, in_json, room, with_room};
+use crate::intake::BodyShare;
 use crate::links::Terms;
 use crate::mount::Mounted;
 use crate::service::trace;
@@ -49,6 +53,9 @@ static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Which dialect answered; in a request, which one should.
 static A2A_DIALECT: HeaderName = HeaderName::from_static("x-a2a-dialect");
 
+/// How often an answer that has begun looks for room for its next piece.
+const ROOM_AGAIN: Duration = Duration::from_millis(20);
+
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// What the log and the metrics say of a request.
@@ -62,11 +69,22 @@ pub(crate) struct Told {
     pub(crate) address: IpAddr,
     /// What the log says in place of a path with a secret in it.
     pub(crate) path: Option<String>,
+    /// The share of the memory for bodies that the request's body has.
+    pub(crate) held: BodyShare,
 }
 
 impl Default for Told {
     fn default() -> Self {
-        Told { operation: "other", dialect: "-", agent: None, caller: None, fault: None, address: NOWHERE, path: None }
+        Told {
+            operation: "other",
+            dialect: "-",
+            agent: None,
+            caller: None,
+            fault: None,
+            address: NOWHERE,
+            path: None,
+            held: BodyShare::default(),
+        }
     }
 }
 
@@ -431,7 +449,7 @@ fn sign(response: &mut Response, wire: &'static dyn Wire) {
 }
 
 /// The status of what HTTP itself has a word for, where the rest is told otherwise.
-fn status_of(kind: Kind) -> Option<StatusCode> {
+pub(crate) fn status_of(kind: Kind) -> Option<StatusCode> {
     match kind {
         Kind::Unauthenticated => Some(StatusCode::UNAUTHORIZED),
         Kind::Forbidden => Some(StatusCode::FORBIDDEN),
@@ -502,23 +520,43 @@ async fn into_body(
     encoded: Encoded,
 ) -> Result<Body, Fault> {
     if let Some(bytes) = encoded.as_bytes() {
-        return Ok(bytes.clone().into());
+        return Ok(counted(&server.answers, bytes.clone())?.into());
     }
     let encoded = server.links.settle(encoded, &terms(server, head, tenant)).await?;
     if let Some(bytes) = encoded.as_bytes() {
-        return Ok(bytes.clone().into());
+        return Ok(counted(&server.answers, bytes.clone())?.into());
     }
     let (server, tenant) = (server.clone(), tenant.clone());
     let segments = futures_util::stream::iter(encoded.into_segments());
     Ok(Body::stream(futures_util::StreamExt::then(segments, move |segment| {
         let (server, tenant) = (server.clone(), tenant.clone());
         async move {
-            load(&server, &tenant, segment).await.map_err(|fault| {
+            load_when_there_is_room(&server, &tenant, segment).await.map_err(|fault| {
                 tracing::error!(cause = ?fault.cause, "an answer broke off: {fault}");
                 std::io::Error::other(fault.message)
             })
         }
     })))
+}
+
+/// A piece of an answer that has begun: it waits for room as long as its reader may take.
+async fn load_when_there_is_room(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
+    let bytes = match &segment {
+        Segment::Bytes(bytes) => return counted(&server.answers, bytes.clone()).or(Ok(bytes.clone())),
+        // In JSON a third is added to it, or a little more.
+        Segment::Blob(blob) => usize::try_from(blob.len).unwrap_or(usize::MAX).saturating_mul(4) / 3,
+        Segment::File(_) => 0,
+    };
+    let patience = Duration::from_millis(u64::from(server.settings.timeouts.write_ms));
+    let since = Instant::now();
+    let share = loop {
+        match room(&server.answers, bytes) {
+            Ok(share) => break share,
+            Err(fault) if since.elapsed() >= patience => return Err(fault),
+            Err(_) => tokio::time::sleep(ROOM_AGAIN).await,
+        }
+    };
+    Ok(with_room(load(server, tenant, segment).await?, share))
 }
 
 async fn load(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {

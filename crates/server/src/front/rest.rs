@@ -12,11 +12,11 @@ use http::{HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Call, Fault, Kind};
 
-use super::{Asked, Done, EffectiveCall, Told, into_body, sign, stated_version, stream, terms, who};
+use super::{Asked, Done, EffectiveCall, Gate, Told, into_body, sign, stated_version, stream, terms, who};
 use crate::Server;
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
-use crate::{callers, service};
+use crate::{callers, intake, service};
 
 const A2A_JSON: &str = "application/a2a+json";
 
@@ -80,7 +80,7 @@ async fn call(
         if let Some(refused) = service::check_media_type(&head.headers) {
             return Ok(refused);
         }
-        service::read_body(server, &head.headers, body).await?
+        intake::read(server, head, body, None, Gate::Open, told).await?
     } else {
         Bytes::new()
     };

@@ -17,7 +17,7 @@ use super::{
     A2A_DIALECT, Asked, Done, EffectiveCall, Told, into_body, operation, orloj, sign, stated_version, status_of,
     stream, terms, uumit, who,
 };
-use crate::body::{Body, Response};
+use crate::body::{Body, Response, counted};
 use crate::mount::Mounted;
 use crate::{Server, callers};
 
@@ -186,7 +186,7 @@ impl Attempt<'_> {
                 jsonrpc::write_result_head(&mut out, &request.id);
                 out.extend_from_slice(&bytes);
                 jsonrpc::write_result_tail(&mut out);
-                json(Bytes::from(out).into())
+                json(counted(&server.answers, out.into())?.into())
             }
             done => {
                 let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);

@@ -20,7 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::{Counted, Follow, load_all, sign};
 use crate::Server;
-use crate::body::{Body, Response};
+use crate::body::{Body, Response, counted};
 use crate::links::Terms;
 
 /// A piece of a stream grows no further than this before it is sent.
@@ -111,7 +111,14 @@ impl Feed {
                 next = self.follow.subscription.next().now_or_never();
             }
         }
-        Some(piece.into())
+        match counted(&self.server.answers, piece.into()) {
+            Ok(piece) => Some(piece),
+            Err(fault) => {
+                let mut words = Vec::new();
+                self.write_fault(&mut words, &fault);
+                Some(words.into())
+            }
+        }
     }
 
     async fn write(&mut self, piece: &mut Vec<u8>, item: Item) {

@@ -23,11 +23,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::{Counted, Told};
+use super::{Counted, Gate, Told};
 use crate::Server;
 use crate::body::{Body, Response};
-use crate::service;
 use crate::settings::{self, Settings};
+use crate::{intake, service};
 
 static X_LEASE: HeaderName = HeaderName::from_static("x-lease");
 static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -223,7 +223,7 @@ async fn route(
     if let Some(refused) = service::check_media_type(&head.headers) {
         return Ok(refused);
     }
-    let body = service::read_body(server, &head.headers, body).await?;
+    let body = intake::read(server, head, body, None, Gate::Open, told).await?;
     let said = Said::read(&body, server.engine.limits().json_depth)?;
     if let (Some("turns"), Some(turn), Some(what), _) = asked {
         let turn: TurnId = turn.parse().map_err(|_| Refused::from(Refusal::Unknown))?;

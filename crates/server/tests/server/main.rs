@@ -10,6 +10,7 @@ mod generations;
 mod kit;
 mod limits;
 mod market;
+mod memory;
 mod mounts;
 mod oauth;
 mod orloj;

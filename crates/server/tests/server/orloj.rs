@@ -26,7 +26,7 @@ fn shown((name, namespace, public, _): (&str, &str, bool, &str)) -> OrlojSystem 
     OrlojSystem { name: name.into(), namespace: namespace.into(), public, agents }
 }
 
-async fn open(change: impl FnOnce(&mut Settings, &mut Orloj)) -> Running {
+pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Orloj)) -> Running {
     let mut all: Vec<Arc<dyn Agent>> =
         agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
     let mut names = vec!["echo", "scripted"];

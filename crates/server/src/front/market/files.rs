@@ -13,6 +13,7 @@ use super::refusal::{Code, Refusal};
 use super::table::{Ask, Going, Param, ParamKind, Reply, written};
 use crate::Server;
 use crate::front::files::{self, Facts};
+use crate::settings::Uumit;
 
 /// Where files are brought.
 pub(super) const UPLOAD: &str = "/deliverables/upload";
@@ -43,9 +44,14 @@ pub(super) const DOWNLOAD: [Param; 1] = [Param {
 
 /// How much of a body is read, where that is not what it always is.
 pub(crate) fn body_bytes(server: &Server, below: &str) -> Option<usize> {
-    let market = &server.settings.market.as_ref()?.market;
-    let most = usize::try_from(market.config().files.file_bytes).unwrap_or(usize::MAX);
-    (below == UPLOAD).then(|| most.saturating_add(AROUND).max(server.engine.limits().body_bytes))
+    let uumit = server.settings.market.as_ref()?;
+    (below == UPLOAD).then(|| largest_body(uumit).max(server.engine.limits().body_bytes))
+}
+
+/// The largest file with its form around it.
+pub(crate) fn largest_body(uumit: &Uumit) -> usize {
+    let most = usize::try_from(uumit.market.config().files.file_bytes).unwrap_or(usize::MAX);
+    most.saturating_add(AROUND)
 }
 
 /// A file that is kept.

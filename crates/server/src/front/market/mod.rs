@@ -31,7 +31,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use trade::{Credentials, NotKnown, Once, Paged, Refused};
 
-pub(crate) use files::body_bytes;
+pub(crate) use files::{body_bytes, largest_body};
 use refusal::{Code, Refusal, RefusalData};
 use table::{Ask, Keyed, Reply, Route, Who};
 

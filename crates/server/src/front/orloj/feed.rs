@@ -9,10 +9,12 @@ use dialects::orloj::encode;
 use engine::States;
 use model::Task;
 use prometheus_client::metrics::gauge::Gauge;
+use sha2::{Digest, Sha256};
 
 use super::super::{Counted, load_all};
 use super::{PLAIN, address};
 use crate::Server;
+use crate::body::counted;
 use crate::links::Terms;
 use crate::settings::OrlojSystem;
 use crate::throttle::Seat;
@@ -25,8 +27,8 @@ pub(super) struct Feed {
     pub(super) system: OrlojSystem,
     /// How large files are shown.
     pub(super) terms: Terms,
-    /// What was said last: the same is not said twice.
-    pub(super) last: Bytes,
+    /// The hash of what was said last: the same is not said twice.
+    pub(super) last: Option<[u8; 32]>,
     pub(super) heartbeat: Duration,
     pub(super) over: bool,
     pub(super) _open: Counted<Gauge>,
@@ -57,15 +59,18 @@ impl Feed {
                             return Some(Err(std::io::Error::other(fault.message)));
                         }
                     };
-                    if shown == self.last {
+                    let hash: [u8; 32] = Sha256::digest(&shown).into();
+                    if self.last.replace(hash) == Some(hash) {
                         continue;
                     }
                     let mut piece = Vec::with_capacity(shown.len() + 32);
                     encode::begin_frame(&mut piece);
                     piece.extend_from_slice(&shown);
                     encode::end_frame(&mut piece);
-                    self.last = shown;
-                    return Some(Ok(piece.into()));
+                    return Some(counted(&self.server.answers, piece.into()).map_err(|fault| {
+                        tracing::warn!("a stream broke off: {fault}");
+                        std::io::Error::other(fault.message)
+                    }));
                 }
             }
         }

@@ -9,9 +9,9 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use model::{Caller, Fault, Kind, Time};
 
-use crate::callers;
 use crate::settings::{Key, Settings};
 use crate::throttle::{Limiter, Rate, Seats};
+use crate::{Server, callers};
 
 /// What the endpoints know and count beside the settings.
 pub(crate) struct House {
@@ -54,6 +54,17 @@ impl House {
     /// Whether there is a token to show.
     pub(crate) fn has_tokens(&self) -> bool {
         !self.tokens.is_empty()
+    }
+
+    /// Whether a caller with these headers may call anything here. Which system it calls is known once its request is read.
+    pub(crate) async fn lets_in(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
+        let caller = match self.token(headers) {
+            Some(known) => known?,
+            None => server.callers.identify(headers).await?,
+        };
+        let asks = server.callers.required() || server.callers.has_any() || !self.tokens.is_empty();
+        let public = || server.settings.orloj.as_ref().is_some_and(|orloj| orloj.systems.iter().any(|s| s.public));
+        if caller.authenticated || !asks || public() { Ok(()) } else { Err(callers::nobody()) }
     }
 
     /// Whose token of these endpoints is shown, if one is.

@@ -430,7 +430,7 @@ impl<'a> Desk<'a> {
             server: self.server.clone(),
             system: system.clone(),
             terms,
-            last: Bytes::new(),
+            last: None,
             heartbeat: Duration::from_millis(self.server.settings.heartbeat_ms),
             over: false,
             _open: Counted::new(self.server.metrics.streams.clone()),

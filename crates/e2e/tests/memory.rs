@@ -1,0 +1,181 @@
+//! Attacks on the server's memory. Each test attacks a server with its default limits, and the
+//! most that the process ever held, as the kernel counts it, stays below what docs/operations.md promises.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+use std::thread;
+use std::time::Duration;
+
+use e2e::http::{Connection, Request};
+use e2e::{Server, message, script, until};
+use serde_json::{Value, json};
+
+/// The promise.
+const MOST_KIB: u64 = 512 << 10;
+/// The largest body that a server takes.
+const BODY: usize = 10 << 20;
+/// Enough of them that a server which holds them all is far above the promise.
+const STRANGERS: usize = 120;
+/// For what a busy machine has to write.
+const LONG: Duration = Duration::from_secs(240);
+
+/// The most memory that the process has ever held.
+fn peak_kib(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
+}
+
+/// The process never held more than is promised, and answers a caller who shows this key, if any.
+fn assert_modest(server: &Server, key: Option<&str>, what: &str) {
+    let peak = peak_kib(server);
+    eprintln!("{what}: {} MiB at most", peak >> 10);
+    assert!(peak <= MOST_KIB, "{what}: the server held {} MiB", peak >> 10);
+    assert_eq!(server.get("/readyz").status(), 200);
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message("hi") } });
+    let request = Request::new("POST", "/a2a/echo").header("A2A-Version", "1.0");
+    let request = match key {
+        Some(key) => request.header("Authorization", &format!("Bearer {key}")),
+        None => request,
+    };
+    let answer = server.exchange(&request.json(&body));
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+}
+
+/// Many callers at a time, each of which sends nearly all of a large body and then waits for what is said. Answers their
+/// statuses; 0 for a connection that was closed.
+fn nearly_whole_bodies(server: &Server) -> Vec<u16> {
+    let addr = server.addr();
+    let begin = move || -> std::io::Result<u16> {
+        let mut connection = Connection::open(addr)?;
+        let head = format!(
+            "POST /a2a/echo HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\na2a-version: 1.0\r\ncontent-length: {BODY}\r\n\r\n"
+        );
+        connection.send_raw(head.as_bytes())?;
+        let piece = vec![b' '; 64 << 10];
+        for _ in 0..BODY / piece.len() - 1 {
+            connection.send_raw(&piece)?;
+        }
+        Ok(connection.head()?.status)
+    };
+    let callers: Vec<_> = (0..STRANGERS).map(|_| thread::spawn(begin)).collect();
+    callers.into_iter().map(|caller| caller.join().unwrap().unwrap_or(0)).collect()
+}
+
+#[test]
+fn bodies_of_strangers_are_not_kept() {
+    let config = "auth:\n  required: true\n  keys: [{ name: ann, tenant: t, key: 'env:ANN_KEY' }]\nagents:\n  echo: { kind: echo }\n";
+    let server = Server::options().config(config).env("ANN_KEY", "secret-of-ann").start();
+    let statuses = nearly_whole_bodies(&server);
+    assert!(statuses.iter().all(|status| matches!(status, 401 | 0)), "{statuses:?}");
+    assert!(statuses.contains(&401), "{statuses:?}");
+    assert_modest(&server, Some("secret-of-ann"), "bodies of strangers");
+}
+
+#[test]
+fn bodies_of_everybody_are_bounded_together() {
+    // The first callers have room and never finish their bodies; the timeout ends them.
+    let server = Server::options().config("timeouts: { body_ms: 4000 }\nagents:\n  echo: { kind: echo }\n").start();
+    let statuses = nearly_whole_bodies(&server);
+    assert!(statuses.iter().all(|status| matches!(status, 503 | 400 | 0)), "{statuses:?}");
+    assert!(statuses.contains(&503), "{statuses:?}");
+    assert_modest(&server, None, "bodies of everybody");
+}
+
+/// A script whose one artifact grows to about 40 MiB, in chunks that are too small to be kept beside the log.
+fn long_winded(ends: &Value) -> Value {
+    let piece = "x".repeat(40 << 10);
+    json!({ "message": script(json!([{ "artifact": { "name": "a", "parts": [{ "text": piece }] }, "chunks": 1_000 }, { "status": "working", "text": "all said" }, ends])) })
+}
+
+fn turns_running(server: &Server) -> u64 {
+    let text = server.get("/metrics").text();
+    text.lines().find_map(|line| line.strip_prefix("a2a_turns_running ")).unwrap().parse().unwrap()
+}
+
+/// The status of an answer, however long a busy machine takes for it.
+fn status(connection: &mut Connection) -> u16 {
+    until("there is an answer", LONG, || match connection.head() {
+        Ok(head) => Some(head.status),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => None,
+        Err(error) => panic!("the connection broke: {error}"),
+    })
+}
+
+/// Sends a request and leaves the answer where it is.
+fn unread(server: &Server, agent: &str, method: &str, params: &Value) -> Connection {
+    let mut connection = Connection::open(server.addr()).unwrap();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let request = Request::new("POST", &format!("/a2a/{agent}")).header("A2A-Version", "1.0").json(&body);
+    connection.send(&request).unwrap();
+    connection
+}
+
+#[test]
+fn turns_that_say_much_are_bounded_together() {
+    let server = Server::start(&[]);
+    let done = json!({ "complete": "done" });
+    let streams: Vec<_> =
+        (0..24).map(|_| unread(&server, "scripted", "SendStreamingMessage", &long_winded(&done))).collect();
+    for mut stream in streams {
+        // Some are heard to their end, and some are told that there was no room for them.
+        assert_eq!(status(&mut stream), 200);
+    }
+    until("every turn is over", LONG, || (turns_running(&server) == 0).then_some(()));
+    assert_modest(&server, None, "turns that say much");
+    let client = server.agent("scripted");
+    let tasks = client.rpc("ListTasks", json!({ "pageSize": 50 })).unwrap();
+    let states: Vec<&str> =
+        tasks["tasks"].as_array().unwrap().iter().map(|task| task["status"]["state"].as_str().unwrap()).collect();
+    assert!(states.iter().all(|state| matches!(*state, "TASK_STATE_COMPLETED" | "TASK_STATE_FAILED")), "{states:?}");
+    assert!(states.contains(&"TASK_STATE_FAILED"), "{states:?}");
+}
+
+#[test]
+fn large_answers_to_callers_who_do_not_read_are_bounded_together() {
+    let server = Server::start(&[]);
+    let client = server.agent("scripted");
+    let settled = client.rpc("SendMessage", long_winded(&json!({ "complete": "done" })));
+    let id = settled.expect("a task that completes")["task"]["id"].as_str().unwrap().to_owned();
+    let open = client.stream("SendStreamingMessage", long_winded(&json!({ "sleep_ms": 600_000 }))).unwrap();
+    let going = until("the other has begun", LONG, || {
+        let tasks = client.rpc("ListTasks", json!({ "status": "TASK_STATE_WORKING" })).unwrap();
+        tasks["tasks"][0]["id"].as_str().map(str::to_owned)
+    });
+    let get = json!({ "id": id });
+    let resumed: Vec<_> = (0..16).map(|_| unread(&server, "scripted", "GetTask", &get)).collect();
+    let follow = json!({ "id": going });
+    let followed: Vec<_> = (0..16).map(|_| unread(&server, "scripted", "SubscribeToTask", &follow)).collect();
+    for mut connection in resumed {
+        let status = status(&mut connection);
+        assert!(matches!(status, 200 | 503), "{status}");
+    }
+    for mut connection in followed {
+        assert_eq!(status(&mut connection), 200);
+    }
+    assert_modest(&server, None, "large answers");
+    drop(open);
+}
+
+#[test]
+fn results_that_multiply_in_a_system_end_its_run() {
+    // 333 steps of three nodes each, of which every one hears every one before it.
+    let mut config = String::from("agents:\n  echo: { kind: echo }\nsystems:\n  deep:\n    graph:\n");
+    for step in 0..333 {
+        for node in ["a", "b", "c"] {
+            let next = step + 1;
+            let edges = if next == 333 {
+                String::new()
+            } else {
+                format!(", edges: [{{to: a{next}}}, {{to: b{next}}}, {{to: c{next}}}]")
+            };
+            config.push_str(&format!("      {node}{step}: {{ agent: echo{edges} }}\n"));
+        }
+    }
+    let server = Server::options().config(&config).start();
+    let task = server.agent("deep").send(message(&"x".repeat(2 << 10)));
+    assert_eq!(task["status"]["state"], "TASK_STATE_FAILED", "{}", task["status"]);
+    let words = task["status"]["message"]["parts"][0]["text"].as_str().unwrap();
+    assert!(words.contains("bytes of input under way"), "{words}");
+    assert_modest(&server, None, "results that multiply");
+}
