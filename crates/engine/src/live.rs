@@ -10,9 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use model::ports::agent::Cancelled;
 use model::ports::store::{Commit, Conflict, KeyUse, Outcome, Store, TimerChange, Trouble};
-use model::{
-    Body, Epoch, Event, Fault, Inbound, Limits, MemoryBudget, MemoryShare, PushProgress, Seq, Task, TaskId, stored,
-};
+use model::{Body, Epoch, Event, Fault, Inbound, Limits, MemoryShare, PushProgress, Seq, Task, TaskId, stored};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;

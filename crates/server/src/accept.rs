@@ -71,7 +71,7 @@ impl Accept {
                     self.connections.spawn(async move {
                         match &counted {
                             Entrance::Served { .. } => {
-                                serve(serving, stream, peer, Coverage::Everything, shutdown).await
+                                serve(serving, stream, peer, Coverage::Everything, shutdown).await;
                             }
                             Entrance::Spare(spare) => {
                                 let served = serve(serving, stream, peer, Coverage::HealthOnly, shutdown);

@@ -46,8 +46,8 @@ pub(crate) async fn respond(
     let began = Instant::now();
     let (mut head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
-    let mut told = Told::default();
-    told.address = throttle::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
+    let address = throttle::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
+    let mut told = Told { address, ..Told::default() };
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
         Some(response) => response,
         None => {

@@ -138,7 +138,7 @@ impl From<Unmoved> for Error {
 
 impl Oauth {
     pub fn new(engine: Engine, rules: Rules) -> Oauth {
-        let links = Links::new(engine.store().clone());
+        let links = Links::new(engine.store().clone(), engine.sealer().cloned());
         Oauth { engine, rules, links }
     }
 

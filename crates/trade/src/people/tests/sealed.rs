@@ -25,7 +25,7 @@ impl Sealer for Turned {
 async fn the_keys_of_logins_are_sealed_and_logins_from_before_stay_good() {
     let (old, store) = market().await;
     person(&old, "u_1").await;
-    let tokens = old.log_in("u_1", PASSWORD).await.unwrap();
+    let tokens = old.log_in("u_1", PASSWORD, HERE).await.unwrap();
     let kept = || async { store.record("market/secrets".into(), "own".into()).await.unwrap().unwrap().body };
     let names_keys = |body: &[u8]| body.windows(7).any(|window| window == b"\"login\"");
     assert!(names_keys(&kept().await), "in the clear, as older releases kept them");
