@@ -282,7 +282,12 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
         bail!("a database is copied with its own tools, also while it is served: pg_dump -Fc -f FILE DATABASE");
     }
     ask(&found, &Request::Backup { to: to.clone() })?;
-    writeln!(std::io::stdout(), "written to {}; put it back with: rialto restore {}", to.display(), to.display())?;
+    let mut out = std::io::stdout();
+    writeln!(out, "written to {}; put it back with: rialto restore {}", to.display(), to.display())?;
+    let key = found.key_file.clone().unwrap_or_else(|| found.folder.join(server::courier::SEAL_KEY));
+    if key.is_file() {
+        writeln!(out, "keep a copy of {} in another place: the backup's secrets are sealed with it", key.display())?;
+    }
     Ok(())
 }
 

@@ -119,7 +119,10 @@ pub(crate) struct Open {
 impl Open {
     pub(crate) async fn start(engine: &Engine, config: Market, is_demo: bool) -> anyhow::Result<Open> {
         let started = trade::Market::start(engine.clone(), config.config(is_demo)?, true).await;
-        let market = started.map_err(|fault| anyhow::anyhow!("cannot open the market: {fault} ({:?})", fault.cause))?;
+        let market = started.map_err(|fault| {
+            let cause = fault.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
+            anyhow::anyhow!("cannot open the market: {fault}{cause}")
+        })?;
         Ok(Open { market, config, is_demo })
     }
 

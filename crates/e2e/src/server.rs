@@ -201,6 +201,10 @@ impl Server {
     pub fn operate(&self, words: &[&str]) -> Command {
         let mut command = Command::new(setup::binary());
         command.args(words).arg("--data").arg(self.data());
+        // Without the config a command does not find a key that is kept elsewhere.
+        if self.options.config.as_ref().is_some_and(|config| config.contains("key_file")) {
+            command.arg("--config").arg(self.path.join("rialto.yaml"));
+        }
         if let Some(url) = self.options.place.url() {
             let (flags, (name, value)) = store::flags(&url);
             command.args(flags).env(name, value);

@@ -17,6 +17,10 @@ pub const SQLITE_ONLY: &[(&str, &str)] = &[
     ("a sync before every reply", "the trace is of our own process, and with PostgreSQL another one syncs"),
     ("a migration", "it begins on SQLite and ends on PostgreSQL, whatever is chosen"),
     ("a cut log", "the log of PostgreSQL is its own; that it was cut is its own to find"),
+    (
+        "an agent that is gone",
+        "in a shared store its turns wait for a replica that serves it, which is tested with replicas",
+    ),
     ("backup and restore", "a database is copied with pg_dump; the commands say so and do nothing"),
 ];
 

@@ -295,12 +295,18 @@ mod tests {
     use super::*;
 
     /// Answers every line with a word and the line.
+    /// The tag and length before a message of PostgreSQL.
+    const HEAD: usize = 5;
+
+    /// Answers each line with the word and the line, as a message of PostgreSQL: the wire passes on whole messages.
     fn parrot(word: &'static str) -> SocketAddr {
         let port = listen(move |socket| {
             std::thread::spawn(move || {
                 let mut out = socket.try_clone().unwrap();
                 for line in BufReader::new(socket).lines().map_while(Result::ok) {
-                    let _ = writeln!(out, "{word} {line}");
+                    let text = format!("{word} {line}\n");
+                    let length = u32::try_from(text.len() + 4).unwrap().to_be_bytes();
+                    let _ = out.write_all(&[b"x", &length[..], text.as_bytes()].concat());
                 }
             });
             true
@@ -314,7 +320,7 @@ mod tests {
         let mut heard = String::new();
         match BufReader::new(socket).read_line(&mut heard)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(heard.trim_end().to_owned()),
+            _ => Ok(heard[HEAD..].trim_end().to_owned()),
         }
     }
 
@@ -327,8 +333,10 @@ mod tests {
     #[test]
     fn a_wire_can_be_held_and_cut() {
         let wire = Wire::to(parrot("polly"));
-        let socket = dial(wire.port());
-        until("the wire carries", PATIENCE, || say(&socket, "one").ok());
+        let socket = until("the wire carries", PATIENCE, || {
+            let socket = dial(wire.port());
+            say(&socket, "one").ok().map(|_| socket)
+        });
         wire.set(Line::Held);
         assert!(say(&socket, "two").is_err(), "nothing comes through");
         let late = dial(wire.port());
@@ -337,7 +345,7 @@ mod tests {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut heard = String::new();
         BufReader::new(&socket).read_line(&mut heard).unwrap();
-        assert_eq!(heard, "polly two\n", "what was held comes through");
+        assert_eq!(&heard[HEAD..], "polly two\n", "what was held comes through");
         wire.set(Line::Cut);
         assert!(say(&socket, "four").is_err());
         assert!(say(&dial(wire.port()), "five").is_err());

@@ -35,7 +35,7 @@ fn assert_closed(server: &Server, names: &[&str]) {
 fn nobody_else_reads_what_a_server_writes_whatever_the_umask() {
     let mut server = generous();
     server.agent("echo").send(message("hello"));
-    assert!(server.operate(&["keys", "create", "k"]).status().unwrap().success());
+    assert!(server.operate(&["keys", "create", "k", "--tenant", "default"]).status().unwrap().success());
     let names: &[&str] = if server.database().is_some() {
         &["lock", "seal.key", "admin.sock", "audit.log", "demo.json"]
     } else {

@@ -52,6 +52,7 @@ fn a_backup_of_a_running_server_brings_every_task_back() {
     let file = folder.path().join("backup");
     let (ok, out, err) = rialto(&["backup", file.to_str().unwrap()], &server);
     assert!(ok, "{out}{err}");
+    assert!(out.contains("seal.key in another place"), "{out}");
 
     let mut other = Server::options().sqlite_only("backup and restore").start();
     let (ok, _, err) = rialto(&["restore", file.to_str().unwrap()], &other);
@@ -62,6 +63,7 @@ fn a_backup_of_a_running_server_brings_every_task_back() {
     assert!(!ok && err.contains("--replace"), "nothing is overwritten unasked: {err}");
     let (ok, out, err) = rialto(&["restore", file.to_str().unwrap(), "--replace"], &other);
     assert!(ok, "{out}{err}");
+    std::fs::copy(server.data().join("seal.key"), other.data().join("seal.key")).unwrap();
     other.restart();
     for task in &tasks {
         let again = other.agent("scripted").task(task["id"].as_str().unwrap());

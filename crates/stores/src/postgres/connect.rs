@@ -21,6 +21,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::options::{Durability, OpenError, Options};
 use super::tls::{Trust, connector};
 
+/// The reason of a connection that was neither made nor refused in time.
+pub(super) const NO_ANSWER: &str = "no answer in time";
 /// Notifications that wait to be read, per connection.
 const NOTICES: usize = 1024;
 /// Nothing the store asks for takes that long on the server. The writer has no such limit: it would cut short a COMMIT's wait
@@ -171,7 +173,7 @@ impl Target {
     pub(super) fn explain(&self, fault: &Fault) -> OpenError {
         let (at, user) = (self.at.clone(), self.user.clone());
         let Fault::Sql(error) = fault else {
-            return OpenError::Connect { at, reason: "no answer in time".into() };
+            return OpenError::Connect { at, reason: NO_ANSWER.into() };
         };
         let Some(db) = error.as_db_error() else {
             let reason = std::error::Error::source(error).map_or_else(|| error.to_string(), reason);

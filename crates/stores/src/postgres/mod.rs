@@ -76,6 +76,9 @@ use crate::shape;
 /// A shorter lease is not worth its traffic.
 const SHORTEST_LEASE: Duration = Duration::from_millis(500);
 
+/// How long a start waits for a database that neither answers nor refuses.
+const START_PATIENCE: Duration = Duration::from_secs(15);
+
 /// The open store. Dropping it closes it, as far as that can be done without waiting.
 pub struct Store {
     shared: Arc<Shared>,
@@ -118,6 +121,18 @@ impl Store {
     /// ```
     pub async fn open(mut options: Options) -> Result<Store, OpenError> {
         options.lease = options.lease.max(SHORTEST_LEASE);
+        let patient_until = tokio::time::Instant::now() + START_PATIENCE;
+        loop {
+            match Store::enter(options.clone()).await {
+                // Calls are bounded by the lease, which may be short; a start may take longer on a busy database.
+                Err(OpenError::Connect { reason, .. })
+                    if reason == connect::NO_ANSWER && tokio::time::Instant::now() < patient_until => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn enter(options: Options) -> Result<Store, OpenError> {
         let target = Arc::new(Target::new(&options.url, options.direct_url.is_some(), &options)?);
         let direct = match &options.direct_url {
             Some(url) => Arc::new(Target::new(url, false, &options)?),
