@@ -6,6 +6,10 @@ use std::time::Duration;
 use super::schema;
 pub use crate::sqlite::Durability;
 
+/// A short lease does not make a busy database quick: every call has at least so long.
+const LEAST_BOUND: Duration = Duration::from_secs(4);
+const LEAST_SHORT_BOUND: Duration = Duration::from_secs(1);
+
 /// How a store is opened.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Options {
@@ -48,12 +52,12 @@ impl Options {
     /// Within this time reads and commits are answered, if only with trouble: less than a lease, so that the answer itself
     /// comes within it.
     pub(super) fn bound(&self) -> Duration {
-        self.lease * 9 / 10
+        (self.lease * 9 / 10).max(LEAST_BOUND)
     }
 
     /// The same while the database is known to be out of reach: nothing is gained by waiting longer.
     pub(super) fn short_bound(&self) -> Duration {
-        self.lease / 5
+        (self.lease / 5).max(LEAST_SHORT_BOUND)
     }
 }
 
