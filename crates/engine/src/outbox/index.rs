@@ -201,7 +201,10 @@ impl Index {
     ) -> bool {
         let replaced = self.find(task, &id);
         self.last += 1;
-        let (no, due) = (self.last, progress.due);
+        let no = self.last;
+        // Only a failed attempt makes a config wait: a later time of any other was read from another clock, or from this one
+        // before it was set back.
+        let waits = progress.attempts > 0 && progress.due > now;
         let kept = progress.next;
         let phase = Phase::Idle;
         let route = Route { task, id, edition, epoch, spec, endpoint, progress, kept, phase, resets: 0 };
@@ -213,7 +216,7 @@ impl Index {
         if let Some(old) = replaced {
             self.remove(old);
         }
-        self.set(no, if due > now { Phase::Waiting } else { Phase::Ready });
+        self.set(no, if waits { Phase::Waiting } else { Phase::Ready });
         fresh
     }
 
@@ -258,6 +261,11 @@ impl Index {
             news = true;
         }
         news
+    }
+
+    /// Everything that waits is due now: the clock was set, and the times it waits for mean nothing any more.
+    pub(super) fn wake_all(&mut self) {
+        self.wake(Time(i64::MAX));
     }
 
     /// What is due, whoever it is for.

@@ -514,8 +514,12 @@ async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
     let usual = &shared.limits.push;
     let modest = PushLimits { deliveries_per_endpoint: usual.deliveries_per_endpoint.min(MODEST), ..usual.clone() };
     let mut traffic = Traffic::new();
+    let mut pace = Pace::new(shared.clock.of_sleepers());
     loop {
         let now = shared.clock.of_sleepers();
+        if pace.was_set(now) {
+            outbox.index.lock().wake_all();
+        }
         let busy = traffic.is_busy(shared.stats.events.load(Ordering::Relaxed));
         outbox.busy.store(busy, Ordering::Relaxed);
         let limits = if busy { &modest } else { usual };
@@ -531,7 +535,7 @@ async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
         };
         let asleep = async {
             match next_wake {
-                Some(due) => tokio::time::sleep(until(now, due)).await,
+                Some(due) => tokio::time::sleep(until(now, due).min(LONGEST_SLEEP)).await,
                 None => std::future::pending().await,
             }
         };
@@ -540,6 +544,33 @@ async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
             () = asleep => {}
             () = outbox.closing.cancelled() => return,
         }
+    }
+}
+
+/// The scheduler reads the clock at least this often while something waits for a time: a clock that is set tells nobody.
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+
+/// A clock that is off by more than this from the one that cannot be set was set.
+const SET_MS: i64 = 1_000;
+
+/// Compares the clock with the monotonic one.
+struct Pace {
+    began: Instant,
+    /// The clock when the monotonic one began.
+    origin: Time,
+}
+
+impl Pace {
+    fn new(now: Time) -> Pace {
+        Pace { began: Instant::now(), origin: now }
+    }
+
+    /// Whether the clock was set since the last call. Drift is followed.
+    fn was_set(&mut self, now: Time) -> bool {
+        let passed = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let off = now.0.saturating_sub(self.origin.0).saturating_sub(passed);
+        *self = Pace::new(now);
+        off.abs() > SET_MS
     }
 }
 

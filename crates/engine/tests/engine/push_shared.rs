@@ -157,6 +157,48 @@ async fn a_config_removed_elsewhere_is_let_go_of_without_a_hint() {
     assert_eq!(post.sent().len(), 1);
 }
 
+/// Hours ahead.
+const AHEAD_MS: i64 = 2 * 3_600_000;
+
+/// Processes whose clocks differ deliver each other's configs without waiting for the later clock.
+#[tokio::test]
+async fn a_config_of_a_process_whose_clock_is_ahead_is_delivered_at_once() {
+    let (square, puppet, post) = (Square::new(), Puppet::new(), Post::new());
+    let here = square.start_post(puppet.clone(), quick(), Some(&post)).await;
+    let away = square.start_post(puppet.clone(), quick(), Some(&post)).await;
+    let id = begin(&here.engine, "puppet", say("go")).await.id;
+    let cue = puppet.turn().await;
+    away.member.be_ahead(AHEAD_MS);
+    let create = model::PushCall::Create(hook_of(id, "c", "https://hook"));
+    away.engine.push(&at("puppet"), create).await.unwrap();
+    square.lapse(away.member.no);
+    until(async || here.engine.figures().push_active == 1).await;
+    cue.ends(EndState::Completed, "done");
+    soon(post.said_to("https://hook", "completed: done")).await;
+}
+
+/// An attempt waits for its pause, not for a clock that is set back.
+#[tokio::test]
+async fn an_attempt_that_waits_is_made_when_the_clock_is_set_back() {
+    let mut first = true;
+    let post = Post::with(move |_| {
+        Play::Now(if std::mem::take(&mut first) { crate::common::failed("no") } else { Receipt::Taken })
+    });
+    let square = Square::new();
+    let here = square.start_post(echo(), quick(), Some(&post)).await;
+    here.member.be_ahead(AHEAD_MS);
+    let task = task_of(here.engine.send(&at("echo"), say("hi").telling("https://hook")).await).id;
+    until(async || here.engine.figures().push_failed == 1).await;
+    here.member.be_ahead(0);
+    soon(post.said_to("https://hook", "completed")).await;
+    soon(until(async || is_done(&here, task).await)).await;
+}
+
+/// What would otherwise take hours fails instead.
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(std::time::Duration::from_secs(60), work).await.expect("it waits for a clock")
+}
+
 /// A small generator, so that a seed says everything.
 struct Dice(u64);
 

@@ -41,6 +41,8 @@ pub(super) use is_gone;
 
 /// Signs of life in one lease.
 const BEATS: u32 = 5;
+/// A database is out of reach after so long without a sign of life, however short the lease is.
+const LEAST_SILENCE: Duration = Duration::from_secs(2);
 /// Rows of replicas that are gone are kept this long.
 const KEPT: &str = "1 hour";
 /// Looking for such rows once in so many beats is enough.
@@ -179,10 +181,11 @@ impl Replica {
         ran_out
     }
 
-    /// Whether a sign of life is missing: two of them should have arrived since the last one did.
+    /// Whether a sign of life is missing: two of them should have arrived since the last one did. A database that is only
+    /// busy answers late, so a short lease leaves it more time than that.
     pub(super) fn is_silent(&self) -> bool {
         let renewed = Duration::from_millis(self.renewed_ms.load(Ordering::Acquire));
-        self.entered.elapsed() > renewed + self.lease * 2 / BEATS
+        self.entered.elapsed() > renewed + (self.lease * 2 / BEATS).max(LEAST_SILENCE)
     }
 
     pub(super) fn ahead_ms(&self) -> i64 {
