@@ -19,7 +19,68 @@ const PAGE: usize = 256;
 /// How long to wait before turns are taken up that could not be.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// The outcome of one turn that was recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovered {
+    /// The agent runs it again from its beginning.
+    Retried,
+    /// The agent goes on with work that outlived the process.
+    Resumed,
+    /// Its rule or its attempts let it go no further.
+    Failed,
+    /// A cancel had been asked for, or its parent task has ended.
+    Canceled,
+}
+
+impl Recovered {
+    fn word(self) -> &'static str {
+        match self {
+            Recovered::Retried => "retried",
+            Recovered::Resumed => "resumed",
+            Recovered::Failed => "failed",
+            Recovered::Canceled => "canceled",
+        }
+    }
+}
+
+/// One look's outcomes, for the log.
+#[derive(Debug, Default)]
+struct Counts {
+    retried: u64,
+    resumed: u64,
+    failed: u64,
+    canceled: u64,
+    /// Turns that are tried again later.
+    waiting: u64,
+}
+
+impl Counts {
+    fn add(&mut self, recovered: Recovered) {
+        match recovered {
+            Recovered::Retried => self.retried += 1,
+            Recovered::Resumed => self.resumed += 1,
+            Recovered::Failed => self.failed += 1,
+            Recovered::Canceled => self.canceled += 1,
+        }
+    }
+
+    fn log(&self) {
+        let Counts { retried, resumed, failed, canceled, waiting } = *self;
+        if retried + resumed + failed + canceled + waiting > 0 {
+            tracing::info!(retried, resumed, failed, canceled, waiting, "recovery of turns that were cut off");
+        }
+    }
+}
+
+/// Recovers every turn that was cut off, and logs how many and how: after a start, and when a replica is gone.
 pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), Fault> {
+    let mut counts = Counts::default();
+    let done = recover_all(shared, &mut counts).await;
+    counts.log();
+    done
+}
+
+async fn recover_all(shared: &Arc<Shared>, counts: &mut Counts) -> Result<(), Fault> {
     let mut after = None;
     loop {
         let page = shared.store.orphans(after, PAGE).await.map_err(troubled)?;
@@ -27,11 +88,16 @@ pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), Fault> {
         after = Some(*last);
         // Together, so that they share their commits.
         let due = page.into_iter().filter(|(task, _)| shared.setbacks.is_due(*task, Chore::Recovery));
-        let later = futures_util::stream::iter(due)
-            .map(|orphan| take_up(shared, orphan))
-            .buffer_unordered(PAGE)
-            .filter_map(|left| async move { left });
-        let later: Vec<Orphan> = later.collect().await;
+        let mut taken =
+            futures_util::stream::iter(due).map(|orphan| take_up(shared, orphan, Holder::Gone)).buffer_unordered(PAGE);
+        let mut later: Vec<Orphan> = Vec::new();
+        while let Some(outcome) = taken.next().await {
+            match outcome {
+                TakenUp::Done(recovered) => recovered.into_iter().for_each(|recovered| counts.add(recovered)),
+                TakenUp::Later(orphan) => later.push(orphan),
+            }
+        }
+        counts.waiting += later.len() as u64;
         // Where there are others, one that has room may take them; and we look again.
         if !later.is_empty() && !shared.store.is_shared() {
             tokio::spawn(try_again(shared.clone(), later));
@@ -49,7 +115,10 @@ async fn try_again(shared: Arc<Shared>, mut orphans: Vec<Orphan>) {
         let mut later = Vec::new();
         for orphan in orphans {
             if shared.setbacks.is_due(orphan.0, Chore::Recovery) {
-                later.extend(take_up(&shared, orphan).await);
+                match take_up(&shared, orphan, Holder::Gone).await {
+                    TakenUp::Done(_) => {}
+                    TakenUp::Later(orphan) => later.push(orphan),
+                }
             } else {
                 later.push(orphan);
             }
@@ -61,34 +130,57 @@ async fn try_again(shared: Arc<Shared>, mut orphans: Vec<Orphan>) {
 /// A task whose turn nobody holds, and the hold that was lost.
 pub(crate) type Orphan = (TaskId, Epoch);
 
-/// Answers the orphan if it is still one.
-pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan) -> Option<Orphan> {
+/// The process that held a lost turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// It has ended: an earlier process on this data folder, or another replica.
+    Gone,
+    /// It is this process, which does not run the turn.
+    Own,
+}
+
+/// The outcome of one look at an orphan.
+pub(crate) enum TakenUp {
+    /// It is no orphan any more; with the outcome if this process recovered it.
+    Done(Option<Recovered>),
+    /// It could not be taken up now.
+    Later(Orphan),
+}
+
+/// Takes the orphan up by its agent's rule if it is still one, and logs the recovery.
+pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan, holder: Holder) -> TakenUp {
     let task = orphan.0;
     let work = async {
         if !is_served(shared, task).await? {
-            return Ok(());
+            return Ok(None);
         }
-        let Some(live) = shared.live(orphan.0).await? else { return Ok(()) };
+        let Some(live) = shared.live(orphan.0).await? else { return Ok(None) };
         let task = live.snapshot()?;
         if !is_orphan(shared, &task, orphan) {
-            return Ok(());
+            return Ok(None);
         }
-        if resume(shared, live, task, orphan).await? {
+        let recovered = resume(shared, live, task.clone(), orphan).await?;
+        if let Some(recovered) = recovered {
             shared.stats.recovered.fetch_add(1, Ordering::Relaxed);
+            let (agent, lost_attempt) = (&task.agent, task.core.turn.map_or(0, |turn| turn.attempt));
+            // In a shared store the holder that is gone was another replica.
+            let takeover = shared.store.is_shared() && holder == Holder::Gone;
+            let outcome = recovered.word();
+            tracing::info!(task = %task.id, %agent, lost_attempt, outcome, takeover, "turn recovered");
         }
-        Ok(())
+        Ok(recovered)
     };
     match setbacks::alone(work).await {
-        Ok(()) => {
+        Ok(recovered) => {
             shared.setbacks.clear(task, Chore::Recovery);
-            return None;
+            return TakenUp::Done(recovered);
         }
         Err(fault) if setbacks::is_general(&fault) => {
             tracing::error!(%task, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
         }
         Err(fault) => drop(shared.setbacks.failed(shared, task, Chore::Recovery, &fault)),
     }
-    Some(orphan)
+    TakenUp::Later(orphan)
 }
 
 /// Whether the turn may be taken up here. Where others share the store, a turn of an agent that is not served here is left to
@@ -111,9 +203,14 @@ fn is_orphan(shared: &Shared, task: &Task, (_, lost): Orphan) -> bool {
     task.core.turn.is_some() && as_lost
 }
 
-/// Takes the turn up by its agent's rule. Answers whether it was ours to take.
-async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: Orphan) -> Result<bool, Fault> {
-    let Some(turn) = task.core.turn else { return Ok(false) };
+/// Takes the turn up by its agent's rule. Answers its outcome if it was this process's to take.
+async fn resume(
+    shared: &Arc<Shared>,
+    live: Arc<Live>,
+    task: Arc<Task>,
+    orphan: Orphan,
+) -> Result<Option<Recovered>, Fault> {
+    let Some(turn) = task.core.turn else { return Ok(None) };
     let agent = shared.agents.load().get(&task.agent).cloned();
     let messages = live.current_messages();
     let rule = match (&agent, messages.last()) {
@@ -140,13 +237,15 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: 
     if let Some(running) = &mut running {
         running.begin_at(&live);
     }
-    let mut taken = false;
+    let (mut taken, mut recovered) = (false, Recovered::Failed);
     let begun = live.append(shared, |task| {
         taken = is_orphan(shared, task, orphan);
         let Some(turn) = task.core.turn.filter(|_| taken) else { return Ok(Draft::default()) };
         let bodies = if stops || task.core.cancel_requested {
+            recovered = Recovered::Canceled;
             vec![pending::status(State::Canceled, None)]
         } else if goes_on {
+            recovered = if rule == Restart::Resume { Recovered::Resumed } else { Recovered::Retried };
             let mut bodies = Vec::new();
             // Whoever has been shown the task is told; an undecided exchange stays unseen.
             if rule == Restart::Retry && task.core.shape == model::Shape::Task {
@@ -156,6 +255,7 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: 
             bodies.push(Body::TurnStarted { turn: turn.id, attempt: turn.attempt + 1, hold: None });
             bodies
         } else {
+            recovered = Recovered::Failed;
             vec![pending::status(State::Failed, Some(pending::message(Words::text(why(rule, &agent, turn.attempt)))))]
         };
         let ending = Ending { state: None, cut_off: true };
@@ -167,7 +267,7 @@ async fn resume(shared: &Arc<Shared>, live: Arc<Live>, task: Arc<Task>, orphan: 
         let (shared, turn, attempt) = (shared.clone(), turn.id, turn.attempt);
         Run { shared, live, agent, turn, attempt, whole: false, handle, running }.spawn(None);
     }
-    Ok(taken)
+    Ok(taken.then_some(recovered))
 }
 
 fn why<A>(rule: Restart, agent: &Option<A>, attempt: u32) -> String {

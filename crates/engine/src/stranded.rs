@@ -29,7 +29,7 @@ pub(crate) async fn look(shared: &Arc<Shared>, suspects: &mut Suspects) -> Resul
     for stranded in found.intersection(suspects) {
         tracing::warn!(task = %stranded.0, "a turn of this process runs nowhere; it is taken up");
         // One that cannot be taken up now is found at the next look.
-        let _ = recovery::take_up(shared, *stranded).await;
+        let _ = recovery::take_up(shared, *stranded, recovery::Holder::Own).await;
     }
     *suspects = found;
     Ok(())

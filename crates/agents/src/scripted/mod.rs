@@ -132,17 +132,18 @@ impl agent::Agent for Agent {
             idempotent: false,
         };
         if let Some(steps) = prefixes::steps(&message.id, &self.manner) {
-            return Ok(admission(&steps, false));
+            return Ok(admission(&steps, step::may_repeat(&steps)));
         }
         if let Some(script) = Script::of(message)? {
-            return Ok(admission(&script.steps, script.retry));
+            return Ok(admission(&script.steps, script.retries()));
         }
         // An answer goes by the rule of the script that asked.
         let mut earlier = task.into_iter().flat_map(|task| place::callers_messages(&task.history).rev());
         if let Some(carrier) = earlier.find(|message| has_script(message)) {
-            return Ok(admission(&[], Script::of(carrier)?.is_some_and(|script| script.retry)));
+            return Ok(admission(&[], Script::of(carrier)?.is_some_and(|script| script.retries())));
         }
-        Ok(admission(&self.as_said(message)?, false))
+        let steps = self.as_said(message)?;
+        Ok(admission(&steps, step::may_repeat(&steps)))
     }
 
     fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
@@ -195,7 +196,7 @@ fn profile() -> Profile {
         output_modes: vec!["*/*".into()],
         streaming: true,
         extensions: Vec::new(),
-        restart: Restart::Fail,
+        restart: Restart::Retry,
         idempotent: false,
     }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::json::{Members, Wrong, flag, list, number, text, unknown};
 use super::parts::{artifact, object, words};
-use super::step::{Chunks, Content, Step};
+use super::step::{Chunks, Content, Step, may_repeat};
 
 pub(super) const STEPS_MAX: usize = 10_000;
 pub(super) const CHUNKS_MAX: u32 = 1_000_000;
@@ -32,8 +32,8 @@ const MORE: &[(&str, &[&str])] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Script {
     pub(super) steps: Vec<Step>,
-    /// A crash plays the turn again instead of failing it.
-    pub(super) retry: bool,
+    /// The first step's rule for a crash: the turn is played again, or fails.
+    rule: Option<bool>,
 }
 
 /// Whether the message has a script, good or bad.
@@ -72,7 +72,7 @@ impl Script {
         if list.len() > STEPS_MAX {
             return Err(Wrong::new(format!("a script has at most {STEPS_MAX} steps, and this one has {}", list.len())));
         }
-        let mut script = Script { steps: Vec::with_capacity(list.len()), retry: false };
+        let mut script = Script { steps: Vec::with_capacity(list.len()), rule: None };
         for (i, raw) in list.into_iter().enumerate() {
             script.add(i, raw).map_err(|wrong| wrong.within(format_args!("[{i}]")))?;
         }
@@ -85,7 +85,7 @@ impl Script {
         let raw = members.take(name).ok_or_else(|| Wrong::new("a step has a name"))?;
         let step = match name {
             "restart" => {
-                self.retry = retries(raw, place)?;
+                self.rule = Some(retries(raw, place)?);
                 // It stands for nothing, so that the places of the steps are those of the script.
                 Step::Sleep(Duration::ZERO)
             }
@@ -122,6 +122,11 @@ impl Script {
         let turn = self.steps.iter().rev().take_while(|step| !step.interrupts());
         turn.into_iter()
             .any(|step| matches!(step, Step::Artifact(known) if known.named && known.piece.key == piece.key))
+    }
+
+    /// Whether a crash plays a turn of it again: as its first step says, else [`may_repeat`].
+    pub(super) fn retries(&self) -> bool {
+        self.rule.unwrap_or_else(|| may_repeat(&self.steps))
     }
 
     /// The places of the steps at which it waits for a message.

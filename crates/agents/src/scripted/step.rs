@@ -75,6 +75,15 @@ impl Step {
         }
     }
 
+    /// It ends by a cancel alone.
+    pub(super) fn waits_for_cancel(&self) -> bool {
+        match self {
+            Step::Hang | Step::Beat(_) => true,
+            Step::Working(_) | Step::Sleep(_) | Step::Artifact(_) | Step::Metadata(_) => false,
+            Step::Reply(_) | Step::End(_) => false,
+        }
+    }
+
     /// Nothing after it is ever played.
     pub(super) fn is_last(&self) -> bool {
         match self {
@@ -96,6 +105,14 @@ impl Chunks {
 pub(super) fn replies(steps: &[Step]) -> bool {
     let silent = |step: &&Step| matches!(step, Step::Sleep(_) | Step::Metadata(_));
     matches!(steps.iter().find(|step| !silent(step)), Some(Step::Reply(_)))
+}
+
+/// Whether a crash plays the steps again unless a script says otherwise. Steps act on their own task alone and begin their
+/// artifacts again, so that a second attempt repeats nothing outside it. Steps that end by a cancel alone are not
+/// repeated: the caller who would cancel may be gone, and the task would be at work for ever.
+pub(super) fn may_repeat(steps: &[Step]) -> bool {
+    let end = steps.iter().position(Step::is_last).map_or(steps.len(), |last| last + 1);
+    !steps[..end].iter().any(Step::waits_for_cancel)
 }
 
 /// Gives every artifact without a name of its own a key: its step's place and, for a message that is not the task's

@@ -161,6 +161,7 @@ fn immediate(desk: &mut Desk<'_>) -> io::Result<()> {
         (&desk.echo, "echo", Rule::Retry, message(&text))
     } else {
         let steps = json!([
+            { "restart": "fail" },
             { "status": "working" },
             { "sleep_ms": desk.random.between(0, 30) },
             { "artifact": { "name": "said", "parts": [{ "text": text }] } },
@@ -222,7 +223,8 @@ fn retried_stream(desk: &mut Desk<'_>) -> io::Result<()> {
 }
 
 fn failed_stream(desk: &mut Desk<'_>) -> io::Result<()> {
-    let (steps, texts) = chunks(&mut desk.random);
+    let (mut steps, texts) = chunks(&mut desk.random);
+    steps.insert(0, json!({ "restart": "fail" }));
     desk.stream(Value::Array(steps), Rule::Fail, texts)
 }
 

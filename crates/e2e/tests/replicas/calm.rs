@@ -177,6 +177,14 @@ fn a_replica_that_dies_leaves_its_turns_to_the_others() {
     let end = Fold::of_frames(&rest);
     assert_eq!(end.state, COMPLETED);
     assert_eq!(end.texts().into_values().collect::<Vec<_>>(), ["la ".repeat(20)]);
+    let log = house.replicas[1].log();
+    let told = log.lines().find(|line| line.contains("turn recovered") && line.contains(id)).unwrap_or_default();
+    assert!(told.contains("takeover=true") && told.contains("outcome=\"retried\""), "{told:?}");
+    // The doctor has both, for people too.
+    let shown = house.replicas[1].operate(&["doctor"]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let rows: Vec<&str> = shown.lines().skip_while(|line| *line != "replicas").skip(1).take(2).collect();
+    assert!(rows.iter().any(|row| row.contains("gone")) && rows.iter().any(|row| row.contains("alive")), "{shown}");
 }
 
 #[test]

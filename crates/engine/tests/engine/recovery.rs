@@ -278,6 +278,11 @@ async fn a_script_goes_by_its_own_rule_and_goes_on_where_it_asked() {
         .await
         .id;
         let failed = begin(&engine, "scripted", say("hang")).await.id;
+        let slow = serde_json::json!([
+            {"artifact": {"name": "a", "parts": [{"text": "la "}]}, "chunks": 3, "every_ms": 400}, {"complete": "sung"}
+        ]);
+        let plain = begin(&engine, "scripted", script(&slow)).await.id;
+        task_when(&engine, plain, |task| !artifacts(task).is_empty()).await;
         for id in [retried, failed] {
             task_when(&engine, id, |task| task.state() == State::Working).await;
         }
@@ -286,6 +291,9 @@ async fn a_script_goes_by_its_own_rule_and_goes_on_where_it_asked() {
         assert_eq!(get(&engine, "scripted", failed).await.state(), State::Failed);
         let task = get(&engine, "scripted", retried).await;
         assert_eq!((task.state(), task.core.turn.map(|turn| turn.attempt)), (State::Working, Some(2)));
+        let sung = task_when(&engine, plain, |task| task.core.is_settled()).await;
+        assert_eq!((sung.state(), artifacts(&sung)), (State::Completed, vec!["la la la ".to_owned()]));
+        assert_eq!(history(&sung)[1..], ["restarted"]);
         let task = task_of(engine.send(&at("scripted"), say("Ada").to(asked)).await);
         assert_eq!((artifacts(&task), last_words(&task).as_str()), (vec!["Ada".to_owned()], "bye"));
     })

@@ -164,14 +164,44 @@ fn only_a_script_that_first_says_a_direct_message_is_undecided() {
 }
 
 #[test]
-fn a_crash_fails_the_turn_unless_the_script_wants_it_again() {
+fn a_crash_plays_the_turn_again_unless_only_a_cancel_would_end_it_or_the_script_says_fail() {
+    let again = Restart::Retry;
     let agent = agent(Mode::Play);
-    assert_eq!(agent.profile().restart, Restart::Fail);
+    assert_eq!(agent.profile().restart, again);
     assert!(!agent.admit(&inbound("m", text("hi")), None).unwrap().idempotent);
-    assert_eq!(restart_rule(&*agent, text("hello"), None), Restart::Fail);
-    assert_eq!(restart_rule(&*agent, script(r#"{"restart":"fail"}"#), None), Restart::Fail);
-    assert_eq!(restart_rule(&*agent, script(r#"{"restart":"retry"}"#), None), Restart::Retry);
-    let mut stage = stage();
-    stage.say("m", script(r#"{"restart":"retry"},{"input":"?"}"#));
-    assert_eq!(restart_rule(&*agent, text("chunks:0"), Some(stage.task())), Restart::Retry, "the answer too");
+    for (parts, rule) in [
+        (text("hello"), again),
+        (text("chunks:10 every:300"), again),
+        (text("sleep:500"), again),
+        (text("message: hi"), again),
+        (text("ask: which?"), again),
+        (text("hang"), Restart::Fail),
+        (script(""), again),
+        (script(r#"{"status":"working"},{"sleep_ms":9},{"complete":"done"}"#), again),
+        (script(r#"{"status":"working"},{"hang":true}"#), Restart::Fail),
+        (script(r#"{"complete":"done"},{"hang":true}"#), again),
+        (script(r#"{"input":"?"},{"hang":true}"#), Restart::Fail),
+        (script(r#"{"restart":"fail"}"#), Restart::Fail),
+        (script(r#"{"restart":"retry"}"#), again),
+        (script(r#"{"restart":"retry"},{"hang":true}"#), again),
+    ] {
+        assert_eq!(restart_rule(&*agent, parts.clone(), None), rule, "{parts:?}");
+    }
+    for (id, mode, rule) in [
+        ("tck-stream-artifact-chunked-1", Mode::Play, again),
+        ("test-resubscribe-message-id-1", Mode::Play, again),
+        ("test-resubscribe-message-id-1", Mode::Ask, Restart::Fail),
+    ] {
+        let admitted = super::agent(mode).admit(&inbound(id, text("hi")), None).unwrap();
+        assert_eq!(admitted.restart, rule, "{id} {mode:?}");
+    }
+    for (asks, rule) in [
+        (r#"{"input":"?"}"#, again),
+        (r#"{"restart":"retry"},{"input":"?"}"#, again),
+        (r#"{"restart":"fail"},{"input":"?"}"#, Restart::Fail),
+    ] {
+        let mut stage = stage();
+        stage.say("m", script(asks));
+        assert_eq!(restart_rule(&*agent, text("chunks:0"), Some(stage.task())), rule, "an answer to {asks}");
+    }
 }
