@@ -14,7 +14,7 @@ use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{
     Append, Commit, Cursor, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row, Seen, Store as Port,
-    Timer, TimerChange, TimerKind, Trouble,
+    TaskPage, TaskQuery, Timer, TimerChange, TimerKind, Trouble,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, Listed, PushChange, PushRow, PushState, Record, RecordChange,
@@ -284,6 +284,20 @@ impl Inner {
         ListPage { tasks: found, more, total }
     }
 
+    fn tasks(&self, query: &TaskQuery) -> TaskPage {
+        let rows = query.rows as usize;
+        let before = self.tasks.iter().rev().filter(|(id, _)| query.before.is_none_or(|before| **id < before));
+        let seen: Vec<(&TaskId, &Kept)> = before.take(rows).collect();
+        let wanted = |(id, kept): &&(&TaskId, &Kept)| {
+            query.tenant.as_ref().is_none_or(|tenant| *tenant == kept.opening.tenant)
+                && query.agent.as_ref().is_none_or(|agent| *agent == kept.opening.agent)
+                && query.state.is_none_or(|state| state == kept.row.state)
+                && (!query.aliased || self.aliases.values().any(|named| named == *id))
+        };
+        let next = seen.last().filter(|_| seen.len() == rows).map(|(id, _)| **id);
+        TaskPage { tasks: seen.iter().filter(wanted).map(|(id, _)| **id).collect(), next }
+    }
+
     fn records(&self, query: &RecordQuery) -> RecordPage {
         let in_list =
             |lists: &[Listed]| lists.iter().find(|listed| listed.list == query.list).map(|listed| listed.rank);
@@ -426,6 +440,10 @@ impl Port for Store {
 
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.use_of(&key, not_before))) })
+    }
+
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.tasks(&query))) })
     }
 
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {

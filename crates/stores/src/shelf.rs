@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use model::ports::Future;
-use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble};
+use model::ports::store::{
+    Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer, Trouble,
+};
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
     Time,
@@ -71,6 +73,7 @@ impl Store for Shelf {
         beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
         list(query: ListQuery) -> ListPage;
+        tasks(query: TaskQuery) -> TaskPage;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
         alias(key: [u8; 32]) -> Option<TaskId>;
         access_keys() -> Vec<AccessKey>;

@@ -58,6 +58,9 @@ pub trait Store: Send + Sync + 'static {
     /// been removed since counts for nothing.
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>>;
 
+    /// Every task, in any list or in none, newest id first: for operators. It looks at a bounded number of rows.
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>>;
+
     /// The newest task under an alias.
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>>;
 
@@ -286,6 +289,29 @@ pub struct ReplicaRow {
     pub lease_ms: Option<u64>,
     /// As it introduced itself; `None` of an operator's command.
     pub about: Option<String>,
+}
+
+/// One look at all tasks of a store.
+#[derive(Clone, Debug, Default)]
+pub struct TaskQuery {
+    /// Only tasks with a lower id; the `next` of the look before.
+    pub before: Option<TaskId>,
+    pub tenant: Option<Arc<str>>,
+    pub agent: Option<Arc<str>>,
+    pub state: Option<State>,
+    /// Only tasks that an alias names.
+    pub aliased: bool,
+    /// How many rows are looked at, whether they are wanted or not.
+    pub rows: u32,
+}
+
+/// The tasks that one look found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskPage {
+    /// Those that are wanted, newest id first.
+    pub tasks: Vec<TaskId>,
+    /// Where the next look begins, if there may be more.
+    pub next: Option<TaskId>,
 }
 
 /// One atomic change.

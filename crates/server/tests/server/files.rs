@@ -12,7 +12,9 @@ use engine::Engine;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::Future;
 use model::ports::agent::{Admission, Agent, Emission, End, EndState, Piece, Profile, Restart, Turn};
-use model::ports::store::{Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble};
+use model::ports::store::{
+    Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer, Trouble,
+};
 use model::{
     AccessKey, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Limits, Line, Part, PushRow, PushState,
     Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
@@ -52,6 +54,7 @@ impl Store for Counting {
         beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
         list(query: ListQuery) -> ListPage;
+        tasks(query: TaskQuery) -> TaskPage;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
         alias(key: [u8; 32]) -> Option<TaskId>;
         access_keys() -> Vec<AccessKey>;

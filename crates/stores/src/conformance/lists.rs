@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use model::ports::store::{ListQuery, Outcome, Row};
+use model::ports::store::{AliasWrite, Commit, ListQuery, Outcome, Row, TaskQuery};
 use model::{State, TaskId};
 
 use super::kit::{Say, Shelf, at, commit, id, more, open, opening, page, put, query, row, total, view, walk};
@@ -302,4 +302,58 @@ pub(super) async fn a_page_may_be_empty(factory: &dyn Factory) {
     fill(&store, 3).await;
     let page = page(&store, &query(0)).await;
     assert_eq!((page.tasks.len(), page.more, page.total), (0, true, Some(3)));
+}
+
+/// The look of operators: tasks of every tenant and view, and those that no list shows.
+pub(super) async fn every_task_is_found_whatever_lists_it_is_in(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let found = async |wanted: &TaskQuery| {
+        let (mut all, mut query) = (Vec::new(), wanted.clone());
+        loop {
+            let page = store.tasks(query.clone()).await.unwrap();
+            assert!(page.tasks.len() <= query.rows as usize);
+            all.extend(page.tasks);
+            match page.next {
+                Some(next) => query.before = Some(next),
+                None => return all,
+            }
+        }
+    };
+    let all = TaskQuery { rows: 3, ..TaskQuery::default() };
+    assert_eq!(found(&all).await, []);
+    let mut tasks = Vec::new();
+    for n in 0..9 {
+        let state = if n % 2 == 0 { State::Working } else { State::Completed };
+        let task = id();
+        let mut append = opening(task, 1).is(state, at(n));
+        if let Some(open) = &mut append.open {
+            open.tenant = ["acme", "umbrella", "default"][n as usize % 3].into();
+            open.agent = if n < 4 { "echo".into() } else { "scripted".into() };
+            open.views = vec![view(&format!("view {n}"))];
+        }
+        if let Some(row) = &mut append.row {
+            row.listed = n != 5;
+        }
+        let aliases = if n == 7 { vec![AliasWrite { key: [7; 32], task }] } else { Vec::new() };
+        assert_eq!(store.commit(Commit { aliases, ..commit([append]) }).await, Outcome::Done);
+        tasks.push(task);
+    }
+    let of = |wanted: &dyn Fn(usize) -> bool| {
+        let mut chosen: Vec<TaskId> = (0..9).filter(|n| wanted(*n)).map(|n| tasks[n]).collect();
+        chosen.sort_by_key(|task| std::cmp::Reverse(*task));
+        chosen
+    };
+    for rows in [1, 3, 8, 9, 10, 1_000] {
+        let all = TaskQuery { rows, ..TaskQuery::default() };
+        assert_eq!(found(&all).await, of(&|_| true), "{rows}");
+        assert_eq!(found(&TaskQuery { tenant: Some("acme".into()), ..all.clone() }).await, of(&|n| n % 3 == 0));
+        assert_eq!(found(&TaskQuery { agent: Some("echo".into()), ..all.clone() }).await, of(&|n| n < 4));
+        assert_eq!(found(&TaskQuery { state: Some(State::Working), ..all.clone() }).await, of(&|n| n % 2 == 0));
+        assert_eq!(found(&TaskQuery { aliased: true, ..all.clone() }).await, of(&|n| n == 7));
+        let none = TaskQuery { tenant: Some("nobody".into()), ..all.clone() };
+        assert_eq!(found(&none).await, []);
+        let both = TaskQuery { tenant: Some("acme".into()), state: Some(State::Completed), ..all };
+        assert_eq!(found(&both).await, of(&|n| n == 3));
+    }
+    assert_eq!(store.health().await.unwrap().tasks, 9, "the store counts the same");
 }

@@ -249,6 +249,7 @@ suite! { $
         a_context_with_many_tasks_is_counted_exactly
         contexts_are_apart_however_they_are_spelled
         a_page_may_be_empty
+        every_task_is_found_whatever_lists_it_is_in
     }
     removal {
         a_removed_task_is_gone_from_everywhere

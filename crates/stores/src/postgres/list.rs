@@ -7,9 +7,10 @@
 //! cannot be made without locks, and a context's rows lie side by side in an index.
 
 use model::State;
-use model::ports::store::{Cursor, ListPage, ListQuery};
+use model::ports::store::{Cursor, ListPage, ListQuery, TaskPage, TaskQuery};
 use model::{TaskId, Time};
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
 use super::columns::{code, context_bytes};
 use super::connect::{Conn, Sql};
@@ -131,5 +132,36 @@ pub(super) async fn page(db: &Conn, query: &ListQuery) -> Result<ListPage, Failu
     }
     page.more = page.tasks.len() > query.limit as usize;
     page.tasks.truncate(query.limit as usize);
+    Ok(page)
+}
+
+static TASKS: Sql = Sql {
+    text: "SELECT t.id, ($2::bytea IS NULL OR tenant.text = $2) AND ($3::bytea IS NULL OR agent.text = $3)
+                  AND ($4::smallint IS NULL OR t.state = $4)
+                  AND (NOT $5 OR EXISTS (SELECT 1 FROM rialto.alias WHERE alias.task = t.id))
+           FROM (SELECT id, tenant_no, agent_no, state FROM rialto.task WHERE id < $1 ORDER BY id DESC LIMIT $6) AS t
+           JOIN rialto.name AS tenant ON tenant.no = t.tenant_no
+           JOIN rialto.name AS agent ON agent.no = t.agent_no
+           ORDER BY t.id DESC",
+    types: &[Type::UUID, Type::BYTEA, Type::BYTEA, Type::INT2, Type::BOOL, Type::INT8],
+};
+
+/// Every task, newest id first. No list has them all, so the rows themselves are looked at, so many at a time.
+pub(super) async fn tasks(db: &Conn, query: &TaskQuery) -> Result<TaskPage, Failure> {
+    // The highest id is no task's.
+    let before = query.before.map_or(Uuid::max(), |task| task.0);
+    let tenant = query.tenant.as_ref().map(|tenant| tenant.as_bytes());
+    let agent = query.agent.as_ref().map(|agent| agent.as_bytes());
+    let (state, rows) = (query.state.map(code), i64::from(query.rows));
+    let found = db.query(&TASKS, [&before, &tenant, &agent, &state, &query.aliased, &rows]).await?;
+    let mut page = TaskPage::default();
+    for row in &found {
+        let task = TaskId(row.try_get(0)?);
+        if row.try_get(1)? {
+            page.tasks.push(task);
+        }
+        page.next = Some(task);
+    }
+    page.next = page.next.filter(|_| found.len() as i64 == rows);
     Ok(page)
 }

@@ -53,8 +53,8 @@ use futures_util::future::ready;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, ReplicaRow, Seen, Store as Port, Timer, Trouble,
-    Versions,
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, ReplicaRow, Seen, Store as Port, TaskPage,
+    TaskQuery, Timer, Trouble, Versions,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushStanding, PushState, Record, RecordPage, RecordQuery,
@@ -279,6 +279,14 @@ impl Port for Store {
         self.read(move |db| {
             let query = query.clone();
             async move { list::page(&db, &query).await }
+        })
+    }
+
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        let query = Arc::new(query);
+        self.read(move |db| {
+            let query = query.clone();
+            async move { list::tasks(&db, &query).await }
         })
     }
 

@@ -3,7 +3,7 @@
 //! A view's rows are kept by state; a list over all states merges the (at most eight) runs. That is one index less to
 //! write for every task, and a page costs a few lookups more. A page is read on one snapshot with its total.
 
-use model::ports::store::{Cursor, ListPage, ListQuery};
+use model::ports::store::{Cursor, ListPage, ListQuery, TaskPage, TaskQuery};
 use model::{State, View};
 use rusqlite::{Connection, params};
 
@@ -38,6 +38,34 @@ pub(super) fn page(db: &Connection, query: &ListQuery) -> Result<ListPage, Error
         let total = if query.count { Some(list.total()?) } else { None };
         Ok(ListPage { tasks, more, total })
     })
+}
+
+/// Every task, newest id first. No list has them all, so the rows themselves are looked at, so many at a time.
+pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT t.id, (?2 IS NULL OR tenant.text = ?2) AND (?3 IS NULL OR agent.text = ?3)
+                AND (?4 IS NULL OR t.state = ?4)
+                AND (NOT ?5 OR EXISTS (SELECT 1 FROM alias WHERE alias.task_no = t.no))
+         FROM task AS t
+         CROSS JOIN name AS tenant ON tenant.no = t.tenant_no
+         CROSS JOIN name AS agent ON agent.no = t.agent_no
+         WHERE t.id < ?1 ORDER BY t.id DESC LIMIT ?6",
+    )?;
+    // A longer blob of the highest bytes is after every id.
+    let before = query.before.map_or_else(|| vec![0xff; 17], |task| task.0.as_bytes().to_vec());
+    let state = query.state.map(State::code);
+    let wanted = params![before, query.tenant.as_deref(), query.agent.as_deref(), state, query.aliased, query.rows];
+    let mut rows = statement.query(wanted)?;
+    let (mut page, mut seen) = (TaskPage::default(), 0);
+    while let Some(row) = rows.next()? {
+        let task = row.get::<_, Id>(0)?.0;
+        if row.get(1)? {
+            page.tasks.push(task);
+        }
+        (page.next, seen) = (Some(task), seen + 1);
+    }
+    page.next = page.next.filter(|_| seen == query.rows);
+    Ok(page)
 }
 
 struct List<'a> {

@@ -54,7 +54,8 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, KeyUse, ListPage, ListQuery, Loss, Outcome, Seen, Store as Port, Timer, Trouble,
+    Commit, Head, Health, KeyUse, ListPage, ListQuery, Loss, Outcome, Seen, Store as Port, TaskPage, TaskQuery, Timer,
+    Trouble,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
@@ -339,6 +340,10 @@ impl Port for Store {
         } else {
             self.read_aside(move |db| list::page(db, &query))
         }
+    }
+
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        self.read_aside(move |db| list::tasks(db, &query))
     }
 
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble, Versions,
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer, Trouble,
+    Versions,
 };
 use model::{Epoch, Event, Seq, TaskId, Time};
 use parking_lot::Mutex;
@@ -328,6 +329,9 @@ impl Store for Shelf {
             return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
         }
         self.read("logs", self.counted(self.inner.logs(tasks), |logs| logs.iter().map(Vec::len).sum()))
+    }
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        self.read("tasks", self.inner.tasks(query))
     }
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
         self.read("list", self.inner.list(query))

@@ -12,7 +12,8 @@ use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::Agent;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble, Versions,
+    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer, Trouble,
+    Versions,
 };
 use model::{AccessKey, Epoch, Event, Limits, PushChange, PushRow, PushStanding, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
@@ -325,6 +326,9 @@ impl Store for Member {
     }
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
         self.square.data.logs(tasks)
+    }
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        self.square.data.tasks(query)
     }
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
         self.square.data.list(query)

@@ -8,7 +8,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Conflict, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, Timer, Trouble,
+    Commit, Conflict, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer,
+    Trouble,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordChange, RecordPage, RecordQuery,
@@ -93,6 +94,9 @@ impl Store for Tapped {
     }
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
         self.inner.logs(tasks)
+    }
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        self.inner.tasks(query)
     }
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
         self.inner.list(query)
