@@ -1,50 +1,194 @@
-//! What a start says on standard output: where, what, and commands to try it with.
+//! The first screen: the config that was read, the address, the agents, the data, and one call to try. It fits a terminal of
+//! 80 columns and 24 lines; credentials of the demo are in `demo.json` and `rialto demo` alone.
 
 use std::io::Write;
+use std::net::SocketAddr;
 
-use serde_json::{Map, Value};
 use server::Server;
+use server::admin::FirstKey;
 
 use crate::plan::Plan;
 use crate::store::Place;
-use crate::{demo, demo_aly, demo_market};
 
-const SEND: &str = r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}"#;
+const COLUMNS: usize = 80;
+/// The letters of agents' names that are shown; the others are counted.
+const NAMES: usize = 170;
+/// The variable that the shown commands take a key from.
+const VARIABLE: &str = "RIALTO_KEY";
 
-pub(crate) fn print(plan: &Plan, base: &str, server: &Server, told: &Map<String, Value>) {
-    let data = match plan.config.store.as_ref().and_then(Place::shown) {
-        Some(store) => format!("tasks in {store}, data in {}", plan.data.display()),
-        None => format!("data in {}", plan.data.display()),
-    };
-    let mut text = format!("Rialto {} serves A2A on {base} ({data})\n\n", env!("CARGO_PKG_VERSION"));
-    for agent in server.agents() {
-        let mark = if agent == server.default_agent() { "  (also at the root)" } else { "" };
-        text.push_str(&format!("  {base}/a2a/{agent}{mark}\n"));
+/// Where callers on this machine reach an address: one that stands for all has no host of its own.
+pub(crate) fn base(plan: &Plan, address: SocketAddr) -> String {
+    let scheme = if plan.config.tls.is_some() { "https" } else { "http" };
+    if address.ip().is_unspecified() {
+        return format!("{scheme}://localhost:{}", address.port());
     }
-    for line in demo::lines(told) {
-        text.push_str(&format!("  {line}\n"));
-    }
-    // The shell puts the key in where the config says in which variable it is.
-    let variable = plan.config.auth.keys.first().and_then(|key| key.key.strip_prefix("env:"));
-    let key = match (plan.config.auth.required, variable) {
-        (false, _) => String::new(),
-        (true, Some(variable)) => format!(" -H \"Authorization: Bearer ${variable}\""),
-        (true, None) => " -H 'Authorization: Bearer KEY'".to_owned(),
-    };
-    let (at, say) = if plan.roster.is_demo { ("/a2a/scripted", "chunks:5 every:200") } else { ("", "hello") };
-    let stream = format!(r#"{{"message":{{"messageId":"m2","role":"ROLE_USER","parts":[{{"text":"{say}"}}]}}}}"#);
-    let headers = format!("-H 'A2A-Version: 1.0' -H 'Content-Type: application/json'{key}");
-    text.push_str(&format!(
-        "\ntry:\n  curl -s {base}/ {headers} -d '{SEND}'\n  curl -sN {base}{at}/message:stream {headers} -d '{stream}'\n  curl -s '{base}/tasks?pageSize=5' -H 'A2A-Version: 1.0'{key}\n\n"
-    ));
-    if let Some(section) = told.get(demo_market::SECTION) {
-        text.push_str(&format!("buy something:\n  {}\n\n", demo_market::try_it(base, section)));
-    }
-    if told.contains_key(demo_aly::SECTION) {
-        text.push_str(&format!("go shopping:\n  {}\n\n", demo_aly::try_it(base)));
-    }
+    format!("{scheme}://{address}")
+}
+
+pub(crate) fn print(plan: &Plan, address: SocketAddr, server: &Server, first_key: Option<&FirstKey>) {
+    let text = screen(plan, address, &names(server), first_key);
     // A closed standard output is no reason not to serve.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
+}
+
+/// The agents, with the one at the root first.
+fn names(server: &Server) -> Vec<String> {
+    let others = server.agents().iter().filter(|agent| *agent != server.default_agent()).map(|agent| agent.to_string());
+    std::iter::once(format!("{} (at the root)", server.default_agent())).chain(others).collect()
+}
+
+fn screen(plan: &Plan, address: SocketAddr, agents: &[String], first_key: Option<&FirstKey>) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let from = match &plan.file {
+        Some(file) => format!("with the config {}", file.display()),
+        None if plan.is_demo() => "the demo: no config file, for this machine only".to_owned(),
+        None => "without a config file".to_owned(),
+    };
+    let base = base(plan, address);
+    let mut text = format!("Rialto {version}, {from}\n\n");
+    let mut fact = |name: &str, value: &str| {
+        for (i, line) in wrap(value, COLUMNS - 11).iter().enumerate() {
+            text.push_str(&format!("  {:7}  {line}\n", if i == 0 { name } else { "" }));
+        }
+    };
+    fact("address", &base);
+    if let Some(public) = &plan.config.public_url {
+        fact("public", public);
+    }
+    fact("agents", &listed(agents));
+    if let Some(store) = plan.config.store.as_ref().and_then(Place::shown) {
+        fact("store", &store);
+    }
+    fact("data", &plan.data.display().to_string());
+    fact("docs", "README.md and docs/ of the source; rialto --help");
+    if let Some(key) = first_key {
+        text.push_str("\nCallers need a key. The first one was made now and is shown only here:\n\n");
+        text.push_str(&format!("  export {VARIABLE}={}\n", key.secret));
+    }
+    text.push_str("\nTry it in another terminal:\n\n");
+    text.push_str(&format!("  curl -s {base}/message:send -H 'A2A-Version: 1.0' \\\n"));
+    if plan.needs_key() {
+        // The shell puts the key in where the config says in which variable it is.
+        let variable = plan.config.auth.keys.first().and_then(|key| key.key.strip_prefix("env:")).unwrap_or(VARIABLE);
+        text.push_str(&format!("    -H \"Authorization: Bearer ${variable}\" \\\n"));
+    }
+    text.push_str("    -H 'Content-Type: application/json' -d '{\"message\":{\"messageId\":\"m1\",\n");
+    text.push_str("    \"role\":\"ROLE_USER\",\"parts\":[{\"text\":\"hello\"}]}}'\n");
+    if plan.is_demo() {
+        text.push_str(&format!("\nThe demo's credentials, and the use of each: rialto demo{}\n", flags(plan)));
+    } else if first_key.is_some() {
+        text.push_str(&format!("\nMore keys: rialto keys create NAME --tenant default{}\n", flags(plan)));
+    }
+    text.push('\n');
+    text
+}
+
+/// The flags that let another command find the same data.
+fn flags(plan: &Plan) -> String {
+    match &plan.file {
+        Some(file) if file.as_os_str() != crate::command::CONFIG_HERE => format!(" --config {}", file.display()),
+        Some(_) => String::new(),
+        None if plan.data.as_os_str() == crate::config::DATA_HERE => String::new(),
+        None => format!(" --data {}", plan.data.display()),
+    }
+}
+
+fn listed(agents: &[String]) -> String {
+    let mut letters = 0;
+    let fits = |agent: &&String| {
+        letters += agent.len() + 2;
+        letters <= NAMES
+    };
+    let shown: Vec<&str> = agents.iter().take_while(fits).map(String::as_str).collect();
+    match agents.len() - shown.len() {
+        0 => format!("{}; each at /a2a/NAME", shown.join(", ")),
+        more => format!("{} and {more} more; each at /a2a/NAME", shown.join(", ")),
+    }
+}
+
+/// Breaks a text between words; a word that is too long has a line of its own.
+fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines
+            .last_mut()
+            .filter(|line| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= columns);
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Serve, Whereabouts};
+    use crate::config::Config;
+
+    fn plan(yaml: Option<&str>, listen: &str) -> Plan {
+        let config = yaml.map(|_| "rialto.yaml".into());
+        let whereabouts = Whereabouts { config, ..Whereabouts::default() };
+        let options = Serve { whereabouts, listen: Some(listen.parse().unwrap()), ..Serve::default() };
+        Plan::of(&options, Config::parse(yaml.unwrap_or_default()).unwrap()).unwrap()
+    }
+
+    /// Every form of the first screen, with all that can stand on it.
+    #[test]
+    fn the_first_screen_fits_80_columns_and_24_lines() {
+        let key = FirstKey { id: "0123456789".into(), secret: format!("rk_0123456789_{}", "x".repeat(44)) };
+        let few: Vec<String> = ["echo (at the root)", "scripted", "assistant"].map(str::to_owned).into();
+        let many: Vec<String> = (0..200).map(|n| format!("agent-number-{n}")).collect();
+        let database = "store: postgres://rialto@a-host-with-a-name.example.com:5432/rialto\npublic_url: https://agents.example.com\n";
+        for (plan, first_key, says) in [
+            (plan(None, "127.0.0.1:8080"), None, &["the demo", "rialto demo"][..]),
+            (
+                plan(None, "0.0.0.0:8080"),
+                Some(&key),
+                &[
+                    "without a config",
+                    "export RIALTO_KEY=rk_0123456789_",
+                    "keys create",
+                    "http://localhost:8080/message:send",
+                ],
+            ),
+            (plan(None, "0.0.0.0:8080"), None, &["Bearer $RIALTO_KEY"]),
+            (
+                plan(Some(database), "127.0.0.1:65535"),
+                None,
+                &["with the config rialto.yaml", "store    postgres://", "https://agents.example.com"],
+            ),
+            (
+                plan(
+                    Some("auth: { required: true, keys: [{ name: a, tenant: t, key: 'env:ALICE' }] }\n"),
+                    "[::1]:8080",
+                ),
+                None,
+                &["Bearer $ALICE", "http://[::1]:8080"],
+            ),
+        ] {
+            for agents in [&few, &many] {
+                let text = screen(&plan, plan.listen, agents, first_key);
+                assert!(text.lines().count() <= 24, "{text}");
+                for line in text.lines() {
+                    assert!(line.chars().count() <= COLUMNS, "{line:?} in\n{text}");
+                }
+                for piece in says {
+                    assert!(text.contains(piece), "{piece:?} is not in\n{text}");
+                }
+                let first = text.lines().next().unwrap();
+                assert_eq!(first.contains("rialto.yaml"), plan.file.is_some(), "{first}");
+            }
+        }
+        assert!(
+            screen(&plan(None, "127.0.0.1:1"), "127.0.0.1:1".parse().unwrap(), &many, None).contains("more; each at")
+        );
+    }
 }

@@ -1,9 +1,16 @@
 //! What can be typed.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The config file that is read where none is named.
+pub(crate) const CONFIG_HERE: &str = "rialto.yaml";
+
+fn config_here() -> Option<&'static str> {
+    Path::new(CONFIG_HERE).is_file().then_some(CONFIG_HERE)
+}
 
 /// Puts any agent behind every A2A dialect
 #[derive(Parser)]
@@ -17,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Serve agents; without a config, a demo on 127.0.0.1:8080
     Serve(Box<Serve>),
+    /// Show the demo's ids and credentials, and the use of each
+    Demo(Demo),
     /// Check a config file, or print its JSON schema
     #[command(subcommand)]
     Config(Config),
@@ -45,6 +54,8 @@ pub(crate) enum Command {
     Shop(crate::shop::Shop),
     /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
     Doctor(Doctor),
+    /// Ask the running server whether it can take work; ends with 1 if it cannot
+    Health(Health),
     /// Create or update systems and agents of a running server from YAML
     Apply(crate::apply::Apply),
     /// Have a running server read its config again, and say what came of it
@@ -57,8 +68,8 @@ pub(crate) enum Command {
 /// Where the config and the data are; every command takes these
 #[derive(Args, Clone, Default)]
 pub(crate) struct Whereabouts {
-    /// The config file (YAML)
-    #[arg(long, value_name = "FILE")]
+    /// The config file (YAML) [default: ./rialto.yaml, where there is one]
+    #[arg(long, value_name = "FILE", default_value = config_here(), hide_default_value = true)]
     pub(crate) config: Option<PathBuf>,
     /// The data folder [default: ./rialto-data]
     #[arg(long, value_name = "DIR")]
@@ -72,8 +83,8 @@ pub(crate) struct Whereabouts {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,
-    /// The address to listen on [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDRESS")]
+    /// The address to listen on: 127.0.0.1:8080, 8080, :8080, localhost:8080; 0.0.0.0:8080 for other machines [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::listen::parse)]
     pub(crate) listen: Option<SocketAddr>,
     /// An agent: NAME=URL for one that speaks A2A, NAME='command:PROGRAM ARGUMENTS' for a program; may be repeated
     #[arg(long = "agent", value_name = "NAME=WHAT")]
@@ -117,7 +128,7 @@ pub(crate) enum Config {
 
 #[derive(Subcommand)]
 pub(crate) enum Task {
-    /// List an agent's tasks, newest status first
+    /// List tasks of all tenants and agents, newest first
     List(TaskList),
     /// Show a task and its log
     Show(TaskOne),
@@ -131,11 +142,12 @@ pub(crate) enum Task {
 pub(crate) struct TaskList {
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,
-    /// Only this agent's tasks [default: those of every agent served]
+    /// Only this agent's tasks [default: those of every agent]
     #[arg(long)]
     pub(crate) agent: Option<String>,
-    #[arg(long, default_value = "default")]
-    pub(crate) tenant: String,
+    /// Only this tenant's tasks [default: those of every tenant]
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
     /// Only tasks in this state, such as working or input-required
     #[arg(long)]
     pub(crate) state: Option<String>,
@@ -147,7 +159,7 @@ pub(crate) struct TaskList {
 
 #[derive(Args)]
 pub(crate) struct TaskOne {
-    /// The task's id
+    /// The task's id, or the one that its caller chose
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,
@@ -229,8 +241,8 @@ pub(crate) struct Migrate {
     /// The database to fill: postgres://user@host/database, or env:NAME or file:PATH where that is [default: the config's store]
     #[arg(long, value_name = "STORE")]
     pub(crate) to: Option<crate::store::Place>,
-    /// The config file (YAML)
-    #[arg(long, value_name = "FILE")]
+    /// The config file (YAML) [default: ./rialto.yaml, where there is one]
+    #[arg(long, value_name = "FILE", default_value = config_here(), hide_default_value = true)]
     pub(crate) config: Option<PathBuf>,
     /// Only compare what is there with the data folder
     #[arg(long)]
@@ -241,6 +253,22 @@ pub(crate) struct Migrate {
 
 #[derive(Args)]
 pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct Demo {
+    #[command(flatten)]
+    pub(crate) whereabouts: Whereabouts,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args)]
+pub(crate) struct Health {
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,
     #[command(flatten)]

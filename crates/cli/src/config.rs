@@ -20,7 +20,10 @@ use crate::store::Place;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    /// The address to listen on. Default `127.0.0.1:8080`. Another than loopback needs `auth.required`.
+    /// The address to listen on: `127.0.0.1:8080` (the default), or a port alone on loopback as `8080`, `:8080` or
+    /// `localhost:8080`. On an address that other machines reach, such as `0.0.0.0:8080`, callers need a key.
+    #[serde(deserialize_with = "crate::listen::read")]
+    #[schemars(with = "crate::listen::Address")]
     pub(crate) listen: Option<SocketAddr>,
     /// The data folder. Default `./rialto-data`.
     pub(crate) data: Option<PathBuf>,
@@ -114,8 +117,9 @@ pub(crate) enum LogFormat {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Auth {
-    /// Refuse callers without a key or token. Default false.
-    pub(crate) required: bool,
+    /// Refuse callers without a key or token. Default false on loopback, true on an address that other machines reach; a server
+    /// that comes by that default and has no key makes the first one, and shows it once.
+    pub(crate) required: Option<bool>,
     pub(crate) keys: Vec<Key>,
     /// Issuers whose tokens (JWT) are read as `Authorization: Bearer TOKEN`.
     pub(crate) jwt: Vec<JwtIssuer>,
@@ -346,6 +350,9 @@ pub(crate) fn secret(reference: &str) -> anyhow::Result<String> {
     Ok(secret)
 }
 
+/// The data folder where none is named.
+pub(crate) const DATA_HERE: &str = "rialto-data";
+
 /// Where an operator finds things: the data folder and the store, as the flags or the config have them.
 pub(crate) struct Found {
     pub(crate) folder: PathBuf,
@@ -370,7 +377,7 @@ impl Found {
         };
         let store = store.unwrap_or_default();
         store.check()?;
-        Ok(Found { folder: data.unwrap_or_else(|| "rialto-data".into()), store, key_file })
+        Ok(Found { folder: data.unwrap_or_else(|| DATA_HERE.into()), store, key_file })
     }
 
     /// The data in this folder, with nothing else said.

@@ -75,18 +75,6 @@ fn replace(file: &Path, all: &Map<String, Value>) -> io::Result<()> {
     std::fs::rename(&beside, file)
 }
 
-/// The sections for people: one line a member.
-pub(crate) fn lines(all: &Map<String, Value>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (name, section) in all {
-        for (key, value) in section.as_object().into_iter().flatten() {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            lines.push(format!("{name} {key}: {value}"));
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -110,7 +98,6 @@ mod tests {
             Value::Object(all.clone()),
             json!({ "base_url": "http://127.0.0.1:2", "graph": { "a": "1", "b": "3" } })
         );
-        assert_eq!(lines(&all), ["graph a: 1", "graph b: 3"]);
         let file = folder.path().join(FILE);
         let read: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         assert_eq!(read, Value::Object(all));

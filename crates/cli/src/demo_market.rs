@@ -21,28 +21,32 @@ struct Party {
     /// The account it logs in with.
     account: &'static str,
     id: &'static str,
-    /// The members of the section with its id, key and password.
-    members: [&'static str; 3],
+    /// The members of the section with its id, key, password and account.
+    members: [&'static str; 4],
 }
 
-const BUYER: Party =
-    Party { account: "buyer", id: "0b4e6f52-7d1c-4a39-8f25-6c1d9e3b7a10", members: ["user_id", "api_key", "password"] };
+const BUYER: Party = Party {
+    account: "buyer",
+    id: "0b4e6f52-7d1c-4a39-8f25-6c1d9e3b7a10",
+    members: ["user_id", "api_key", "password", "account"],
+};
 const SELLER: Party = Party {
     account: "seller",
     id: "5e11e7b3-2c84-4d0f-9b6a-d47f08c5a1e2",
-    members: ["seller_user_id", "seller_api_key", "seller_password"],
+    members: ["seller_user_id", "seller_api_key", "seller_password", "seller_account"],
 };
 
 /// What stands in `demo.json`, where nothing does yet.
 pub(crate) async fn section(market: &Market) -> anyhow::Result<Map<String, Value>> {
     let mut members = Map::new();
     for party in [&BUYER, &SELLER] {
-        let [id, key, password] = party.members;
+        let [id, key, password, account] = party.members;
         members.insert(id.into(), party.id.into());
         members.insert(key.into(), format!("uk_demo_{}", drawn()?).into());
         // Of somebody who is there already nobody knows the password any more.
         if known(market.user(&party.id.into()).await)?.is_none() {
             members.insert(password.into(), drawn()?.into());
+            members.insert(account.into(), party.account.into());
         }
     }
     members.insert("capability_id".into(), CAPABILITY.into());
@@ -58,7 +62,7 @@ pub(crate) async fn open(market: &Market, told: &Map<String, Value>) -> anyhow::
             .with_context(|| format!("demo.json has no {SECTION}.{name}; remove the file and start again"))
     };
     for party in [&BUYER, &SELLER] {
-        let [id, key, password] = party.members;
+        let [id, key, password, _] = party.members;
         let id: UserId = member(id)?.into();
         if known(market.user(&id).await)?.is_none() {
             make(market, party, id.clone(), told[password].as_str()).await?;
@@ -70,7 +74,7 @@ pub(crate) async fn open(market: &Market, told: &Map<String, Value>) -> anyhow::
         Err(Refused::Taken(_)) => tracing::warn!("the demo's credit was given to somebody else"),
         Err(refused) => return known(Err(refused)),
     }
-    let [id, key, _] = SELLER.members;
+    let [id, key, _, _] = SELLER.members;
     let shown = Credentials { api_key: Some(member(key)?), user: Some(member(id)?), bearer: None };
     let seller = known(market.who(shown).await)?;
     offer(market, &seller, &member("capability_id")?.into()).await
@@ -130,7 +134,7 @@ fn draft() -> Draft {
 /// A command that buys it.
 pub(crate) fn try_it(base: &str, section: &Value) -> String {
     let text = |name: &str| section[name].as_str().unwrap_or_default();
-    let [user, key, _] = BUYER.members;
+    let [user, key, _, _] = BUYER.members;
     format!(
         r#"curl -s {base}/a2a -H 'Content-Type: application/json' -H 'X-Api-Key: {}' -H 'X-Platform-User-Id: {}' -d '{{"jsonrpc":"2.0","id":"1","method":"tasks/send","params":{{"capability_id":"{}"}}}}'"#,
         text(key),

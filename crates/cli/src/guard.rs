@@ -11,7 +11,8 @@ use serde::Deserialize;
 use server::Server;
 use server::settings::{self, Door, Effect, Issuer, KeySource, Network, Rate, Rule, ThrottleLimits, TlsFiles};
 
-use crate::config::{Config, Limits, secret};
+use crate::config::{Limits, secret};
+use crate::plan::Plan;
 
 /// An issuer of tokens. Its keys are one of `secret`, `jwks_url` and `discovery`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -188,13 +189,14 @@ impl Mount {
 }
 
 /// A mount that is open while the rest is shut is meant so, but worth a word; so is a door that nobody has a key to.
-pub(crate) fn warn_of_doors(config: &Config, server: &Server) {
-    for (agent, mount) in &config.mounts {
-        if config.auth.required && matches!(mount.auth, Some(MountAuth::Optional | MountAuth::None)) {
+pub(crate) fn warn_of_doors(plan: &Plan, server: &Server) {
+    let needs_key = plan.needs_key();
+    for (agent, mount) in &plan.config.mounts {
+        if needs_key && matches!(mount.auth, Some(MountAuth::Optional | MountAuth::None)) {
             tracing::warn!(%agent, "anybody who reaches the server may call this agent: its mount needs no credential");
         }
     }
-    if config.auth.required && !server.callers().has_any() {
+    if needs_key && !server.callers().has_any() {
         tracing::warn!("a key is required and there is none: make one with rialto keys create NAME --tenant T");
     }
 }
@@ -298,6 +300,7 @@ pub(crate) fn moment(text: &str) -> anyhow::Result<model::Time> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn the_sections_are_read_as_the_manual_writes_them() {

@@ -9,10 +9,12 @@ mod demo;
 mod demo_aly;
 mod demo_market;
 mod demo_orloj;
+mod demo_show;
 mod files_config;
 mod graph;
 mod guard;
 mod guardian;
+mod listen;
 mod market;
 mod market_config;
 mod migrate;
@@ -41,6 +43,7 @@ fn main() -> std::process::ExitCode {
     let arguments = command::Arguments::parse();
     let outcome = match arguments.command {
         command::Command::Serve(options) => serve::run(&options),
+        command::Command::Demo(command) => demo_show::run(&command),
         command::Command::Config(command) => config::run(&command),
         command::Command::Task(command) => operate::task(&command),
         command::Command::Keys(command) => operate::keys(&command),
@@ -52,6 +55,7 @@ fn main() -> std::process::ExitCode {
         command::Command::Restore(command) => operate::restore(&command),
         command::Command::Migrate(command) => migrate::run(&command),
         command::Command::Doctor(command) => operate::doctor(&command),
+        command::Command::Health(command) => operate::health(&command),
         command::Command::Apply(command) => apply::run(&command),
         command::Command::Reload(command) => operate::reload(&command),
         command::Command::GuardPrograms => guardian::run(),

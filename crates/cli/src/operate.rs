@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use server::admin::{self, Request, Response};
 use stores::sqlite;
 
-use crate::command::{Backup, Doctor, Form, Keys, Output, Reload, Restore, Task, TaskList, TaskOne, Whereabouts};
+use crate::command::{Backup, Doctor, Form, Health, Keys, Output, Reload, Restore, Task, TaskList, TaskOne};
 use crate::config::{Config, Found};
 use crate::guard::PolicyRule;
 use crate::push_config;
@@ -112,48 +112,46 @@ pub(crate) fn task(command: &Task) -> anyhow::Result<()> {
 fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
     let found = Found::at(&list.whereabouts)?;
     let state = list.state.as_deref().map(parse_state).transpose()?.map(State::code);
-    let agents: Vec<String> = match &list.agent {
-        Some(agent) => vec![agent.clone()],
-        None => agents_of(&found, &list.whereabouts)?,
-    };
-    let (mut tasks, mut total) = (Vec::new(), 0);
-    for agent in agents {
-        let request = Request::TaskList { agent, tenant: list.tenant.clone(), state, limit: list.limit };
-        let page = ask(&found, &request)?;
-        total += page["total"].as_u64().unwrap_or_default();
-        tasks.extend(page["tasks"].as_array().cloned().unwrap_or_default());
-    }
-    tasks.sort_by(|a, b| text(&b["status_at"]).cmp(text(&a["status_at"])));
-    tasks.truncate(list.limit as usize);
-    print(&list.output, &json!({ "tasks": tasks, "total": total }), |page| {
-        let mut lines = vec![format!("{:36}  {:10}  {:14}  {:24}  MESSAGE", "TASK", "AGENT", "STATE", "SINCE")];
-        for task in page["tasks"].as_array().into_iter().flatten() {
-            let message: String = text(&task["message"]).chars().take(60).collect();
-            lines.push(format!(
-                "{:36}  {:10}  {:14}  {:24}  {message}",
-                text(&task["id"]),
-                text(&task["agent"]),
-                text(&task["state"]),
-                text(&task["status_at"])
-            ));
+    let (agent, tenant) = (list.agent.clone(), list.tenant.clone());
+    let page = ask(&found, &Request::TaskList { agent, tenant, state, limit: list.limit })?;
+    print(&list.output, &page, |page| {
+        let tasks: Vec<&Value> = page["tasks"].as_array().into_iter().flatten().collect();
+        let columns =
+            [("TASK", "id"), ("TENANT", "tenant"), ("AGENT", "agent"), ("STATE", "state"), ("SINCE", "status_at")];
+        let columns: Vec<_> = columns.into_iter().chain([("CALLER'S ID", "alias")]).collect();
+        let wide = |(name, member): &(&str, &str)| {
+            let most = tasks.iter().map(|task| text(&task[*member]).chars().count()).max().unwrap_or_default();
+            most.clamp(name.len(), COLUMN)
+        };
+        let widths: Vec<usize> = columns.iter().map(wide).collect();
+        let line = |cells: &mut dyn Iterator<Item = String>, last: &str| {
+            let cells =
+                cells.zip(&widths).map(|(cell, width)| format!("{:width$}", short(&cell, *width), width = *width));
+            format!("{}  {last}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
+        };
+        let mut lines = vec![line(&mut columns.iter().map(|(name, _)| (*name).to_owned()), "MESSAGE")];
+        for task in &tasks {
+            let message = match text(&task["shape"]) {
+                "reply" => "(answered by a message, and no task to its caller)".to_owned(),
+                _ => short(text(&task["message"]), 60),
+            };
+            lines.push(line(&mut columns.iter().map(|(_, member)| text(&task[*member]).to_owned()), &message));
         }
-        lines.push(format!("{} of {}", page["tasks"].as_array().map_or(0, Vec::len), page["total"]));
+        lines.push(format!("{} of {}", tasks.len(), page["total"]));
         lines.join("\n")
     })
 }
 
-/// The agents that a running server has or had; without one, those of the config, or else the demo's.
-fn agents_of(found: &Found, whereabouts: &Whereabouts) -> anyhow::Result<Vec<String>> {
-    let running = ask(found, &Request::Agents)?;
-    let named = running["agents"].as_array().into_iter().flatten().map(|name| text(name).to_owned());
-    let named: Vec<String> = named.collect();
-    if !named.is_empty() {
-        return Ok(named);
+/// The widest column of a table: an id has 36 letters.
+const COLUMN: usize = 36;
+
+/// A text in one line and so many columns.
+fn short(text: &str, columns: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() <= columns {
+        return line.to_owned();
     }
-    Ok(match Config::load(whereabouts.config.as_deref())?.agents {
-        Some(agents) => agents.0.into_iter().map(|(name, _)| name).collect(),
-        None => agents::BUILTIN.iter().map(|builtin| builtin.name.to_owned()).collect(),
-    })
+    line.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
 }
 
 fn parse_state(name: &str) -> anyhow::Result<State> {
@@ -167,7 +165,8 @@ fn show_task(one: &TaskOne) -> anyhow::Result<()> {
     let shown = ask(&Found::at(&one.whereabouts)?, &Request::TaskShow { id: one.id.clone() })?;
     print(&one.output, &shown, |task| {
         let mut lines = Vec::new();
-        for key in ["id", "state", "status_at", "message", "agent", "tenant", "owner", "context", "created_at"] {
+        for key in ["id", "alias", "state", "status_at", "message", "agent", "tenant", "owner", "context", "created_at"]
+        {
             if !task[key].is_null() {
                 lines.push(format!("{key:11} {}", text(&task[key])));
             }
@@ -384,6 +383,18 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
         }
         lines.join("\n")
     })
+}
+
+/// Asks the running server whether it takes work, for supervisors of containers.
+pub(crate) fn health(command: &Health) -> anyhow::Result<()> {
+    let found = Found::at(&command.whereabouts)?;
+    let Some(answer) = ask_running(&found, &Request::Health)? else {
+        bail!(
+            "no server runs on the data in {}; start one with rialto serve, or name its data folder with --data",
+            found.folder.display()
+        );
+    };
+    print(&command.output, &answer, |_| "ready".into())
 }
 
 /// What an operator should look at.

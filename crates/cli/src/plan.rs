@@ -10,7 +10,7 @@ use stores::{postgres, sqlite};
 
 use crate::aly_config::Aly;
 use crate::command::{Auth, Serve};
-use crate::config::{Card, Config, Durability, secret};
+use crate::config::{Card, Config, DATA_HERE, Durability, secret};
 use crate::market_config::{Market, Switch};
 use crate::price_config::Prices;
 use crate::roster::Roster;
@@ -25,7 +25,8 @@ pub(crate) struct Plan {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
     pub(crate) roster: Roster,
-    pub(crate) from_file: bool,
+    /// The config file it was read from.
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl Plan {
@@ -41,7 +42,7 @@ impl Plan {
         }
         config.card = options.card.or(config.card);
         if let Some(auth) = options.auth {
-            config.auth.required = auth == Auth::Required;
+            config.auth.required = Some(auth == Auth::Required);
         }
         if let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) {
             config.tls = Some(guard::Tls { cert: cert.clone(), key: key.clone() });
@@ -58,13 +59,13 @@ impl Plan {
             (None, None) => None,
         };
         let listen = options.listen.or(config.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
-        let data = options.whereabouts.data.clone().or(config.data.clone()).unwrap_or_else(|| "rialto-data".into());
-        if file.is_none() && options.agents.is_empty() {
+        let data = options.whereabouts.data.clone().or(config.data.clone()).unwrap_or_else(|| DATA_HERE.into());
+        if file.is_none() && options.agents.is_empty() && listen.ip().is_loopback() {
             config.systems = demo_orloj::systems()?;
             config.aly = Some(demo_aly::config()?);
         }
         let roster = Roster::make(&config, &options.agents, scripted)?;
-        let plan = Plan { listen, data, config, roster, from_file: file.is_some() };
+        let plan = Plan { listen, data, config, roster, file: file.map(Path::to_owned) };
         plan.refuse_open_door()?;
         plan.check_ranges()?;
         Ok(plan)
@@ -112,17 +113,28 @@ impl Plan {
         !self.config.trusted_proxies.is_empty() || self.config.public_url.as_deref().is_some_and(|url| !local(url))
     }
 
-    /// Nobody has said what to serve.
+    /// Nothing says what to serve. The demo's products let strangers in, so it is for this machine alone.
     pub(crate) fn is_demo(&self) -> bool {
-        self.roster.is_demo && !self.from_file
+        self.roster.is_demo && self.file.is_none() && self.listen.ip().is_loopback()
+    }
+
+    /// Whether callers need a key or token: as the config or a flag says, and by default on addresses that other machines
+    /// reach.
+    pub(crate) fn needs_key(&self) -> bool {
+        self.config.auth.required.unwrap_or(!self.listen.ip().is_loopback())
+    }
+
+    /// Whether a key may be made for the first caller: callers need one by default alone, and the config has none.
+    pub(crate) fn may_make_first_key(&self) -> bool {
+        let auth = &self.config.auth;
+        self.needs_key() && auth.required.is_none() && auth.keys.is_empty() && auth.jwt.is_empty()
     }
 
     /// Without a key everybody who reaches the port is in: that is for loopback only.
     pub(crate) fn refuse_open_door(&self) -> anyhow::Result<()> {
-        let auth = &self.config.auth;
-        if !self.listen.ip().is_loopback() && !auth.required {
+        if !self.listen.ip().is_loopback() && !self.needs_key() {
             bail!(
-                "{} can be reached from other machines, and no key is required: set auth.required and auth.keys in the config, or listen on 127.0.0.1",
+                "{} can be reached from other machines, and no key is required: leave auth.required and --auth out or say true, or listen on 127.0.0.1",
                 self.listen
             );
         }
@@ -161,7 +173,7 @@ impl Plan {
             orloj: self.orloj()?,
             aly: config.aly.as_ref().map(Aly::settings).transpose()?,
             files: config.files.settings(),
-            auth_required: config.auth.required,
+            auth_required: self.needs_key(),
             keys,
             issuers: config.auth.jwt.iter().map(guard::JwtIssuer::settings).collect::<anyhow::Result<_>>()?,
             visibility: config.visibility.unwrap_or_default().into(),
@@ -171,7 +183,7 @@ impl Plan {
             trusted_proxies: guard::networks(&config.trusted_proxies)?,
             tls: config.tls.as_ref().map(guard::Tls::settings),
             cors_origins: config.cors.origins.clone(),
-            cors_loopback: config.cors.loopback.unwrap_or(!self.from_file),
+            cors_loopback: config.cors.loopback.unwrap_or(self.file.is_none()),
             card: match config.card {
                 Some(Card::Clean) => CardForm::Clean,
                 Some(Card::Hybrid) | None => CardForm::Hybrid,

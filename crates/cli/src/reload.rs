@@ -289,7 +289,7 @@ impl Reloader {
         self.config = plan.config.clone();
         replicas::introduce(&self.engine(), self.options.whereabouts.config.as_deref(), self.fixed.address);
         admin::audit_policy(&self.fixed.data, server.policy());
-        guard::warn_of_doors(&plan.config, &server);
+        guard::warn_of_doors(&plan, &server);
         self.sink.set_requests(plan.config.log.requests.unwrap_or(true));
         if let Err(error) = (self.set_level)(plan.config.log.level.as_deref().unwrap_or("info")) {
             tracing::error!(%error, "log.level stays as it was");
@@ -496,7 +496,13 @@ mod tests {
     fn a_door_that_is_open_to_other_machines_is_not_opened_by_a_file_that_says_loopback() {
         let first = plan("listen: 0.0.0.0:0\nauth: { required: true }\n");
         let fixed = Fixed::of(&first, "0.0.0.0:4711".parse().unwrap());
-        let error = fixed.hold(&mut plan("listen: 127.0.0.1:0\n")).unwrap_err().to_string();
+        // Callers need a key where the server really listens, though the file's address would need none.
+        let mut silent = plan("listen: 127.0.0.1:0\n");
+        assert!(!silent.needs_key());
+        fixed.hold(&mut silent).unwrap();
+        assert!(silent.needs_key() && silent.settings().unwrap().auth_required);
+        let mut open = plan("listen: 127.0.0.1:0\nauth: { required: false }\n");
+        let error = fixed.hold(&mut open).unwrap_err().to_string();
         assert!(error.contains("no key is required"), "{error}");
     }
 

@@ -9,7 +9,6 @@ use model::ports::courier::Courier;
 use model::ports::store::Store;
 use model::ports::till::Books;
 use retail::Shop;
-use serde_json::Map;
 use server::accept::{self, Accept};
 use server::resources::{Loaded, Resource, Shelf};
 use server::{Server, Settings, admin, log::Sink};
@@ -106,7 +105,7 @@ fn errands() -> anyhow::Result<Runtime> {
 async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let mut stop = Stop::listen()?;
     // Heard from before anybody could know that we are here.
-    let reloads = plan.from_file || plan.config.tls.is_some();
+    let reloads = plan.file.is_some() || plan.config.tls.is_some();
     let hangup = if reloads { Some(signal(SignalKind::hangup())?) } else { None };
     // What is wrong with the config is told before anything is touched.
     plan.settings()?;
@@ -152,7 +151,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     if let Some(orloj) = &mut settings.orloj {
         orloj.resources = Some(shelf.clone());
     }
-    let base = format!("{}://{address}", if plan.config.tls.is_some() { "https" } else { "http" });
+    let base = banner::base(plan, address);
     let shop = match (&plan.config.aly, &mut settings.aly) {
         (Some(aly), Some(settings)) if aly.has_shops() => {
             let shop = open_shops(&engine, aly, plan.config.public_url.as_deref().unwrap_or(&base)).await?;
@@ -170,13 +169,19 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let server = Server::new(engine.clone(), settings, told.sink.clone())?;
     let loaded = admin::load_keys(&engine, server.callers()).await;
     loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({:?})", fault.cause))?;
-    guard::warn_of_doors(&plan.config, &server);
+    let first_key = match plan.may_make_first_key() {
+        true => admin::first_key(&engine, server.callers(), &plan.data).await,
+        false => Ok(None),
+    };
+    let first_key =
+        first_key.map_err(|fault| anyhow::anyhow!("cannot make the first key: {fault} ({:?})", fault.cause))?;
+    guard::warn_of_doors(plan, &server);
     admin::audit_policy(&plan.data, server.policy());
     let accept = Arc::new(Accept::new(server.clone()));
     let (ask, asked) = mpsc::channel(1);
     let serving = accept.serving.clone();
     admin::serve(serving.clone(), ask, &plan.data).await.context("cannot open the admin socket in the data folder")?;
-    let shown = if plan.is_demo() {
+    if plan.is_demo() {
         let mut sections = demo::sections();
         if let Some(open) = &open {
             sections.push((demo_market::SECTION, demo_market::section(&open.market).await?));
@@ -191,11 +196,8 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         if let (Some(shop), Some(keys)) = (&shop, server.oauth()) {
             demo_aly::open(shop, keys, &shown).await.context("cannot open the demo's shop")?;
         }
-        shown
-    } else {
-        Map::new()
-    };
-    banner::print(plan, &base, &server, &shown);
+    }
+    banner::print(plan, address, &server, first_key.as_ref());
     drop(server);
     let certificate = Arc::new(Notify::new());
     let house = tokio::spawn(serving.clone().keep_house(accept.shutdown.clone(), certificate.clone()));

@@ -259,7 +259,10 @@ fn a_demo_says_where_it_answers_and_does_so_again() {
     std::fs::write(&file, kept.to_string()).unwrap();
     server.restart();
     assert_eq!(read(), kept);
-    assert!(server.log().contains("some_front id: 1"), "the banner shows it");
+    let shown = server.operate(&["demo", "-o", "json"]).output().unwrap();
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let told = |entry: &Value| entry["section"] == "some_front" && entry["name"] == "id" && entry["value"] == "1";
+    assert!(shown["entries"].as_array().unwrap().iter().any(told), "{shown}");
     let configured = Server::options().config(UPPER).start();
     assert!(!configured.data().join("demo.json").exists());
 }

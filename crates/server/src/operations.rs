@@ -28,17 +28,24 @@ fn document(value: &serde_json::Value) -> Response {
 impl Server {
     /// Ready when new work would be taken.
     pub(crate) async fn ready(&self) -> Response {
-        if self.engine.is_draining() {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
+        match self.readiness().await {
+            Ok(()) => text(StatusCode::OK, "ready\n"),
+            Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
         }
-        let not_ready =
-            |why: &dyn std::fmt::Display| text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n"));
+    }
+
+    /// The reason why new work would be refused, if it would.
+    pub(crate) async fn readiness(&self) -> Result<(), String> {
+        if self.engine.is_draining() {
+            return Err("shutting down".into());
+        }
+        let not_ready = |why: &dyn std::fmt::Display| Err(format!("not ready: {why}"));
         if let Some(trouble) = self.engine.store_trouble() {
             return not_ready(&trouble);
         }
         match tokio::time::timeout(READY_WITHIN, self.engine.health()).await {
             Ok(Ok(health)) => match health.trouble {
-                None => text(StatusCode::OK, "ready\n"),
+                None => Ok(()),
                 Some(trouble) => not_ready(&trouble),
             },
             Ok(Err(fault)) => not_ready(&fault),

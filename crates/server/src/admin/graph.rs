@@ -22,7 +22,8 @@ pub(super) async fn show(engine: &Engine, system: &str, task: Option<&str>) -> R
                 let says = format!("there is no task {task:?}; those there are: rialto task list --agent {system}");
                 Fault::new(Kind::TaskNotFound, says)
             };
-            let id: TaskId = task.parse().map_err(|_| unknown())?;
+            let named = super::tasks::own_id(engine, task).await;
+            let id = named.map_err(|fault| if fault.kind == Kind::TaskNotFound { unknown() } else { fault })?;
             let known = engine.task(id).await?.ok_or_else(unknown)?;
             if *known.agent != *system {
                 let says =

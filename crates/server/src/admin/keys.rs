@@ -5,8 +5,8 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::Engine;
-use model::ports::store::{Commit, Outcome};
-use model::{AccessKey, Fault, Kind, Time};
+use model::ports::store::{Commit, Outcome, Trouble};
+use model::{AccessKey, Expect, Fault, Kind, RecordChange, Time};
 use serde_json::{Value, json};
 
 use super::audit;
@@ -31,6 +31,15 @@ pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Va
     if callers::is_reserved(&wish.name) {
         return Err(Fault::new(Kind::InvalidParams, callers::reserved(&wish.name)));
     }
+    let (key, secret) = make(wish)?;
+    keep(engine, &key).await?;
+    let mut shown = show(&key, key.created_at);
+    shown["secret"] = json!(secret);
+    Ok((key, shown))
+}
+
+/// A key and its secret, kept nowhere yet.
+fn make(wish: Wish) -> Result<(AccessKey, String), Fault> {
     let text = drawn(|random| getrandom::fill(random).map_err(|e| Fault::internal(e.to_string())))?;
     // The id names the key in public; the secret begins with it, so that its owner can tell which key it is.
     let (id, rest) = text.split_at(10);
@@ -48,10 +57,45 @@ pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Va
         expires_at: wish.expires_in_ms.map(|ms| now.plus_ms(ms)),
         revoked_at: None,
     };
-    keep(engine, &key).await?;
-    let mut shown = show(&key, now);
-    shown["secret"] = json!(secret);
-    Ok((key, shown))
+    Ok((key, secret))
+}
+
+/// The key of a store's first caller.
+pub struct FirstKey {
+    pub id: String,
+    pub secret: String,
+}
+
+/// The record that a store's first key was made, so that of all processes and starts one makes it.
+const FIRST: &str = "first_key";
+
+/// Makes the first key of a store that never had one. Its secret is shown once by the caller of this and kept nowhere.
+pub async fn first(engine: &Engine, callers: &Callers, folder: &Path) -> Result<Option<FirstKey>, Fault> {
+    let store = engine.store();
+    let unavailable = |trouble: Trouble| Fault::new(Kind::Unavailable, trouble.to_string());
+    let made = store.record(FIRST.into(), FIRST.into()).await.map_err(unavailable)?;
+    if made.is_some() || !engine.access_keys().await?.is_empty() {
+        return Ok(None);
+    }
+    let wish = Wish { name: "first".into(), tenant: "default".into(), scopes: Vec::new(), expires_in_ms: None };
+    let (key, secret) = make(wish)?;
+    let record = RecordChange::Put {
+        kind: FIRST.into(),
+        key: FIRST.into(),
+        expect: Expect::Absent,
+        body: key.id.as_bytes().to_vec().into(),
+        lists: Vec::new(),
+    };
+    let commit = Commit { access: vec![key.clone()], records: vec![record], ..Commit::default() };
+    match store.commit(commit).await {
+        Outcome::Done => {}
+        // Another replica made it, and has shown it.
+        Outcome::Conflict(_) => return Ok(None),
+        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(unavailable(trouble)),
+    }
+    audit(folder, "created", &key);
+    callers.take(&key);
+    Ok(Some(FirstKey { id: key.id.to_string(), secret }))
 }
 
 pub(super) async fn list(engine: &Engine) -> Result<Value, Fault> {

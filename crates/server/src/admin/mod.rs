@@ -7,13 +7,13 @@ mod keys;
 pub mod market;
 mod push;
 pub mod shop;
+mod tasks;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::Engine;
-use model::ports::store::{Cursor, ListQuery};
-use model::{Fault, Kind, State, Task, TaskId, View};
+use model::{Fault, Kind, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -39,8 +39,11 @@ pub const LINE: u64 = 256 << 20;
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     TaskList {
-        agent: String,
-        tenant: String,
+        /// Of every agent, where none is named; likewise the tenant.
+        #[serde(default)]
+        agent: Option<String>,
+        #[serde(default)]
+        tenant: Option<String>,
         #[serde(default)]
         state: Option<u8>,
         limit: u32,
@@ -58,8 +61,8 @@ pub enum Request {
         to: std::path::PathBuf,
     },
     Doctor,
-    /// Names of the agents served, and of those that were.
-    Agents,
+    /// Whether the running server can take work.
+    Health,
     /// How a system is made, and how one of its tasks stands.
     Graph {
         system: String,
@@ -174,12 +177,6 @@ impl Desk<'_> {
         }
     }
 
-    fn agents(&self) -> Value {
-        let server = self.running.map(|running| running.serving.now());
-        let names = server.iter().flat_map(|server| server.settings.agents.iter().chain(&server.settings.retired));
-        json!({ "agents": names.map(|name| &**name).collect::<Vec<_>>() })
-    }
-
     async fn apply(&self, document: &str) -> Result<Value, Fault> {
         let nobody =
             "no server runs on this data that could check it; start one with rialto serve, or name one with --url";
@@ -194,6 +191,14 @@ impl Desk<'_> {
         let done = shelf.ask(crate::resources::Write::Apply(document), "(operator)").await;
         let (verb, resource) = done.map_err(|refusal| Fault::new(Kind::InvalidParams, refusal.says()))?;
         Ok(json!({ "plural": resource.sort.plural(), "name": &*resource.name, "outcome": verb.name() }))
+    }
+
+    /// The same answer as `/readyz`, which a supervisor beside the server may not reach.
+    async fn health(&self) -> Result<Value, Fault> {
+        let running = self.running.ok_or_else(|| Fault::new(Kind::Unavailable, "no server runs on this data"))?;
+        let ready = running.serving.now().readiness().await;
+        ready.map_err(|why| Fault::new(Kind::Unavailable, why))?;
+        Ok(json!({ "ready": true }))
     }
 
     async fn reload(&self) -> Result<Value, Fault> {
@@ -212,7 +217,7 @@ impl Desk<'_> {
 
 pub use audit::policy as audit_policy;
 pub use audit::resource as audit_resource;
-pub use keys::load as load_keys;
+pub use keys::{FirstKey, first as first_key, load as load_keys};
 
 /// Does what an operator asks for.
 pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> {
@@ -236,25 +241,31 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
             Oauth::new(engine.clone(), Rules::default()).end_made_with(revoked).await?;
             Ok(shown)
         }
-        Request::TaskList { agent, tenant, state, limit } => list(engine, &agent, &tenant, state, limit).await,
-        Request::TaskShow { id } => show(engine, &id).await,
+        Request::TaskList { agent, tenant, state, limit } => {
+            let state = state.and_then(State::from_code);
+            tasks::list(engine, tasks::Wanted { tenant, agent, state }, limit).await
+        }
+        Request::TaskShow { id } => tasks::show(engine, &id).await,
         Request::TaskCancel { id } => {
-            let task = engine.cancel_by_operator(parse(&id)?).await?;
-            Ok(summary(&task))
+            let task = engine.cancel_by_operator(tasks::named(engine, &id).await?).await?;
+            Ok(tasks::summary(&task))
         }
         Request::TaskPurge { id } => {
-            let gone = engine.purge(parse(&id)?).await?;
-            if !gone {
+            let task = tasks::named(engine, &id).await?;
+            if !engine.purge(task).await? {
                 return Err(Fault::task_not_found(id));
             }
-            Ok(json!({ "purged": id }))
+            if let Some(running) = desk.running {
+                running.serving.now().cache.forget(task);
+            }
+            Ok(json!({ "purged": task.to_string() }))
         }
         Request::Backup { to } => {
             engine.store().backup(to.clone()).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
             Ok(json!({ "written": to }))
         }
         Request::Doctor => doctor(engine).await,
-        Request::Agents => Ok(desk.agents()),
+        Request::Health => desk.health().await,
         Request::Graph { system, task } => graph::show(engine, &system, task.as_deref()).await,
         Request::Reload => desk.reload().await,
         Request::Apply { document } => desk.apply(&document.0).await,
@@ -275,70 +286,6 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
     }
 }
 
-fn parse(id: &str) -> Result<TaskId, Fault> {
-    id.parse().map_err(|_| Fault::task_not_found(id))
-}
-
-async fn list(engine: &Engine, agent: &str, tenant: &str, state: Option<u8>, limit: u32) -> Result<Value, Fault> {
-    let mut tasks: Vec<Value> = Vec::new();
-    let mut after: Option<Cursor> = None;
-    let mut total = None;
-    while (tasks.len() as u32) < limit {
-        let query = ListQuery {
-            views: vec![View::tenant(tenant, agent)],
-            context: None,
-            state: state.and_then(State::from_code),
-            since: None,
-            after,
-            limit: (limit - tasks.len() as u32).min(100),
-            count: total.is_none(),
-        };
-        let page = engine.store().list(query).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
-        total = total.or(page.total);
-        for (id, cursor) in &page.tasks {
-            after = Some(*cursor);
-            if let Some(task) = engine.task(*id).await? {
-                tasks.push(summary(&task));
-            }
-        }
-        if !page.more {
-            break;
-        }
-    }
-    Ok(json!({ "tasks": tasks, "total": total }))
-}
-
-fn summary(task: &Task) -> Value {
-    json!({
-        "id": task.id.to_string(),
-        "context": task.context.as_str(),
-        "agent": &*task.agent,
-        "tenant": &*task.tenant,
-        "owner": &*task.owner,
-        "state": task.state().word(),
-        "status_at": task.status.at.to_string(),
-        "created_at": task.created_at.to_string(),
-        "events": task.seq().0,
-        "message": task.status.message.as_ref().map(|m| m.text()),
-    })
-}
-
-async fn show(engine: &Engine, id: &str) -> Result<Value, Fault> {
-    let id = parse(id)?;
-    let task = engine.task(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
-    let mut logs = engine.store().logs(vec![id]).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
-    let events = logs.pop().unwrap_or_default().into_iter().map(|event| {
-        let body = serde_json::to_value(&event.body).unwrap_or(Value::Null);
-        json!({ "seq": event.seq.0, "at": event.at.to_string(), "event": body })
-    });
-    let mut shown = summary(&task);
-    shown["artifacts"] = json!(task.artifacts.len());
-    shown["messages"] = json!(task.history.len());
-    shown["turn"] = json!(task.core.turn.map(|turn| json!({ "id": turn.id.to_string(), "attempt": turn.attempt })));
-    shown["log"] = events.collect();
-    Ok(shown)
-}
-
 /// How many open turns a report names.
 const NAMED: usize = 20;
 
@@ -352,7 +299,7 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
     let (mut open, mut unreadable) = (Vec::new(), Vec::new());
     for (id, _) in store.unfinished(None, NAMED).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))? {
         match engine.task(id).await {
-            Ok(Some(task)) => open.push(summary(&task)),
+            Ok(Some(task)) => open.push(tasks::summary(&task)),
             Ok(None) => {}
             // One that cannot be read is what the doctor is asked for.
             Err(fault) => unreadable.push(json!({ "id": id.to_string(), "cause": cause(&fault) })),
@@ -450,33 +397,14 @@ async fn converse(serving: Arc<Serving>, reloads: Reloads, folder: PathBuf, mut 
     while let Ok(Some(line)) = lines.next_line().await {
         let response = match serde_json::from_str::<Request>(&line) {
             Ok(request) => {
-                let purged = match &request {
-                    Request::TaskPurge { id } => id.parse::<TaskId>().ok(),
-                    Request::TaskList { .. }
-                    | Request::TaskShow { .. }
-                    | Request::TaskCancel { .. }
-                    | Request::Backup { .. }
-                    | Request::Doctor
-                    | Request::Agents
-                    | Request::Graph { .. }
-                    | Request::Reload
-                    | Request::Apply { .. }
-                    | Request::KeysCreate { .. }
-                    | Request::KeysList
-                    | Request::KeysRevoke { .. }
-                    | Request::PushList { .. }
-                    | Request::PushRedeliver { .. }
-                    | Request::Market { .. }
-                    | Request::Shop { .. } => None,
-                };
-                tracing::info!(?request, "an operator asks");
+                // A supervisor asks for the health every few seconds.
+                if !matches!(request, Request::Health) {
+                    tracing::info!(?request, "an operator asks");
+                }
                 let server = serving.now();
                 let running = Running { serving: &serving, reloads: &reloads };
                 let desk = Desk { engine: &server.engine, folder: &folder, running: Some(running) };
                 let done = perform(&desk, request).await;
-                if let Some(id) = purged {
-                    server.cache.forget(id);
-                }
                 match done {
                     Ok(value) => Response::Ok(value),
                     Err(fault) => Response::Fault(fault.message),

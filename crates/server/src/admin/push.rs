@@ -5,8 +5,13 @@ use engine::{Delivery, Engine};
 use model::{Fault, Kind, PushState, Seq};
 use serde_json::{Value, json};
 
+use super::tasks;
+
 pub(super) async fn list(engine: &Engine, task: Option<&str>, state: Option<u8>, limit: u32) -> Result<Value, Fault> {
-    let task = task.map(super::parse).transpose()?;
+    let task = match task {
+        Some(task) => Some(tasks::own_id(engine, task).await?),
+        None => None,
+    };
     let state = state.and_then(PushState::from_code);
     let found = engine.deliveries(task, state, limit as usize).await?;
     Ok(json!({ "deliveries": found.iter().map(show).collect::<Vec<_>>() }))
@@ -18,7 +23,7 @@ pub(super) async fn redeliver(
     id: Option<&str>,
     from: Option<u64>,
 ) -> Result<Value, Fault> {
-    let known = super::parse(task)?;
+    let known = tasks::own_id(engine, task).await?;
     if !engine.has_push() {
         let words = "delivering again needs a running server that serves push notifications: start it, then ask again";
         return Err(Fault::new(Kind::Unavailable, words));
