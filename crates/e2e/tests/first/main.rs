@@ -2,4 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
+mod image;
+mod listen;
+mod program;
+mod screen;
+mod tasks;
 mod tour;
