@@ -197,6 +197,7 @@ impl Hearing {
             metadata: object(said.metadata)?,
             extensions: Vec::new(),
             append,
+            bordered: false,
             // An artifact that says nothing of chunks is whole.
             last: said.last.unwrap_or(said.append.is_none()),
             seamless: false,

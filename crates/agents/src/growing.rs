@@ -19,6 +19,8 @@ pub(crate) struct Growing {
     key: String,
     name: Option<String>,
     description: Option<String>,
+    /// Every push begins a part of its own.
+    bordered: bool,
     begun: bool,
     held: Option<(Vec<Part>, Instant)>,
 }
@@ -26,7 +28,12 @@ pub(crate) struct Growing {
 impl Growing {
     pub(crate) fn new(base: &str, turn: &Turn) -> Growing {
         let key = numbered(base, turn.so_far.core.turns);
-        Growing { key, name: Some(base.to_owned()), description: None, begun: false, held: None }
+        Growing { key, name: Some(base.to_owned()), description: None, bordered: false, begun: false, held: None }
+    }
+
+    /// Keeps the borders between the texts that are pushed, which otherwise are one text.
+    pub(crate) fn bordered(self, bordered: bool) -> Growing {
+        Growing { bordered, ..self }
     }
 
     /// Its name and description, where its readers look for certain ones.
@@ -60,7 +67,8 @@ impl Growing {
         let append = std::mem::replace(&mut self.begun, true);
         let (name, description) = if append { (None, None) } else { (self.name.clone(), self.description.clone()) };
         let key = self.key.clone();
-        Some(Emission::Artifact(Piece { key, name, description, parts, append, last, ..Piece::default() }))
+        let bordered = append && self.bordered;
+        Some(Emission::Artifact(Piece { key, name, description, parts, append, bordered, last, ..Piece::default() }))
     }
 
     /// Begins again: what was said so far is replaced by what comes.

@@ -124,6 +124,7 @@ fn main() {
             artifact: task.artifacts[0].clone(),
             ordinal: 0,
             append: true,
+            bordered: false,
             last: false,
             metadata: None,
         }),

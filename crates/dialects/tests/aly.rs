@@ -380,7 +380,24 @@ fn made() -> Body {
         metadata: None,
         extensions: Vec::new(),
     };
-    Body::Artifact(Chunk { artifact: Arc::new(artifact), ordinal: 0, append: false, last: true, metadata: None })
+    Body::Artifact(Chunk {
+        artifact: Arc::new(artifact),
+        ordinal: 0,
+        append: false,
+        bordered: false,
+        last: true,
+        metadata: None,
+    })
+}
+
+/// An artifact whose text comes in three chunks.
+fn chunks() -> Vec<Body> {
+    let chunk = |(i, text): (usize, &str)| {
+        let Body::Artifact(chunk) = made() else { unreachable!("an artifact") };
+        let artifact = Artifact { parts: vec![Part::text(text)], ..(*chunk.artifact).clone() };
+        Body::Artifact(Chunk { artifact: Arc::new(artifact), append: i > 0, last: i == 2, ..chunk })
+    };
+    ["one, ", "two, ", "three"].into_iter().enumerate().map(chunk).collect()
 }
 
 fn found() -> Vec<Body> {
@@ -415,6 +432,7 @@ fn answers_are_as_the_page_has_them() {
         ("working", task(vec![status(State::Working, None)])),
         ("asks", asks()),
         ("completed", task(found())),
+        ("a text that came in chunks", task(chunks())),
         ("failed", task(vec![status(State::Failed, Some("no such order"))])),
         ("canceled", task(vec![Body::CancelRequested { metadata: None }, status(State::Canceled, None)])),
     ] {

@@ -102,6 +102,7 @@ fn large_content_parts_the_bytes() {
             artifact: Arc::new(artifact("a-1", vec![part])),
             ordinal: 0,
             append: false,
+            bordered: false,
             last: true,
             metadata: None,
         };

@@ -90,6 +90,7 @@ fn every_case_in_every_form() {
         let alias = Some("my \"own\" id");
         line("under the caller's own id", text(|w| wire.task(w, &full, &two, alias)));
         line("sent, a task", text(|w| wire.sent_task(w, &bare_task(State::Completed), &TaskView::WHOLE, alias)));
+        line("a text that came in chunks", text(|w| wire.task(w, &chunked_task(), &TaskView::WHOLE, None)));
         let here = context();
         let head = Head::new(task_id(), alias, &here);
         line("sent, a message", text(|w| wire.sent_message(w, &reply(), &head)));

@@ -205,7 +205,23 @@ fn made(ordinal: u32, name: Option<&str>, parts: Vec<Part>) -> Body {
         metadata: Json::parse(r#"{"hidden":true}"#),
         extensions: Vec::new(),
     };
-    Body::Artifact(Chunk { artifact: Arc::new(artifact), ordinal, append: false, last: true, metadata: None })
+    Body::Artifact(Chunk {
+        artifact: Arc::new(artifact),
+        ordinal,
+        append: false,
+        bordered: false,
+        last: true,
+        metadata: None,
+    })
+}
+
+/// An artifact whose text comes in three chunks.
+fn chunks() -> Vec<Body> {
+    let chunk = |(i, text): (usize, &str)| match made(0, None, vec![Part::text(text)]) {
+        Body::Artifact(chunk) => Body::Artifact(Chunk { append: i > 0, last: i == 2, ..chunk }),
+        other => other,
+    };
+    ["one, ", "two, ", "three"].into_iter().enumerate().map(chunk).collect()
 }
 
 fn shown(task: &Task, view: TaskView) -> String {
@@ -246,6 +262,7 @@ fn tasks_are_shown_as_the_page_has_them() {
         ("completed", task(Some("task-001"), "orloj", asked(), done()), PLAIN),
         ("with history", task(Some("task-001"), "orloj", asked(), done()), TaskView::WHOLE),
         ("nothing made", task(Some("t"), "orloj", text(Role::User, "x"), vec![status(State::Completed, None)]), PLAIN),
+        ("a text that came in chunks", task(Some("t"), "orloj", text(Role::User, "x"), chunks()), PLAIN),
         (
             "failed",
             task(Some("t"), "orloj", text(Role::User, "x"), vec![status(State::Failed, Some(text(Role::Agent, "no")))]),

@@ -39,6 +39,7 @@ fn every_body_in_every_form() {
         }
         line("full task", body(*wire, &task_news(full_task()), None));
         line("under the caller's own id", body(*wire, &task_news(full_task()), Some("my \"own\" id")));
+        line("a text that came in chunks", body(*wire, &task_news(chunked_task()), None));
         for (name, part) in blob_parts() {
             let mut task = bare_task(State::Completed);
             task.artifacts = vec![artifact("a-1", vec![part]).into()];

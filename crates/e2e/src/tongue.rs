@@ -100,6 +100,7 @@ impl Tongue {
             context: string(self, &task[context], task),
             state: self.state(&task["status"]["state"]),
             texts: artifacts.iter().map(|artifact| self.artifact(artifact).1).collect(),
+            parts: artifacts.iter().map(|artifact| artifact["parts"].as_array().map_or(0, Vec::len)).collect(),
         }
     }
 
@@ -211,6 +212,8 @@ pub struct Seen {
     pub state: String,
     /// The text of each artifact.
     pub texts: Vec<String>,
+    /// The number of parts of each artifact.
+    pub parts: Vec<usize>,
 }
 
 /// An event as a reader of any generation hears it.

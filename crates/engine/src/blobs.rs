@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::ports::store::{BlobWrite, Store};
-use model::{Blob, BlobKind, Body, Content, Fault, Inbound, Json, Message, Part, Task, TaskId};
+use model::{Blob, BlobKind, Body, Chunk, Content, Fault, Inbound, Json, Message, Part, Task, TaskId};
 use sha2::{Digest, Sha256};
 
 use crate::troubled;
@@ -30,9 +30,7 @@ pub(crate) fn stow(bodies: &mut [Body], tenant: &Arc<str>, task: TaskId, limit: 
             Body::Replied(message) => {
                 stow_parts(&mut Arc::make_mut(message).parts, tenant, task, limit, &mut writes);
             }
-            Body::Artifact(chunk) => {
-                stow_parts(&mut Arc::make_mut(&mut chunk.artifact).parts, tenant, task, limit, &mut writes);
-            }
+            Body::Artifact(chunk) => stow_chunk(chunk, tenant, task, limit, &mut writes),
             Body::Opened(_)
             | Body::TurnStarted { .. }
             | Body::Bound { .. }
@@ -41,6 +39,24 @@ pub(crate) fn stow(bodies: &mut [Body], tenant: &Arc<str>, task: TaskId, limit: 
         }
     }
     writes
+}
+
+/// The text of a chunk that continues another chunk, or may be continued by one, stays in the log up to this many times
+/// the limit, so that the fold can join the texts of an artifact.
+const CHUNKS: usize = 16;
+
+fn stow_chunk(chunk: &mut Chunk, tenant: &Arc<str>, task: TaskId, limit: usize, writes: &mut Vec<BlobWrite>) {
+    let (continues, goes_on) = (chunk.append && !chunk.bordered, !chunk.last);
+    let parts = &mut Arc::make_mut(&mut chunk.artifact).parts[..];
+    let is_kept = |part: &Part| {
+        part.is_plain_text() && part.as_text().is_some_and(|text| text.len() <= limit.saturating_mul(CHUNKS))
+    };
+    let from = usize::from(continues && parts.first().is_some_and(is_kept));
+    let to = parts.len() - usize::from(goes_on && parts.last().is_some_and(is_kept));
+    // A single part may be the first and the last.
+    if let Some(between) = parts.get_mut(from..to) {
+        stow_parts(between, tenant, task, limit, writes);
+    }
 }
 
 fn stow_parts(parts: &mut [Part], tenant: &Arc<str>, task: TaskId, limit: usize, writes: &mut Vec<BlobWrite>) {

@@ -138,7 +138,7 @@ impl Pending {
     }
 
     fn chunk(&mut self, piece: Piece) -> Chunk {
-        let Piece { key, name, description, parts, metadata, extensions, append, last, seamless: _ } = piece;
+        let Piece { key, name, description, parts, metadata, extensions, append, bordered, last, seamless: _ } = piece;
         let id: Arc<str> = if key.is_empty() { "artifact".into() } else { key.into() };
         let next = self.artifacts.len() as u32;
         let known = self.artifacts.get(&id).copied();
@@ -148,7 +148,8 @@ impl Pending {
         });
         let artifact = Arc::new(Artifact { id, name, description, parts, metadata, extensions });
         // The first chunk of an artifact has nothing to be added to, whatever the agent says.
-        Chunk { artifact, ordinal, append: append && known.is_some(), last, metadata: None }
+        let append = append && known.is_some();
+        Chunk { artifact, ordinal, append, bordered: append && bordered, last, metadata: None }
     }
 
     /// Hands over what was said so far.

@@ -92,7 +92,14 @@ impl Moved {
                 }
             };
             let artifact = Arc::new(artifact.clone());
-            bodies.push(Body::Artifact(Chunk { artifact, ordinal, append: false, last: true, metadata: None }));
+            bodies.push(Body::Artifact(Chunk {
+                artifact,
+                ordinal,
+                append: false,
+                bordered: false,
+                last: true,
+                metadata: None,
+            }));
         }
         let (state, metadata) = (self.state, self.metadata.clone());
         bodies.push(Body::Status(StatusChange { state, message: None, metadata }));

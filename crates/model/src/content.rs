@@ -69,6 +69,19 @@ impl Part {
             Content::Raw(_) | Content::Url(_) | Content::Data(_) | Content::Blob(_) => None,
         }
     }
+    /// Whether it is text without a file name or metadata.
+    pub fn is_plain_text(&self) -> bool {
+        matches!(self.content, Content::Text(_)) && self.filename.is_none() && self.metadata.is_none()
+    }
+    /// Adds the text of `next` to this part. False, with nothing changed, unless both are plain texts of one media type.
+    pub fn continue_with(&mut self, next: &Part) -> bool {
+        if !self.is_plain_text() || !next.is_plain_text() || self.media_type != next.media_type {
+            return false;
+        }
+        let (Content::Text(text), Some(more)) = (&mut self.content, next.as_text()) else { return false };
+        text.push_str(more);
+        true
+    }
     /// Bytes this part holds in memory, for limits and backpressure.
     pub fn weight(&self) -> usize {
         64 + match &self.content {

@@ -128,6 +128,10 @@ pub struct Chunk {
     /// Added to what is there, instead of replacing it.
     #[serde(rename = "p", default, skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
+    /// The added parts begin a part of their own. Without it, added text continues the text before it: one text that
+    /// was streamed in chunks is one part of the folded artifact.
+    #[serde(rename = "b", default, skip_serializing_if = "std::ops::Not::not")]
+    pub bordered: bool,
     #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
     pub last: bool,
     #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]

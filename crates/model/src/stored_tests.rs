@@ -69,6 +69,7 @@ fn every_event() -> Vec<Event> {
             }),
             ordinal: 0,
             append: false,
+            bordered: false,
             last: true,
             metadata: Json::parse("{}"),
         }),
@@ -116,4 +117,18 @@ fn what_a_turn_costs_is_kept_with_it_and_older_logs_know_nothing_of_it() {
         assert_eq!(events[0].body, Body::TurnStarted { turn, attempt: 1, hold });
         assert_eq!(encode(&events), row, "what is not there takes no room");
     }
+}
+
+#[test]
+fn a_border_is_kept_with_its_chunk_and_older_logs_have_none() {
+    let chunk = |bordered: bool| {
+        let artifact = r#"{"i":"a","p":[{"c":{"t":"x"}}]}"#;
+        let border = if bordered { r#","b":true"# } else { "" };
+        let text = format!(r#"{{"a":{artifact},"o":0,"p":true{border}}}"#);
+        let chunk: Chunk = serde_json::from_str(&text).unwrap();
+        assert_eq!(chunk.bordered, bordered);
+        assert_eq!(serde_json::to_string(&chunk).unwrap(), text);
+    };
+    chunk(false);
+    chunk(true);
 }

@@ -418,7 +418,14 @@ impl Task {
             return;
         }
         let known = Arc::make_mut(slot);
-        known.parts.extend(new.parts.iter().cloned());
+        let mut added = new.parts.iter();
+        // A text that came in chunks is one text, however the chunks were cut on their way here.
+        if let (false, Some(last), Some(first)) = (chunk.bordered, known.parts.last_mut(), new.parts.first())
+            && last.continue_with(first)
+        {
+            added.next();
+        }
+        known.parts.extend(added.cloned());
         if let Some(name) = &new.name {
             known.name = Some(name.clone());
         }

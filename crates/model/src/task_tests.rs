@@ -61,9 +61,67 @@ fn chunk(id: &str, ordinal: u32, text: &str, append: bool) -> Body {
         }),
         ordinal,
         append,
+        bordered: false,
         last: false,
         metadata: None,
     })
+}
+
+/// A chunk of several parts, added to the artifact `a`.
+fn added(parts: Vec<Part>, bordered: bool) -> Body {
+    let Body::Artifact(mut chunk) = chunk("a", 0, "", true) else { unreachable!("a chunk is a chunk") };
+    Arc::make_mut(&mut chunk.artifact).parts = parts;
+    chunk.bordered = bordered;
+    Body::Artifact(chunk)
+}
+
+#[test]
+fn added_text_continues_the_text_before_it_and_nothing_else_does() {
+    let text = |text: &str| Part::text(text);
+    let typed = |text: &str, media: &str| Part { media_type: Some(media.into()), ..Part::text(text) };
+    let marked = |text: &str| Part { metadata: Json::parse("{}"), ..Part::text(text) };
+    let named = |text: &str| Part { filename: Some("f".into()), ..Part::text(text) };
+    let data = || Part::data(Json::parse("1").unwrap());
+    let cases: Vec<(&str, Vec<Body>, Vec<Part>)> = vec![
+        ("chunks", vec![added(vec![text("b")], false), added(vec![text("c")], false)], vec![text("abc")]),
+        ("an empty chunk", vec![added(vec![], false), added(vec![text("")], false)], vec![text("a")]),
+        ("a border", vec![added(vec![text("b")], true), added(vec![text("c")], false)], vec![text("a"), text("bc")]),
+        ("parts of one chunk", vec![added(vec![text("b"), text("c")], false)], vec![text("ab"), text("c")]),
+        (
+            "data between",
+            vec![added(vec![data()], false), added(vec![text("b")], false), added(vec![text("c")], false)],
+            vec![text("a"), data(), text("bc")],
+        ),
+        ("another media type", vec![added(vec![typed("b", "x/y")], false)], vec![text("a"), typed("b", "x/y")]),
+        (
+            "the same media type",
+            vec![added(vec![typed("b", "x/y")], false), added(vec![typed("c", "x/y")], false)],
+            vec![text("a"), typed("bc", "x/y")],
+        ),
+        ("metadata", vec![added(vec![marked("b")], false)], vec![text("a"), marked("b")]),
+        (
+            "after metadata",
+            vec![added(vec![marked("b")], true), added(vec![text("c")], false)],
+            vec![text("a"), marked("b"), text("c")],
+        ),
+        ("a file name", vec![added(vec![named("b")], false)], vec![text("a"), named("b")]),
+    ];
+    for (name, bodies, expected) in cases {
+        let all = std::iter::once(chunk("a", 0, "a", false)).chain(bodies).collect();
+        assert_eq!(fold(false, all).unwrap().artifacts[0].parts, expected, "{name}");
+    }
+}
+
+/// With a copy of the text for each chunk this test would move terabytes.
+#[test]
+fn the_cost_of_a_chunk_does_not_grow_with_the_text_before_it() {
+    let mut task = Task::open(&opened(false)).unwrap();
+    for i in 0..1_000_000_u64 {
+        let body = chunk("a", 0, "token ", i > 0);
+        task.apply(&Event { seq: task.seq().next(), at: Time(1), body }).unwrap();
+    }
+    let [part] = &task.artifacts[0].parts[..] else { panic!("{} parts", task.artifacts[0].parts.len()) };
+    assert_eq!(part.as_text().unwrap().len(), 6_000_000);
 }
 
 fn fold(undecided: bool, bodies: Vec<Body>) -> Result<Task, Refused> {
@@ -143,7 +201,7 @@ fn chunks_append_or_replace() {
     .unwrap();
     let texts: Vec<Vec<&str>> =
         task.artifacts.iter().map(|a| a.parts.iter().filter_map(Part::as_text).collect()).collect();
-    assert_eq!(texts, vec![vec!["1", "2", "3"], vec!["y"]]);
+    assert_eq!(texts, vec![vec!["123"], vec!["y"]]);
     assert_eq!(fold(false, vec![chunk("a", 0, "1", true)]).unwrap_err(), Refused::AppendToNothing);
 }
 

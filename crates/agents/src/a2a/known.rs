@@ -1,8 +1,9 @@
 //! Which artifacts have been passed on, and how much of each.
 //!
-//! After a gap (a broken connection, a restart, a server that does not stream) the other side shows its task whole. What is
-//! new in it is found by comparing: the parts that were passed on are remembered as a count and a hash, so that an artifact
-//! of many chunks costs nothing to remember.
+//! After a gap (a broken connection, a restart, a server that does not stream) the other side shows its task whole. The
+//! new rest of it is found by comparing: the passed part of an artifact is remembered as a length and a hash, so that an
+//! artifact of many chunks costs nothing to remember. Neighbouring plain texts count as one text in that comparison,
+//! because servers differ in whether a snapshot joins the chunks of a stream.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,71 +14,171 @@ use model::{Artifact, Content, Part, Task};
 #[derive(Debug, Default)]
 pub(super) struct Known(HashMap<String, Passed>);
 
-/// The parts of one artifact that were passed on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The content of one artifact that was passed on.
+#[derive(Clone, Debug, Default)]
 struct Passed {
-    count: usize,
-    hash: u64,
+    /// Bytes of text, and one for each beginning of a text and each other part.
+    len: usize,
+    hasher: DefaultHasher,
+    /// The media type of the text that further text would continue.
+    open_text: Option<Option<String>>,
+    /// Parts of the artifact here, where appended text has joined the text before it.
+    parts: usize,
+    /// The other side has sent it in chunks.
+    chunked: bool,
+}
+
+/// The part of a snapshot that has not been passed on.
+struct Rest {
+    parts: Vec<Part>,
+    /// Its first part continues the text that was passed on.
+    continues: bool,
+    /// The passed content is cut into more parts in the snapshot than here: the other side shows its chunks.
+    shows_chunks: bool,
 }
 
 impl Passed {
-    fn with(self, parts: &[Part]) -> Passed {
-        parts.iter().fold(self, |so_far, part| Passed { count: so_far.count + 1, hash: next_hash(so_far.hash, part) })
+    fn add(&mut self, part: &Part) {
+        match plain_text(part) {
+            Some(text) => {
+                self.begin_text(part);
+                self.add_text(text);
+            }
+            None => {
+                self.open_text = None;
+                self.len += 1;
+                hash_part(&mut self.hasher, part);
+            }
+        }
+    }
+
+    /// Begins a text unless the one before it goes on.
+    fn begin_text(&mut self, part: &Part) {
+        if self.open_text.as_ref() != Some(&part.media_type) {
+            self.len += 1;
+            (0_u8, &part.media_type).hash(&mut self.hasher);
+            self.open_text = Some(part.media_type.clone());
+        }
+    }
+
+    fn add_text(&mut self, text: &str) {
+        self.len += text.len();
+        // Bytes, not a str: the hash of two texts in a row is that of both together.
+        self.hasher.write(text.as_bytes());
+    }
+
+    fn with(mut self, parts: &[Part]) -> Passed {
+        parts.iter().for_each(|part| self.add(part));
+        self.parts += parts.len();
+        self
+    }
+
+    /// The rest of `parts`, if they begin with this content.
+    fn rest_of(&self, parts: &[Part]) -> Option<Rest> {
+        let mut seen = Passed::default();
+        let mut left = parts.iter();
+        while seen.len < self.len {
+            let part = left.next()?;
+            seen.parts += 1;
+            let Some(text) = plain_text(part) else {
+                seen.add(part);
+                continue;
+            };
+            seen.begin_text(part);
+            let missing = self.len.checked_sub(seen.len)?;
+            if text.len() > missing {
+                let (same, more) = text.split_at_checked(missing)?;
+                seen.add_text(same);
+                let more = Part { content: Content::Text(more.to_owned()), ..part.clone() };
+                let parts = std::iter::once(more).chain(left.cloned()).collect();
+                return seen.is_same_as(self).then_some(Rest {
+                    parts,
+                    continues: true,
+                    shows_chunks: seen.parts > self.parts,
+                });
+            }
+            seen.add_text(text);
+        }
+        let parts = left.skip_while(|part| plain_text(part) == Some("")).cloned().collect();
+        seen.is_same_as(self).then_some(Rest { parts, continues: false, shows_chunks: seen.parts > self.parts })
+    }
+
+    fn is_same_as(&self, other: &Passed) -> bool {
+        self.len == other.len && self.hasher.finish() == other.hasher.finish()
     }
 }
 
 impl Known {
-    /// What the log of our task has already.
+    /// The artifacts that the log of our task has.
     pub(super) fn of(task: &Task) -> Known {
         let all = task.artifacts.iter();
         Known(all.map(|artifact| (artifact.id.to_string(), Passed::default().with(&artifact.parts))).collect())
     }
 
-    /// A chunk as it is passed on; nothing for one that says nothing.
+    /// A chunk as it is passed on; nothing for one without content.
     pub(super) fn chunk(&mut self, artifact: Artifact, append: bool, last: bool) -> Option<Piece> {
-        let known = self.0.get(&*artifact.id).copied();
+        let known = self.0.get(&*artifact.id);
         if known.is_none() && artifact.parts.is_empty() {
             return None;
         }
         let append = append && known.is_some();
-        let before = if append { known.unwrap_or_default() } else { Passed::default() };
-        self.0.insert(artifact.id.to_string(), before.with(&artifact.parts));
-        Some(piece(artifact, append, last))
+        let before = if append { known.cloned().unwrap_or_default() } else { Passed::default() };
+        let passed = Passed { chunked: append, ..before.with(&artifact.parts) };
+        self.0.insert(artifact.id.to_string(), passed);
+        Some(piece(artifact, append, false, last))
     }
 
-    /// A whole artifact: what of it has not been passed on.
+    /// A whole artifact: the rest of it that has not been passed on.
     pub(super) fn whole(&mut self, mut artifact: Artifact, last: bool) -> Option<Piece> {
-        let known = self.0.get(&*artifact.id).copied().unwrap_or_default();
-        let goes_on = known.count > 0
-            && artifact.parts.get(..known.count).is_some_and(|same| Passed::default().with(same) == known);
-        if goes_on {
-            artifact.parts.drain(..known.count);
-            if artifact.parts.is_empty() {
-                return None;
-            }
+        let known = self.0.get(&*artifact.id).filter(|known| known.len > 0);
+        let Some((known, rest)) = known.and_then(|known| Some((known, known.rest_of(&artifact.parts)?))) else {
+            return self.chunk(artifact, false, last);
+        };
+        if rest.parts.is_empty() {
+            return None;
         }
-        self.chunk(artifact, goes_on, last)
+        let chunked = known.chunked || rest.shows_chunks;
+        let passed = known.clone().with(&rest.parts);
+        // A server that sent chunks shows each of them as a part: the parts that it shows now are further chunks.
+        artifact.parts = if chunked { joined(rest.parts) } else { rest.parts };
+        let parts = passed.parts - usize::from(rest.continues);
+        self.0.insert(artifact.id.to_string(), Passed { parts, chunked, ..passed });
+        Some(piece(artifact, true, !rest.continues && !chunked, last))
     }
 }
 
-fn piece(artifact: Artifact, append: bool, last: bool) -> Piece {
+fn piece(artifact: Artifact, append: bool, bordered: bool, last: bool) -> Piece {
     let Artifact { id, name, description, parts, metadata, extensions } = artifact;
-    Piece { key: id.to_string(), name, description, parts, metadata, extensions, append, last, seamless: false }
+    let key = id.to_string();
+    Piece { key, name, description, parts, metadata, extensions, append, bordered, last, seamless: false }
 }
 
-fn next_hash(before: u64, part: &Part) -> u64 {
-    let Part { content, filename, media_type, metadata } = part;
-    let mut hasher = DefaultHasher::new();
-    before.hash(&mut hasher);
-    match content {
-        Content::Text(text) => (0_u8, text).hash(&mut hasher),
-        Content::Raw(bytes) => (1_u8, bytes).hash(&mut hasher),
-        Content::Url(url) => (2_u8, url).hash(&mut hasher),
-        Content::Data(json) => (3_u8, json.text()).hash(&mut hasher),
-        Content::Blob(blob) => (4_u8, blob.hash).hash(&mut hasher),
+/// Neighbouring plain texts as one part.
+fn joined(parts: Vec<Part>) -> Vec<Part> {
+    let mut all: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        if !all.last_mut().is_some_and(|last| last.continue_with(&part)) {
+            all.push(part);
+        }
     }
-    (filename, media_type, metadata.as_ref().map(model::Json::text)).hash(&mut hasher);
-    hasher.finish()
+    all
+}
+
+/// The text of a part that a following text may continue.
+fn plain_text(part: &Part) -> Option<&str> {
+    part.as_text().filter(|_| part.is_plain_text())
+}
+
+fn hash_part(hasher: &mut DefaultHasher, part: &Part) {
+    let Part { content, filename, media_type, metadata } = part;
+    match content {
+        Content::Text(text) => (1_u8, text).hash(hasher),
+        Content::Raw(bytes) => (2_u8, bytes).hash(hasher),
+        Content::Url(url) => (3_u8, url).hash(hasher),
+        Content::Data(json) => (4_u8, json.text()).hash(hasher),
+        Content::Blob(blob) => (5_u8, blob.hash).hash(hasher),
+    }
+    (filename, media_type, metadata.as_ref().map(model::Json::text)).hash(hasher);
 }
 
 #[cfg(test)]
@@ -104,11 +205,57 @@ mod tests {
         assert_eq!(known.whole(whole(&["1", "2"]), true), None);
         let tail = known.whole(whole(&["1", "2", "3"]), true).unwrap();
         assert_eq!((tail.append, tail.last, tail.parts.len()), (true, true, 1));
+        // The other side sent chunks, so this is one more.
+        assert!(!tail.bordered);
         // Something else in its place is something else.
         let other = known.whole(whole(&["1", "x", "3"]), false).unwrap();
         assert_eq!((other.append, other.parts.len()), (false, 3));
         let shorter = known.whole(whole(&["1"]), false).unwrap();
         assert_eq!((shorter.append, shorter.parts.len()), (false, 1));
+    }
+
+    #[test]
+    fn parts_of_snapshots_keep_their_borders_and_a_text_that_grew_goes_on() {
+        let mut known = Known::default();
+        let whole = |list: &[&str]| artifact("a", &texts(list));
+        assert!(!known.whole(whole(&["1"]), false).unwrap().append);
+        let next = known.whole(whole(&["1", "2"]), false).unwrap();
+        assert_eq!((next.append, next.bordered, next.parts), (true, true, vec![Part::text("2")]));
+        let grown = known.whole(whole(&["1", "234"]), false).unwrap();
+        assert_eq!((grown.append, grown.bordered, grown.parts), (true, false, vec![Part::text("34")]));
+        assert_eq!(known.whole(whole(&["1", "234"]), true), None);
+    }
+
+    #[test]
+    fn a_server_that_joins_its_chunks_and_one_that_does_not_are_the_same() {
+        for shown in [&["1", "2", "3"][..], &["123"], &["12", "3"]] {
+            let mut known = Known::default();
+            known.chunk(artifact("a", &texts(&["1"])), false, false);
+            known.chunk(artifact("a", &texts(&["2"])), true, false);
+            let rest = known.whole(artifact("a", &texts(shown)), true).unwrap();
+            assert_eq!((rest.append, rest.bordered, rest.parts), (true, false, vec![Part::text("3")]), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_restart_a_server_that_shows_its_chunks_is_known_by_their_number() {
+        let task = |text: &str| {
+            let mut stage = Known::default();
+            stage.0.insert("a".to_owned(), Passed::default().with(&[Part::text(text)]));
+            stage
+        };
+        let rest = task("12").whole(artifact("a", &texts(&["1", "2", "3", "4"])), true).unwrap();
+        assert_eq!((rest.append, rest.bordered, rest.parts), (true, false, vec![Part::text("34")]));
+        let rest = task("12").whole(artifact("a", &texts(&["12", "3"])), true).unwrap();
+        assert_eq!((rest.append, rest.bordered, rest.parts), (true, true, vec![Part::text("3")]));
+    }
+
+    #[test]
+    fn a_text_cut_within_a_letter_is_another_text() {
+        let mut known = Known::default();
+        known.chunk(artifact("a", &texts(&["é"])), false, false);
+        let other = known.whole(artifact("a", &texts(&["x€"])), false).unwrap();
+        assert!(!other.append);
     }
 
     #[test]
@@ -147,7 +294,7 @@ mod tests {
                 }
             }
             take(known.whole(artifact("a", &chunks), true));
-            prop_assert_eq!(ours, chunks);
+            prop_assert_eq!(ours.concat(), chunks.concat());
         }
     }
 }

@@ -22,7 +22,8 @@ pub(super) fn input(turn: &Turn) -> String {
 
 /// Makes one artifact of what it prints, as it prints it.
 pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn, most: usize, voice: &Voice) {
-    let mut response = Growing::new("response", turn);
+    // A delimiter is not sent, so the pieces between delimiters are not one text.
+    let mut response = Growing::new("response", turn).bordered(options.chunk.is_some());
     let mut cutter = Cutter::new(options);
     let mut total = 0;
     loop {

@@ -46,6 +46,7 @@ pub(super) fn artifact(raw: &RawValue) -> Result<Piece, Wrong> {
         metadata: members.optional("metadata", object)?,
         extensions: members.optional("extensions", texts)?.unwrap_or_default(),
         append: false,
+        bordered: false,
         last: false,
         seamless: false,
     };

@@ -187,6 +187,7 @@ impl Stage {
                     }),
                     ordinal: u32::try_from(ordinal).unwrap(),
                     append: piece.append,
+                    bordered: false,
                     last: piece.last,
                     metadata: None,
                 })

@@ -120,7 +120,7 @@ pub(crate) fn stream_event(w: &mut Writer, form: Form, head: &Head<'_>, event: &
             true
         }
         Body::Artifact(chunk) => {
-            let Chunk { artifact, ordinal, append, last, metadata } = chunk;
+            let Chunk { artifact, ordinal, append, bordered: _, last, metadata } = chunk;
             wrapped(w, form, "artifactUpdate", |w| {
                 artifact_event(w, form, head, artifact, *ordinal as usize, *append, *last, metadata.as_ref());
             });

@@ -121,6 +121,20 @@ pub(crate) fn full_task() -> Task {
     task
 }
 
+/// A task whose artifact was streamed: three chunks of text, data, and two more chunks.
+pub(crate) fn chunked_task() -> Task {
+    let mut task = bare_task(State::Working);
+    let data = || Part::data(Json::parse("{\"n\":1}").unwrap());
+    let chunks =
+        [Part::text("one, "), Part::text("two, "), Part::text("three"), data(), Part::text("fo"), Part::text("ur")];
+    for (i, part) in chunks.into_iter().enumerate() {
+        let artifact = Arc::new(artifact("a-1", vec![part]));
+        let chunk = Chunk { artifact, ordinal: 0, append: i > 0, bordered: false, last: false, metadata: None };
+        task.apply(&Event { seq: task.seq().next(), at: AT, body: Body::Artifact(chunk) }).unwrap();
+    }
+    task
+}
+
 pub(crate) fn event(body: Body) -> Event {
     Event { seq: Seq(3), at: AT, body }
 }
@@ -143,6 +157,7 @@ pub(crate) fn events() -> Vec<(String, Event)> {
             artifact: Arc::new(artifact("a-1", vec![Part::text("piece")])),
             ordinal: 0,
             append,
+            bordered: false,
             last,
             metadata: None,
         };
@@ -150,13 +165,21 @@ pub(crate) fn events() -> Vec<(String, Event)> {
     }
     let mut named = artifact("a-2", vec![]);
     named.name = Some("empty end".into());
-    let chunk = Chunk { artifact: Arc::new(named), ordinal: 1, append: true, last: true, metadata: Some(odd_json()) };
+    let chunk = Chunk {
+        artifact: Arc::new(named),
+        ordinal: 1,
+        append: true,
+        bordered: false,
+        last: true,
+        metadata: Some(odd_json()),
+    };
     events.push(("chunk without parts, with metadata".into(), event(Body::Artifact(chunk))));
     for (name, part) in parts() {
         let chunk = Chunk {
             artifact: Arc::new(artifact("a-3", vec![part])),
             ordinal: 2,
             append: false,
+            bordered: false,
             last: true,
             metadata: None,
         };

@@ -96,7 +96,8 @@ fn every_generation_is_told_in_its_own_words() {
                 assert_eq!(states.first(), Some(&"submitted"), "{tongue:?}");
                 assert_eq!(states.last(), Some(&"completed"), "{tongue:?}");
                 assert!(states.len() <= 4, "{tongue:?}: only status changes are told: {states:?}");
-                assert_eq!(seen.last().unwrap().texts, ["la la la "], "{tongue:?}");
+                let last = seen.last().unwrap();
+                assert_eq!((&last.texts[..], &last.parts[..]), (&["la la la ".to_owned()][..], &[1][..]), "{tongue:?}");
             }
         }
         let listed = push(&server, &["list", "--state", "done"]);

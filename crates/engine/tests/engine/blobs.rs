@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use model::ports::agent::EndState;
-use model::{Blob, BlobKind, Content, Json, Part, State};
+use model::{Blob, BlobKind, Body, Content, Json, Part, State};
 
 use crate::common::{
-    Adverbs, Puppet, at, begin, collect, echo, log, on_both_stores, piece, quick, send_parts, task_of, task_when,
+    Adverbs, Puppet, at, begin, collect, echo, log, on_both_stores, piece, quick, say, send_parts, task_of, task_when,
 };
 
 fn small_blobs() -> model::Limits {
@@ -124,6 +124,58 @@ async fn subscribers_are_told_of_large_parts_by_reference() {
         assert_eq!(log(&engine, task.id).await[4].body, committed.event.body);
     })
     .await;
+}
+
+/// The parts of an artifact as its readers see them: large texts in place of their references.
+async fn read_parts(engine: &engine::Engine, parts: &[Part]) -> Vec<String> {
+    let mut all = Vec::new();
+    for part in parts {
+        all.push(match &part.content {
+            Content::Text(text) => text.clone(),
+            Content::Blob(blob) => {
+                let bytes = engine.blob(&"default".into(), blob.hash).await.unwrap();
+                String::from_utf8(bytes.to_vec()).unwrap()
+            }
+            Content::Raw(_) | Content::Url(_) | Content::Data(_) => panic!("{part:?}"),
+        });
+    }
+    all
+}
+
+#[tokio::test]
+async fn large_chunks_of_a_text_are_one_text_and_a_huge_one_stands_alone() {
+    let (small, large, huge) = (100, 5_000, 20_000);
+    for (sizes, expected) in [
+        (vec![large, large, large], vec![3 * large]),
+        (vec![small, large, small], vec![2 * small + large]),
+        (vec![large, small], vec![large + small]),
+        (vec![small, huge, small, small], vec![small, huge, 2 * small]),
+        (vec![huge, large], vec![huge, large]),
+    ] {
+        on_both_stores(async |mut house| {
+            let puppet = Puppet::new();
+            let engine = house.start_with([puppet.clone() as _], small_blobs()).await;
+            let id = begin(&engine, "puppet", say("go")).await.id;
+            let cue = puppet.turn().await;
+            for (i, size) in sizes.iter().enumerate() {
+                cue.says(piece("a", vec![Part::text("x".repeat(*size))], i > 0));
+            }
+            cue.ends(EndState::Completed, "");
+            let task = task_when(&engine, id, |task| task.core.is_settled()).await;
+            let lengths = async |engine: &engine::Engine, parts: &[Part]| {
+                read_parts(engine, parts).await.iter().map(String::len).collect::<Vec<_>>()
+            };
+            assert_eq!(lengths(&engine, &task.artifacts[0].parts).await, expected, "{sizes:?}");
+            // The log keeps every chunk, and the next process folds it to the same parts.
+            let chunks = log(&engine, id).await.into_iter().filter(|event| matches!(event.body, Body::Artifact(_)));
+            assert_eq!(chunks.count(), sizes.len());
+            house.kill().await;
+            let engine = house.start_with([puppet.clone() as _], small_blobs()).await;
+            let again = engine.task(id).await.unwrap().unwrap();
+            assert_eq!(again.artifacts, task.artifacts, "{sizes:?}");
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

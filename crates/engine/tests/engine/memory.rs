@@ -6,8 +6,8 @@ use model::ports::agent::EndState;
 use model::{Kind, Limits, State, TaskId};
 
 use crate::common::{
-    Manners, acting, at, begin, cancel, ended, last_words, named, on_both_stores, quick, say, task_of, task_when,
-    text_piece, until,
+    Manners, acting, artifacts, at, begin, cancel, ended, last_words, named, on_both_stores, quick, say, task_of,
+    task_when, text_piece, until,
 };
 
 const LIVE: usize = 1 << 20;
@@ -43,8 +43,7 @@ async fn turns_together_stay_within_the_memory_for_tasks_at_work() {
         let mut failed = 0;
         for id in &all {
             let task = task_when(&engine, *id, |task| {
-                let said = task.artifacts.first().map_or(0, |artifact| artifact.parts.len());
-                task.core.is_settled() || said == 100
+                task.core.is_settled() || artifacts(task).first().is_some_and(|text| text.len() == 100 * 4_000)
             });
             let task = task.await;
             if task.state() == State::Failed {

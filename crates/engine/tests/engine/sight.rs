@@ -5,8 +5,8 @@ use model::ports::agent::{Emission, Words};
 use model::{Caller, Cancel, EventId, Fault, Kind, List, Place, PushCall, Seq, TaskId, Visibility};
 
 use crate::common::{
-    Adverbs, House, Manners, Post, Puppet, begin, hook_of, kind, named, of, on_both_stores, quick, reply_of, say,
-    scripted, task_of, text_piece, until,
+    Adverbs, House, Manners, Post, Puppet, artifacts, begin, hook_of, kind, named, of, on_both_stores, quick, reply_of,
+    say, scripted, task_of, text_piece, until,
 };
 
 /// A fault with the id taken out.
@@ -110,7 +110,7 @@ async fn a_long_task_that_nobody_is_busy_with_is_read_piece_by_piece() {
         for i in 0..30 {
             cue.says(text_piece("a", &"x".repeat(40_000), i > 0));
             crate::common::task_when(&engine, id, |task| {
-                task.artifacts.first().is_some_and(|a| a.parts.len() == i + 1)
+                artifacts(task).first().is_some_and(|text| text.len() == (i + 1) * 40_000)
             })
             .await;
         }
@@ -123,7 +123,7 @@ async fn a_long_task_that_nobody_is_busy_with_is_read_piece_by_piece() {
         });
         puppet.turn().await.ends(model::ports::agent::EndState::Completed, "");
         let done = done.await.unwrap();
-        assert_eq!((done.artifacts[0].parts.len(), done.history.len()), (30, 3));
+        assert_eq!((artifacts(&done)[0].len(), done.history.len()), (30 * 40_000, 3));
     })
     .await;
 }

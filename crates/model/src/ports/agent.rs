@@ -228,6 +228,8 @@ pub struct Piece {
     pub metadata: Option<Json>,
     pub extensions: Vec<String>,
     pub append: bool,
+    /// With `append`: its first part does not continue the text before it.
+    pub bordered: bool,
     pub last: bool,
     /// Its text may be joined with what follows it while it waits to be written: nobody needs the seam.
     pub seamless: bool,
@@ -244,6 +246,6 @@ impl Piece {
     /// Whether it only adds plain text to the artifact of that key.
     pub fn adds_text_to(&self, key: &str) -> bool {
         let unnamed = self.name.is_none() && self.description.is_none();
-        self.append && unnamed && self.key == key && self.plain_text().is_some()
+        self.append && !self.bordered && unnamed && self.key == key && self.plain_text().is_some()
     }
 }

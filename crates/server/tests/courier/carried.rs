@@ -211,7 +211,8 @@ fn chunk(content: &Bytes, hash: [u8; 32]) -> News {
         metadata: None,
         extensions: vec![],
     };
-    let chunk = Chunk { artifact: artifact.into(), ordinal: 0, append: false, last: true, metadata: None };
+    let chunk =
+        Chunk { artifact: artifact.into(), ordinal: 0, append: false, bordered: false, last: true, metadata: None };
     News::Event(Arc::new(Event { seq: Seq(7), at: Time(0), body: Body::Artifact(chunk) }))
 }
 
