@@ -25,9 +25,17 @@ const LOSSES: &[(&str, &[&str])] = &[
     ("a2a_v0_3_rest", &["empty metadata beside a mark"]),
     (
         "a2a_v0_1",
-        &["artifact ids", "context of events", "direct messages", "empty metadata beside a mark", "message ids"],
+        &[
+            "artifact ids",
+            "context of events",
+            "direct messages",
+            "empty metadata beside a mark",
+            "message ids",
+            "names",
+        ],
     ),
-    ("a2a_v0", &["direct messages", "empty metadata beside a mark"]),
+    // An artifact without a name has its id for one.
+    ("a2a_v0", &["direct messages", "empty metadata beside a mark", "names"]),
 ];
 
 fn frames(wire: &dyn Wire, task: &Task, shown_id: Option<&str>, closing: bool) -> Vec<String> {

@@ -73,6 +73,8 @@ fn the_articles_request_gets_an_answer_of_the_articles_shape() {
         assert_eq!((&task["id"], &task["sessionId"]), (&json!("task-abc-123"), &json!("sess-def-456")));
         assert_eq!(state(task), "completed");
         assert_eq!(task["artifacts"][0]["parts"], json!([{ "type": "text", "text": "Find flights to Bangalore" }]));
+        let name = task["artifacts"][0]["name"].as_str();
+        assert!(name.is_some_and(|name| !name.is_empty()), "an artifact has a name: {answer}");
         assert!(task.get("history").is_none(), "nobody asked for history: {answer}");
         for foreign in ["kind", "contextId"] {
             assert!(task.get(foreign).is_none(), "a member of another generation: {answer}");
