@@ -4,8 +4,8 @@
 //! A wire reads requests into calls and writes tasks, messages, events, faults and cards. It never frames: the JSON-RPC
 //! envelope and the SSE lines around what it writes are in [`crate::framing`].
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, iter};
 
 use bytes::Bytes;
 use model::ports::courier::{News, Telling};
@@ -109,6 +109,8 @@ pub struct Facts {
     pub threaded_id: bool,
     /// The history of an answer is that of the whole session.
     pub session_history: bool,
+    /// That history has the agent's answers as messages, too.
+    pub answers_in_history: bool,
     /// A resumed stream begins with the task as of the event it is resumed from.
     pub resumes_with_task: bool,
     /// What a cancel answers, and a webhook is sent; other operations say in the request what they want to see.
@@ -171,6 +173,14 @@ impl TaskView {
         let skipped = self.history.map_or(0, |newest| task.history.len().saturating_sub(newest as usize));
         task.history.get(skipped..).unwrap_or_default()
     }
+
+    /// The same, each with the earlier task that holds it, if one does.
+    pub(crate) fn conversation<'t>(&self, task: &'t Task) -> impl Iterator<Item = (&'t Message, Option<TaskId>)> {
+        let shown = self.history(task);
+        let earlier = task.earlier.iter().flat_map(|(id, count)| iter::repeat_n(Some(*id), *count));
+        let holders = earlier.chain(iter::repeat(None)).skip(task.history.len() - shown.len());
+        shown.iter().map(|message| &**message).zip(holders)
+    }
 }
 
 /// A task's status as it is shown. An exchange that was answered by a message was never a task; whoever may look it up as
@@ -197,6 +207,13 @@ impl<'a> Head<'a> {
 
     pub fn of(task: &'a Task, shown: Option<&'a str>) -> Head<'a> {
         Head::new(task.id, shown, &task.context)
+    }
+
+    /// The id of another task of the same context, where this is the head of the task `own`: below the thread if this one
+    /// is, else its own.
+    pub(crate) fn sibling(&self, own: TaskId, other: TaskId) -> Option<String> {
+        let thread = self.id.alias()?.strip_suffix(&own.to_string())?.strip_suffix(':')?;
+        Some(format!("{thread}:{other}"))
     }
 }
 

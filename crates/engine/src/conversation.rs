@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::ports::agent::Earlier;
 use model::ports::store::ListQuery;
-use model::{Fault, Message, Place, Role, Task};
+use model::{Artifact, BlobKind, Content, Fault, Message, Part, Place, Role, Task, TaskId};
 
 use crate::{Engine, Shared, troubled};
 
@@ -15,25 +15,39 @@ const PAGE: u32 = 100;
 impl Engine {
     /// The task with the history of those that had its alias before it.
     pub(crate) async fn chained(&self, task: Arc<Task>) -> Result<Arc<Task>, Fault> {
-        let mut before: Vec<Arc<Message>> = Vec::new();
+        let mut before = Vec::new();
         let mut follows = task.follows;
         for _ in 0..TASKS {
             let Some(id) = follows else { break };
             // A predecessor past its retention is forgotten, and all before it.
             let Some(earlier) = self.task(id).await? else { break };
-            let mut said = said(&earlier);
-            said.append(&mut before);
-            before = said;
+            before.push((id, said(&earlier)));
             follows = earlier.follows;
         }
+        before.reverse();
         Ok(with_earlier(task, before))
     }
 
     /// The task with the history of its whole context, for dialects whose sessions share it.
-    pub async fn with_session(&self, place: &Place, task: Arc<Task>) -> Result<Arc<Task>, Fault> {
-        let before = earlier(&self.shared, place.reads.first().cloned(), &task, said).await?;
-        Ok(with_earlier(task, before))
+    pub async fn with_session(&self, place: &Place, task: Arc<Task>, answers: Answers) -> Result<Arc<Task>, Fault> {
+        let of = match answers {
+            Answers::Apart => said,
+            Answers::InHistory => said_and_answered,
+        };
+        let before = earlier(&self.shared, place.reads.first().cloned(), &task, of).await?;
+        let task = with_earlier(task, before);
+        match answers {
+            Answers::Apart => Ok(task),
+            Answers::InHistory => Ok(with_answers(task)),
+        }
     }
+}
+
+/// Whether a history that is shown has the agent's answers as messages. They are artifacts of their tasks in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    Apart,
+    InHistory,
 }
 
 /// How an agent gets at the conversation before its task.
@@ -43,7 +57,8 @@ pub(crate) fn of(shared: &Arc<Shared>, task: &Arc<Task>) -> Earlier {
         let (shared, task) = (shared.upgrade(), task.clone());
         Box::pin(async move {
             let Some(shared) = shared else { return Ok(Vec::new()) };
-            earlier(&shared, task.views.first().cloned(), &task, said_and_made).await
+            let before = earlier(&shared, task.views.first().cloned(), &task, said_and_made).await?;
+            Ok(before.into_iter().flat_map(|(_, messages)| messages).collect())
         })
     })
 }
@@ -54,7 +69,7 @@ async fn earlier(
     view: Option<model::View>,
     task: &Task,
     of: fn(&Task) -> Vec<Arc<Message>>,
-) -> Result<Vec<Arc<Message>>, Fault> {
+) -> Result<Vec<(TaskId, Vec<Arc<Message>>)>, Fault> {
     let Some(view) = view else { return Ok(Vec::new()) };
     let mut ids = Vec::new();
     let mut after = None;
@@ -81,7 +96,7 @@ async fn earlier(
     for log in shared.store.logs(ids).await.map_err(troubled)? {
         if let Some(earlier) = Task::fold(&log).map_err(Fault::internal)?.filter(|earlier| earlier.owner == task.owner)
         {
-            messages.extend(of(&earlier));
+            messages.push((earlier.id, of(&earlier)));
         }
     }
     Ok(messages)
@@ -107,12 +122,54 @@ fn said_and_made(task: &Task) -> Vec<Arc<Message>> {
     task.history.iter().cloned().chain(made).chain(task.status.message.clone()).collect()
 }
 
-fn with_earlier(task: Arc<Task>, mut before: Vec<Arc<Message>>) -> Arc<Task> {
-    if before.is_empty() {
+/// Everything said in a task and its answers in words.
+fn said_and_answered(task: &Task) -> Vec<Arc<Message>> {
+    let (history, status) = (task.history.iter().cloned(), task.status.message.clone());
+    history.chain(answers(task)).chain(status).collect()
+}
+
+/// The artifacts of a task that have words, as messages.
+fn answers(task: &Task) -> impl Iterator<Item = Arc<Message>> + '_ {
+    let with_words = |artifact: &&Arc<Artifact>| artifact.parts.iter().any(is_text);
+    task.artifacts.iter().filter(with_words).map(|artifact| {
+        Arc::new(Message {
+            // Artifacts of two tasks may have one id.
+            id: format!("{}-{}", task.id, artifact.id).into(),
+            role: Role::Agent,
+            parts: artifact.parts.clone(),
+            metadata: artifact.metadata.clone(),
+            extensions: artifact.extensions.clone(),
+            references: Vec::new(),
+        })
+    })
+}
+
+fn is_text(part: &Part) -> bool {
+    match &part.content {
+        Content::Text(_) => true,
+        Content::Blob(blob) => blob.kind == BlobKind::Text,
+        Content::Raw(_) | Content::Url(_) | Content::Data(_) => false,
+    }
+}
+
+fn with_answers(task: Arc<Task>) -> Arc<Task> {
+    let said: Vec<_> = answers(&task).collect();
+    if said.is_empty() {
         return task;
     }
     let mut whole = (*task).clone();
-    before.append(&mut whole.history);
-    whole.history = before;
+    whole.history.extend(said);
+    Arc::new(whole)
+}
+
+fn with_earlier(task: Arc<Task>, before: Vec<(TaskId, Vec<Arc<Message>>)>) -> Arc<Task> {
+    if before.iter().all(|(_, messages)| messages.is_empty()) {
+        return task;
+    }
+    let mut whole = (*task).clone();
+    whole.earlier = before.iter().map(|(id, messages)| (*id, messages.len())).collect();
+    let mut history: Vec<_> = before.into_iter().flat_map(|(_, messages)| messages).collect();
+    history.append(&mut whole.history);
+    whole.history = history;
     Arc::new(whole)
 }

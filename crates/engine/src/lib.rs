@@ -69,6 +69,7 @@ use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
 pub use committed::Committed;
+pub use conversation::Answers;
 pub use open::Answer;
 pub use product::{Along, Birth, Moved, Unmoved};
 pub use push::{Delivery, PushAnswer};

@@ -9,6 +9,7 @@ use model::ports::store::{Cursor, ListQuery};
 use model::{Body, Event, Fault, List, Place, Seq, Task, TaskId, Time};
 use sha2::{Digest, Sha256};
 
+use crate::conversation::Answers;
 use crate::sight::{Glimpse, PIECE, Sight};
 use crate::{Engine, troubled};
 
@@ -34,9 +35,9 @@ impl Engine {
     }
 
     /// The task with the history of its whole context, for dialects whose sessions share it.
-    pub async fn get_with_session(&self, place: &Place, id: &str) -> Result<Arc<Task>, Fault> {
+    pub async fn get_with_session(&self, place: &Place, id: &str, answers: Answers) -> Result<Arc<Task>, Fault> {
         let (task, _) = self.find(place, id).await?;
-        self.with_session(place, task).await
+        self.with_session(place, task, answers).await
     }
 
     /// The task's own id, if the caller used that and not an alias.

@@ -253,6 +253,9 @@ pub struct Task {
     pub artifacts: Vec<Arc<Artifact>>,
     /// What was said, oldest first: callers' messages, and status messages that a later status replaced.
     pub history: Vec<Arc<Message>>,
+    /// The first messages of the history that earlier tasks hold, where a caller is shown a whole conversation: each task
+    /// and the number of its messages. A fold has none.
+    pub earlier: Vec<(TaskId, usize)>,
     pub metadata: Option<Json>,
     /// What whoever asked first for its cancel said of it.
     pub canceled_with: Option<Box<Json>>,
@@ -302,6 +305,7 @@ impl Task {
             status: Status { state: State::Submitted, message: None, at: event.at },
             artifacts: Vec::new(),
             history: Vec::new(),
+            earlier: Vec::new(),
             metadata: None,
             canceled_with: None,
             reply: None,

@@ -208,6 +208,16 @@ impl Mounts {
         self.assistants.get(&id).and_then(|agent| self.agents.get(agent))
     }
 
+    /// The assistant that a path names by its id at the address that LangSmith documents, which the generations of A2A
+    /// share.
+    pub(crate) fn assistant_at<'p>(&self, path: &'p str) -> Option<&'p str> {
+        self.langgraph?;
+        let name = path.strip_prefix("/a2a/")?;
+        let name = name.strip_suffix('/').unwrap_or(name);
+        let is_id = name.parse::<Uuid>().is_ok() && !self.agents.contains_key(name);
+        is_id.then_some(name)
+    }
+
     /// An agent by its name, also one that is gone.
     pub(crate) fn agent(&self, name: &str) -> Option<&Mounted> {
         self.agents.get(name)
@@ -296,6 +306,10 @@ impl Mounts {
         let Some(mounted) = named else {
             // 0.2 clients ask for it beside the agent's own address.
             let beside = path.ends_with(OLD_EXTENDED_CARD) && below.len() + 1 == OLD_EXTENDED_CARD.len();
+            // An id that no assistant has is refused in LangSmith's words.
+            if post && let Some(id) = self.assistant_at(path) {
+                return Target::Assistant(id);
+            }
             return if beside { Target::OldExtendedCard(default) } else { Target::Unknown };
         };
         match rest {
@@ -467,6 +481,32 @@ mod tests {
             ("/.well-known/jwks.json", "jwks"),
         ] {
             assert_eq!(name(mounts().resolve(path, true)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_an_assistant_at_the_documented_path_only_where_the_endpoint_is_served() {
+        let (known, unknown) = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222");
+        let mut settings = Settings::test(&["echo", "scripted"]);
+        settings.langgraph.assistants = vec![(known.parse().unwrap(), "echo".into())];
+        for served in [true, false] {
+            settings.langgraph.profile = served.then_some(Profile::Documented);
+            let mounted = Mounts::new(&settings).unwrap();
+            for (id, end, post, expected) in [
+                (known, "", true, "rpc echo".to_owned()),
+                (known, "/", true, "rpc echo".to_owned()),
+                (known, "/message:send", true, "rest echo /message:send".to_owned()),
+                (unknown, "", true, if served { format!("assistant {unknown}") } else { "unknown".to_owned() }),
+                (unknown, "", false, "unknown".to_owned()),
+                (unknown, "/message:send", true, "unknown".to_owned()),
+            ] {
+                let path = format!("/a2a/{id}{end}");
+                assert_eq!(name(mounted.resolve(&path, post)), expected, "{path} {post} {served}");
+                let shared = served && matches!(end, "" | "/");
+                assert_eq!(mounted.assistant_at(&path), shared.then_some(id), "{path} {served}");
+            }
+            assert_eq!(mounted.assistant_at("/a2a/echo"), None);
+            assert_eq!(mounted.assistant_at("/a2a"), None);
         }
     }
 

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use dialects::framing::jsonrpc::{self, OwnedId};
+use dialects::framing::scan;
 use futures_util::FutureExt;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version};
@@ -13,6 +15,7 @@ use hyper::body::Incoming;
 use model::{Fault, Kind};
 
 use crate::body::Response;
+use crate::front::langgraph::Address;
 use crate::front::{self, Gate, Told};
 use crate::log::Line;
 use crate::metrics::Outcome;
@@ -22,6 +25,8 @@ use crate::{Server, cors, intake, operations, throttle};
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// How long the body of a refused request is waited for.
+const REFUSED_BODY: Duration = Duration::from_millis(250);
 
 /// The requests that a connection is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +112,9 @@ async fn dispatch(
         && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
         && let Err(fault) = throttle.knock(told.address)
     {
+        if matches!(target, Target::Rpc(_) | Target::Uumit) {
+            told.rpc_id = Box::pin(refused_id(server, head, body)).await;
+        }
         return Box::pin(turn_away(server, target, head, fault, told)).await;
     }
     // A shop's own host has the shop's card, where others have the default agent's.
@@ -212,7 +220,7 @@ async fn dispatch(
         }
         Target::Assistant(assistant) => {
             let body = intake::read(server, head, body, None, gate, told).await;
-            Box::pin(front::langgraph::answer(server, assistant, head, body, told)).await
+            Box::pin(front::langgraph::answer(server, assistant, Address::Own, head, body, told)).await
         }
         Target::Rest(mounted, below) => {
             told.agent = Some(mounted.agent.clone());
@@ -247,6 +255,19 @@ fn is_said_to_nobody(mounted: &Mounted, told: &Told) -> bool {
     mounted.retired && matches!(told.operation, "send" | "stream")
 }
 
+/// The id of a JSON-RPC request that is refused for its address's rate, so that its caller can tell which one it was. Only
+/// a small body that is there already is looked at.
+async fn refused_id(server: &Arc<Server>, head: &http::request::Parts, body: Incoming) -> Option<OwnedId> {
+    let mut told = Told::default();
+    let read = intake::read(server, head, body, Some(intake::STRANGER_BYTES), Gate::Open, &mut told);
+    let body = tokio::time::timeout(REFUSED_BODY, read).await.ok()?.ok()?;
+    scan::scan(&body, server.engine.limits().json_depth).ok()?;
+    match jsonrpc::read(std::str::from_utf8(&body).ok()?) {
+        Ok(request) => Some(request.id.to_owned()),
+        Err(unreadable) => Some(unreadable.id),
+    }
+}
+
 /// Says no before anything is read, in words the caller might understand.
 async fn turn_away(
     server: &Arc<Server>,
@@ -257,7 +278,9 @@ async fn turn_away(
 ) -> Response {
     match target {
         Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), told).await,
-        Target::Assistant(assistant) => front::langgraph::answer(server, assistant, head, Err(fault), told).await,
+        Target::Assistant(assistant) => {
+            front::langgraph::answer(server, assistant, Address::Own, head, Err(fault), told).await
+        }
         Target::Uumit => front::uumit::answer(server, head, Err(fault), told).await,
         Target::Orloj(named) => front::orloj::answer(server, named, head, Err(fault), told).await,
         Target::Market(below) => front::market::answer(server, below, head, Err(fault), told).await,

@@ -46,11 +46,11 @@ pub(super) fn interrupt(asked: &Asked) -> Vec<Emission> {
         ..Piece::default()
     };
     let says = asked.open.iter().map(|question| question.says).collect::<Vec<_>>().join(" ");
-    let words = Words { metadata: Some(asked.kept()), ..Words::text(says) };
     vec![
         Emission::Working(None),
         Emission::Artifact(piece),
-        Emission::End(End { state: EndState::InputRequired, words: Some(words) }),
+        Emission::Bound(asked.kept()),
+        Emission::End(End { state: EndState::InputRequired, words: Some(Words::text(says)) }),
     ]
 }
 

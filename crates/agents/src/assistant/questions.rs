@@ -1,7 +1,8 @@
 //! What `interrupt` and `parallel` ask, and how it is answered.
 //!
-//! Which questions are open, and what was answered so far, stands in the metadata of the message that asks: it is in the log
-//! when the answer comes, whichever process then runs, and an attempt that a crash cut off leaves none behind.
+//! The answers so far are kept in the name that a turn that asks is bound to: that is in the log when the next answer comes,
+//! whichever process then runs, no caller is shown it, and an attempt that a crash cut off leaves none behind. Logs of earlier
+//! releases have them in the metadata of the message that asks.
 
 use std::collections::BTreeMap;
 
@@ -37,16 +38,15 @@ pub(super) struct Asked {
 
 type Answers = BTreeMap<String, Json>;
 
-/// What a question's metadata remembers.
+/// The answers that a turn that asks leaves to the next.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     answered: Answers,
 }
 
 impl Asked {
-    pub(super) fn kept(&self) -> Json {
-        let kept = serde_json::to_string(&Kept { answered: self.answers.clone() }).unwrap_or_default();
-        Json::parse(&kept).unwrap_or_else(|| Json::from_value(&serde_json::Value::Null))
+    pub(super) fn kept(&self) -> String {
+        serde_json::to_string(&Kept { answered: self.answers.clone() }).unwrap_or_default()
     }
 }
 
@@ -67,9 +67,13 @@ pub(super) fn take_up(mode: Mode, turn: &Turn) -> Course {
     if open.is_empty() { Course::Answer(summary(mode, &answers)) } else { Course::Ask(Asked { open, answers }) }
 }
 
-/// What was answered when the newest question was asked; none if nothing was asked yet.
+/// The answers at the time of the newest question; none if nothing was asked yet.
 fn answered_before(turn: &Turn) -> Option<Answers> {
     let task = &turn.so_far;
+    let bound = task.bound_before.as_deref().and_then(|text| serde_json::from_str::<Kept>(text).ok());
+    if let Some(kept) = bound {
+        return Some(kept.answered);
+    }
     let newest_first = task.status.message.iter().chain(task.history.iter().rev());
     let mut agents = newest_first.filter(|message| message.role == Role::Agent);
     agents.find_map(|message| {

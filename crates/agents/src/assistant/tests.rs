@@ -39,7 +39,10 @@ fn response(said: &[Emission]) -> String {
 
 /// The questions of a turn that asks.
 fn questions(said: &[Emission]) -> String {
-    let [Emission::Working(None), Emission::Artifact(piece), Emission::End(end)] = said else { panic!("{said:?}") };
+    let [Emission::Working(None), Emission::Artifact(piece), Emission::Bound(_), Emission::End(end)] = said else {
+        panic!("{said:?}")
+    };
+    assert_eq!(end.words.as_ref().and_then(|words| words.metadata.as_ref()), None, "callers are shown the words");
     assert_eq!((piece.name.as_deref(), piece.append, piece.last), (Some("Interrupt"), false, true));
     assert_eq!(piece.description.as_deref(), Some("Agent requires input to continue"));
     assert_eq!(end.state, EndState::InputRequired);

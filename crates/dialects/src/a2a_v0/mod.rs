@@ -33,6 +33,7 @@ pub(crate) static RPC: Older = Older {
         shows_alias: true,
         threaded_id: false,
         session_history: false,
+        answers_in_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
         telling: Telling::States,

@@ -36,6 +36,7 @@ pub(crate) static RPC: Older = Older {
         shows_alias: true,
         threaded_id: false,
         session_history: true,
+        answers_in_history: false,
         resumes_with_task: false,
         cancel_view: TaskView { history: Some(0), artifacts: true },
         telling: Telling::States,

@@ -53,11 +53,11 @@ pub(crate) fn task_as(w: &mut Writer, task: &Task, view: &TaskView, shown: Optio
         }
         w.end_array();
     }
-    let shown = view.history(task);
-    if !shown.is_empty() {
+    let mut history = view.conversation(task).peekable();
+    if history.peek().is_some() {
         w.key("history").begin_array();
-        for one in shown {
-            message(w, one, head.context, Some(head.id));
+        for (one, holder) in history {
+            message(w, one, head.context, Some(holder.map_or(head.id, Shown::Own)));
         }
         w.end_array();
     }

@@ -39,6 +39,7 @@ pub(crate) static FACTS: Facts = Facts {
     shows_alias: false,
     threaded_id: false,
     session_history: false,
+    answers_in_history: false,
     resumes_with_task: true,
     cancel_view: TaskView::WHOLE,
     telling: Telling::Events,

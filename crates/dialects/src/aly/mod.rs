@@ -90,6 +90,7 @@ static FACTS: Facts = Facts {
     shows_alias: false,
     threaded_id: false,
     session_history: false,
+    answers_in_history: false,
     resumes_with_task: true,
     cancel_view: TaskView::WHOLE,
     telling: Telling::Events,

@@ -35,11 +35,17 @@ fn task_object(w: &mut Writer, form: Form, task: &Task, view: &TaskView, shown: 
         }
         w.end_array();
     }
-    let history = view.history(task);
-    if !history.is_empty() {
+    let mut history = view.conversation(task).peekable();
+    if history.peek().is_some() {
         w.key("history").begin_array();
-        for one in history {
-            message(w, form, one, &head, true);
+        for (one, holder) in history {
+            match holder {
+                None => message(w, form, one, &head, true),
+                Some(earlier) => {
+                    let id = head.sibling(task.id, earlier);
+                    message(w, form, one, &Head::new(earlier, id.as_deref(), head.context), true);
+                }
+            }
         }
         w.end_array();
     }

@@ -35,17 +35,32 @@ pub enum Resume {
     Must,
 }
 
+/// What becomes of a cancel. The product's page has none that works; its newer servers do, and so does the address that
+/// the generations of A2A share with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancels {
+    Refused,
+    Work,
+}
+
 /// Makes a call of a request. `takes_text` says whether the assistant's input has `messages`.
-pub fn decode(profile: Profile, request: &Request, takes_text: bool, limits: &Limits) -> Result<Decoded, Fault> {
+pub fn decode(
+    profile: Profile,
+    request: &Request,
+    takes_text: bool,
+    cancels: Cancels,
+    limits: &Limits,
+) -> Result<Decoded, Fault> {
     let plain = |call| Ok(Decoded { call, context: None, resume: Resume::No });
     match request.method.as_str() {
         "message/send" => sent(profile, request, takes_text, limits, |send| Call::Send(Box::new(send))),
         "message/stream" => sent(profile, request, takes_text, limits, |send| Call::Stream(Box::new(send))),
         "tasks/get" => get(profile, &request.params, limits),
-        "tasks/cancel" if profile == Profile::Documented => {
+        "tasks/cancel" if cancels == Cancels::Refused => {
             Err(Fault::new(Kind::Unsupported, "Task cancellation is not currently supported"))
         }
         "tasks/cancel" => {
+            check_thread(profile, &request.params)?;
             let (task, context) = named(&request.params, limits)?;
             Ok(Decoded { call: Call::Cancel(Cancel { task, metadata: None }), context, resume: Resume::No })
         }
@@ -211,13 +226,21 @@ fn get(profile: Profile, params: &Value, limits: &Limits) -> Result<Decoded, Fau
     if params.get("id").and_then(Value::as_str).is_none_or(str::is_empty) {
         return Err(Fault::new(Kind::InvalidParams, "Missing required parameter: id (task_id)"));
     }
-    let said = params.get("contextId").and_then(Value::as_str).filter(|text| !text.is_empty());
-    if profile == Profile::Documented && said.is_none() {
-        return Err(Fault::new(Kind::InvalidParams, "Invalid request: Missing required parameter: contextId"));
-    }
+    check_thread(profile, params)?;
     let (task, context) = named(params, limits)?;
     let history = Some(history(params.get("historyLength"))?);
     Ok(Decoded { call: Call::Get(Get { task, history }), context, resume: Resume::No })
+}
+
+/// The page requires that a request about a task names its thread.
+fn check_thread(profile: Profile, params: &Value) -> Result<(), Fault> {
+    let is_named = params.get("contextId").and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    match profile {
+        Profile::Documented if !is_named => {
+            Err(Fault::new(Kind::InvalidParams, "Invalid request: Missing required parameter: contextId"))
+        }
+        Profile::Documented | Profile::Current => Ok(()),
+    }
 }
 
 /// The task and the thread that a request names.

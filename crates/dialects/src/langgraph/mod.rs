@@ -75,6 +75,7 @@ const FACTS: Facts = Facts {
     telling: Telling::States,
     clears_push: false,
     session_history: true,
+    answers_in_history: true,
     resumes_with_task: true,
     cancel_view: TaskView { history: Some(0), artifacts: false },
 };

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::decode::{Decoded, Resume, check, decode};
+use super::decode::{Cancels, Decoded, Resume, check, decode};
 use super::*;
 
 const JSON: Option<&str> = Some("application/json");
@@ -19,7 +19,7 @@ fn sends(profile: Profile, message: Value) -> Result<Decoded, (model::Kind, Stri
     let request = request("message/send", json!({ "message": message }));
     let limits = model::Limits::default();
     check(profile, &request)
-        .and_then(|()| decode(profile, &request, true, &limits))
+        .and_then(|()| decode(profile, &request, true, Cancels::Refused, &limits))
         .map_err(|fault| (fault.kind, fault.message))
 }
 
@@ -126,7 +126,7 @@ fn an_assistant_without_messages_takes_no_text() {
         "message/send",
         json!({ "message": { "messageId": "m", "role": "user", "parts": [{ "kind": "text", "text": "hi" }] } }),
     );
-    let fault = decode(Profile::Documented, &request, false, &model::Limits::default()).unwrap_err();
+    let fault = decode(Profile::Documented, &request, false, Cancels::Refused, &model::Limits::default()).unwrap_err();
     assert_eq!(fault.kind, model::Kind::InvalidParams);
     assert!(fault.message.contains("messages"), "{fault}");
 }
@@ -157,7 +157,7 @@ fn a_task_is_named_by_thread_and_run_or_by_run_alone() {
 fn a_get_names_its_thread_in_the_documented_profile() {
     let limits = model::Limits::default();
     let get = |profile, params: Value| {
-        decode(profile, &request("tasks/get", params), true, &limits).map_err(|fault| fault.message)
+        decode(profile, &request("tasks/get", params), true, Cancels::Work, &limits).map_err(|fault| fault.message)
     };
     let missing = "Invalid request: Missing required parameter: contextId";
     assert_eq!(get(Profile::Documented, json!({ "id": "t:r" })).unwrap_err(), missing);
@@ -172,11 +172,29 @@ fn a_get_names_its_thread_in_the_documented_profile() {
 #[test]
 fn a_cancel_is_refused_in_the_documented_profile_whatever_it_names() {
     let limits = model::Limits::default();
-    let fault = decode(Profile::Documented, &request("tasks/cancel", json!({})), true, &limits).unwrap_err();
+    let fault =
+        decode(Profile::Documented, &request("tasks/cancel", json!({})), true, Cancels::Refused, &limits).unwrap_err();
     assert_eq!(
         (fault.kind, fault.message.as_str()),
         (model::Kind::Unsupported, "Task cancellation is not currently supported")
     );
     let reply = errors::reply(Profile::Documented, &OwnedId::NULL, &fault, crate::wire::Operation::Cancel);
     assert_eq!(serde_json::from_slice::<Value>(&reply.body).unwrap()["error"]["code"], -32004);
+}
+
+#[test]
+fn a_cancel_that_works_names_its_thread_in_the_documented_profile() {
+    let limits = model::Limits::default();
+    let cancel = |profile, params: Value| {
+        let decoded = decode(profile, &request("tasks/cancel", params), true, Cancels::Work, &limits);
+        decoded.map(|decoded| decoded.call).map_err(|fault| fault.message)
+    };
+    let missing = "Invalid request: Missing required parameter: contextId";
+    assert_eq!(cancel(Profile::Documented, json!({ "id": "t:r" })).unwrap_err(), missing);
+    for (profile, params) in
+        [(Profile::Documented, json!({ "id": "t:r", "contextId": "t" })), (Profile::Current, json!({ "id": "t:r" }))]
+    {
+        let expected = model::Call::Cancel(model::Cancel { task: "r".into(), metadata: None });
+        assert_eq!(cancel(profile, params).unwrap(), expected);
+    }
 }

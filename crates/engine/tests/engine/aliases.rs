@@ -137,12 +137,17 @@ async fn tasks_of_one_session_share_what_was_said_with_callers_and_agents() {
         });
         let engine = house.start([historian as Arc<dyn Agent>]).await;
         let place = at("historian");
-        task_of(engine.send(&place, named("a", "first").within("s")).await);
+        let first = task_of(engine.send(&place, named("a", "first").within("s")).await);
         let second = task_of(engine.send(&place, named("b", "second").within("s")).await);
         // What the agent made before is its own side of the conversation; callers have it as artifacts.
         assert_eq!(artifacts(&second), ["first,"]);
-        let whole = engine.get_with_session(&place, "b").await.unwrap();
+        let whole = engine.get_with_session(&place, "b", engine::Answers::Apart).await.unwrap();
         assert_eq!(history(&whole), ["first", "second"]);
+        assert_eq!(whole.earlier, [(first.id, 1)]);
+        // Or in the history, where a dialect shows them there.
+        let whole = engine.get_with_session(&place, "b", engine::Answers::InHistory).await.unwrap();
+        assert_eq!(history(&whole), ["first", "", "second", "first,"]);
+        assert_eq!(whole.earlier, [(first.id, 2)]);
         let apart = task_of(engine.send(&place, named("c", "third").within("t")).await);
         assert_eq!(artifacts(&apart), [""]);
     })

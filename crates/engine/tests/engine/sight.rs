@@ -24,7 +24,7 @@ async fn looks(engine: &Engine, house: &House, place: &Place, id: TaskId) -> Vec
     house.shelf().calls();
     house.shelf().events_read();
     note(engine.get(place, &text).await.unwrap_err());
-    note(engine.get_with_session(place, &text).await.unwrap_err());
+    note(engine.get_with_session(place, &text, engine::Answers::Apart).await.unwrap_err());
     note(engine.cancel(place, Cancel { task: text.clone(), metadata: None }).await.unwrap_err());
     note(engine.subscribe(place, &named(id), None).await.err().unwrap());
     let from = EventId { task: id, seq: Seq(1) };

@@ -1,4 +1,8 @@
-//! LangSmith's endpoint: an assistant at `/langgraph/a2a/{assistant}`, as strict as the product.
+//! LangSmith's endpoint: an assistant at `/langgraph/a2a/{assistant}` and, by its id, at `/a2a/{assistant}`, as strict as the
+//! product.
+//!
+//! The second address is the one that the product documents. The generations of A2A share it: a request that states a version
+//! or has a method that the product lacks is theirs ([`is_owner`]), and a cancel works there.
 //!
 //! The envelope, the order of the checks and the statuses are the dialect's ([`dialects::langgraph`]); here the assistant is
 //! found, and a message is sorted: the answer to a question its task asks, or the next run on the thread.
@@ -7,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dialects::framing::json::Writer;
-use dialects::framing::jsonrpc::{self, OwnedId};
+use dialects::framing::jsonrpc::{self, OwnedId, Unreadable};
 use dialects::framing::{query, scan};
 use dialects::langgraph::decode::{self, Resume};
 use dialects::langgraph::{self, Profile, Reply, Request, card, envelope, errors};
@@ -18,16 +22,43 @@ use model::ports::agent;
 use model::{Call, Fault, Kind, State};
 use uuid::Uuid;
 
-use super::{Asked, Done, EffectiveCall, Told, into_body, sign, stream, terms, who};
+use super::{A2A_DIALECT, Asked, Done, EffectiveCall, Told, into_body, sign, stream, terms, who};
 use crate::Server;
 use crate::body::Response;
 use crate::callers;
 use crate::mount::Mounted;
 
+/// Where a request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// Below `/langgraph`.
+    Own,
+    /// `/a2a/{assistant}`, which the generations of A2A share.
+    Shared,
+}
+
+/// Whether a request at the shared address is the product's. It states no version of A2A; it names the product's dialect, or
+/// none and one of the product's methods, or is no request at all.
+pub(super) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> bool {
+    if let Some(dialect) = head.headers.get(&A2A_DIALECT) {
+        return dialect == langgraph::NAME || dialect == langgraph::CURRENT_NAME;
+    }
+    if scan::scan(body, server.engine.limits().json_depth).is_err() {
+        return true;
+    }
+    let is_known = |method: &str| envelope::METHODS.contains(&method);
+    match std::str::from_utf8(body).map(jsonrpc::read) {
+        Ok(Ok(request)) => is_known(&request.method),
+        Ok(Err(Unreadable { method, .. })) => method.as_deref().is_none_or(is_known),
+        Err(_) => true,
+    }
+}
+
 /// An assistant as a path names it.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     assistant: &str,
+    address: Address,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     told: &mut Told,
@@ -52,7 +83,7 @@ pub(crate) async fn answer(
         }
     };
     let mut operation = Operation::Unknown;
-    match call(server, profile, assistant, head, &request, &body, told, &mut operation).await {
+    match call(server, profile, assistant, address, head, &request, &body, told, &mut operation).await {
         Ok(response) => response,
         Err(Refusal::Reply(refused)) => reply(refused),
         Err(Refusal::Fault(fault)) => {
@@ -83,6 +114,7 @@ async fn call(
     server: &Arc<Server>,
     profile: Profile,
     assistant: &str,
+    address: Address,
     head: &request::Parts,
     request: &Request,
     body: &[u8],
@@ -103,9 +135,19 @@ async fn call(
     told.agent = Some(mounted.agent.clone());
     let caller = who(server, mounted, head, told).await?;
     let takes_text = server.engine.profile(&mounted.agent).as_deref().is_none_or(takes_text);
+    let cancel = match (profile, address) {
+        (Profile::Documented, Address::Own) => decode::Cancels::Refused,
+        (Profile::Documented, Address::Shared) | (Profile::Current, Address::Own | Address::Shared) => {
+            decode::Cancels::Work
+        }
+    };
     let decode::Decoded { call, context, resume } =
-        decode::decode(profile, request, takes_text, server.engine.limits())?;
-    *operation = Operation::from(&call);
+        decode::decode(profile, request, takes_text, cancel, server.engine.limits())?;
+    // The documented table has one line for every cancel, because none works there.
+    *operation = match (&call, cancel) {
+        (Call::Cancel(_), decode::Cancels::Work) => Operation::Unknown,
+        (call, decode::Cancels::Work | decode::Cancels::Refused) => Operation::from(call),
+    };
     let mut effective = EffectiveCall::of(Decoded { call, tenant: None }, &head.headers)?;
     let wire = profile.wire(&request.method);
     let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: true };

@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use dialects::framing::json::{Encoded, Segment, Writer};
+use dialects::framing::jsonrpc::OwnedId;
 use dialects::wire::{Decoded, Facts, Head, Operation, Page, TaskView, Wire};
-use engine::{Answer, Listing, PushAnswer, Subscription};
+use engine::{Answer, Answers, Listing, PushAnswer, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use model::call::Idempotency;
 use model::{Call, Caller, ContextId, Fault, Kind, Place, Task, TaskId, Wait};
@@ -71,6 +72,8 @@ pub(crate) struct Told {
     pub(crate) path: Option<String>,
     /// The share of the memory for bodies that the request's body has.
     pub(crate) held: BodyShare,
+    /// The JSON-RPC id of a request that is refused before it is read whole.
+    pub(crate) rpc_id: Option<OwnedId>,
 }
 
 impl Default for Told {
@@ -84,6 +87,7 @@ impl Default for Told {
             address: NOWHERE,
             path: None,
             held: BodyShare::default(),
+            rpc_id: None,
         }
     }
 }
@@ -213,7 +217,7 @@ impl Asked<'_> {
                 let view = TaskView::with_history(send.history);
                 let answer = match engine.send(place, *send).await? {
                     Answer::Task(task) if self.shares_session(&view) => {
-                        Answer::Task(engine.with_session(place, task).await?)
+                        Answer::Task(engine.with_session(place, task, self.answers()).await?)
                     }
                     answer @ (Answer::Task(_) | Answer::Reply(_)) => answer,
                 };
@@ -269,7 +273,7 @@ impl Asked<'_> {
             return Ok(Done::Kept(bytes));
         }
         if self.shares_session(&view) {
-            let task = engine.get_with_session(place, &get.task).await?;
+            let task = engine.get_with_session(place, &get.task, self.answers()).await?;
             let by_alias = task.alias.as_deref() == Some(&*get.task);
             return Ok(Done::Task(task, view, by_alias));
         }
@@ -291,6 +295,10 @@ impl Asked<'_> {
     /// Whether an answer shows the history of the whole session.
     fn shares_session(&self, view: &TaskView) -> bool {
         self.rules.session_history && view.history != Some(0)
+    }
+
+    fn answers(&self) -> Answers {
+        if self.rules.answers_in_history { Answers::InHistory } else { Answers::Apart }
     }
 
     fn follow(&self, subscription: Subscription, shown: Option<Arc<str>>, view: TaskView, resumed: bool) -> Done {

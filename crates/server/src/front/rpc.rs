@@ -13,6 +13,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use model::{Call, Caller, Fault, Kind};
 
+use super::langgraph::{self, Address};
 use super::{
     A2A_DIALECT, Asked, Done, EffectiveCall, Told, into_body, operation, orloj, sign, stated_version, status_of,
     stream, terms, uumit, who,
@@ -48,6 +49,12 @@ pub(crate) async fn answer(
     // Until the method is known, the version alone says how to complain.
     let version = stated_version(head);
     let stated = version.as_ref().ok().copied().flatten();
+    if matches!(version, Ok(None))
+        && let Some(assistant) = server.mounts.assistant_at(head.uri.path())
+        && body.as_ref().map_or(true, |body| langgraph::is_owner(server, head, body))
+    {
+        return Box::pin(langgraph::answer(server, assistant, Address::Shared, head, body, told)).await;
+    }
     let first = decide::by_version(stated);
     let text = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
         Ok(_) => Ok(body),
@@ -56,7 +63,8 @@ pub(crate) async fn answer(
     let body = match text {
         Ok(body) => body,
         Err(fault) => {
-            let mut response = refuse(first, &OwnedId::NULL, &fault, Operation::Unknown, told);
+            let id = told.rpc_id.take().unwrap_or(OwnedId::NULL);
+            let mut response = refuse(first, &id, &fault, Operation::Unknown, told);
             // A body that never came whole is HTTP's own trouble.
             if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
                 *response.status_mut() = StatusCode::BAD_REQUEST;
