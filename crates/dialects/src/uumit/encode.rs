@@ -4,7 +4,7 @@
 use market::Transaction;
 use market::autonomy::Confirmation;
 use market::transaction::{Deliverable, Status};
-use model::{EventId, State};
+use model::{EventId, State, Time};
 
 use super::errors::Error;
 use crate::framing::json::Writer;
@@ -31,7 +31,7 @@ pub fn sent(id: &Id<'_>, row: &Transaction) -> Vec<u8> {
     result(id, |w| {
         w.begin_object();
         head(w, row);
-        w.key("created_at").time(row.created_at);
+        seconds(w.key("created_at"), row.created_at);
         w.end_object();
     })
 }
@@ -109,10 +109,17 @@ pub fn confirmation(w: &mut Writer, record: &Confirmation) {
     nullable(w.key("confirmed_by"), record.confirmed_by.as_ref().map(|user| user.as_str()));
     w.key("confirmed_at");
     match record.confirmed_at {
-        Some(at) => w.time(at),
+        Some(at) => seconds(w, at),
         None => w.null(),
     }
     w.end_object();
+}
+
+/// A time as the product writes it, in whole seconds: `2026-04-09T08:00:00Z`.
+fn seconds(w: &mut Writer, time: Time) {
+    let text = time.to_string();
+    let whole = text.split_once('.').map(|(whole, _)| format!("{whole}Z"));
+    w.string(&whole.unwrap_or(text));
 }
 
 fn artifact(w: &mut Writer, name: &str, data: impl FnOnce(&mut Writer)) {

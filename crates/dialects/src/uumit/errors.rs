@@ -23,10 +23,12 @@ pub enum Line {
     PermissionDenied,
     /// What a task that is not there is inside an event stream.
     NotFoundInStream,
+    /// HTTP says it, too.
+    RateLimited,
 }
 
 impl Line {
-    pub const ALL: [Line; 10] = [
+    pub const ALL: [Line; 11] = [
         Line::Parse,
         Line::InvalidRequest,
         Line::MethodNotFound,
@@ -37,6 +39,7 @@ impl Line {
         Line::InsufficientBalance,
         Line::PermissionDenied,
         Line::NotFoundInStream,
+        Line::RateLimited,
     ];
 
     pub fn code(self) -> i32 {
@@ -51,6 +54,8 @@ impl Line {
             Line::InsufficientBalance => -32002,
             Line::PermissionDenied => -32003,
             Line::NotFoundInStream => -32004,
+            // The product's table has none: the code that the generations of A2A have here.
+            Line::RateLimited => -32049,
         }
     }
 
@@ -65,6 +70,7 @@ impl Line {
             Line::TaskNotFound | Line::NotFoundInStream => "Task not found",
             Line::InsufficientBalance => "Insufficient balance",
             Line::PermissionDenied => "Permission denied",
+            Line::RateLimited => "Rate limit exceeded",
         }
     }
 
@@ -83,6 +89,7 @@ impl Line {
             Line::InsufficientBalance => "the buyer has not enough",
             Line::PermissionDenied => "the caller is no party to the transaction, or this is not its part",
             Line::NotFoundInStream => "no such transaction, in the stream of `tasks/sendSubscribe`",
+            Line::RateLimited => "too many calls; HTTP 429, and `Retry-After` says when to call again",
         }
     }
 }
@@ -119,10 +126,10 @@ impl Error {
         Error { error_type: Some(error_type), ..self }
     }
 
-    /// Asked for too much at once: HTTP has a word for it, JSON-RPC has none.
+    /// Asked for too much at once: HTTP has a status for it.
     pub fn too_often(detail: impl Into<String>, retry_after_s: u32) -> Error {
         let retry_after_s = Some(retry_after_s.max(1));
-        Error { http: 429, retry_after_s, ..Error::new(Line::Internal, detail).typed("rate_limited") }
+        Error { http: 429, retry_after_s, ..Error::new(Line::RateLimited, detail).typed("rate_limited") }
     }
 
     /// A purchase that is not there.
@@ -195,7 +202,8 @@ impl Error {
             | Line::InvalidParams
             | Line::Internal
             | Line::Authentication
-            | Line::InsufficientBalance => return None,
+            | Line::InsufficientBalance
+            | Line::RateLimited => return None,
         };
         // The product's own frames say no more than this.
         Some(Error { line, detail: None, ..self.clone() })

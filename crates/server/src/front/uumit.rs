@@ -20,6 +20,7 @@ use model::{Fault, Kind};
 use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 use trade::{Credentials, Filter, NotKnown, Once, Paging, Refused, What, Wish};
 
 use super::stream::as_events;
@@ -58,7 +59,10 @@ pub(crate) async fn answer(
     };
     let body = match body {
         Ok(body) => body,
-        Err(fault) => return refuse(&fault, &OwnedId::NULL, told),
+        Err(fault) => {
+            let id = told.rpc_id.take().unwrap_or(OwnedId::NULL);
+            return refuse(&fault, &id, told);
+        }
     };
     // It is text: the scan has seen to that.
     match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
@@ -293,6 +297,8 @@ struct Feed {
     /// When the window ends.
     until: Instant,
     begun: bool,
+    /// The newest frame: a step that the product has no word for would show the same once more.
+    shown: Vec<u8>,
     over: bool,
     _open: Counted<Gauge>,
     _seat: Option<Seat>,
@@ -304,15 +310,26 @@ impl Feed {
             return None;
         }
         let mut piece = Vec::new();
-        // However short the window is, everybody learns how it stands.
-        let next = match std::mem::replace(&mut self.begun, true) {
-            false => Ok(self.follow.next().await),
-            true => tokio::time::timeout_at(self.until, self.follow.next()).await,
-        };
+        loop {
+            // However short the window is, everybody learns how it stands.
+            let next = match std::mem::replace(&mut self.begun, true) {
+                false => Ok(self.follow.next().await),
+                true => tokio::time::timeout_at(self.until, self.follow.next()).await,
+            };
+            self.write(next, &mut piece);
+            if self.over || piece != self.shown {
+                self.shown.clone_from(&piece);
+                return Some(piece.into());
+            }
+            piece.clear();
+        }
+    }
+
+    fn write(&mut self, next: Result<Option<Result<market::Transaction, Refused>>, Elapsed>, piece: &mut Vec<u8>) {
         match next {
             Ok(Some(Ok(row))) => {
                 self.over = row.status.is_terminal();
-                encode::task_frame(&mut piece, &self.id, &row);
+                encode::task_frame(piece, &self.id, &row);
             }
             Ok(Some(Err(refused))) => {
                 self.over = true;
@@ -321,7 +338,7 @@ impl Feed {
                     Refused::Fault(fault) => Error::of_fault(fault, self.invalid_state),
                     refused => Error::new(Line::Internal, refused.to_string()),
                 };
-                encode::error_frame(&mut piece, &self.id, &error);
+                encode::error_frame(piece, &self.id, &error);
             }
             // The window has ended, or the server is about to: the purchase goes on.
             Ok(None) | Err(_) => {
@@ -329,7 +346,6 @@ impl Feed {
                 piece.extend_from_slice(encode::HEARTBEAT);
             }
         }
-        Some(piece.into())
     }
 }
 
@@ -340,6 +356,7 @@ fn follow_up(server: &Server, uumit: &Uumit, follow: trade::Follow, id: OwnedId,
         invalid_state: uumit.invalid_state_code,
         until: Instant::now() + Duration::from_millis(uumit.window_ms),
         begun: false,
+        shown: Vec::new(),
         over: false,
         _open: Counted::new(server.metrics.streams.clone()),
         _seat: seat,
