@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use model::ports::Future;
 use model::ports::storekeeper::{self, Needs, Storekeeper};
-use model::{Content, Fault, Message, Time};
+use model::{Content, Fault, Message, Role, Task, Time};
 use retail::{Refused, Shop};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
@@ -186,7 +186,7 @@ impl Aly {
 /// What the shops refuse, to an operator.
 pub(crate) fn told(refused: Refused) -> anyhow::Error {
     match refused {
-        Refused::Fault(fault) => anyhow!("{fault} ({:?})", fault.cause),
+        Refused::Fault(fault) => anyhow!("{fault} ({})", fault.cause_text()),
         Refused::Workspace => anyhow!("the site belongs to another workspace, and stays with it"),
         refused => anyhow!("{refused}"),
     }
@@ -197,9 +197,10 @@ pub(crate) fn told(refused: Refused) -> anyhow::Error {
 struct Sites(BTreeMap<String, Arc<str>>);
 
 impl Storekeeper for Sites {
-    fn needs<'a>(&'a self, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
+    fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         let mut needs = Needs::default();
-        for part in &message.parts {
+        let earlier = task.into_iter().flat_map(|task| &task.history).filter(|message| message.role == Role::User);
+        for part in message.parts.iter().chain(earlier.flat_map(|message| &message.parts)) {
             let Content::Data(json) = &part.content else { continue };
             let payload = json.to_value();
             let text = |name: &str| payload.get(name).and_then(|value| value.as_str());
@@ -221,7 +222,7 @@ impl Storekeeper for Sites {
 
 #[cfg(test)]
 mod tests {
-    use model::{Json, Part, Role};
+    use model::{Json, Part};
 
     use super::*;
 
@@ -230,7 +231,7 @@ mod tests {
         let (extensions, references) = (Vec::new(), Vec::new());
         let message = Message { id: "m".into(), role: Role::User, parts, metadata: None, extensions, references };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(sites.needs(&message)).unwrap()
+        runtime.block_on(sites.needs(None, &message)).unwrap()
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The store agent: a message runs one skill, and what comes of it is the task.
 //!
+//! A message that lacks something is answered with a question, and the task waits; the next message of the task is read as
+//! the answer, and completes the earlier request.
+//!
 //! It is an agent like any other and no product that moves tasks: one message is one turn that ends, so that streams,
 //! subscriptions, lists, cancel, push and every dialect have it for nothing. It lives here and not with the other kinds
 //! because it needs the shops' data, of which those know nothing. A turn that a crash cut off is run again under its own id,
@@ -14,9 +17,9 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::agent::{
     Admission, Agent, Emission, End, EndState, Piece, Profile, Restart, Skill as Offered, Turn, Words,
 };
-use model::{Fault, Inbound, Json, Part, Task};
+use model::{Fault, Inbound, Json, Message, Part, Role, Task};
 use sha2::{Digest, Sha256};
-use shop::{Ending, Outcome, Skill, WorkspaceId, answer, intent};
+use shop::{Ending, Outcome, Request, Skill, Unread, WorkspaceId, answer, intent};
 use tokio::sync::watch;
 
 use crate::{Caller, Once, Refused, Shop};
@@ -108,11 +111,10 @@ impl Agent for StoreAgent {
         &self.profile
     }
 
-    fn admit(&self, message: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
-        if self.guarded {
-            intent::read(&message.message.parts).map_err(Refused::from)?;
-        } else {
-            Shop::admit(None, &message.message.parts)?;
+    fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
+        let request = conversation(task, Some(&message.message)).map_err(Refused::from)?;
+        if !self.guarded {
+            Shop::may(None, &request)?;
         }
         Ok(Admission { undecided: false, restart: Restart::Retry, idempotent: false })
     }
@@ -125,9 +127,15 @@ impl Agent for StoreAgent {
     }
 }
 
+/// The request that the caller's messages of a task make together: what is missing in one may be in the next.
+pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Result<Request, Unread> {
+    let earlier = task.into_iter().flat_map(|task| &task.history).map(|message| &**message);
+    let said = earlier.filter(|message| message.role == Role::User).chain(next);
+    intent::read_all(said.map(|message| &message.parts[..]))
+}
+
 async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<Outcome, Refused> {
-    let parts: Vec<Part> = turn.messages.iter().flat_map(|inbound| inbound.message.parts.iter().cloned()).collect();
-    let request = intent::read(&parts)?;
+    let request = conversation(Some(&turn.so_far), None)?;
     let caller = Caller { workspace: WorkspaceId(turn.tenant.clone()), scopes: Arc::default() };
     let once = Once { key: format!("turn/{}", turn.id), print: Sha256::digest(turn.id.to_string()).into() };
     shop.run_skill(guarded.then_some(&caller), &request, Some(once)).await

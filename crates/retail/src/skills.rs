@@ -15,7 +15,7 @@ impl Shop {
         Ok(request)
     }
 
-    fn may(caller: Option<&Caller>, request: &Request) -> Result<(), Refused> {
+    pub(crate) fn may(caller: Option<&Caller>, request: &Request) -> Result<(), Refused> {
         match (request.skill.and_then(Skill::scope), caller) {
             (None, _) => Ok(()),
             (Some(scope), None) => Err(Refused::Unauthenticated(scope)),

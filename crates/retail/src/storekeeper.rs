@@ -2,15 +2,22 @@
 
 use model::ports::Future;
 use model::ports::storekeeper::{self, Needs, Storekeeper};
-use model::{Fault, Message};
-use shop::{Skill, Slug, intent};
+use model::{Content, Fault, Message, Role, Task};
+use shop::{Skill, Slug, WRITE_ORDERS};
 
+use crate::agent::conversation;
 use crate::{Refused, Shop, What};
 
+/// Whether a caller's message in the task has a part that is kept beside the log.
+fn has_large_part(task: &Task) -> bool {
+    let said = task.history.iter().filter(|message| message.role == Role::User);
+    said.flat_map(|message| &message.parts).any(|part| matches!(part.content, Content::Blob(_)))
+}
+
 impl Storekeeper for Shop {
-    fn needs<'a>(&'a self, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
+    fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         Box::pin(async move {
-            let request = intent::read(&message.parts).map_err(Refused::from)?;
+            let request = conversation(task, Some(message)).map_err(Refused::from)?;
             let slug = request.site_slug.as_deref().and_then(|slug| Slug::check(slug).ok());
             let site = match slug {
                 Some(slug) => match self.site(&slug).await {
@@ -21,7 +28,10 @@ impl Storekeeper for Shop {
                 },
                 None => None,
             };
-            Ok(Needs { scope: request.skill.and_then(Skill::scope), workspace: site.map(|site| site.workspace.0) })
+            let scope = request.skill.and_then(Skill::scope);
+            // A large part is kept beside the log and not read here: it may ask for anything.
+            let scope = scope.or_else(|| task.is_some_and(has_large_part).then_some(WRITE_ORDERS));
+            Ok(Needs { scope, workspace: site.map(|site| site.workspace.0) })
         })
     }
 

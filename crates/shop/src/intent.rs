@@ -9,6 +9,8 @@ use std::sync::Arc;
 use model::{Content, Part};
 use serde_json::{Map, Value};
 
+mod follow_up;
+
 use crate::skill::{Action, Skill};
 
 /// The longest text that is read.
@@ -70,6 +72,21 @@ pub fn read(parts: &[Part]) -> Result<Request, Unread> {
     }
     let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
     Ok(parse(&texts.join("\n")))
+}
+
+/// Reads the messages of one task, oldest first: a message that follows a question of the agent is read as its answer.
+/// Only of the last one it matters whether it can be read.
+pub fn read_all<'a>(messages: impl IntoIterator<Item = &'a [Part]>) -> Result<Request, Unread> {
+    let mut latest = Ok(Request::default());
+    let mut question = None;
+    for parts in messages {
+        latest = read(parts).map(|said| match question.take() {
+            Some((asked, field)) => follow_up::combine(&asked, field, said, parts),
+            None => said,
+        });
+        question = latest.as_ref().ok().and_then(|request| Some((request.clone(), follow_up::question(request)?)));
+    }
+    latest
 }
 
 /// Reads the members of a structured part.

@@ -193,3 +193,110 @@ proptest::proptest! {
         }
     }
 }
+
+/// The request that the messages of one task make together.
+fn together(messages: &[&str]) -> Request {
+    let part = |text: &&str| match serde_json::from_str::<Value>(text) {
+        Ok(json @ Value::Object(_)) => vec![Part::data(model::Json::from_value(&json))],
+        Ok(_) | Err(_) => vec![Part::text(*text)],
+    };
+    let parts: Vec<Vec<Part>> = messages.iter().map(part).collect();
+    read_all(parts.iter().map(|parts| &parts[..])).unwrap()
+}
+
+#[test]
+fn an_answer_completes_the_request_that_was_asked_about() {
+    let hats = |site: &str| Request {
+        skill: Some(Skill::ProductSearch),
+        site_slug: Some(site.to_owned()),
+        query: Some("hats".to_owned()),
+        ..Request::default()
+    };
+    for answer in [
+        "acme",
+        "Acme.",
+        "acme, please",
+        "it's acme",
+        "I mean the acme store",
+        "on store acme",
+        "the store called acme",
+        r#"{"site_slug": "acme"}"#,
+        r#"{"siteSlug": "acme"}"#,
+        r#"{"skill": "product-search", "site_slug": "acme", "query": "hats"}"#,
+    ] {
+        assert_eq!(together(&["Search for hats", answer]), hats("acme"), "{answer}");
+    }
+    // An answer that does not name one store is asked about again, and nothing is forgotten.
+    let vague = together(&["Search for hats", "the one over there on the corner"]);
+    assert_eq!((vague.query.as_deref(), vague.site_slug.as_deref()), (Some("hats"), None));
+    assert_eq!(together(&["Search for hats", "the one over there on the corner", "acme"]), hats("acme"));
+    assert_eq!(together(&["hello", "search for hats", "acme"]), hats("acme"));
+    assert_eq!(together(&["search for caps", "search for hats", "acme"]), hats("acme"));
+}
+
+#[test]
+fn every_field_that_is_asked_for_can_be_answered() {
+    let cart = "cart_0123456789abcdef0123456789abcdef";
+    for (messages, expected) in [
+        (vec!["hello", "store-info", "acme"], json!({"skill": "store-info", "site_slug": "acme"})),
+        (
+            vec!["Where is my order?", "acme", "conf_x7"],
+            json!({"skill": "order-status", "site_slug": "acme", "confirmation_token": "conf_x7"}),
+        ),
+        (vec!["Create a cart", "acme"], json!({"action": "create", "site_slug": "acme"})),
+        (
+            vec![r#"{"skill": "cart-management", "site_slug": "acme"}"#, "create"],
+            json!({"action": "create", "site_slug": "acme"}),
+        ),
+        (vec!["Check out", "acme", cart], json!({"skill": "checkout", "site_slug": "acme", "cart_token": cart})),
+        (
+            vec![r#"{"action": "add", "site_slug": "acme"}"#, cart, "sun", "red"],
+            json!({"action": "add", "site_slug": "acme", "cart_token": cart, "product_id": "sun", "variant_id": "red"}),
+        ),
+        (
+            vec![
+                r#"{"action": "add", "site_slug": "acme", "cart_token": "cart_0123456789abcdef0123456789abcdef", "product_id": "sun"}"#,
+                r#"{"variant_options": {"color": "red"}}"#,
+            ],
+            json!({"action": "add", "site_slug": "acme", "cart_token": "cart_0123456789abcdef0123456789abcdef", "product_id": "sun", "variant_options": {"color": "red"}}),
+        ),
+        (
+            vec![
+                r#"{"action": "update", "site_slug": "acme", "cart_token": "cart_0123456789abcdef0123456789abcdef", "product_id": "sun"}"#,
+                "three",
+            ],
+            json!({"action": "update", "site_slug": "acme", "cart_token": "cart_0123456789abcdef0123456789abcdef", "product_id": "sun", "quantity": 3}),
+        ),
+        (
+            vec![
+                r#"{"action": "apply-coupon", "site_slug": "acme", "cart_token": "cart_0123456789abcdef0123456789abcdef"}"#,
+                "TEN",
+            ],
+            json!({"action": "apply-coupon", "site_slug": "acme", "cart_token": "cart_0123456789abcdef0123456789abcdef", "code": "TEN"}),
+        ),
+        (
+            vec!["buy with x402 at acme", "sun", "variant red"],
+            json!({"skill": "x402-purchase", "site_slug": "acme", "product_id": "sun", "variant_id": "red"}),
+        ),
+    ] {
+        assert_eq!(together(&messages), decoded(expected).unwrap(), "{messages:?}");
+    }
+}
+
+#[test]
+fn a_request_of_its_own_replaces_the_one_before() {
+    let about = Request { skill: Some(Skill::StoreInfo), site_slug: Some("acme".to_owned()), ..Request::default() };
+    assert_eq!(together(&["Search for hats", "Tell me about store acme"]), about);
+    assert_eq!(together(&["Search for hats on store zeta", "Tell me about store acme"]), about);
+    // Another skill, and no answer to what was asked.
+    let order = together(&["Search for hats", "Where is my order?"]);
+    assert_eq!((order.skill, order.query), (Some(Skill::OrderStatus), None));
+    // After a purchase that was described, a word is no variant.
+    let thanks = together(&["buy product sun with x402 at acme", "splendid"]);
+    assert_eq!((thanks.skill, thanks.variant_id), (None, None));
+    // The last message must be readable; an earlier one that is not is as if it had not been sent.
+    let unreadable = vec![Part::data(model::Json::from_value(&json!({"skill": "dance"})))];
+    let plain = vec![Part::text("Search for hats on store acme")];
+    assert!(read_all([&plain[..], &unreadable[..]]).is_err());
+    assert_eq!(read_all([&unreadable[..], &plain[..]]).unwrap().query.as_deref(), Some("hats"));
+}

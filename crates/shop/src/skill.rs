@@ -218,6 +218,14 @@ pub fn plan(request: &Request) -> Plan {
     }
 }
 
+/// The field that a request lacks, where the answer to it is a question.
+pub(crate) fn missing(request: &Request) -> Option<&'static str> {
+    match planned(request) {
+        Err(outcome) if outcome.ending == answer::Ending::InputRequired => outcome.missing.first().copied(),
+        Err(_) | Ok(_) => None,
+    }
+}
+
 fn planned(request: &Request) -> Result<Plan, Box<Outcome>> {
     let Some(skill) = request.skill else { return Err(Box::new(answer::help(request))) };
     let ask = |field: &'static str, question: &str| Box::new(answer::ask(skill, request, field, question));

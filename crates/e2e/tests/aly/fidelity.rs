@@ -310,3 +310,48 @@ fn cards_are_of_the_host_that_is_asked() {
     assert_eq!(made(&task["task"], "store_info")["title"], "Hats of all kinds", "{task}");
     assert_eq!(anybody(&server).rest("POST", "/message:send", Some(&asked)).status(), 200);
 }
+
+/// A question is answered in its task, in every generation at the agent's own address. (At the product's own every message
+/// opens a task, as its page says.)
+#[test]
+fn the_answer_to_a_question_completes_the_request_before_it() {
+    let server = demo();
+    let key = server.operate(&["keys", "create", "till", "--tenant", "acme", "-o", "json"]).output().unwrap();
+    let key: Value = serde_json::from_slice(&key.stdout).unwrap();
+    let bearer = format!("Bearer {}", text(&key["secret"]));
+    let client = e2e::Client::new(server.addr(), "/a2a/store").with("Authorization", &bearer);
+    let hats = |done: &Value| done["artifacts"][0]["parts"][0]["data"]["query"].clone();
+    let asks = client.send(message("Search for hats"));
+    let done = client.send(e2e::to_task(message("acme"), &text(&asks["id"])));
+    assert_eq!((state(&done), &done["id"], hats(&done)), ("TASK_STATE_COMPLETED", &asks["id"], json!("hats")));
+    let older = |said: &str, task: Option<&Value>| {
+        let mut message = json!({ "kind": "message", "messageId": e2e::fresh_id(), "role": "user",
+                                  "parts": [{ "kind": "text", "text": said }] });
+        if let Some(task) = task {
+            message["taskId"] = task.clone();
+        }
+        client.without("A2A-Version").rpc("message/send", json!({ "message": message })).unwrap()
+    };
+    let asks = older("Search for hats", None);
+    let done = older("acme", Some(&asks["id"]));
+    assert_eq!((state(&done), &done["id"], hats(&done)), ("completed", &asks["id"], json!("hats")));
+    let first = |said: &str| {
+        let message = json!({ "role": "user", "parts": [{ "type": "text", "text": said }] });
+        client.without("A2A-Version").rpc("tasks/send", json!({ "id": "mine", "message": message })).unwrap()
+    };
+    assert_eq!(state(&first("Search for hats")), "input-required");
+    let done = first("acme");
+    assert_eq!((state(&done), hats(&done)), ("completed", json!("hats")));
+    // An answer needs what the request needs, whoever sends it.
+    let cart = client.send(message("Create a cart"));
+    assert_eq!(state(&cart), "TASK_STATE_INPUT_REQUIRED", "{cart}");
+    let answer = || send(e2e::to_task(message("acme"), &text(&cart["id"])));
+    let scoped = ["keys", "create", "clerk", "--tenant", "acme", "--scope", "tasks", "-o", "json"];
+    let scoped: Value = serde_json::from_slice(&server.operate(&scoped).output().unwrap().stdout).unwrap();
+    let clerk = client.with("Authorization", &format!("Bearer {}", text(&scoped["secret"])));
+    let refused = clerk.rpc("SendMessage", answer()).unwrap_err();
+    e2e::assert_rpc_fault(&refused, -32043, "PERMISSION_DENIED");
+    let done = client.rpc("SendMessage", answer()).unwrap()["task"].clone();
+    assert_eq!((state(&done), &done["id"]), ("TASK_STATE_COMPLETED", &cart["id"]), "{done}");
+    assert!(made(&done, "cart")["cart_token"].is_string(), "{done}");
+}

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use super::Future;
-use crate::{Fault, Message};
+use crate::{Fault, Message, Task};
 
 pub trait Storekeeper: Send + Sync + 'static {
-    /// What a message needs. A fault refuses it: a skill that does not exist is `Kind::InvalidParams`. What is only left
-    /// unsaid is no fault; the agent will ask.
-    fn needs<'a>(&'a self, message: &'a Message) -> Future<'a, Result<Needs, Fault>>;
+    /// The needs of a message; `task` is the one it continues, whose question it may answer: then the earlier request counts.
+    /// A fault refuses it: a skill that does not exist is `Kind::InvalidParams`. What is only left unsaid is no fault; the
+    /// agent will ask.
+    fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>>;
 
     /// The scope that a skill of the agent's profile needs, for its card.
     fn scope(&self, skill: &str) -> Option<&'static str>;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::Answer;
+use model::ports::storekeeper::Storekeeper;
 use model::{Caller, Content, Fault, Json, Kind, Message, Part, Place, Role, Send, State, Task, Wait};
 use retail::{AGENT, StoreAgent};
 use serde_json::{Value, json};
@@ -11,13 +12,17 @@ use shop::Rules;
 use crate::common::{House, Mall};
 
 async fn send(mall: &Mall, parts: Vec<Part>) -> Result<Arc<Task>, Fault> {
+    send_to(mall, None, parts).await
+}
+
+async fn send_to(mall: &Mall, task: Option<&Task>, parts: Vec<Part>) -> Result<Arc<Task>, Fault> {
     let name = "somebody".into();
     let caller = Caller { tenant: "ws_1".into(), name, authenticated: true, scopes: Arc::default() };
     let message =
         Message { id: "m1".into(), role: Role::User, parts, metadata: None, extensions: vec![], references: vec![] };
     let send = Send {
         message,
-        task: None,
+        task: task.map(|task| task.id.to_string()),
         alias: None,
         context: None,
         wait: Wait::Rest { max_ms: None },
@@ -88,4 +93,55 @@ async fn an_agent_for_anybody_has_the_public_skills_alone() {
     let task = send(&mall, vec![Part::text("about store acme")]).await.unwrap();
     assert_eq!((task.core.state, artifact(&task).0.as_str()), (State::Completed, "store_info"));
     assert_eq!(mall.shop.engine().profile(AGENT).unwrap().skills.len(), 4);
+}
+
+/// The question stays with its task: the answer completes the request that came before it.
+#[tokio::test]
+async fn an_answer_completes_the_earlier_request() {
+    let mall = House::memory().mall(Rules::default()).await;
+    mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
+    for answer in [vec![Part::text("acme")], data(&json!({"site_slug": "acme"}))] {
+        let asks = send(&mall, vec![Part::text("Search for hats")]).await.unwrap();
+        assert_eq!(asks.core.state, State::InputRequired);
+        let done = send_to(&mall, Some(&asks), answer).await.unwrap();
+        assert_eq!((done.id, done.core.state), (asks.id, State::Completed));
+        let (name, results) = artifact(&done);
+        assert_eq!(
+            (name.as_str(), &results["query"], &results["total"]),
+            ("search_results", &json!("hats"), &json!(3))
+        );
+    }
+    let asks = send(&mall, vec![Part::text("Create a cart")]).await.unwrap();
+    let done = send_to(&mall, Some(&asks), vec![Part::text("acme")]).await.unwrap();
+    assert_eq!((artifact(&done).0.as_str(), done.core.state), ("cart", State::Completed));
+}
+
+/// An answer needs what the request before it needs.
+#[tokio::test]
+async fn an_answer_to_a_request_for_orders_needs_the_scope_for_orders() {
+    let mall = House::memory().mall(Rules::default()).await;
+    mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
+    let needs = async |task: Option<&Task>, text: &str| {
+        let parts = vec![Part::text(text)];
+        let message = Message {
+            id: "m2".into(),
+            role: Role::User,
+            parts,
+            metadata: None,
+            extensions: vec![],
+            references: vec![],
+        };
+        let needs = mall.shop.needs(task, &message).await.unwrap();
+        (needs.scope, needs.workspace)
+    };
+    let cart = send(&mall, vec![Part::text("Create a cart")]).await.unwrap();
+    let search = send(&mall, vec![Part::text("Search for hats")]).await.unwrap();
+    let acme = Some("ws_1".into());
+    assert_eq!(needs(Some(&cart), "acme").await, (Some("write:orders"), acme.clone()));
+    assert_eq!(needs(Some(&search), "acme").await, (None, acme));
+    assert_eq!(needs(None, "acme").await, (None, None));
+    // A part that is kept beside the log is not read: what it asks for is not known.
+    let padding = "x".repeat(100_000);
+    let large = send(&mall, data(&json!({"action": "create", "note": padding}))).await.unwrap();
+    assert_eq!(needs(Some(&large), "acme").await.0, Some("write:orders"));
 }

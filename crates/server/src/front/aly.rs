@@ -20,7 +20,7 @@ use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTI
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::storekeeper::Needs;
-use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send};
+use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send, Task};
 use url::{Host, Url};
 
 use super::{A2A_VERSION, Asked, Done, EffectiveCall, Gate, Told, into_body, rest, rpc, sign, stream, terms};
@@ -53,13 +53,13 @@ pub(crate) async fn answer(
     told.agent = Some(desk.mounted.agent.clone());
     let response = match below {
         "" | "/" if head.method != Method::POST => service::not_allowed("POST"),
-        "" | "/" => match service::check_media_type(&head.headers) {
-            Some(refused) => refused,
-            None => {
-                let body = intake::read(server, head, body, None, Gate::Aly, told).await;
-                Box::pin(desk.rpc(body, told)).await
-            }
-        },
+        "" | "/" => {
+            let body = match service::check_media_type(&head.headers) {
+                Ok(()) => intake::read(server, head, body, None, Gate::Aly, told).await,
+                Err(fault) => Err(fault),
+            };
+            Box::pin(desk.rpc(body, told)).await
+        }
         below => {
             let mut operation = Operation::Unknown;
             match Box::pin(desk.rest(below, body, told, &mut operation)).await {
@@ -193,9 +193,7 @@ impl<'a> Desk<'a> {
         let is_send = matches!(asked_for, Operation::Send | Operation::Stream);
         let shown = self.who(is_send, told).await?;
         let body = if route.reads_body() {
-            if let Some(refused) = service::check_media_type(&head.headers) {
-                return Ok(refused);
-            }
+            service::check_media_type(&head.headers)?;
             intake::read(server, head, body, None, Gate::Open, told).await?
         } else {
             Bytes::new()
@@ -289,7 +287,8 @@ impl<'a> Desk<'a> {
 
     /// Whether somebody may send this. What the task needs and the message leaves out is added to it.
     async fn admit(&self, send: &mut Send, caller: Option<&Caller>) -> Result<Needs, Fault> {
-        let needs = admit(self.aly, send, caller).await?;
+        // A message here always opens a task.
+        let needs = admit(self.aly, send, caller, None).await?;
         if let Some(config) = &send.push {
             if caller.is_none() {
                 return Err(nobody("push configs need a token of the workspace"));
@@ -383,8 +382,8 @@ impl<'a> Desk<'a> {
 }
 
 /// What a message to the store agent needs of its sender, who has it; `None` is a stranger.
-async fn admit(aly: &Aly, send: &Send, caller: Option<&Caller>) -> Result<Needs, Fault> {
-    let needs = aly.storekeeper.needs(&send.message).await?;
+async fn admit(aly: &Aly, send: &Send, caller: Option<&Caller>, task: Option<&Task>) -> Result<Needs, Fault> {
+    let needs = aly.storekeeper.needs(task, &send.message).await?;
     if let Some(scope) = needs.scope {
         let Some(caller) = caller else {
             return Err(nobody(&format!("this skill needs a token of the workspace with the scope {scope}")));
@@ -402,12 +401,19 @@ async fn admit(aly: &Aly, send: &Send, caller: Option<&Caller>) -> Result<Needs,
 
 /// The same at the store agent's other mounts, where callers have another dialect and the server's own keys. Messages to
 /// other agents are not asked about.
-pub(super) async fn admit_elsewhere(asked: &Asked<'_>, send: &Send) -> Result<(), Fault> {
+pub(super) async fn admit_elsewhere(asked: &Asked<'_>, place: &Place, send: &Send) -> Result<(), Fault> {
     match &asked.server.settings.aly {
         Some(aly) if aly.agent == asked.mounted.agent && asked.wire.facts().name != aly::NAME => {
             let caller = Some(&*asked.caller).filter(|caller| caller.authenticated);
             // Boxed: it is rare, and every send would carry it.
-            Box::pin(admit(aly, send, caller)).await.map(drop)
+            let admitted = Box::pin(async move {
+                let task = match send.task.as_deref().or(send.alias.as_deref()) {
+                    Some(id) => asked.server.engine.get(place, id).await.ok(),
+                    None => None,
+                };
+                admit(aly, send, caller, task.as_deref()).await
+            });
+            admitted.await.map(drop)
         }
         Some(_) | None => Ok(()),
     }

@@ -6,7 +6,7 @@ use dialects::aly::SCOPES;
 use engine::Engine;
 use model::ports::Future;
 use model::ports::storekeeper::{Needs, Shop, Storekeeper};
-use model::{Content, Fault, Limits, Message};
+use model::{Content, Fault, Limits, Message, Task};
 use serde_json::{Value, json};
 use server::courier::{Guard, HttpCourier, Options, Seal};
 use server::oauth::NewKey;
@@ -21,7 +21,7 @@ use crate::kit::{As, Running, key, settings, start_on, until};
 pub(crate) struct Keeper;
 
 impl Storekeeper for Keeper {
-    fn needs<'a>(&'a self, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
+    fn needs<'a>(&'a self, _task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         let data = message.parts.iter().find_map(|part| match &part.content {
             Content::Data(json) => Some(json.to_value()),
             _ => None,

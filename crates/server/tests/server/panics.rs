@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::ports::Future;
 use model::ports::storekeeper::{Needs, Shop, Storekeeper};
-use model::{Fault, Message};
+use model::{Fault, Message, Task};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use server::settings::Aly;
@@ -15,7 +15,7 @@ use crate::kit::{Running, saying, settings, start_with};
 struct Clumsy;
 
 impl Storekeeper for Clumsy {
-    fn needs<'a>(&'a self, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
+    fn needs<'a>(&'a self, _task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         Box::pin(async move {
             assert_ne!(message.text(), "stumble", "as a test");
             Ok(Needs::default())
