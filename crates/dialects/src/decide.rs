@@ -159,8 +159,8 @@ impl Products {
 pub enum Owner {
     Uumit,
     Orloj,
-    /// Orloj's if it has such a task and nobody else does: somebody has to look.
-    OrlojIfKnown,
+    /// Orloj's unless the agent at the address has such a task. The server has to look it up.
+    OrlojUnlessKnown,
     /// The first generation, also where the method's name would not tell.
     First,
     /// Nobody in particular: as if no product were there.
@@ -194,7 +194,7 @@ pub fn by_headers(dialect: Option<&str>, platform_user: bool, orloj_token: bool,
 /// | 4 | has `sessionId` | of 0.1 |
 /// | 5 | has an `id` that begins with `task_` or `tx_`, and no `message` | UUMit's |
 /// | 6 | has a `message` | Orloj's |
-/// | 7 | of `tasks/get` and `tasks/cancel` has an `id` that only Orloj knows | Orloj's |
+/// | 7 | of `tasks/get` and `tasks/cancel` has an `id` that the agent at the address does not know | Orloj's |
 /// | 8 | anything else | as ever |
 pub fn by_params(method: &str, params: Option<&str>, products: Products) -> Owner {
     if !uumit::METHODS.contains(&method) && !orloj::METHODS.contains(&method) {
@@ -217,7 +217,7 @@ pub fn by_params(method: &str, params: Option<&str>, products: Products) -> Owne
     } else if products.orloj && message {
         Owner::Orloj
     } else if products.orloj && matches!(method, "tasks/get" | "tasks/cancel") {
-        Owner::OrlojIfKnown
+        Owner::OrlojUnlessKnown
     } else {
         Owner::Any
     }

@@ -134,15 +134,15 @@ fn a_message_is_orlojs_where_it_is_mounted_and_a_task_is_if_only_it_knows_it() {
         ("tasks/send", r#"{"id":"t","sessionId":"s","message":{}}"#, Owner::First),
         ("tasks/send", r#"{"capability_id":"cap_1","message":{}}"#, Owner::Uumit),
         ("tasks/get", r#"{"id":"task_1"}"#, Owner::Uumit),
-        ("tasks/get", r#"{"id":"t"}"#, Owner::OrlojIfKnown),
-        ("tasks/cancel", r#"{"id":"t"}"#, Owner::OrlojIfKnown),
+        ("tasks/get", r#"{"id":"t"}"#, Owner::OrlojUnlessKnown),
+        ("tasks/cancel", r#"{"id":"t"}"#, Owner::OrlojUnlessKnown),
         ("tasks/send", r#"{"id":"t"}"#, Owner::Any),
         ("tasks/resubscribe", r#"{"id":"t"}"#, Owner::Any),
         ("message/send", r#"{"message":{}}"#, Owner::Any),
     ] {
         assert_eq!(by_params(method, Some(params), BOTH), owner, "{method} {params}");
     }
-    assert_eq!(by_params("tasks/get", Some(r#"{"id":"task_1"}"#), SYSTEMS), Owner::OrlojIfKnown);
+    assert_eq!(by_params("tasks/get", Some(r#"{"id":"task_1"}"#), SYSTEMS), Owner::OrlojUnlessKnown);
     assert_eq!(by_params("tasks/send", Some(r#"{"capability_id":"c"}"#), SYSTEMS), Owner::Any);
 }
 

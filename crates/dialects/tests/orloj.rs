@@ -314,7 +314,10 @@ fn every_fault_has_a_code() {
     let id = Id::of(&json!("req-4")).unwrap();
     for error in [
         Error::no_task("a2a-task-unknown"),
-        Error::cancelled("t"),
+        Error::of_cancel("t", State::Canceled).unwrap(),
+        Error::of_cancel("t", State::Completed).unwrap(),
+        Error::of_cancel("t", State::Failed).unwrap(),
+        Error::of_cancel("t", State::Rejected).unwrap(),
         Error::not_enabled(),
         Error::not_available(),
         Error::no_target(Operation::Send),

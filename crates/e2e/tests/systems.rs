@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use e2e::http::{Connection, Request, Response};
-use e2e::{Server, until};
+use e2e::{Client, Server, Tongue, until};
 use serde_json::{Value, json};
 
 /// A server as somebody calls it.
@@ -179,6 +179,70 @@ fn the_examples_of_the_page_work_against_the_demo() {
     assert_eq!((&card["name"], card.get("authentication")), (&json!("summarize"), None));
     let registry = server.get("/orloj/v1/a2a/agents").json();
     assert_eq!(registry["localAgents"].as_array().unwrap().len(), 1);
+}
+
+/// The answers of the page, member by member, where an answer of ours could be of another form.
+#[test]
+fn answers_have_the_members_that_the_page_shows() {
+    let server = Server::start(&[]);
+    let known = demo(&server);
+    let caller = bearer(&server, known["token"].as_str().unwrap());
+    for (caller, path) in [
+        (&caller, "/a2a"),
+        (&caller, "/v1/agent-systems/summarize/a2a"),
+        (&anybody(&server), "/a2a"),
+        (&anybody(&server), "/orloj/a2a"),
+    ] {
+        // The status carries the answer, not a remark about it, in an answer and at the end of a stream.
+        let says = json!({ "role": "agent", "parts": [{ "type": "text", "text": "Here is the summary..." }] });
+        let sent = caller.ask(path, "tasks/send", saying("task-001", "Here is the summary..."));
+        assert_eq!(sent["result"]["status"], json!({ "state": "completed", "message": says }), "{path}");
+        let got = caller.ask(path, "tasks/get", json!({ "id": "task-001" }));
+        assert_eq!(got["result"], sent["result"], "{path}");
+        let events = caller.stream(path, saying("task-002", "Here is the summary..."));
+        assert_eq!(events.last().unwrap().1["status"], json!({ "state": "completed", "message": says }), "{path}");
+        // A task that has ended is not cancelled.
+        let refused = caller.ask(path, "tasks/cancel", json!({ "id": "task-001", "reason": "No longer needed" }));
+        let expected = json!({ "code": -32002, "message": "task cannot be cancelled: it has completed", "data": { "task_id": "task-001" } });
+        assert_eq!(refused["error"], expected, "{path}");
+        // The error of the page, with or without a token.
+        for method in ["tasks/get", "tasks/cancel"] {
+            let missing = caller.ask(path, method, json!({ "id": "a2a-task-unknown" }));
+            let expected =
+                json!({ "code": -32001, "message": "task not found", "data": { "task_id": "a2a-task-unknown" } });
+            assert_eq!(missing["error"], expected, "{path} {method}");
+        }
+        // A token that is not known is refused, and not as a system that is missing.
+        let wrong = bearer(&server, "wrong").post(path, &body("tasks/send", saying("task-003", "x")));
+        assert_eq!((wrong.status(), refusal(&wrong.json()).0), (401, -32600), "{path}");
+    }
+}
+
+/// `auth: bearer` holds at every address of a system.
+#[test]
+fn a_system_that_needs_a_token_is_closed_at_the_agents_own_address_too() {
+    let server = Server::start(&[]);
+    let known = demo(&server);
+    let asks =
+        bearer(&server, known["token"].as_str().unwrap()).ask(&of("publish"), "tasks/send", saying("p", "secret news"));
+    assert_eq!(state(&asks), "input-required");
+    let listed = server.operate(&["task", "list", "-o", "json"]).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let hex = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let ids: Vec<&str> = listed.split(|c| !hex(c)).filter(|text| text.len() == 36).collect();
+    assert!(!ids.is_empty(), "{listed}");
+    let closed = Client::new(server.addr(), "/a2a/publish");
+    for tongue in Tongue::ALL {
+        for id in &ids {
+            let refused = tongue.speaker(&closed).try_get(id).unwrap_err();
+            assert!(!refused.to_string().contains("secret news"), "{tongue:?}: {refused}");
+            assert!(refused.to_string().contains("authentication is required"), "{tongue:?}: {refused}");
+        }
+    }
+    for path in ["/a2a/publish/tasks", "/a2a/publish/v1/tasks"] {
+        assert_eq!(server.get(path).status(), 401, "{path}");
+    }
+    assert_eq!(server.get("/a2a/summarize/tasks").status(), 200);
 }
 
 #[test]

@@ -163,10 +163,16 @@ impl Server {
     pub(crate) fn has_extended_card(&self, mounted: &Mounted) -> bool {
         let can_be_known = match mounted.door {
             Door::Required => true,
-            Door::Optional => self.callers.has_any(),
+            Door::Optional => self.callers.has_any() || self.requires(mounted),
             Door::None => false,
         };
         can_be_known && !mounted.retired
+    }
+
+    /// Whether callers need a credential at this mount: its own rule, or a system's `auth: bearer`.
+    pub(crate) fn requires(&self, mounted: &Mounted) -> bool {
+        let bearer = || mounted.bearer && self.orloj.as_ref().is_some_and(|house| house.asks_for_tokens(self));
+        mounted.door == Door::Required || bearer()
     }
 
     /// Whether the policy lets callers without a credential do something with this agent, though one is required.
@@ -181,7 +187,7 @@ impl Server {
         }
         let tokens = self.callers.tokens();
         Some(Auth {
-            required: mounted.door == Door::Required && !self.opens(&mounted.agent),
+            required: self.requires(mounted) && !self.opens(&mounted.agent),
             // A key can be made at any time where one is required and nothing else is taken.
             keys: self.callers.has_keys() || tokens.is_none(),
             tokens: tokens.is_some(),
@@ -200,7 +206,7 @@ impl Server {
         let Some(profile) = self.engine.profile(agent) else { return Bytes::from_static(b"{}") };
         let url = format!("{base}/a2a/{agent}");
         let policy = self.policy.as_ref();
-        let required = mounted.door == Door::Required;
+        let required = self.requires(mounted);
         let may = |caller: &Caller, skill: &str| {
             policy.is_none_or(|policy| policy.allows_skill(caller, &caller.tenant, agent, skill, required))
         };

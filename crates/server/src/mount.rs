@@ -42,6 +42,9 @@ pub(crate) struct Mounts {
 pub(crate) struct Mounted {
     pub(crate) agent: Arc<str>,
     pub(crate) door: Door,
+    /// A system with `auth: bearer`, whose `mounts` entry says nothing else: closed to callers without a credential at
+    /// every address, as soon as any credential exists ([`crate::Server::requires`]).
+    pub(crate) bearer: bool,
     /// Not served any more: its tasks can be read, and nothing else is there.
     pub(crate) retired: bool,
     /// The tenant of all its tasks, where there is but one.
@@ -57,8 +60,11 @@ impl Mounted {
         let own = settings.mounts.iter().find(|(name, _)| name == agent).map(|(_, own)| own.clone());
         let Mount { visibility, tenant, parties, door } = own.unwrap_or_default();
         let usual = if settings.auth_required { Door::Required } else { Door::Optional };
+        let systems = settings.orloj.iter().flat_map(|orloj| &orloj.systems);
+        let bearer = door.is_none() && systems.into_iter().any(|system| system.name == *agent && !system.public);
         let mut mounted = Mounted {
             agent: agent.clone(),
+            bearer,
             door: door.unwrap_or(usual),
             retired: settings.retired.contains(agent),
             tenant,
@@ -611,6 +617,7 @@ mod tests {
     impl model::ports::storekeeper::Storekeeper for Nobody {
         fn needs<'a>(
             &'a self,
+            _task: Option<&'a model::Task>,
             _message: &'a model::Message,
         ) -> model::ports::Future<'a, Result<model::ports::storekeeper::Needs, model::Fault>> {
             Box::pin(async { Ok(model::ports::storekeeper::Needs::default()) })

@@ -11,6 +11,7 @@ use super::{NO_REASON, REASON_BYTES};
 use crate::compat::decode::Reading;
 use crate::compat::{Form, shapes};
 use crate::framing::fields::{self, optional_id};
+use crate::framing::near;
 use crate::framing::shape::{self, Int, Name, Object, Text, shape, shortened};
 
 /// What a request asks for, and of which system if it names one.
@@ -89,7 +90,10 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
             let call = Call::Cancel(Cancel { task, metadata });
             Ok(Decoded { call, target: target(&texts(params.metadata, says)?) })
         }
-        other => Err(Fault::new(Kind::MethodNotFound, format!("unknown method: {}", shortened(other, 64)))),
+        other => {
+            let advice = near::method_advice(other, super::METHODS);
+            Err(Fault::new(Kind::MethodNotFound, format!("unknown method: {}{advice}", shortened(other, 64))))
+        }
     }
 }
 

@@ -45,6 +45,7 @@ pub fn task(w: &mut Writer, task: &Task, system: &Address<'_>, view: &TaskView) 
             message.end_array();
             message.end_object();
         }
+        (State::Completed, Some(_) | None) if task.reply.is_none() => completed_message(w, task, said),
         (_, Some(_) | None) => {
             if let Some(said) = said {
                 self::message(w.key("message"), said);
@@ -77,6 +78,36 @@ pub fn task(w: &mut Writer, task: &Task, system: &Address<'_>, view: &TaskView) 
         w.end_object();
     }
     w.end_object();
+}
+
+/// The status message of a completed task carries the answer: the text and data parts of the last artifact that has any.
+/// Closing words of the agent follow, unless they only repeat the state. Files are in the artifacts alone.
+fn completed_message(w: &mut Writer, task: &Task, said: Option<&Message>) {
+    let answer = task.artifacts.iter().rev().find(|artifact| artifact.parts.iter().any(is_text_or_data));
+    let said = said.filter(|said| answer.is_none() || said.text() != state_name(State::Completed));
+    if answer.is_none() && said.is_none() {
+        return;
+    }
+    w.key("message").begin_object();
+    w.key("role").plain("agent");
+    w.key("parts").begin_array();
+    let answer = answer.into_iter().flat_map(|artifact| &artifact.parts).filter(|part| is_text_or_data(part));
+    for one in answer.chain(said.into_iter().flat_map(|said| &said.parts)) {
+        part(w, one);
+    }
+    w.end_array();
+    w.end_object();
+}
+
+fn is_text_or_data(part: &Part) -> bool {
+    match &part.content {
+        Content::Text(_) | Content::Data(_) => true,
+        Content::Blob(blob) => match blob.kind {
+            BlobKind::Text | BlobKind::Data | BlobKind::Object => true,
+            BlobKind::Raw => false,
+        },
+        Content::Raw(_) | Content::Url(_) => false,
+    }
 }
 
 /// What stands before a task in a frame of a stream, and what after it.

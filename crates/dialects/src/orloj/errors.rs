@@ -2,7 +2,7 @@
 //!
 //! Who may not see a system is told that it is not available; who may not see a task, that it is not found.
 
-use model::{Fault, Kind};
+use model::{Fault, Kind, State};
 
 use crate::framing::jsonrpc::{self, Id};
 use crate::wire::Operation;
@@ -62,9 +62,16 @@ impl Error {
         Error::new(TASK_NOT_FOUND, NOT_FOUND).about(id)
     }
 
-    /// Somebody has cancelled the task already.
-    pub fn cancelled(id: &str) -> Error {
-        Error::new(TASK_CANCELLED, "task has been cancelled").about(id)
+    /// The refusal of a cancel by the state of its task; `None` while the task can still be cancelled.
+    pub fn of_cancel(id: &str, state: State) -> Option<Error> {
+        let message = match state {
+            State::Canceled => "task has been cancelled",
+            State::Completed => "task cannot be cancelled: it has completed",
+            State::Failed => "task cannot be cancelled: it has failed",
+            State::Rejected => "task cannot be cancelled: it was rejected",
+            State::Submitted | State::Working | State::InputRequired | State::AuthRequired => return None,
+        };
+        Some(Error::new(TASK_CANCELLED, message).about(id))
     }
 
     pub fn about(self, task: &str) -> Error {
@@ -85,10 +92,11 @@ impl Error {
         let reads = matches!(operation, Operation::Get | Operation::Cancel);
         let error = match fault.kind {
             Kind::Parse => Error { detail: Some(fault.message.clone()), ..Error::new(PARSE, NO_REQUEST) },
-            Kind::InvalidRequest | Kind::MediaType if fault.message.starts_with("\"jsonrpc\"") => {
+            Kind::MediaType => http(415, said(INVALID_REQUEST)),
+            Kind::InvalidRequest if fault.message.starts_with("\"jsonrpc\"") => {
                 Error::new(INVALID_REQUEST, "jsonrpc must be \"2.0\"")
             }
-            Kind::InvalidRequest | Kind::MediaType => {
+            Kind::InvalidRequest => {
                 Error { detail: Some(fault.message.clone()), ..Error::new(INVALID_REQUEST, NO_REQUEST) }
             }
             Kind::VersionNotSupported => said(INVALID_REQUEST),
@@ -102,8 +110,10 @@ impl Error {
                 Error { detail, ..said(INVALID_PARAMS) }
             }
             Kind::TaskNotFound => Error::new(TASK_NOT_FOUND, NOT_FOUND),
-            Kind::TaskNotCancelable | Kind::TaskSettled => said(INTERNAL),
-            Kind::Unauthenticated => http(401, said(AGENT_NOT_FOUND)),
+            Kind::TaskNotCancelable => said(TASK_CANCELLED),
+            Kind::TaskSettled => said(INTERNAL),
+            // A wrong token is no statement about a system.
+            Kind::Unauthenticated => http(401, said(INVALID_REQUEST)),
             Kind::Forbidden if reads => Error::new(TASK_NOT_FOUND, NOT_FOUND),
             Kind::Forbidden => Error::not_available(),
             Kind::RateLimited => {

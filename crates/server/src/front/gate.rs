@@ -10,7 +10,7 @@ use http::request;
 use model::{Fault, Kind};
 
 use super::aly::{self, Shown};
-use super::{Told, uumit};
+use super::{Told, credential_missing, uumit};
 use crate::mount::{Mounted, Target};
 use crate::settings::Door;
 use crate::{Server, callers};
@@ -122,8 +122,8 @@ async fn at_mount(server: &Server, mounted: &Mounted, head: &request::Parts) -> 
         return Ok(());
     }
     let caller = server.callers.identify(&head.headers).await?;
-    if !caller.authenticated && mounted.door == Door::Required && !server.opens(&mounted.agent) {
-        return Err(callers::nobody());
+    if !caller.authenticated && server.requires(mounted) && !server.opens(&mounted.agent) {
+        return Err(credential_missing(mounted));
     }
     Ok(())
 }

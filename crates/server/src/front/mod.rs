@@ -149,13 +149,24 @@ async fn who(
         },
     };
     told.caller = Some(caller.name.clone());
-    if !caller.authenticated && mounted.door == Door::Required && !server.opens(&mounted.agent) {
-        return Err(callers::nobody());
+    if !caller.authenticated && server.requires(mounted) && !server.opens(&mounted.agent) {
+        return Err(credential_missing(mounted));
     }
     if let Some(throttle) = throttle {
         throttle.admit(&caller, told.address)?;
     }
     Ok(caller)
+}
+
+/// The refusal of a caller without a credential at a mount that requires one.
+fn credential_missing(mounted: &Mounted) -> Fault {
+    let fault = callers::nobody();
+    if !mounted.bearer {
+        return fault;
+    }
+    let here =
+        format!("{}; a token of orloj.tokens is taken at /orloj/v1/agent-systems/{}/a2a", fault.message, mounted.agent);
+    Fault { message: here, ..fault }
 }
 
 /// Who asks for what, where, in which dialect.
@@ -212,7 +223,7 @@ impl Asked<'_> {
         let EffectiveCall { call, tenant, start } = effective;
         match call {
             Call::Send(mut send) => {
-                aly::admit_elsewhere(self, &send).await?;
+                aly::admit_elsewhere(self, place, &send).await?;
                 self.complete(&mut send, body)?;
                 let view = TaskView::with_history(send.history);
                 let answer = match engine.send(place, *send).await? {
@@ -224,7 +235,7 @@ impl Asked<'_> {
                 Ok(Done::Sent(answer, view))
             }
             Call::Stream(mut send) => {
-                aly::admit_elsewhere(self, &send).await?;
+                aly::admit_elsewhere(self, place, &send).await?;
                 self.complete(&mut send, body)?;
                 let (view, shown) = (TaskView::with_history(send.history), send.alias.as_deref().map(Arc::from));
                 let subscription = engine.stream(place, *send).await?;
@@ -357,7 +368,7 @@ impl Asked<'_> {
     /// The place a call is made at, if it may be made there: before any task is looked up, and for every front.
     fn place(&self, effective: &EffectiveCall) -> Result<Arc<Place>, Fault> {
         let place = self.place_in(effective.tenant.as_deref())?;
-        let required = self.mounted.door == Door::Required;
+        let required = self.server.requires(self.mounted);
         let (tenant, agent) = (&place.caller.tenant, &self.mounted.agent);
         self.server.permits(&self.caller, tenant, agent, &effective.call, required)?;
         Ok(place)
@@ -462,6 +473,7 @@ pub(crate) fn status_of(kind: Kind) -> Option<StatusCode> {
         Kind::Unauthenticated => Some(StatusCode::UNAUTHORIZED),
         Kind::Forbidden => Some(StatusCode::FORBIDDEN),
         Kind::TooLarge => Some(StatusCode::PAYLOAD_TOO_LARGE),
+        Kind::MediaType => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
         Kind::RateLimited => Some(StatusCode::TOO_MANY_REQUESTS),
         Kind::Unavailable => Some(StatusCode::SERVICE_UNAVAILABLE),
         Kind::Parse
@@ -469,7 +481,6 @@ pub(crate) fn status_of(kind: Kind) -> Option<StatusCode> {
         | Kind::MethodNotFound
         | Kind::VerbNotAllowed
         | Kind::InvalidParams
-        | Kind::MediaType
         | Kind::TaskNotFound
         | Kind::TaskNotCancelable
         | Kind::TaskSettled
@@ -540,7 +551,7 @@ async fn into_body(
         let (server, tenant) = (server.clone(), tenant.clone());
         async move {
             load_when_there_is_room(&server, &tenant, segment).await.map_err(|fault| {
-                tracing::error!(cause = ?fault.cause, "an answer broke off: {fault}");
+                tracing::error!(cause = %fault.cause_text(), "an answer broke off: {fault}");
                 std::io::Error::other(fault.message)
             })
         }

@@ -86,11 +86,11 @@ pub(crate) async fn answer(
     let by = match owner {
         Owner::Uumit => return uumit::answer_to(server, head, &request, told).await,
         Owner::Orloj => return Box::pin(orloj::answer_to(server, None, head, &request, told)).await,
-        Owner::OrlojIfKnown if Box::pin(orloj::knows(server, mounted, head, &request)).await => {
+        Owner::OrlojUnlessKnown if Box::pin(orloj::owns(server, mounted, head, &request)).await => {
             return Box::pin(orloj::answer_to(server, None, head, &request, told)).await;
         }
         Owner::First => By::FirstGeneration,
-        Owner::OrlojIfKnown | Owner::Any => By::Anybody,
+        Owner::OrlojUnlessKnown | Owner::Any => By::Anybody,
     };
     answer_to(server, mounted, head, &request, version, by, told).await
 }
@@ -264,7 +264,13 @@ pub(super) fn json(body: Body) -> Response {
 }
 
 /// A fault in the envelope. JSON-RPC answers 200; only what HTTP itself has a word for has another status.
-fn refuse(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, operation: Operation, told: &mut Told) -> Response {
+pub(super) fn refuse(
+    wire: &'static dyn Wire,
+    id: &Id<'_>,
+    fault: &Fault,
+    operation: Operation,
+    told: &mut Told,
+) -> Response {
     told.fault(fault);
     told.dialect = wire.name();
     let mut out = Vec::with_capacity(512);

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use agents::system;
+use model::Again;
 use model::ports::agent::Agent;
-use model::{Again, Visibility};
 use serde_json::{Value, json};
-use server::resources::Shelf;
-use server::settings::{Effect, Issuer, Key, KeySource, Orloj, OrlojSystem, Rule};
-use server::{Settings, settings::Mount};
+use server::Settings;
+use server::settings::{Key, Orloj, OrlojSystem};
 use systems::System;
 
-use crate::kit::{As, Running, key, list, settings, start_agents, until};
+mod access;
+
+use crate::kit::{As, Running, key, settings, start_agents, until};
 
 /// The systems: one step or two, and one that asks before it begins. All of them play what they are told.
 const SYSTEMS: [(&str, &str, bool, &str); 4] = [
@@ -130,6 +131,7 @@ async fn a_send_waits_for_the_end_and_every_address_of_a_system_is_the_same() {
         assert_eq!(artifact["index"], index);
     }
     assert_eq!(artifacts[1]["name"], "summary");
+    assert_eq!(task["status"]["message"], json!({ "role": "agent", "parts": artifacts[1]["parts"] }), "the answer");
     assert_eq!(artifacts[1]["parts"], json!([{ "type": "text", "text": "Summarize this document" }]));
     assert!(
         task.get("history").is_none() && task["status"].get("timestamp").is_none() && task.get("sessionId").is_none()
@@ -213,7 +215,7 @@ async fn what_is_no_request_is_told_so() {
         ("tasks/get", json!({}), (-32602, "task id is required")),
         ("tasks/cancel", json!({ "id": "t", "reason": {} }), (-32602, "invalid task cancel params")),
         ("tasks/resubscribe", json!({ "id": "t" }), (-32601, "unknown method: tasks/resubscribe")),
-        ("message/send", json!({}), (-32601, "unknown method: message/send")),
+        ("message/send", json!({}), (-32601, "unknown method: message/send; did you mean tasks/send?")),
     ] {
         assert_eq!(refusal(&ask(&running, "/orloj/a2a", method, &params).await), expected, "{method} {params}");
     }
@@ -305,6 +307,11 @@ async fn a_stream_has_bare_tasks_and_ends_with_the_last_state() {
         let states: Vec<&str> = frames.iter().map(|(_, task)| task["status"]["state"].as_str().unwrap()).collect();
         assert_eq!((states[0], *states.last().unwrap()), ("submitted", last), "{states:?}");
         assert!(frames.last().unwrap().1["artifacts"].is_array());
+        let says = &frames.last().unwrap().1["status"]["message"]["parts"];
+        match last {
+            "completed" => assert_eq!(*says, json!([{ "type": "text", "text": text }]), "the answer"),
+            _ => assert!(says[0]["text"].as_str().unwrap().contains("no"), "the reason: {says}"),
+        }
         let terminal = |state: &&&str| ["completed", "failed", "canceled", "rejected"].contains(*state);
         assert_eq!(states.iter().filter(terminal).count(), 1, "{states:?}");
         for pair in frames.windows(2) {
@@ -352,7 +359,14 @@ async fn what_has_ended_stays_as_it_ended() {
         async move { ask(running, "/orloj/a2a", "tasks/cancel", &json!({ "id": id })).await }
     };
     let done = ask(&running, "/orloj/a2a", "tasks/send", &saying("done", "hello")).await;
-    assert_eq!(cancel("done").await["result"], done["result"], "a cancel of what is done changes nothing");
+    let refused = cancel("done").await;
+    assert_eq!(refusal(&refused), (-32002, "task cannot be cancelled: it has completed"));
+    assert_eq!(refused["error"]["data"], json!({ "task_id": "done" }));
+    let kept = ask(&running, "/orloj/a2a", "tasks/get", &json!({ "id": "done" })).await;
+    assert_eq!(kept["result"], done["result"], "a refused cancel changes nothing");
+    ask(&running, &of("play"), "tasks/send", &saying("failed", "fail: no")).await;
+    let refused = ask(&running, &of("play"), "tasks/cancel", &json!({ "id": "failed" })).await;
+    assert_eq!(refusal(&refused), (-32002, "task cannot be cancelled: it has failed"));
     let running_task = running.post(&of("play"), &body("tasks/sendSubscribe", &saying("runs", "hang")));
     let _stream = running_task.send().await.unwrap();
     let name = ask(&running, &of("play"), "tasks/get", &json!({ "id": "runs" })).await;
@@ -430,127 +444,6 @@ async fn a_task_that_asks_ends_the_wait_and_goes_on_with_the_answer() {
         let states: Vec<&Value> = frames.iter().map(|(_, task)| &task["status"]["state"]).collect();
         assert!(states.contains(&&json!("input-required")) && *states.last().unwrap() == "completed", "{states:?}");
     }
-}
-
-#[tokio::test]
-async fn a_system_is_for_those_whose_token_is_bound_to_it() {
-    let running = open(|settings, _| {
-        settings.keys =
-            vec![key("admin", "default"), token("reader", &["tasks:read"]), token("far", &["system:guarded"])];
-    })
-    .await;
-    let send = |path: String, by: Option<&'static str>| {
-        let request = running.post(&path, &body("tasks/send", &saying("t", "hello")));
-        let request = match by {
-            Some(name) => request.caller(name),
-            None => request,
-        };
-        async move { request.send().await.unwrap() }
-    };
-    let refused = (-32003, "target AgentSystem is not available");
-    for (system, by, allowed) in [
-        ("sum", None, true),
-        ("guarded", None, false),
-        ("guarded", Some("bound"), true),
-        ("guarded", Some("far"), true),
-        ("guarded", Some("admin"), true),
-        ("guarded", Some("other"), false),
-        ("guarded", Some("reader"), false),
-        ("sum", Some("admin"), true),
-        ("sum", Some("reader"), true),
-        ("sum", Some("other"), false),
-    ] {
-        let answer = send(of(system), by).await;
-        assert_eq!(answer.status(), 200);
-        let answer: Value = answer.json().await.unwrap();
-        match allowed {
-            true => assert_eq!(state(&answer), "completed", "{system} {by:?}"),
-            false => assert_eq!(refusal(&answer), refused, "{system} {by:?}"),
-        }
-        let stream = body("tasks/sendSubscribe", &saying("t", "hello"));
-        let stream = running.post(&of(system), &stream);
-        let stream = match by {
-            Some(name) => stream.caller(name),
-            None => stream,
-        };
-        let text = stream.send().await.unwrap().text().await.unwrap();
-        assert_eq!(text.starts_with("event: status"), allowed, "{system} {by:?}: {text}");
-    }
-    // Everybody who may call a system finds its tasks; to everybody else they are not there.
-    for (method, by, found) in [
-        ("tasks/get", Some("bound"), true),
-        ("tasks/get", Some("far"), true),
-        ("tasks/get", Some("other"), false),
-        ("tasks/get", None, false),
-        ("tasks/cancel", Some("other"), false),
-        ("tasks/cancel", None, false),
-    ] {
-        for path in [of("guarded"), "/orloj/a2a?namespace=play".to_owned()] {
-            let request = running.post(&path, &body(method, &json!({ "id": "t" })));
-            let request = match by {
-                Some(name) => request.caller(name),
-                None => request,
-            };
-            let got = answer(request).await;
-            match found {
-                true => assert_eq!(state(&got), "completed", "{method} {by:?}"),
-                false => assert_eq!(refusal(&got), (-32001, "task not found"), "{method} {by:?} {path}"),
-            }
-        }
-    }
-    // Whoever shows a token wants to be somebody, also where nobody needs one.
-    for path in [of("sum"), of("guarded"), "/orloj/a2a".to_owned()] {
-        let answer = send(path, Some("nobody")).await;
-        assert_eq!(answer.status(), 401);
-        assert!(answer.headers().contains_key("www-authenticate"));
-    }
-    // At the address that all share, whoever shows such a token is answered here, whatever it asks.
-    for (method, params) in [("tasks/get", json!({ "id": "unknown" })), ("tasks/cancel", json!({ "id": "unknown" }))] {
-        let got = answer(running.post("/a2a", &body(method, &params)).caller("bound")).await;
-        assert_eq!(refusal(&got), (-32001, "task not found"));
-        assert_eq!(got["error"]["data"], json!({ "task_id": "unknown" }));
-    }
-    // A token of these endpoints is good for nothing else.
-    let elsewhere = running.rpc("echo", "GetTask", &json!({ "id": "x" })).caller("bound").send().await.unwrap();
-    assert_eq!(elsewhere.status(), 401);
-}
-
-#[tokio::test]
-async fn without_anybody_who_could_have_a_token_everything_is_open() {
-    let running = open(|_, orloj| orloj.tokens.clear()).await;
-    assert_eq!(state(&ask(&running, &of("guarded"), "tasks/send", &saying("t", "hello")).await), "completed");
-    let required = open(|settings, orloj| {
-        orloj.tokens.clear();
-        settings.auth_required = true;
-    })
-    .await;
-    assert_eq!(refusal(&ask(&required, &of("guarded"), "tasks/send", &saying("t", "hello")).await).0, -32003);
-    assert_eq!(state(&ask(&required, &of("sum"), "tasks/send", &saying("t", "hello")).await), "completed");
-}
-
-#[tokio::test]
-async fn visibility_and_policy_hold_here_too() {
-    let running = open(|settings, _| {
-        let mount = |visibility| Mount { visibility: Some(visibility), ..Mount::default() };
-        settings.mounts =
-            vec![("sum".into(), mount(Visibility::Systems)), ("guarded".into(), mount(Visibility::Owner))];
-        settings.keys = vec![key("ann", "default"), key("bob", "default")];
-        let nothing = Rule { agents: list(&["play"]), methods: list(&["write"]), ..Rule::new(Effect::Deny) };
-        settings.policy = Some(vec![Rule::new(Effect::Allow), nothing]);
-    })
-    .await;
-    // Open to everybody, and its tasks to everybody who calls.
-    assert_eq!(state(&ask(&running, &of("sum"), "tasks/send", &saying("t", "hello")).await), "completed");
-    assert_eq!(state(&ask(&running, &of("sum"), "tasks/get", &json!({ "id": "t" })).await), "completed");
-    // Where everybody sees only their own, ids are everybody's own, too.
-    for (who, text) in [("ann", "from ann"), ("bob", "from bob")] {
-        let sent = answer(running.post(&of("guarded"), &body("tasks/send", &saying("t", text))).caller(who)).await;
-        assert_eq!(state(&sent), "completed");
-    }
-    let got = answer(running.post(&of("guarded"), &body("tasks/get", &json!({ "id": "t" }))).caller("ann")).await;
-    assert_eq!(got["result"]["artifacts"][0]["parts"][0]["text"], "from ann", "{got}");
-    let denied = ask(&running, &of("play"), "tasks/send", &saying("t", "hello")).await;
-    assert_eq!(refusal(&denied), (-32003, "target AgentSystem is not available"));
 }
 
 #[tokio::test]
@@ -657,55 +550,25 @@ async fn a_shared_address_knows_whose_a_request_is() {
     assert_eq!(owner("/a2a", "tasks/send", saying("ours", "hi")).await.0, "orloj");
     assert_eq!(owner("/a2a", "tasks/get", json!({ "id": "ours" })).await.0, "orloj");
     assert_ne!(owner("/a2a", "tasks/get", json!({ "id": "theirs" })).await.0, "orloj");
-    assert_ne!(owner("/a2a", "tasks/get", json!({ "id": "nobodys" })).await.0, "orloj");
     let (dialect, cancelled) = owner("/a2a", "tasks/cancel", json!({ "id": "ours" })).await;
-    assert_eq!((dialect.as_str(), state(&cancelled)), ("orloj", "completed"));
+    assert_eq!((dialect.as_str(), refusal(&cancelled).0), ("orloj", -32002));
+    // A task that neither has, or that only a system has which is closed to the caller, is missing here.
+    let secret = running.post(&of("guarded"), &body("tasks/send", &saying("secret", "hi"))).caller("bound");
+    assert_eq!(state(&answer(secret).await), "completed");
+    for method in ["tasks/get", "tasks/cancel"] {
+        for id in ["nobodys", "secret", "a2a-task-unknown"] {
+            let (dialect, missing) = owner("/a2a", method, json!({ "id": id })).await;
+            let expected = json!({ "code": -32001, "message": "task not found", "data": { "task_id": id } });
+            assert_eq!((dialect.as_str(), &missing["error"]), ("orloj", &expected), "{method} {id}");
+        }
+        // A stated version is a generation's.
+        let stated = running.post("/a2a", &body(method, &json!({ "id": "nobodys" }))).header("a2a-version", "0.3");
+        assert_eq!(stated.send().await.unwrap().headers()["x-a2a-dialect"], "a2a_v0_3");
+    }
     // The root itself and an agent's own address are as ever.
     assert_eq!(owner("/", "tasks/send", saying("r", "hi")).await.0, "a2a_v0_1");
     assert_eq!(owner("/a2a/sum", "tasks/send", saying("r", "hi")).await.0, "a2a_v0_1");
     assert_eq!(owner("/a2a", "message/send", json!({})).await.0, "a2a_v0_3");
     let said = running.post("/a2a", &body("tasks/get", &json!({ "id": "theirs" }))).header("X-A2A-Dialect", "orloj");
     assert_eq!(refusal(&answer(said).await), (-32001, "task not found"));
-}
-
-/// Who may change what is served, where a change comes to nobody: whoever may is told to try again.
-#[tokio::test]
-async fn only_a_credential_that_is_an_admins_changes_what_is_served() {
-    let (issuer, secret) = ("https://idp.example", "a secret that is shared with the issuer");
-    let (shelf, _) = Shelf::new();
-    let running = open(|settings, orloj| {
-        let keys = KeySource::Secret(secret.to_owned());
-        settings.issuers =
-            vec![Issuer { tenant: Some("default".into()), ..Issuer::new(issuer, vec!["rialto".to_owned()], keys) }];
-        let scoped = |name: &str, scope: &str| token(name, &[scope]);
-        settings.keys = vec![key("plain", "default"), scoped("chief", "admin"), scoped("sender", "tasks:write")];
-        orloj.resources = Some(shelf);
-    })
-    .await;
-    let jwt = |scope: Option<&str>| {
-        let mut claims = json!({ "iss": issuer, "aud": "rialto", "sub": "ann", "exp": 4_000_000_000_u64 });
-        if let Some(scope) = scope {
-            claims["scope"] = json!(scope);
-        }
-        let key = jsonwebtoken::EncodingKey::from_secret(secret.as_bytes());
-        jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
-    };
-    let document = json!({ "metadata": { "name": "a" }, "spec": { "agents": ["echo"] } });
-    for (who, credential, expected) in [
-        ("nobody", None, 401),
-        ("a key without scopes", Some("key-of-plain".to_owned()), 503),
-        ("a key of an admin", Some("key-of-chief".to_owned()), 503),
-        ("another key", Some("key-of-sender".to_owned()), 403),
-        ("a token bound to systems", Some("key-of-bound".to_owned()), 403),
-        ("an issuer's token that says nothing", Some(jwt(None)), 403),
-        ("an issuer's token of a reader", Some(jwt(Some("reader"))), 403),
-        ("an issuer's token of an admin", Some(jwt(Some("admin"))), 503),
-    ] {
-        let mut request = running.post("/v1/agent-systems", &document);
-        if let Some(credential) = credential {
-            request = request.bearer_auth(credential);
-        }
-        let answer = request.send().await.unwrap();
-        assert_eq!(answer.status(), expected, "{who}: {}", answer.text().await.unwrap());
-    }
 }

@@ -55,7 +55,7 @@ impl Feed {
                     let shown = match load_all(&self.server, &self.terms, w.finish()).await {
                         Ok(shown) => shown,
                         Err(fault) => {
-                            tracing::error!(cause = ?fault.cause, "a stream broke off: {fault}");
+                            tracing::error!(cause = %fault.cause_text(), "a stream broke off: {fault}");
                             return Some(Err(std::io::Error::other(fault.message)));
                         }
                     };

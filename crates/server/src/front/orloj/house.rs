@@ -56,13 +56,18 @@ impl House {
         !self.tokens.is_empty()
     }
 
+    /// Whether any credential exists or is required. Without one everything is open, `auth: bearer` or not.
+    pub(crate) fn asks_for_tokens(&self, server: &Server) -> bool {
+        server.callers.required() || server.callers.has_any() || self.has_tokens()
+    }
+
     /// Whether a caller with these headers may call anything here. Which system it calls is known once its request is read.
     pub(crate) async fn lets_in(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
         let caller = match self.token(headers) {
             Some(known) => known?,
             None => server.callers.identify(headers).await?,
         };
-        let asks = server.callers.required() || server.callers.has_any() || !self.tokens.is_empty();
+        let asks = self.asks_for_tokens(server);
         let public = || server.settings.orloj.as_ref().is_some_and(|orloj| orloj.systems.iter().any(|s| s.public));
         if caller.authenticated || !asks || public() { Ok(()) } else { Err(callers::nobody()) }
     }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
-use dialects::framing::{query, scan};
+use dialects::framing::{near, query, scan};
 use dialects::orloj::decode::{self, Decoded, Target};
 use dialects::orloj::errors::{Error, INTERNAL};
 use dialects::orloj::{self, Address, encode};
@@ -28,7 +28,7 @@ use dialects::wire::{Operation, TaskView};
 use engine::Answer;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
-use model::{Call, Caller, Cancel, Fault, Ids, Kind, Place, Send, State, Task, Visibility, Wait};
+use model::{Call, Caller, Cancel, Fault, Ids, Kind, Place, Send, Task, Visibility, Wait};
 
 pub(crate) use cards::{card, registry};
 use feed::Feed;
@@ -138,8 +138,12 @@ pub(super) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
     server.orloj.as_ref().is_some_and(|house| house.token(headers).is_some())
 }
 
-/// Whether a task that a request to a shared address names is one of these endpoints', and of the agent there is none.
-pub(super) async fn knows(
+/// Whether a `tasks/get` or `tasks/cancel` at a shared address is answered here: the agent at that address does not have
+/// the task, and either a system does, or no system does and nothing in the request points to another dialect.
+///
+/// A caller whom the agent would refuse is refused there, whatever the agent has: only a task that a system has is
+/// answered here.
+pub(super) async fn owns(
     server: &Arc<Server>,
     agent: &Mounted,
     head: &request::Parts,
@@ -149,10 +153,23 @@ pub(super) async fn knows(
     let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
     let (Call::Get(model::Get { task, .. }) | Call::Cancel(Cancel { task, .. })) = &decoded.call else { return false };
     let Ok(caller) = identify(server, house, &head.headers).await else { return false };
+    let tenant = agent.tenant_of(&caller);
+    let required = server.requires(agent);
+    let closed = !caller.authenticated && required && !server.opens(&agent.agent);
+    let foreign = agent.tenant.as_ref().is_some_and(|fixed| caller.authenticated && *fixed != caller.tenant);
+    let permitted =
+        !closed && !foreign && server.permits(&caller, &tenant, &agent.agent, &decoded.call, required).is_ok();
+    let elsewhere = agent.place(&caller, &tenant, dialects::decide::by_opener(None));
+    if permitted && server.engine.get(&elsewhere, task).await.is_ok() {
+        return false;
+    }
+    let states_version = stated_version(head).ok().flatten().is_some();
+    if permitted && !states_version {
+        return true;
+    }
     let desk = Desk { server, house, orloj, named: None, head, namespace: namespace(head) };
-    let wire = dialects::decide::by_opener(None);
-    let elsewhere = agent.place(&caller, &agent.tenant_of(&caller), wire);
-    desk.find(&caller, &decoded, task).await.is_ok() && server.engine.get(&elsewhere, task).await.is_err()
+    desk.find(&caller, &decoded, task).await.is_ok()
+        && (permitted || server.engine.get(&elsewhere, task).await.is_err())
 }
 
 /// A method of 1.0: what it means is 1.0's, who may call it is ours.
@@ -167,17 +184,23 @@ async fn newer(
         Ok(desk) => desk,
         Err(error) => return refused(&error, &OwnedId::NULL, told),
     };
+    // The caller speaks 1.0, and reads in 1.0 what is wrong with its credential.
+    let caller = match desk.identified(told).await {
+        Ok(caller) => caller,
+        Err(fault) => {
+            return rpc::refuse(dialects::decide::by_version(None), &request.id, &fault, Operation::Unknown, told);
+        }
+    };
     let found = async {
-        let caller = desk.who(told).await?;
         let target = decode::newer_target(request.params);
         let system = desk.system(target.as_ref(), Operation::Unknown)?;
         if !desk.admits(&caller, system) {
             return Err(Error::not_available());
         }
-        Ok((desk.mounted(system)?, caller))
+        Ok(desk.mounted(system)?)
     };
     match found.await {
-        Ok((mounted, caller)) => {
+        Ok(mounted) => {
             told.agent = Some(mounted.agent.clone());
             let by = By::Product(orloj::NAME, caller);
             Box::pin(rpc::answer_to(server, mounted, head, request, stated_version(head), by, told)).await
@@ -267,7 +290,12 @@ impl<'a> Desk<'a> {
         let systems = &self.orloj.systems;
         let find = |namespace: Option<&str>, name: &str| {
             let is = |system: &&OrlojSystem| *system.name == *name && namespace.is_none_or(|n| *system.namespace == *n);
-            systems.iter().find(is).ok_or_else(Error::not_enabled)
+            systems.iter().find(is).ok_or_else(|| {
+                // Of systems that are closed nobody is told by accident.
+                let open = systems.iter().filter(|system| system.public).map(|system| &*system.name);
+                let detail = near::nearest(name, open).map(|name| format!("did you mean {name}?"));
+                Error { detail, ..Error::not_enabled() }
+            })
         };
         if let Some(name) = self.named {
             return find(self.namespace.as_deref(), name);
@@ -297,8 +325,7 @@ impl<'a> Desk<'a> {
 
     /// Whether anybody could show a token.
     pub(super) fn asks_for_tokens(&self) -> bool {
-        let callers = &self.server.callers;
-        callers.required() || callers.has_any() || self.house.has_tokens()
+        self.house.asks_for_tokens(self.server)
     }
 
     fn mounted(&self, system: &OrlojSystem) -> Result<&'a Mounted, Error> {
@@ -458,15 +485,18 @@ impl<'a> Desk<'a> {
         let id = &cancel.task;
         let (system, place, task) = self.find(caller, decoded, id).await?;
         told.agent = Some(system.name.clone());
-        // What has ended stays as it ended.
-        if let Some(ended) = ended(id, &task)? {
-            return self.result(&request.id, system, ended, &PLAIN).await;
+        if let Some(error) = Error::of_cancel(id, task.state()) {
+            return Err(error);
         }
         let call = Cancel { task: task.id.to_string(), metadata: cancel.metadata.clone() };
         let task = match self.server.engine.cancel(&place, call).await {
             Ok(task) => task,
             // It ended at this very moment.
-            Err(fault) if fault.kind == Kind::TaskNotCancelable => self.find(caller, decoded, id).await?.2,
+            Err(fault) if fault.kind == Kind::TaskNotCancelable => {
+                let (_, _, task) = self.find(caller, decoded, id).await?;
+                let refused = Error::of_cancel(id, task.state());
+                return Err(refused.unwrap_or_else(|| told_of(&fault, Operation::Cancel, told).about(id)));
+            }
             Err(fault) => return Err(told_of(&fault, Operation::Cancel, told).about(id)),
         };
         self.result(&request.id, system, &task, &PLAIN).await
@@ -518,15 +548,6 @@ async fn identify(server: &Server, house: &House, headers: &HeaderMap) -> Result
     match house.token(headers) {
         Some(known) => known,
         None => server.callers.identify(headers).await,
-    }
-}
-
-/// The task as it ended, if it has: to cancel what was cancelled is a mistake, and anything else changes nothing.
-fn ended<'t>(id: &str, task: &'t Task) -> Result<Option<&'t Task>, Error> {
-    match task.state() {
-        State::Canceled => Err(Error::cancelled(id)),
-        State::Completed | State::Failed | State::Rejected => Ok(Some(task)),
-        State::Submitted | State::Working | State::InputRequired | State::AuthRequired => Ok(None),
     }
 }
 
