@@ -1,7 +1,14 @@
 //! The config file: YAML, every field documented and with its unit, unknown keys refused with the nearest known name,
 //! secrets by `env:NAME` or `file:PATH`.
+//!
+//! * `mistakes`: all that is wrong with a file, each with its line and key
+//! * `shape`: what of it is not of the config's form
+//! * `tree`: the file with its lines
 
-use std::borrow::Cow;
+mod mistakes;
+mod shape;
+mod tree;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,6 +19,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use self::mistakes::Mistakes;
+pub(crate) use self::mistakes::{Collected, in_file};
 use crate::command::{self, Whereabouts};
 use crate::guard::{JwtIssuer, Mount, PolicyRule, Rates, Tls, Visibility};
 use crate::store::Place;
@@ -271,20 +280,25 @@ impl Config {
         let Some(path) = path else { return Ok(Config::default()) };
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the config {}; check --config", path.display()))?;
-        Config::parse(&text).with_context(|| format!("the config {} is not right", path.display()))
+        Config::read(&text).map_err(|mistakes| anyhow::Error::new(mistakes.of_file(path)))
     }
 
+    #[cfg(test)]
     pub(crate) fn parse(text: &str) -> anyhow::Result<Config> {
+        Config::read(text).map_err(anyhow::Error::new)
+    }
+
+    fn read(text: &str) -> Result<Config, Mistakes> {
         if text.trim().is_empty()
             || text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
         {
             return Ok(Config::default());
         }
         let read = serde_saphyr::from_str::<Config>(text);
-        let mut config = read.map_err(|error| anyhow::anyhow!(with_nearest(&error.to_string())))?;
+        let mut config = read.map_err(|error| Mistakes::of_text(text, &error))?;
         if config.agents.is_some() {
             let written = serde_saphyr::from_str::<Written>(text);
-            config.written = written.map_err(|error| anyhow::anyhow!("{error}"))?.agents.unwrap_or_default();
+            config.written = written.map_err(|error| Mistakes::of_text(text, &error))?.agents.unwrap_or_default();
         }
         Ok(config)
     }
@@ -326,18 +340,23 @@ pub(crate) fn nearest<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> 
     known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
 }
 
-/// A complaint in one line, for the log: without the piece of the file that shows where.
+/// A complaint in one line, for the log.
 pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
-    let advice = text.lines().skip(1).filter(|line| line.starts_with("did you mean")).map(Cow::from);
-    let first = text.lines().next().unwrap_or_default().replace(": error: line", ": line");
-    std::iter::once(Cow::from(first)).chain(advice).collect::<Vec<_>>().join("; ")
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let rest = lines.collect::<Vec<_>>().join("; ");
+    match rest.is_empty() {
+        true => first.to_owned(),
+        false if first.ends_with(':') => format!("{first} {rest}"),
+        false => format!("{first}; {rest}"),
+    }
 }
 
 /// The secret behind `env:NAME` or `file:PATH`.
 pub(crate) fn secret(reference: &str) -> anyhow::Result<String> {
     let secret = if let Some(name) = reference.strip_prefix("env:") {
-        std::env::var(name).with_context(|| format!("set the environment variable {name}"))?
+        std::env::var(name).map_err(|_| anyhow::anyhow!("set the environment variable {name}"))?
     } else if let Some(path) = reference.strip_prefix("file:") {
         std::fs::read_to_string(path).with_context(|| format!("cannot read the secret in {path}"))?
     } else {
@@ -391,10 +410,7 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
     match command {
         command::Config::Check(whereabouts) => {
             let serve = command::Serve { whereabouts: whereabouts.clone(), ..command::Serve::default() };
-            let plan = crate::plan::Plan::make(&serve)?;
-            plan.settings()?;
-            plan.store()?;
-            plan.market().map(|market| market.config(false)).transpose()?;
+            let plan = crate::plan::Plan::checked(&serve)?;
             // Another machine that is down is no mistake of the config.
             for warning in crate::roster::unreachable(&plan.config.written) {
                 writeln!(std::io::stderr(), "warning: {warning}")?;
@@ -430,6 +446,34 @@ mod tests {
     }
 
     #[test]
+    fn all_mistakes_of_a_file_are_told_at_once_with_their_lines_and_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rialto.yaml");
+        let shown = file.display();
+        let text = "lisen: 127.0.0.1:1\nlimits:\n  attempts: many\n  retention_hours: -1\nauth:\n  required: perhaps\n  keys: ann\ndurability: ful\nagents:\n  a: { kind: ecko }\n  b: { kind: command, command: cat, secrets: { K: 'env:NO_SUCH_SECRET' } }\n  c: { kind: http }\n";
+        std::fs::write(&file, text).unwrap();
+        let error = format!("{:#}", Config::load(Some(&file)).unwrap_err());
+        let expected = format!(
+            "{shown} has 9 mistakes:
+  line 1: lisen: unknown field `lisen`; did you mean `listen`?
+  line 3: limits.attempts: must be a whole number, not `many`
+  line 4: limits.retention_hours: must be 0 or more, not -1
+  line 6: auth.required: must be true or false, not `perhaps`
+  line 7: auth.keys: must be a list, as in [a, b], not `ann`
+  line 8: durability: must be one of full, relaxed, not `ful`; did you mean `full`?
+  line 10: agents.a.kind: unknown kind `ecko`; did you mean `echo`?
+  line 11: agents.b: secrets: K: set the environment variable NO_SUCH_SECRET
+  line 12: agents.c: `url` is missing; add it"
+        );
+        assert_eq!(error, expected);
+        std::fs::write(&file, "limits:\n  atempts: 3\n").unwrap();
+        let one = format!("{:#}", Config::load(Some(&file)).unwrap_err());
+        assert_eq!(one, format!("{shown}, line 2: limits.atempts: unknown field `atempts`; did you mean `attempts`?"));
+        let line = in_one_line(&anyhow::anyhow!("{error}"));
+        assert!(line.contains("9 mistakes: line 1: lisen") && !line.contains('\n'), "{line}");
+    }
+
+    #[test]
     fn the_line_of_a_mistake_is_named() {
         let error = Config::parse("listen: 127.0.0.1:1\nlimits:\n  attempts: many\n").unwrap_err().to_string();
         assert!(error.contains('3'), "{error}");
@@ -441,10 +485,10 @@ mod tests {
         for (text, says) in [
             (
                 "default: a\nagents:\n  a:\n    kind: command\n    comand: cat\n",
-                &["line 4", r#"agent "a": unknown field `comand`"#, "did you mean `command`?"][..],
+                &["line 5: agents.a.comand: unknown field `comand`", "did you mean `command`?"][..],
             ),
             ("agents:\n  a: { kind: comand, command: cat }\n", &["unknown kind `comand`", "did you mean `command`?"]),
-            ("agents:\n  a: { run: cat }\n", &[r#"agent "a": an agent needs a kind"#]),
+            ("agents:\n  a: { run: cat }\n", &["line 2: agents.a: an agent needs a kind: one of "]),
             ("agents:\n  a: { kind: echo }\n  a: { kind: echo }\n", &["line 3", "duplicate", "give it another name"]),
             (
                 "agents:\n  a: { kind: command, command: cat, secrets: { K: 'env:NO_SUCH_SECRET' } }\n",

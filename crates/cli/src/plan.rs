@@ -10,7 +10,7 @@ use stores::{postgres, sqlite};
 
 use crate::aly_config::Aly;
 use crate::command::{Auth, Serve};
-use crate::config::{Card, Config, DATA_HERE, Durability, secret};
+use crate::config::{Card, Collected, Config, DATA_HERE, Durability, in_file, secret};
 use crate::market_config::{Market, Switch};
 use crate::price_config::Prices;
 use crate::roster::Roster;
@@ -31,11 +31,43 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn make(options: &Serve) -> anyhow::Result<Plan> {
-        Plan::of(options, Config::load(options.whereabouts.config.as_deref())?)
+        let file = options.whereabouts.config.as_deref();
+        Plan::of(options, Config::load(file)?).map_err(|error| in_file(file, error))
+    }
+
+    /// The plan, with everything checked that can be without starting: all mistakes are told together.
+    pub(crate) fn checked(options: &Serve) -> anyhow::Result<Plan> {
+        let file = options.whereabouts.config.as_deref();
+        let config = Config::load(file)?;
+        let mut wrong = Collected::default();
+        let written = config.auth.keys.clone();
+        match Plan::assemble(options, config, &mut wrong) {
+            Some(plan) => {
+                wrong.take(plan.settings());
+                wrong.take(plan.store());
+                wrong.take(plan.market().map(|market| market.config(false)).transpose());
+                wrong.finish().map_err(|error| in_file(file, error))?;
+                Ok(plan)
+            }
+            // Without agents there are no settings; the keys can be read all the same.
+            None => {
+                wrong.take(read_keys(&written));
+                wrong.finish().map_err(|error| in_file(file, error))?;
+                bail!("the config makes no plan")
+            }
+        }
     }
 
     /// The plan of a config that has been read. One that flags have won over before is the same again.
-    pub(crate) fn of(options: &Serve, mut config: Config) -> anyhow::Result<Plan> {
+    pub(crate) fn of(options: &Serve, config: Config) -> anyhow::Result<Plan> {
+        let mut wrong = Collected::default();
+        let plan = Plan::assemble(options, config, &mut wrong);
+        wrong.finish()?;
+        plan.context("the config makes no plan")
+    }
+
+    /// The plan as far as there is one, and all that is wrong with it.
+    fn assemble(options: &Serve, mut config: Config, wrong: &mut Collected) -> Option<Plan> {
         let file = options.whereabouts.config.as_deref();
         if let Some(default) = &options.default {
             config.default = Some(default.clone());
@@ -51,24 +83,25 @@ impl Plan {
         config.durability = options.durability.or(config.durability);
         config.store = options.whereabouts.store.clone().or(config.store);
         if let Some(lease) = options.lease {
-            config.store.get_or_insert_default().set_lease(lease)?;
+            wrong.take(config.store.get_or_insert_default().set_lease(lease));
         }
         let scripted = match (options.scripted_mode, &config.scripted.mode) {
             (Some(mode), _) => Some(mode),
-            (None, Some(text)) => Some(text.parse().map_err(|error| anyhow::anyhow!("scripted.mode: {error}"))?),
+            (None, Some(text)) => wrong.take(text.parse().map_err(|error| anyhow::anyhow!("scripted.mode: {error}"))),
             (None, None) => None,
         };
         let listen = options.listen.or(config.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
         let data = options.whereabouts.data.clone().or(config.data.clone()).unwrap_or_else(|| DATA_HERE.into());
         if file.is_none() && options.agents.is_empty() && listen.ip().is_loopback() {
-            config.systems = demo_orloj::systems()?;
-            config.aly = Some(demo_aly::config()?);
+            config.systems = wrong.take(demo_orloj::systems())?;
+            config.aly = wrong.take(demo_aly::config());
         }
-        let roster = Roster::make(&config, &options.agents, scripted)?;
+        wrong.take(check_ranges(&config));
+        let roster = wrong.take(Roster::make(&config, &options.agents, scripted))?;
         let plan = Plan { listen, data, config, roster, file: file.map(Path::to_owned) };
-        plan.refuse_open_door()?;
-        plan.check_ranges()?;
-        Ok(plan)
+        wrong.take(plan.refuse_open_door());
+        wrong.take(plan.check_sections());
+        Some(plan)
     }
 
     /// Every agent is an assistant, too; the product's own endpoint is there in the demo and where the config wants it.
@@ -134,7 +167,7 @@ impl Plan {
     pub(crate) fn refuse_open_door(&self) -> anyhow::Result<()> {
         if !self.listen.ip().is_loopback() && !self.needs_key() {
             bail!(
-                "{} can be reached from other machines, and no key is required: leave auth.required and --auth out or say true, or listen on 127.0.0.1",
+                "listen: {} can be reached from other machines, and no key is required: leave auth.required and --auth out or say true, or listen on 127.0.0.1",
                 self.listen
             );
         }
@@ -143,24 +176,14 @@ impl Plan {
 
     pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
         let config = &self.config;
-        let mut keys: Vec<Key> = Vec::new();
-        for key in &config.auth.keys {
-            let value = secret(&key.key).with_context(|| format!("auth.keys: the key {:?}", key.name))?;
-            if keys.iter().any(|known| *known.name == *key.name) {
-                bail!("auth.keys: two keys are named {:?}; logs could not tell them apart", key.name);
-            }
-            if keys.iter().any(|known| known.secret == value) {
-                bail!("auth.keys: {:?} has the same key as another; each caller needs its own", key.name);
-            }
-            let expires_at = key.expires_at.as_deref().map(guard::moment).transpose();
-            keys.push(Key {
-                name: key.name.as_str().into(),
-                tenant: key.tenant.as_str().into(),
-                secret: value,
-                scopes: key.scopes.clone(),
-                expires_at: expires_at.with_context(|| format!("auth.keys: the key {:?}", key.name))?,
-            });
-        }
+        let mut wrong = Collected::default();
+        let keys = wrong.take(read_keys(&config.auth.keys)).unwrap_or_default();
+        let orloj = wrong.take(self.orloj()).flatten();
+        let aly = wrong.take(config.aly.as_ref().map(Aly::settings).transpose()).flatten();
+        let issuers = config.auth.jwt.iter().filter_map(|issuer| wrong.take(issuer.settings())).collect();
+        let throttle = wrong.take(guard::throttle(&config.limits, &self.data));
+        let trusted_proxies = wrong.take(guard::networks(&config.trusted_proxies)).unwrap_or_default();
+        wrong.finish()?;
         let defaults = Timeouts::default();
         let settings = Settings {
             listen: self.listen,
@@ -170,17 +193,17 @@ impl Plan {
             retired: Vec::new(),
             langgraph: self.langgraph(),
             market: None,
-            orloj: self.orloj()?,
-            aly: config.aly.as_ref().map(Aly::settings).transpose()?,
+            orloj,
+            aly,
             files: config.files.settings(),
             auth_required: self.needs_key(),
             keys,
-            issuers: config.auth.jwt.iter().map(guard::JwtIssuer::settings).collect::<anyhow::Result<_>>()?,
+            issuers,
             visibility: config.visibility.unwrap_or_default().into(),
             mounts: config.mounts.iter().map(|(name, mount)| (name.as_str().into(), mount.settings())).collect(),
             policy: config.policy.as_ref().map(|rules| rules.iter().map(guard::PolicyRule::settings).collect()),
-            throttle: guard::throttle(&config.limits, &self.data)?,
-            trusted_proxies: guard::networks(&config.trusted_proxies)?,
+            throttle: throttle.context("limits")?,
+            trusted_proxies,
             tls: config.tls.as_ref().map(guard::Tls::settings),
             cors_origins: config.cors.origins.clone(),
             cors_loopback: config.cors.loopback.unwrap_or(self.file.is_none()),
@@ -228,69 +251,16 @@ impl Plan {
         all
     }
 
-    /// Numbers that would leave a server that serves nobody, or loses what it should keep.
-    fn check_ranges(&self) -> anyhow::Result<()> {
-        let config = &self.config;
-        let (limits, timeouts) = (&config.limits, &config.timeouts);
-        let year_hours = 24 * 366 * 100;
-        for (name, value, least, most) in [
-            ("cache_mib", config.cache_mib.map(|n| n as u64), 0, 1 << 20),
-            ("workers", config.workers.map(|n| n as u64), 1, 1_024),
-            ("limits.body_bytes", limits.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
-            ("limits.json_depth", limits.json_depth.map(|n| n as u64), 8, 10_000),
-            ("limits.bodies_mib", limits.bodies_mib.map(|n| n as u64), 1, 1 << 20),
-            ("limits.answers_mib", limits.answers_mib.map(|n| n as u64), 1, 1 << 20),
-            ("limits.live_mib", limits.live_mib.map(|n| n as u64), 1, 1 << 20),
-            ("limits.connections", limits.connections.map(|n| n as u64), 1, 1_000_000),
-            ("limits.connections_per_address", limits.connections_per_address.map(u64::from), 1, 1_000_000),
-            ("limits.running_turns", limits.running_turns.map(|n| n as u64), 1, 100_000_000),
-            ("limits.turn_bytes", limits.turn_bytes.map(|n| n as u64), 1_024, 1 << 40),
-            ("limits.attempts", limits.attempts.map(u64::from), 1, 1_000),
-            ("limits.retention_hours", limits.retention_hours, 0, year_hours),
-            ("limits.idempotency_hours", limits.idempotency_hours, 0, year_hours),
-            ("limits.streams_per_caller", limits.streams_per_caller.map(u64::from), 1, 1_000_000),
-            ("limits.waiting_per_caller", limits.waiting_per_caller.map(u64::from), 1, 1_000_000),
-            ("limits.daily_calls", limits.daily_calls, 1, 1 << 50),
-            ("limits.wal_mib", limits.wal_mib, 1, 1 << 20),
-            ("timeouts.header_ms", timeouts.header_ms, 10, 86_400_000),
-            ("timeouts.body_ms", timeouts.body_ms, 10, 86_400_000),
-            ("timeouts.write_ms", timeouts.write_ms.map(u64::from), 10, 86_400_000),
-            ("timeouts.heartbeat_ms", timeouts.heartbeat_ms, 100, 86_400_000),
-            ("timeouts.turn_ms", timeouts.turn_ms, 1, year_hours * HOUR_MS),
-            ("timeouts.cancel_grace_ms", timeouts.cancel_grace_ms, 0, 3_600_000),
-            // A shutdown takes five seconds at most.
-            ("timeouts.drain_ms", timeouts.drain_ms, 0, 4_400),
-        ] {
-            if let Some(value) = value
-                && !(least..=most).contains(&value)
-            {
-                bail!("{name}: {value} is out of range; choose a number from {least} to {most}");
-            }
-        }
-        if let Some(url) = &config.public_url
-            && !(url.starts_with("https://") || url.starts_with("http://"))
-        {
-            bail!("public_url: {url:?} is not an address; write https://host");
-        }
-        for key in &config.auth.keys {
-            if key.name.trim().is_empty() || key.tenant.trim().is_empty() {
-                bail!("auth.keys: a key needs a name and a tenant");
-            }
-        }
-        config.push.check()?;
-        config.files.check(self.limits().blob_bytes as u64)?;
+    /// What sections say of themselves and of each other.
+    fn check_sections(&self) -> anyhow::Result<()> {
+        let mut wrong = Collected::default();
+        wrong.take(self.config.files.check(self.limits().blob_bytes as u64));
         if let Some(market) = self.market() {
-            market.check()?;
-            market.check_agents(&self.roster.names().map(|name| &**name).collect::<Vec<_>>())?;
+            wrong.take(market.check());
+            wrong.take(market.check_agents(&self.roster.names().map(|name| &**name).collect::<Vec<_>>()));
         }
-        self.prices(None)?;
-        if let Some(store) = &config.store {
-            store.check()?;
-        }
-        let level = config.log.level.as_deref().unwrap_or("info");
-        tracing_subscriber::EnvFilter::try_new(level)
-            .with_context(|| format!("log.level: {level:?} is not a filter; write info, or warn,engine=debug"))?;
-        Ok(())
+        wrong.take(self.prices(None));
+        wrong.finish()
     }
 
     /// Where tasks are kept, with the secrets that takes.
@@ -327,6 +297,92 @@ impl Plan {
         self.config.workers.unwrap_or(cores / 2).max(1)
     }
 }
+/// Numbers that would leave a server that serves nobody, or loses what it should keep.
+fn check_ranges(config: &Config) -> anyhow::Result<()> {
+    let mut wrong = Collected::default();
+    let (limits, timeouts) = (&config.limits, &config.timeouts);
+    let year_hours = 24 * 366 * 100;
+    for (name, value, least, most) in [
+        ("cache_mib", config.cache_mib.map(|n| n as u64), 0, 1 << 20),
+        ("workers", config.workers.map(|n| n as u64), 1, 1_024),
+        ("limits.body_bytes", limits.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
+        ("limits.json_depth", limits.json_depth.map(|n| n as u64), 8, 10_000),
+        ("limits.bodies_mib", limits.bodies_mib.map(|n| n as u64), 1, 1 << 20),
+        ("limits.answers_mib", limits.answers_mib.map(|n| n as u64), 1, 1 << 20),
+        ("limits.live_mib", limits.live_mib.map(|n| n as u64), 1, 1 << 20),
+        ("limits.connections", limits.connections.map(|n| n as u64), 1, 1_000_000),
+        ("limits.connections_per_address", limits.connections_per_address.map(u64::from), 1, 1_000_000),
+        ("limits.running_turns", limits.running_turns.map(|n| n as u64), 1, 100_000_000),
+        ("limits.turn_bytes", limits.turn_bytes.map(|n| n as u64), 1_024, 1 << 40),
+        ("limits.attempts", limits.attempts.map(u64::from), 1, 1_000),
+        ("limits.retention_hours", limits.retention_hours, 0, year_hours),
+        ("limits.idempotency_hours", limits.idempotency_hours, 0, year_hours),
+        ("limits.streams_per_caller", limits.streams_per_caller.map(u64::from), 1, 1_000_000),
+        ("limits.waiting_per_caller", limits.waiting_per_caller.map(u64::from), 1, 1_000_000),
+        ("limits.daily_calls", limits.daily_calls, 1, 1 << 50),
+        ("limits.wal_mib", limits.wal_mib, 1, 1 << 20),
+        ("timeouts.header_ms", timeouts.header_ms, 10, 86_400_000),
+        ("timeouts.body_ms", timeouts.body_ms, 10, 86_400_000),
+        ("timeouts.write_ms", timeouts.write_ms.map(u64::from), 10, 86_400_000),
+        ("timeouts.heartbeat_ms", timeouts.heartbeat_ms, 100, 86_400_000),
+        ("timeouts.turn_ms", timeouts.turn_ms, 1, year_hours * HOUR_MS),
+        ("timeouts.cancel_grace_ms", timeouts.cancel_grace_ms, 0, 3_600_000),
+        // A shutdown takes five seconds at most.
+        ("timeouts.drain_ms", timeouts.drain_ms, 0, 4_400),
+    ] {
+        if let Some(value) = value
+            && !(least..=most).contains(&value)
+        {
+            wrong.put(format!("{name}: {value} is out of range; choose a number from {least} to {most}"));
+        }
+    }
+    if let Some(url) = &config.public_url
+        && !(url.starts_with("https://") || url.starts_with("http://"))
+    {
+        wrong.put(format!("public_url: {url:?} is not an address; write https://host"));
+    }
+    for key in &config.auth.keys {
+        if key.name.trim().is_empty() || key.tenant.trim().is_empty() {
+            wrong.put("auth.keys: a key needs a name and a tenant".to_owned());
+        }
+    }
+    wrong.take(config.push.check());
+    if let Some(store) = &config.store {
+        wrong.take(store.check());
+    }
+    let level = config.log.level.as_deref().unwrap_or("info");
+    let filter = tracing_subscriber::EnvFilter::try_new(level)
+        .map_err(|_| anyhow::anyhow!("log.level: {level:?} is not a filter; write info, or warn,engine=debug"));
+    wrong.take(filter);
+    wrong.finish()
+}
+
+/// The keys of `auth.keys`.
+fn read_keys(written: &[crate::config::Key]) -> anyhow::Result<Vec<Key>> {
+    let mut wrong = Collected::default();
+    let mut keys: Vec<Key> = Vec::new();
+    for key in written {
+        let read = read_key(key, &keys);
+        keys.extend(wrong.take(read));
+    }
+    wrong.finish().map(|()| keys)
+}
+
+/// A key of `auth.keys`, beside those that were read before it.
+fn read_key(key: &crate::config::Key, known: &[Key]) -> anyhow::Result<Key> {
+    let about = || format!("auth.keys: the key {:?}", key.name);
+    let value = secret(&key.key).with_context(about)?;
+    if known.iter().any(|known| *known.name == *key.name) {
+        bail!("auth.keys: two keys are named {:?}; logs could not tell them apart", key.name);
+    }
+    if known.iter().any(|known| known.secret == value) {
+        bail!("auth.keys: {:?} has the same key as another; each caller needs its own", key.name);
+    }
+    let expires_at = key.expires_at.as_deref().map(guard::moment).transpose().with_context(about)?;
+    let scopes = key.scopes.clone();
+    Ok(Key { name: key.name.as_str().into(), tenant: key.tenant.as_str().into(), secret: value, scopes, expires_at })
+}
+
 /// A sixteenth of the disk: a write-ahead log that takes most of a small one leaves no room to be copied into.
 fn wal_share(folder: &Path) -> u64 {
     const LEAST: u64 = 1 << 20;

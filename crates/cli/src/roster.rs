@@ -18,7 +18,7 @@ use server::resources::{Resource, Sort};
 use server::settings::OrlojSystem;
 
 use crate::aly_config::Aly;
-use crate::config::{Config, nearest};
+use crate::config::{Collected, Config, nearest};
 use crate::orloj_config;
 
 /// How long `config check` tries to reach another machine.
@@ -67,6 +67,7 @@ pub(crate) struct Changes {
 impl Roster {
     pub(crate) fn make(config: &Config, flags: &[String], scripted: Option<Mode>) -> anyhow::Result<Roster> {
         let is_demo = config.agents.is_none() && flags.is_empty();
+        let mut wrong = Collected::default();
         let mut entries = Vec::new();
         if is_demo {
             let settings = agents::Settings { scripted: scripted.unwrap_or_default() };
@@ -82,8 +83,9 @@ impl Roster {
         }
         for (name, agent) in config.agents.iter().flat_map(|agents| &agents.0) {
             let print = config.written.get(name).map(print).unwrap_or_default();
-            entries.push(Entry::new(name, agent.clone(), print)?);
+            entries.extend(wrong.take(Entry::new(name, agent.clone(), print)));
         }
+        wrong.finish()?;
         let mut flagged: Vec<Entry> = Vec::new();
         for text in flags {
             let (name, agent) = agents::from_flag(text).map_err(|error| anyhow!("--agent {error}"))?;
