@@ -32,7 +32,7 @@ pub(crate) fn client(idle_timeout_ms: Option<u64>, headers: HeaderMap) -> Result
     if let Some(ms) = idle_timeout_ms {
         builder = builder.read_timeout(Duration::from_millis(ms));
     }
-    builder.build().map_err(|error| Error::new(format!("no HTTP client could be made: {error:?}")))
+    builder.build().map_err(|error| Error::new(format!("no HTTP client could be made: {}", reason(&error))))
 }
 
 /// An address that requests can go to.
@@ -92,9 +92,48 @@ impl Trouble {
 
     /// The stream broke off.
     pub(crate) fn broken(who: &str, error: &reqwest::Error) -> Trouble {
-        tracing::warn!(error = ?error, "{who} broke off its answer");
+        tracing::warn!(error = %chain(error), "{who} broke off its answer");
         let why = if error.is_timeout() { "was silent for too long" } else { "broke off its answer" };
         Trouble { says: format!("{who} {why}"), again: Again::Unclear }
+    }
+}
+
+/// An error with all that caused it, for the log. The address in it has no password: such addresses are refused.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let says = cause.to_string();
+        if !text.ends_with(&says) {
+            text = format!("{text}: {says}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// The same of a request's error.
+pub(crate) fn reason_of(error: &reqwest::Error) -> String {
+    reason(error)
+}
+
+/// Why a server cannot be reached, in a few words.
+pub(crate) fn reason(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut at = error;
+    loop {
+        if let Some(error) = at.downcast_ref::<std::io::Error>() {
+            match error.kind() {
+                std::io::ErrorKind::ConnectionRefused => {
+                    return "the connection was refused; is it running there?".to_owned();
+                }
+                std::io::ErrorKind::TimedOut => return "no connection was made in time".to_owned(),
+                _ => {}
+            }
+        }
+        match at.source() {
+            Some(next) => at = next,
+            None => return at.to_string(),
+        }
     }
 }
 
@@ -108,7 +147,7 @@ pub(crate) async fn answer(
         Ok(response) => response,
         Err(error) => {
             // The address and the details are for the log: callers need not know where an agent lives.
-            tracing::warn!(error = ?error, "{who} could not be asked");
+            tracing::warn!(error = %chain(&error), "{who} could not be asked");
             return Err(match error {
                 error if error.is_connect() => {
                     Trouble { says: format!("{who} could not be reached"), again: Again::Safe(None) }

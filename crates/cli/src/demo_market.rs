@@ -152,7 +152,7 @@ pub(crate) fn drawn() -> anyhow::Result<String> {
 /// With the cause, which only operators see.
 fn known<T>(outcome: Result<T, Refused>) -> anyhow::Result<T> {
     outcome.map_err(|refused| match &refused {
-        Refused::Fault(fault) => anyhow::anyhow!("{fault} ({:?})", fault.cause),
+        Refused::Fault(fault) => anyhow::anyhow!("{fault} ({})", fault.cause_text()),
         Refused::Rule(_)
         | Refused::Capability(_)
         | Refused::Demand(_)

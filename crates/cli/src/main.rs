@@ -63,8 +63,21 @@ fn main() -> std::process::ExitCode {
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("rialto: {error:#}");
-            std::process::ExitCode::FAILURE
+            tell(&error);
+            if is_closed_pipe(&error) { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
         }
     }
+}
+
+/// Says what went wrong. A reader that has seen enough, such as `head`, is no trouble.
+fn tell(error: &anyhow::Error) {
+    if !is_closed_pipe(error) {
+        eprintln!("rialto: {error:#}");
+    }
+}
+
+/// Whether whoever read the output has gone.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

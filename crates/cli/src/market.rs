@@ -142,8 +142,8 @@ pub(crate) fn run(command: &Market) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("rialto: {error:#}");
-            ExitCode::from(trouble)
+            crate::tell(&error);
+            if crate::is_closed_pipe(&error) { ExitCode::SUCCESS } else { ExitCode::from(trouble) }
         }
     }
 }

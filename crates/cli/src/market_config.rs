@@ -338,7 +338,8 @@ mod tests {
         };
         assert_eq!(plan("upper").unwrap().market().unwrap().agents, ["upper"]);
         let error = plan("uper").map(drop).unwrap_err().to_string();
-        assert_eq!(error, r#"market.agents: there is no agent "uper"; did you mean "upper"?"#);
+        let says = r#"market.agents: there is no agent "uper"; did you mean "upper"?"#;
+        assert_eq!(error, format!("{}, line 2: {says}", file.display()));
     }
 
     #[test]

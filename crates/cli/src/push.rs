@@ -1,7 +1,5 @@
 //! `rialto push`: how far webhooks have come, and delivering again.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand, ValueEnum};
 use model::PushState;
 use serde_json::Value;
@@ -39,19 +37,14 @@ pub(crate) struct List {
 pub(crate) struct Redeliver {
     /// The task's id
     task: String,
-    /// Only this config [default: all of the task]
+    /// Only this push config of the task, by its id [default: all of them]
     #[arg(long, value_name = "ID")]
-    config: Option<String>,
+    push_config: Option<String>,
     /// The number of the event to begin at [default: where it stopped]
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// The data folder [default: ./rialto-data]
-    // Not with the config file beside it, as elsewhere: `--config` is a webhook's here.
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Where tasks are kept, as for `serve` [default: sqlite]
-    #[arg(long, value_name = "STORE")]
-    store: Option<crate::store::Place>,
+    #[command(flatten)]
+    whereabouts: Whereabouts,
     #[command(flatten)]
     output: Output,
 }
@@ -73,6 +66,22 @@ impl From<State> for PushState {
     }
 }
 
+impl Redeliver {
+    /// Where the data is, and which push config is meant. `--config` was the id of a push config before it was the config
+    /// file, as everywhere else: one that is no file still is.
+    fn meant(&self) -> (Whereabouts, Option<String>) {
+        let mut whereabouts = self.whereabouts.clone();
+        let old = match (&self.push_config, &whereabouts.config) {
+            (None, Some(named)) if !named.exists() => Some(named.display().to_string()),
+            (Some(_), _) | (None, _) => None,
+        };
+        if old.is_some() {
+            whereabouts.config = None;
+        }
+        (whereabouts, self.push_config.clone().or(old))
+    }
+}
+
 pub(crate) fn run(command: &Push) -> anyhow::Result<()> {
     match command {
         Push::List(list) => {
@@ -82,9 +91,8 @@ pub(crate) fn run(command: &Push) -> anyhow::Result<()> {
             print(&list.output, &listed, table)
         }
         Push::Redeliver(again) => {
-            let whereabouts = Whereabouts { config: None, data: again.data.clone(), store: again.store.clone() };
-            let request =
-                Request::PushRedeliver { task: again.task.clone(), id: again.config.clone(), from: again.from };
+            let (whereabouts, id) = again.meant();
+            let request = Request::PushRedeliver { task: again.task.clone(), id, from: again.from };
             let done = ask(&Found::at(&whereabouts)?, &request)?;
             print(&again.output, &done, |done| {
                 format!("{} push configs of {} are delivered to again", done["redelivered"], text(&done["task"]))
@@ -118,17 +126,37 @@ fn table(listed: &Value) -> String {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use crate::command::Arguments;
+    use super::Push;
+    use crate::command::{Arguments, Command};
 
     #[test]
     fn no_two_arguments_of_a_command_have_one_name() {
         Arguments::command().debug_assert();
     }
 
+    /// The config file and the push config that `rialto push redeliver T` with these words means.
+    fn redelivered(words: &[&str]) -> (Option<String>, Option<String>) {
+        let typed = ["rialto", "push", "redeliver", "T"].iter().chain(words);
+        let Command::Push(Push::Redeliver(again)) = Arguments::try_parse_from(typed).unwrap().command else {
+            panic!("{words:?} is another command");
+        };
+        let (whereabouts, id) = again.meant();
+        (whereabouts.config.map(|file| file.display().to_string()), id)
+    }
+
     #[test]
     fn a_webhook_is_redelivered_by_its_id() {
-        let typed = ["rialto", "push", "redeliver", "T", "--config", "c", "--from", "3", "--data", "d", "-o", "json"];
-        assert!(Arguments::try_parse_from(typed).is_ok());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rialto.yaml");
+        std::fs::write(&file, "").unwrap();
+        let file = file.display().to_string();
+        let id = || Some("c".to_owned());
+        assert_eq!(redelivered(&["--push-config", "c", "--from", "3", "--data", "d", "-o", "json"]), (None, id()));
+        assert_eq!(redelivered(&["--push-config", "c", "--config", &file]), (Some(file.clone()), id()));
+        assert_eq!(redelivered(&["--config", &file]), (Some(file.clone()), None));
+        // As it was called before.
+        assert_eq!(redelivered(&["--config", "c"]), (None, id()));
+        assert_eq!(redelivered(&[]), (None, None));
         assert!(Arguments::try_parse_from(["rialto", "push", "list", "--state", "dead", "--task", "T"]).is_ok());
         assert!(Arguments::try_parse_from(["rialto", "push", "list", "--state", "lost"]).is_err());
     }

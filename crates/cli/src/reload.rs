@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aly_config::Aly;
 use crate::command::Serve;
-use crate::config::{Config, in_one_line};
+use crate::config::{Config, in_file, in_one_line};
 use crate::market_config::Market;
 use crate::plan::Plan;
 use crate::resources::{self, Taken, Trouble};
@@ -274,7 +274,8 @@ impl Reloader {
         // Shops open and close with the server.
         let wanted = std::mem::replace(&mut config.aly, self.config.aly.clone());
         wanted.as_ref().map_or(Ok(()), Aly::check)?;
-        let mut plan = Plan::of(&self.options, config)?;
+        let file = self.options.whereabouts.config.as_deref();
+        let mut plan = Plan::of(&self.options, config).map_err(|error| in_file(file, error))?;
         let mut needs_restart = self.fixed.hold(&mut plan)?;
         if !plan.is_demo() && format!("{wanted:?}") != format!("{:?}", plan.config.aly) {
             needs_restart.push("aly");
@@ -311,7 +312,7 @@ impl Reloader {
             return Ok(Loaded::default());
         }
         let loaded = server::resources::load(self.engine().store()).await;
-        loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({:?})", fault.cause))
+        loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({})", fault.cause_text()))
     }
 
     fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, trade::Config)>)> {
@@ -358,7 +359,7 @@ impl Reloader {
         let outcome = match server::resources::shelf::revision(self.engine().store()).await {
             Ok(revision) if revision == self.shelf.revision() => return,
             Ok(_) => self.refresh().await.map_err(|error| format!("{error:#}")),
-            Err(fault) => Err(format!("{fault} ({:?})", fault.cause)),
+            Err(fault) => Err(format!("{fault} ({})", fault.cause_text())),
         };
         if let Err(error) = outcome {
             tracing::warn!("what other processes have made is not served yet: {error}");

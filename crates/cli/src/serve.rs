@@ -32,7 +32,7 @@ const SITES_AGAIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     let seen = Looks::of(options.whereabouts.config.as_deref());
-    let plan = Plan::make(options)?;
+    let plan = Plan::checked(options)?;
     let json = plan.config.log.format == Some(LogFormat::Json);
     let sink = Sink::stderr(json, plan.config.log.requests.unwrap_or(true))?;
     let set_level = start_log(&sink, plan.config.log.level.as_deref().unwrap_or("info"))?;
@@ -139,7 +139,8 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     // Also where nothing has a price: a turn may have been paid for before.
     let (limits, books) = (plan.limits(), Some(Arc::new(trade::Ledger) as Arc<dyn Books>));
     let started = Engine::start_paid(store, served, limits, courier, told.errands.clone(), books).await;
-    let engine = started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({:?})", fault.cause))?;
+    let engine =
+        started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({})", fault.cause_text()))?;
     replicas::introduce(&engine, told.options.whereabouts.config.as_deref(), address);
     engine.set_sealer(seal);
     let open = match plan.market() {
@@ -168,13 +169,13 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     }
     let server = Server::new(engine.clone(), settings, told.sink.clone())?;
     let loaded = admin::load_keys(&engine, server.callers()).await;
-    loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({:?})", fault.cause))?;
+    loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({})", fault.cause_text()))?;
     let first_key = match plan.may_make_first_key() {
         true => admin::first_key(&engine, server.callers(), &plan.data).await,
         false => Ok(None),
     };
     let first_key =
-        first_key.map_err(|fault| anyhow::anyhow!("cannot make the first key: {fault} ({:?})", fault.cause))?;
+        first_key.map_err(|fault| anyhow::anyhow!("cannot make the first key: {fault} ({})", fault.cause_text()))?;
     guard::warn_of_doors(plan, &server);
     admin::audit_policy(&plan.data, server.policy());
     let accept = Arc::new(Accept::new(server.clone()));
@@ -227,7 +228,10 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     });
     tokio::select! {
         () = stop.asked() => {}
-        ended = accepting => bail!("the server stopped accepting connections: {ended:?}"),
+        ended = accepting => bail!("the server stopped accepting connections: {}", match ended {
+            Ok(_) => "it ended by itself".to_owned(),
+            Err(error) => error.to_string(),
+        }),
     }
     tracing::info!("shutting down: no new work, running turns may finish");
     engine.begin_drain();
@@ -249,7 +253,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
 /// Opens the shops, with the sites of the config.
 async fn open_shops(engine: &Engine, aly: &Aly, base_url: &str) -> anyhow::Result<Shop> {
     let started = Shop::start(engine.clone(), aly.dealings(base_url), true).await;
-    let shop = started.map_err(|fault| anyhow::anyhow!("cannot open the shops: {fault} ({:?})", fault.cause))?;
+    let shop = started.map_err(|fault| anyhow::anyhow!("cannot open the shops: {fault} ({})", fault.cause_text()))?;
     let Err(error) = aly.put_sites(&shop).await else { return Ok(shop) };
     let cannot_write = engine.health().await.is_ok_and(|health| health.trouble.is_some());
     if !cannot_write {
@@ -277,7 +281,8 @@ async fn take_up(plan: &mut Plan, shelf: &Shelf, store: &Arc<dyn Store>, built: 
         Some(_) => server::resources::load(store).await,
         None => Ok(Loaded::default()),
     };
-    let loaded = loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({:?})", fault.cause))?;
+    let loaded =
+        loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({})", fault.cause_text()))?;
     let made: Vec<Arc<Resource>> = loaded.made.iter().cloned().map(Arc::new).collect();
     let taken = resources::take_up(plan, &made, &built).await?;
     taken.warn();

@@ -200,8 +200,8 @@ pub(crate) fn run(command: &Shop) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("rialto: {error:#}");
-            ExitCode::from(trouble)
+            crate::tell(&error);
+            if crate::is_closed_pipe(&error) { ExitCode::SUCCESS } else { ExitCode::from(trouble) }
         }
     }
 }

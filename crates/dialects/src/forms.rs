@@ -123,7 +123,7 @@ impl Wire for Older {
     fn route(&self, verb: &str, path: &str, query: Option<&str>) -> Result<Box<dyn Routed>, Fault> {
         match self.form {
             Form::Proto => Ok(Box::new(a2a_v0_3::route(verb, path, query)?)),
-            Form::Kind | Form::Type | Form::Both => Err(route::unknown(path)),
+            Form::Kind | Form::Type | Form::Both => Err(route::unknown(path, &[])),
         }
     }
     fn task(&self, w: &mut Writer, task: &Task, view: &TaskView, shown: Option<&str>) {

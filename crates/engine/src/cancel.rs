@@ -41,7 +41,7 @@ impl Engine {
             Ok(None) => return Ok(()),
             // A log that cannot be read any more can still be removed.
             Err(fault) if fault.kind == Kind::Internal => {
-                tracing::warn!(task = %id, cause = ?fault.cause, "a task is removed whose log cannot be read");
+                tracing::warn!(task = %id, cause = %fault.cause_text(), "a task is removed whose log cannot be read");
                 return Ok(());
             }
             Err(fault) => return Err(fault),

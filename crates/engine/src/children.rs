@@ -210,7 +210,7 @@ pub(crate) async fn see_to_estates(shared: Arc<Shared>) {
             }
         };
         if let Err(fault) = crate::setbacks::alone(stop_all(&shared, parent)).await {
-            tracing::error!(task = %parent, cause = ?fault.cause, "the children of a task could not be stopped: {fault}");
+            tracing::error!(task = %parent, cause = %fault.cause_text(), "the children of a task could not be stopped: {fault}");
         }
     }
 }
@@ -238,7 +238,7 @@ async fn stop_all(shared: &Arc<Shared>, parent: TaskId) -> Result<(), Fault> {
             };
             for (child, _) in &page.tasks {
                 if let Err(fault) = stop(shared, *child).await {
-                    tracing::error!(task = %child, cause = ?fault.cause, "a child could not be stopped: {fault}");
+                    tracing::error!(task = %child, cause = %fault.cause_text(), "a child could not be stopped: {fault}");
                 }
             }
             match page.tasks.last() {

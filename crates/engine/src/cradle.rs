@@ -152,7 +152,7 @@ impl Newborn {
             let shared = shared.clone();
             tokio::spawn(async move {
                 if let Err(fault) = children::stop(&shared, id).await {
-                    tracing::error!(task = %id, cause = ?fault.cause, "a child could not be stopped: {fault}");
+                    tracing::error!(task = %id, cause = %fault.cause_text(), "a child could not be stopped: {fault}");
                 }
             });
         }

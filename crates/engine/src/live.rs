@@ -537,7 +537,7 @@ impl Live {
                 let _ = live.said.compare_exchange(said, 0, Ordering::AcqRel, Ordering::Acquire);
                 live.following.store(false, Ordering::Release);
                 if let Err(fault) = outcome {
-                    tracing::error!(task = %live.id, cause = ?fault.cause, "a task cannot be followed: {fault}");
+                    tracing::error!(task = %live.id, cause = %fault.cause_text(), "a task cannot be followed: {fault}");
                     return;
                 }
                 // A hint that came between the read and now found somebody following.

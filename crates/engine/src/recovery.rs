@@ -176,7 +176,7 @@ pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan, holder: Holder
             return TakenUp::Done(recovered);
         }
         Err(fault) if setbacks::is_general(&fault) => {
-            tracing::error!(%task, cause = ?fault.cause, "a turn could not be taken up again: {fault}");
+            tracing::error!(%task, cause = %fault.cause_text(), "a turn could not be taken up again: {fault}");
         }
         Err(fault) => drop(shared.setbacks.failed(shared, task, Chore::Recovery, &fault)),
     }

@@ -147,7 +147,7 @@ fn removed(shared: &Shared, task: TaskId) {
 /// Does what is to be done; what the store does not let us do now stays to be done.
 async fn catch_up(shared: &Arc<Shared>, todo: &mut Todo) {
     if let Err(fault) = do_all(shared, todo).await {
-        tracing::warn!(cause = ?fault.cause, "what other processes did is not known yet: {fault}");
+        tracing::warn!(cause = %fault.cause_text(), "what other processes did is not known yet: {fault}");
         // Not again before the next look.
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}

@@ -114,7 +114,7 @@ pub(crate) fn close(
     let settled = match books.settle(&ended) {
         Ok(settled) => settled,
         Err(fault) => {
-            tracing::error!(task = %task.id, turn = %turn.id, cause = ?fault.cause, "a turn could not be settled: {fault}");
+            tracing::error!(task = %task.id, turn = %turn.id, cause = %fault.cause_text(), "a turn could not be settled: {fault}");
             return None;
         }
     };

@@ -48,7 +48,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             Ok(Some(next)) => Duration::from_millis((next.0 - shared.clock.now().0).clamp(1, 60_000) as u64),
             Ok(None) => Duration::from_secs(60),
             Err(fault) => {
-                tracing::warn!(cause = ?fault.cause, "timers wait for the store: {fault}");
+                tracing::warn!(cause = %fault.cause_text(), "timers wait for the store: {fault}");
                 Duration::from_secs(1)
             }
         };

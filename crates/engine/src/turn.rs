@@ -75,7 +75,7 @@ impl Run {
                         Failed::Lost => tracing::warn!(task = %self.live.id, "another process took over the turn"),
                         failed => {
                             let fault = Fault::from(failed);
-                            tracing::error!(task = %self.live.id, cause = ?fault.cause, "a turn was abandoned: {fault}");
+                            tracing::error!(task = %self.live.id, cause = %fault.cause_text(), "a turn was abandoned: {fault}");
                         }
                     }
                     break;
@@ -385,7 +385,7 @@ pub(crate) fn start(agent: &Arc<dyn Agent>, turn: Turn) -> BoxStream<'static, Em
 }
 
 fn failed_stream(fault: &Fault) -> BoxStream<'static, Emission> {
-    tracing::error!(cause = ?fault.cause, "a turn could not begin: {fault}");
+    tracing::error!(cause = %fault.cause_text(), "a turn could not begin: {fault}");
     futures_util::stream::iter([failure("the turn could not begin")]).boxed()
 }
 

@@ -112,6 +112,23 @@ impl Fault {
         self.cause = Some(cause.into());
         self
     }
+    /// The cause in words, with what caused it in turn: for the log. `-` where there is none.
+    pub fn cause_text(&self) -> impl fmt::Display {
+        let mut text = String::new();
+        let mut next = self.cause.as_deref().map(|cause| cause as &(dyn std::error::Error + 'static));
+        while let Some(cause) = next {
+            let says = cause.to_string();
+            // Some errors repeat their source in their own words.
+            if !text.ends_with(&says) {
+                if !text.is_empty() {
+                    text.push_str(": ");
+                }
+                text.push_str(&says);
+            }
+            next = cause.source();
+        }
+        if text.is_empty() { "-".to_owned() } else { text }
+    }
     pub fn retry_after(mut self, seconds: u32) -> Fault {
         self.retry_after_s = Some(seconds);
         self

@@ -1,6 +1,6 @@
 //! What `/metrics` shows, in Prometheus' text form. Never a task's id as a label: labels are few.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::Figures;
 use model::ports::store::Health;
@@ -23,6 +23,8 @@ pub(crate) struct Metrics {
     pub(crate) bodies: Number,
     /// Memory of answers that are not sent yet, in bytes.
     pub(crate) answers: Number,
+    /// In the order of [`COUNTS`].
+    counts: Vec<Counter>,
     /// In the order of [`FIGURES`].
     figures: Vec<Number>,
     /// In the order of [`HEALTH`].
@@ -65,20 +67,24 @@ pub(crate) type Number = Gauge<u64, AtomicU64>;
 /// A name, its help, and where the number is in a reading.
 type Row<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// What is read off the engine.
-const FIGURES: &[Row<Figures>] = &[
+/// Counts of the engine since the start: they only grow, and their names end in `_total`.
+const COUNTS: &[Row<Figures>] = &[
     ("tasks_opened", "tasks opened since the start", |f| f.tasks_opened),
     ("turns_started", "turns started since the start", |f| f.turns_started),
     ("events_committed", "events committed since the start", |f| f.events_committed),
     ("tasks_settled", "tasks settled since the start", |f| f.tasks_settled),
     ("turns_recovered", "turns taken up after a crash", |f| f.turns_recovered),
     ("store_troubles", "commits the store refused for now", |f| f.store_troubles),
-    ("turns_running", "turns at work", |f| f.turns_running),
-    ("tasks_live", "tasks held in memory", |f| f.tasks_live),
-    ("live_bytes", "memory that tasks at work hold, of limits.live_mib", |f| f.live_bytes),
     ("push_delivered", "webhooks taken since the start", |f| f.push_delivered),
     ("push_failed", "attempts at webhooks that failed since the start", |f| f.push_failed),
     ("push_dead", "push configs given up since the start", |f| f.push_dead),
+];
+
+/// What the engine has at the moment.
+const FIGURES: &[Row<Figures>] = &[
+    ("turns_running", "turns at work", |f| f.turns_running),
+    ("tasks_live", "tasks held in memory", |f| f.tasks_live),
+    ("live_bytes", "memory that tasks at work hold, of limits.live_mib", |f| f.live_bytes),
     ("push_active", "push configs being looked after", |f| f.push_active),
     ("push_waiting", "push configs that wait for another attempt", |f| f.push_waiting),
     ("tasks_set_back", "tasks that wait for another attempt at a timer, recovery, webhook or sweep", |f| {
@@ -112,6 +118,12 @@ impl Metrics {
         registry.register("panics", "panics since the start, each a defect of the program", crate::panics::counter());
         let rate_limited = RateLimited::default();
         registry.register("rate_limited", "calls refused by a limit, by the limit", rate_limited.0.clone());
+        let count = |(name, help, _): &Row<Figures>| {
+            let counter = Counter::default();
+            registry.register(*name, *help, counter.clone());
+            counter
+        };
+        let counts = COUNTS.iter().map(count).collect();
         let mut register = |name: &str, help: &str| {
             let number = Number::default();
             registry.register(name, help, number.clone());
@@ -121,7 +133,19 @@ impl Metrics {
         let answers = register("answers_bytes", "memory that large answers hold, of limits.answers_mib");
         let figures = FIGURES.iter().map(|(name, help, _)| register(name, help)).collect();
         let health = HEALTH.iter().map(|(name, help, _)| register(name, help)).collect();
-        Metrics { registry, requests, seconds, streams, waiting, rate_limited, bodies, answers, figures, health }
+        Metrics {
+            registry,
+            requests,
+            seconds,
+            streams,
+            waiting,
+            rate_limited,
+            bodies,
+            answers,
+            counts,
+            figures,
+            health,
+        }
     }
 
     pub(crate) fn count(&self, operation: &'static str, outcome: Outcome, micros: u64) {
@@ -130,6 +154,9 @@ impl Metrics {
     }
 
     pub(crate) fn render(&self, figures: Figures, health: Option<&Health>) -> String {
+        for ((_, _, read), counter) in COUNTS.iter().zip(&self.counts) {
+            counter.inner().store(read(&figures), Ordering::Relaxed);
+        }
         for ((_, _, read), number) in FIGURES.iter().zip(&self.figures) {
             number.set(read(&figures));
         }

@@ -147,7 +147,7 @@ async fn dispatch(
         Target::Card(mounted) if get => {
             told.operation = "card";
             told.agent = Some(mounted.agent.clone());
-            server.public_card(mounted, head).unwrap_or_else(|| front::rest::nothing_at(path, head, told))
+            server.public_card(mounted, head).unwrap_or_else(|| front::rest::unknown_address(server, path, head, told))
         }
         Target::OldExtendedCard(mounted) if get => {
             told.agent = Some(mounted.agent.clone());
@@ -170,8 +170,8 @@ async fn dispatch(
         | Target::Card(_) => not_allowed("GET, HEAD"),
         Target::Orloj(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Orloj(named) => {
-            if let Some(refused) = check_media_type(&head.headers) {
-                return refused;
+            if let Err(fault) = check_media_type(&head.headers) {
+                return Box::pin(front::orloj::answer(server, named, head, Err(fault), told)).await;
             }
             let limit = server.settings.orloj.as_ref().map(|orloj| orloj.body_bytes);
             let body = intake::read(server, head, body, limit, gate, told).await;
@@ -197,8 +197,8 @@ async fn dispatch(
         }
         Target::Uumit if head.method != Method::POST => not_allowed("POST"),
         Target::Uumit => {
-            if let Some(refused) = check_media_type(&head.headers) {
-                return refused;
+            if let Err(fault) = check_media_type(&head.headers) {
+                return Box::pin(front::uumit::answer(server, head, Err(fault), told)).await;
             }
             let body = intake::read(server, head, body, None, gate, told).await;
             Box::pin(front::uumit::answer(server, head, body, told)).await
@@ -211,12 +211,16 @@ async fn dispatch(
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Rpc(mounted) => {
             told.agent = Some(mounted.agent.clone());
-            if let Some(refused) = check_media_type(&head.headers) {
-                return refused;
+            if let Err(fault) = check_media_type(&head.headers) {
+                return Box::pin(front::rpc::answer(server, mounted, head, Err(fault), told)).await;
             }
             let body = intake::read(server, head, body, None, gate, told).await;
             let response = front::rpc::answer(server, mounted, head, body, told).await;
-            if is_said_to_nobody(mounted, told) { front::rest::nothing_at(path, head, told) } else { response }
+            if is_said_to_nobody(mounted, told) {
+                front::rest::unknown_address(server, path, head, told)
+            } else {
+                response
+            }
         }
         Target::Assistant(assistant) => {
             let body = intake::read(server, head, body, None, gate, told).await;
@@ -225,10 +229,14 @@ async fn dispatch(
         Target::Rest(mounted, below) => {
             told.agent = Some(mounted.agent.clone());
             let response = front::rest::answer(server, mounted, head, below, body, told).await;
-            if is_said_to_nobody(mounted, told) { front::rest::nothing_at(path, head, told) } else { response }
+            if is_said_to_nobody(mounted, told) {
+                front::rest::unknown_address(server, path, head, told)
+            } else {
+                response
+            }
         }
         Target::Workers(agent, below) => Box::pin(front::worker::answer(server, agent, below, head, body, told)).await,
-        Target::Unknown => front::rest::nothing_at(path, head, told),
+        Target::Unknown => front::rest::unknown_address(server, path, head, told),
     }
 }
 
@@ -328,21 +336,23 @@ pub(crate) fn not_allowed(allow: &'static str) -> Response {
     response
 }
 
-/// JSON of any kind, or nothing said, is read; anything else is a bare 415.
-pub(crate) fn check_media_type(headers: &HeaderMap) -> Option<Response> {
-    let said = headers.get(CONTENT_TYPE)?;
+/// JSON of any kind, or a request without the header, is read; anything else is refused with 415.
+pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Fault> {
+    let Some(said) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     // What nearly everybody says.
     if said == "application/json" {
-        return None;
+        return Ok(());
     }
     let bare = said.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let json = bare == "application/json"
         || bare == "text/json"
         || (bare.starts_with("application/") && bare.ends_with("+json"));
     if json || bare.is_empty() {
-        return None;
+        return Ok(());
     }
-    Some(operations::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json\n"))
+    let said: String = bare.chars().filter(char::is_ascii_graphic).take(64).collect();
+    let message = format!("send the header Content-Type: application/json; this request says {said}");
+    Err(Fault::new(Kind::MediaType, message))
 }
 
 /// The caller's own id for the request if it is a decent one, else ours.

@@ -97,7 +97,7 @@ async fn take_keys(server: &Server) -> bool {
     match admin::load_keys(&server.engine, &server.callers).await {
         Ok(()) => true,
         Err(fault) => {
-            tracing::warn!(cause = ?fault.cause, "keys changed elsewhere are not known yet: {fault}");
+            tracing::warn!(cause = %fault.cause_text(), "keys changed elsewhere are not known yet: {fault}");
             false
         }
     }

@@ -84,7 +84,7 @@ impl Endpoint {
         let body = match telling::tell(turn, self.options.history).await {
             Ok(body) => body,
             Err(fault) => {
-                tracing::error!(task = %turn.task, cause = ?fault.cause, "a turn could not be told: {fault}");
+                tracing::error!(task = %turn.task, cause = %fault.cause_text(), "a turn could not be told: {fault}");
                 return voice.fail("the conversation could not be read").await;
             }
         };
@@ -115,7 +115,13 @@ impl Endpoint {
     async fn ask(&self, turn: &Turn, body: &str, hearing: &mut Hearing, voice: &Voice) -> Result<(), Trouble> {
         let mut request = self.request(&self.options.url, turn, turn.id.to_string(), body);
         request = request.header(ACCEPT, "application/json, text/event-stream, application/x-ndjson");
-        let mut response = outbound::answer(WHO, request.send().await, outbound::is_busy).await?;
+        let sent = request.send().await;
+        let unreached = sent.as_ref().err().filter(|error| error.is_connect()).map(outbound::reason_of);
+        let answered = outbound::answer(WHO, sent, outbound::is_busy).await;
+        let mut response = answered.map_err(|trouble| match unreached {
+            Some(why) => Trouble { says: format!("{} at {}: {why}", trouble.says, self.origin()), ..trouble },
+            None => trouble,
+        })?;
         let mut frames = Frames::of(response.headers(), self.output_bytes)?;
         let mut bytes = 0;
         loop {
@@ -167,6 +173,11 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Where the endpoint is: the part of its address that has no secrets.
+    fn origin(&self) -> String {
+        url::Url::parse(&self.options.url).map_or_else(|_| "?".to_owned(), |url| url.origin().ascii_serialization())
+    }
+
     /// A request about a turn, with what proves it ours.
     fn request(&self, url: &str, turn: &Turn, id: String, body: &str) -> reqwest::RequestBuilder {
         let mut request = self.client.post(url).header(CONTENT_TYPE, "application/json");
@@ -193,7 +204,7 @@ impl Endpoint {
         match request.timeout(CANCEL_TIME).send().await {
             Ok(response) if response.status().is_success() => {}
             Ok(response) => tracing::warn!(turn = %turn.id, status = %response.status(), "a cancel was not taken"),
-            Err(error) => tracing::warn!(turn = %turn.id, error = ?error, "a cancel was not taken"),
+            Err(error) => tracing::warn!(turn = %turn.id, error = %outbound::chain(&error), "a cancel was not taken"),
         }
     }
 }

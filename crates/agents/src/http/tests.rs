@@ -221,11 +221,15 @@ async fn a_refusal_is_final_and_its_words_are_bounded() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_without_the_address() {
+async fn an_endpoint_that_cannot_be_reached_is_told_with_its_address_and_the_reason() {
     let desk = Desk::open().await;
     let agent = endpoint(&desk, json!({"retries": 2})).await;
+    let at = desk.url("").trim_end_matches('/').to_owned();
     drop(desk);
-    assert_eq!(brief(&run(&*agent, turn(text("hello"))).await)[1], "Failed the agent's endpoint could not be reached");
+    let expected = format!(
+        "Failed the agent's endpoint could not be reached at {at}: the connection was refused; is it running there?"
+    );
+    assert_eq!(brief(&run(&*agent, turn(text("hello"))).await)[1], expected);
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ impl Remote {
         let body = match prompt::body(&self.options, turn).await {
             Ok(body) => body,
             Err(fault) => {
-                tracing::error!(task = %turn.task, cause = ?fault.cause, "a conversation could not be read: {fault}");
+                tracing::error!(task = %turn.task, cause = %fault.cause_text(), "a conversation could not be read: {fault}");
                 return voice.fail("the conversation could not be read").await;
             }
         };

@@ -289,7 +289,7 @@ impl Work {
                 News::Opened(visit, Err(fault))
                 | News::Rested(visit, _, Err(fault))
                 | News::Found(Start { visit, .. }, _, Err(fault)) => {
-                    tracing::warn!(task = %self.turn.task, %visit, cause = ?fault.cause, "a node could not be run: {fault}");
+                    tracing::warn!(task = %self.turn.task, %visit, cause = %fault.cause_text(), "a node could not be run: {fault}");
                     Some((visit, None, End::Failed(fault.message)))
                 }
             };
@@ -397,7 +397,7 @@ impl Work {
         let port = self.turn.children.clone();
         let stopped = future::join_all(children.iter().map(|child| patient(|| port.cancel(*child)))).await;
         for fault in stopped.into_iter().filter_map(Result::err) {
-            tracing::warn!(task = %self.turn.task, cause = ?fault.cause, "a branch could not be stopped: {fault}");
+            tracing::warn!(task = %self.turn.task, cause = %fault.cause_text(), "a branch could not be stopped: {fault}");
         }
         match finish {
             Finish::Completed { result, cut, .. } => {
@@ -457,7 +457,7 @@ impl Work {
         let attempt = (self.turn.id, self.turn.attempt);
         let kept = self.turn.children.logged(Box::new(move |task| journal::reached(task, attempt, &run, no)));
         if let Err(fault) = kept.await {
-            tracing::error!(task = %self.turn.task, cause = ?fault.cause, "a system cannot read its own log: {fault}");
+            tracing::error!(task = %self.turn.task, cause = %fault.cause_text(), "a system cannot read its own log: {fault}");
             // Nothing is built upon what may not be kept. Whoever runs the turn ends it.
             future::pending::<()>().await;
         }

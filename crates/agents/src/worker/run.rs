@@ -30,7 +30,7 @@ async fn tell(turn: &Turn, history: bool) -> Option<String> {
     telling::tell(turn, history)
         .await
         .inspect_err(|fault| {
-            tracing::error!(task = %turn.task, cause = ?fault.cause, "a turn could not be told: {fault}");
+            tracing::error!(task = %turn.task, cause = %fault.cause_text(), "a turn could not be told: {fault}");
         })
         .ok()
 }

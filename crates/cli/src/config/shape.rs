@@ -74,7 +74,7 @@ impl<'s> Comparison<'s> {
         }
         for name in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
             if !members.iter().any(|(known, _)| known == name) {
-                found.push(wrong(whole, path, format!("`{name}` is missing; add it")));
+                found.push(wrong(whole, path, format!("missing field `{name}`; add it")));
             }
         }
     }

@@ -49,7 +49,7 @@ pub(crate) static RPC: Older = Older {
 /// Makes a call of a method and its params, which are the same in both.
 pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
     if !METHODS.contains(&method) {
-        return Err(a2a_v0_3::decode::unknown(method));
+        return Err(a2a_v0_3::decode::unknown(method, METHODS));
     }
     a2a_v0_3::decode_rpc(method, params, limits)
 }

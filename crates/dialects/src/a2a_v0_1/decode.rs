@@ -41,7 +41,7 @@ pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> R
             // A task has one config here: the newest, which an empty id means.
             Call::Push(PushCall::Get { task: required_id(request.id, "id", limits)?, id: String::new() })
         }
-        other => return Err(unknown(other)),
+        other => return Err(unknown(other, METHODS)),
     };
     Ok(Decoded::plain(call))
 }

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use crate::compat::decode::Reading;
 use crate::compat::{Form, shapes};
 use crate::framing::fields::{optional_id, required_id, under};
+use crate::framing::near;
 use crate::framing::shape;
 use crate::wire::Decoded;
 
@@ -52,13 +53,15 @@ pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> R
             Call::Push(PushCall::Delete { task, id })
         }
         "agent/getAuthenticatedExtendedCard" => Call::ExtendedCard,
-        other => return Err(unknown(other)),
+        other => return Err(unknown(other, METHODS)),
     };
     Ok(Decoded::plain(call))
 }
 
-pub(crate) fn unknown(method: &str) -> Fault {
-    Fault::new(Kind::MethodNotFound, format!("no method {:?}", shape::shortened(method, 64)))
+/// The fault for a method that is none of these.
+pub(crate) fn unknown(method: &str, known: &[&str]) -> Fault {
+    let advice = near::method_advice(method, known);
+    Fault::new(Kind::MethodNotFound, format!("no method \"{}\"{advice}", shape::shortened(method, 64)))
 }
 
 pub(crate) fn get(reading: &Reading<'_>, request: shapes::TaskRequest<'_>) -> Result<Call, Fault> {

@@ -33,9 +33,20 @@ pub struct Route {
     python: bool,
 }
 
+/// The routes, for whoever is near one.
+const ROUTES: &[&str] = &[
+    "/v1/message:send",
+    "/v1/message:stream",
+    "/v1/tasks/{id}",
+    "/v1/tasks/{id}:cancel",
+    "/v1/tasks/{id}:subscribe",
+    "/v1/tasks/{id}/pushNotificationConfigs",
+    "/v1/card",
+];
+
 /// Finds the route of a path below the interface's base, such as `/v1/tasks/7:cancel`.
 pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
-    let unknown = || route::unknown(path);
+    let unknown = || route::unknown(path, ROUTES);
     let found = if path == EXTENDED_CARD_0_2 {
         Some(only("GET", Found::new(Operation::ExtendedCard)))
     } else {
@@ -158,7 +169,7 @@ impl Route {
             }
             Operation::ExtendedCard => Call::ExtendedCard,
             // No path leads to these.
-            Operation::List | Operation::Unknown => return Err(route::unknown("")),
+            Operation::List | Operation::Unknown => return Err(route::unknown("", ROUTES)),
         };
         Ok(Decoded::plain(call))
     }

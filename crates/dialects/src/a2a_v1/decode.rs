@@ -16,6 +16,7 @@ use crate::framing::fields::{
     base64, each, header_safe, history, names, optional_id, optional_id_text, present, push_page_size, references,
     required_id, required_id_text, some_parts, under,
 };
+use crate::framing::near;
 use crate::framing::shape::{self, Int, Name, Text};
 pub use crate::wire::Decoded;
 
@@ -50,7 +51,11 @@ pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> R
         "ListTaskPushNotificationConfigs" => push_list(shape::read(text, whole)?, limits),
         "DeleteTaskPushNotificationConfig" => push_delete(shape::read(text, whole)?, limits),
         "GetExtendedAgentCard" => extended_card(shape::read(text, whole)?, limits),
-        other => Err(Fault::new(Kind::MethodNotFound, format!("no method {:?}", shape::shortened(other, 64)))),
+        other => {
+            let advice = near::method_advice(other, METHODS);
+            let message = format!("no method \"{}\"{advice}", shape::shortened(other, 64));
+            Err(Fault::new(Kind::MethodNotFound, message))
+        }
     }
 }
 

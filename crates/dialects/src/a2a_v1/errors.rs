@@ -45,7 +45,7 @@ const fn table(kind: Kind) -> Line {
         // Not RESOURCE_EXHAUSTED, which clients try again.
         Kind::TooLarge => entry(-32600, 413, "INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE"),
         // Answered by a bare status on both bindings: whoever sends another media type reads no JSON of ours.
-        Kind::MediaType => Line { rpc: -32600, http: 415, grpc: "INVALID_ARGUMENT", reason: None },
+        Kind::MediaType => entry(-32600, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE"),
         Kind::TaskNotFound => entry(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
         Kind::TaskNotCancelable => entry(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
         Kind::PushNotSupported => entry(-32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"),

@@ -58,9 +58,21 @@ pub struct Route {
     query: Option<String>,
 }
 
+/// The routes, for whoever is near one.
+const ROUTES: &[&str] = &[
+    "/message:send",
+    "/message:stream",
+    "/tasks",
+    "/tasks/{id}",
+    "/tasks/{id}:cancel",
+    "/tasks/{id}:subscribe",
+    "/tasks/{id}/pushNotificationConfigs",
+    "/extendedAgentCard",
+];
+
 /// Finds the route of a path below the interface's base, such as `/tasks/7:cancel` or `/acme/message:send`.
 pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
-    let unknown = || route::unknown(path);
+    let unknown = || route::unknown(path, ROUTES);
     let segments = route::segments(path).ok_or_else(unknown)?;
     // A path without a tenant comes first: a task may have any id, a tenant called `tasks` has no routes here.
     let (tenant, places) = match (places(&segments)?, segments.split_first()) {

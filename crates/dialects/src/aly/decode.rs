@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::{MOST_ON_A_PAGE, PAGE_SIZE, own_id};
 use crate::a2a_v1::{decode as v1, shapes as v1_shapes};
 use crate::framing::fields::{optional_id, push_page_size, required_id};
+use crate::framing::near;
 use crate::framing::shape::{self, Any, Int, List, Name, Object, Text, shape};
 pub use crate::wire::Decoded;
 
@@ -149,8 +150,9 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
             Call::Push(PushCall::Delete { task, id })
         }
         other => {
-            let message =
-                format!("no method {:?}; the methods are {}", shape::shortened(other, 64), METHODS.join(", "));
+            let advice = near::method_advice(other, METHODS);
+            let shown = shape::shortened(other, 64);
+            let message = format!("no method \"{shown}\"; the methods are {}{advice}", METHODS.join(", "));
             return Err(Fault::new(Kind::MethodNotFound, message));
         }
     };

@@ -28,9 +28,21 @@ pub struct Route {
     query: Option<String>,
 }
 
+/// The routes, for whoever is near one.
+const ROUTES: &[&str] = &[
+    "/streaming",
+    "/message:send",
+    "/message:stream",
+    "/tasks",
+    "/tasks/{id}",
+    "/tasks/{id}/cancel",
+    "/tasks/{id}/subscribe",
+    "/tasks/{id}/push-configs",
+];
+
 /// Finds the route of a path below the interface's base.
 pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
-    let unknown = || route::unknown(path);
+    let unknown = || route::unknown(path, ROUTES);
     let inside = path.strip_prefix('/').ok_or_else(unknown)?;
     let segments: Vec<&str> = inside.strip_suffix('/').unwrap_or(inside).split('/').collect();
     let enveloped = segments == ["streaming"];

@@ -6,6 +6,7 @@ pub mod blob;
 pub(crate) mod fields;
 pub mod json;
 pub mod jsonrpc;
+pub mod near;
 pub mod query;
 pub(crate) mod route;
 pub mod scan;

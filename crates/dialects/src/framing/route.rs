@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use model::{Fault, Kind};
 
-use super::query;
 use super::shape::{Int, Name, Text, shortened};
+use super::{near, query};
 
 /// The segments of a path below the interface's base; `None` if it does not begin with a slash. Some clients end every
 /// URL with one; more segments than the longest route has are of no interest.
@@ -14,8 +14,10 @@ pub(crate) fn segments(path: &str) -> Option<Vec<&str>> {
     Some(inside.strip_suffix('/').unwrap_or(inside).splitn(6, '/').collect())
 }
 
-pub(crate) fn unknown(path: &str) -> Fault {
-    Fault::new(Kind::MethodNotFound, format!("no route {}", shortened(path, 128)))
+/// The fault for a path that is none of these routes, below the interface's base.
+pub(crate) fn unknown(path: &str, known: &[&str]) -> Fault {
+    let advice = near::advice(path, known.iter().copied());
+    Fault::new(Kind::MethodNotFound, format!("no route {}{advice}", shortened(path, 128)))
 }
 
 /// One verb at a path.

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{Cancel, Request, Send};
 use crate::framing::fields::{optional_id, optional_id_text};
+use crate::framing::near;
 use crate::framing::shape::{self, Any, Int, List, Text, shape};
 
 /// More parts than this and a message is passed on as it is.
@@ -77,8 +78,9 @@ pub fn is_method(method: &str) -> Result<(), Fault> {
 }
 
 fn no_method(method: &str) -> Fault {
-    let message =
-        format!("there is no method {}; there are {}", shape::shortened(method, 64), super::METHODS.join(", "));
+    let advice = near::method_advice(method, &super::METHODS);
+    let shown = shape::shortened(method, 64);
+    let message = format!("there is no method {shown}; there are {}{advice}", super::METHODS.join(", "));
     Fault::new(Kind::MethodNotFound, message)
 }
 

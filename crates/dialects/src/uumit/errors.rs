@@ -167,7 +167,8 @@ impl Error {
         let said = |line| Error::new(line, fault.message.clone());
         let told = match fault.kind {
             Kind::Parse => said(Line::Parse),
-            Kind::InvalidRequest | Kind::VersionNotSupported | Kind::MediaType => said(Line::InvalidRequest),
+            Kind::InvalidRequest | Kind::VersionNotSupported => said(Line::InvalidRequest),
+            Kind::MediaType => Error { http: 415, ..said(Line::InvalidRequest) },
             Kind::TooLarge => Error { http: 413, ..said(Line::InvalidRequest) },
             Kind::MethodNotFound
             | Kind::VerbNotAllowed

@@ -353,5 +353,5 @@ fn the_answer_to_a_question_completes_the_request_before_it() {
     e2e::assert_rpc_fault(&refused, -32043, "PERMISSION_DENIED");
     let done = client.rpc("SendMessage", answer()).unwrap()["task"].clone();
     assert_eq!((state(&done), &done["id"]), ("TASK_STATE_COMPLETED", &cart["id"]), "{done}");
-    assert!(made(&done, "cart")["cart_token"].is_string(), "{done}");
+    assert!(made(&done, "cart")["token"].is_string(), "{done}");
 }

@@ -49,7 +49,7 @@ fn a_patch_number_plays_no_part_and_a_missing_version_is_told_by_the_method() {
 }
 
 #[test]
-fn a_body_that_claims_to_be_text_is_a_bare_415() {
+fn a_body_that_claims_to_be_text_is_a_415() {
     let server = Server::start(&[]);
     let echo = server.agent("echo");
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {} });

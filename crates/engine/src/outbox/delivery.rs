@@ -63,7 +63,7 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
                 return End::Wait(shared.clock.of_sleepers().plus_ms(pause.as_millis() as u64));
             }
             Err(fault) => {
-                tracing::warn!(task = %job.task, cause = ?fault.cause, "a webhook waits for the store: {fault}");
+                tracing::warn!(task = %job.task, cause = %fault.cause_text(), "a webhook waits for the store: {fault}");
                 return End::Wait(shared.clock.of_sleepers().plus_ms(AGAIN_MS));
             }
         };

@@ -497,7 +497,7 @@ fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
     match courier.open(task, &spec) {
         Ok(spec) => shared.outbox.take(shared, key, Arc::new(spec), progress),
         Err(fault) => {
-            tracing::warn!(%task, config = %id, cause = ?fault.cause, "a webhook is given up: {fault}");
+            tracing::warn!(%task, config = %id, cause = %fault.cause_text(), "a webhook is given up: {fault}");
             progress.state = PushState::Dead;
             progress.trouble = Some(format!("the config cannot be unsealed: {fault}").into());
             shared.stats.push_dead.fetch_add(1, Ordering::Relaxed);

@@ -54,10 +54,12 @@ pub(crate) async fn answer(
     let response = match below {
         "" | "/" if head.method != Method::POST => service::not_allowed("POST"),
         "" | "/" => {
-            let body = match service::check_media_type(&head.headers) {
-                Ok(()) => intake::read(server, head, body, None, Gate::Aly, told).await,
-                Err(fault) => Err(fault),
-            };
+            if let Err(fault) = service::check_media_type(&head.headers) {
+                let mut response = Box::pin(desk.rpc(Err(fault), told)).await;
+                *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+                return signed(response);
+            }
+            let body = intake::read(server, head, body, None, Gate::Aly, told).await;
             Box::pin(desk.rpc(body, told)).await
         }
         below => {

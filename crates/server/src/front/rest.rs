@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dialects::decide::{self, Refusal};
 use dialects::framing::json::Writer;
+use dialects::framing::near;
 use dialects::framing::scan;
 use dialects::wire::{Operation, Wire};
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE};
@@ -77,9 +78,7 @@ async fn call(
     }
     *operation = route.operation();
     let body = if route.reads_body() {
-        if let Some(refused) = service::check_media_type(&head.headers) {
-            return Ok(refused);
-        }
+        service::check_media_type(&head.headers)?;
         intake::read(server, head, body, None, Gate::Open, told).await?
     } else {
         Bytes::new()
@@ -138,6 +137,45 @@ pub(crate) fn nothing_at(path: &str, head: &request::Parts, told: &mut Told) -> 
     let missing = Fault::new(Kind::MethodNotFound, format!("there is nothing at {path}"));
     fault(&missing, head, told, wire_of(path), Operation::Unknown)
 }
+
+/// An address that nothing is at, with the one that may have been meant.
+pub(crate) fn unknown_address(server: &Server, path: &str, head: &request::Parts, told: &mut Told) -> Response {
+    let shown: String = path.chars().take(128).collect();
+    let agents = || server.mounts.agents().iter().map(|name| &**name);
+    let message = match path.strip_prefix("/a2a/") {
+        Some(below) => {
+            let name: String = below.split('/').next().unwrap_or_default().chars().take(64).collect();
+            let meant = near::nearest(&name, agents()).map(|name| format!("did you mean /a2a/{name}? "));
+            format!("there is no agent {name:?} here; {}GET /agents lists those there are", meant.unwrap_or_default())
+        }
+        None => {
+            let named = path.trim_matches('/');
+            let at_agent = agents().find(|name| name.eq_ignore_ascii_case(named)).map(|name| format!("/a2a/{name}"));
+            let meant = at_agent.or_else(|| near::nearest(path, ADDRESSES.iter().copied()).map(str::to_owned));
+            let advice = match meant {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => "agents are at /a2a/NAME, and GET /agents lists them".to_owned(),
+            };
+            format!("there is nothing at {shown}; {advice}")
+        }
+    };
+    fault(&Fault::new(Kind::MethodNotFound, message), head, told, wire_of(path), Operation::Unknown)
+}
+
+/// Addresses that are there whatever is served.
+const ADDRESSES: &[&str] = &[
+    "/a2a",
+    "/agents",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/.well-known/agent-card.json",
+    "/.well-known/agent.json",
+    "/.well-known/jwks.json",
+    "/message:send",
+    "/message:stream",
+    "/tasks",
+];
 
 fn wire_of(path: &str) -> &'static dyn Wire {
     decide::decide_route(path, None).unwrap_or_else(|refusal| refusal.wire)

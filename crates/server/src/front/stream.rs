@@ -199,7 +199,7 @@ impl Feed {
     /// The last word of a stream that fails.
     fn write_fault(&mut self, piece: &mut Vec<u8>, fault: &Fault) {
         self.over = true;
-        tracing::warn!(cause = ?fault.cause, "a stream failed: {fault}");
+        tracing::warn!(cause = %fault.cause_text(), "a stream failed: {fault}");
         let mut data = Vec::new();
         match &self.envelope {
             Envelope::Rpc(id) => self.wire.rpc_error(&mut data, id, fault, Operation::Stream),

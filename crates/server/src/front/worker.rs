@@ -220,9 +220,8 @@ async fn route(
         told.operation = "worker_stream";
         return stream(server, &*desk, head.uri.query());
     }
-    if let Some(refused) = service::check_media_type(&head.headers) {
-        return Ok(refused);
-    }
+    service::check_media_type(&head.headers)
+        .map_err(|fault| Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, fault.message))?;
     let body = intake::read(server, head, body, None, Gate::Open, told).await?;
     let said = Said::read(&body, server.engine.limits().json_depth)?;
     if let (Some("turns"), Some(turn), Some(what), _) = asked {

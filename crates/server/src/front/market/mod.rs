@@ -141,8 +141,8 @@ fn read<'a>(
             false => Ok(("{}".into(), false)),
         };
     }
-    if check_media_type(&head.headers).is_some() {
-        return Err(Refusal::new(Code::MEDIA, "send application/json"));
+    if let Err(fault) = check_media_type(&head.headers) {
+        return Err(Refusal::new(Code::MEDIA, fault.message));
     }
     let text = scan::scan(body, server.engine.limits().json_depth)?;
     // Readers of structs take lists, too; nobody here does.

@@ -318,8 +318,8 @@ impl Clerk<'_> {
             Ok(body) => body,
             Err(fault) => return Err(No::told(fault)),
         };
-        if check_media_type(&self.head.headers).is_some() {
-            return Err(No::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "send application/json"));
+        if let Err(fault) = check_media_type(&self.head.headers) {
+            return Err(No::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", fault.message));
         }
         scan::scan(body, self.server.engine.limits().json_depth).map(Into::into).map_err(No::of)
     }

@@ -197,7 +197,7 @@ impl RunFeed {
                 tokio::time::sleep(LOOK_EVERY.min(self.heartbeat)).await;
             }
             if let Err(fault) = self.look().await {
-                tracing::warn!(cause = ?fault.cause, "a watch broke off: {fault}");
+                tracing::warn!(cause = %fault.cause_text(), "a watch broke off: {fault}");
                 return None;
             }
         }

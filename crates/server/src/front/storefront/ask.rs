@@ -150,8 +150,8 @@ fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'
     if body.is_empty() {
         return Ok("{}");
     }
-    if check_media_type(&head.headers).is_some() {
-        return Err(Refusal::new(Code::MEDIA, "send application/json"));
+    if let Err(fault) = check_media_type(&head.headers) {
+        return Err(Refusal::new(Code::MEDIA, fault.message));
     }
     let text = scan::scan(body, server.engine.limits().json_depth)?;
     // Readers of structs take lists, too; nobody here does.
