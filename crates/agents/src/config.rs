@@ -14,6 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use systems::OnOff;
 
 use crate::limited::Limited;
 use crate::powers::{self, Field, Power, plain};
@@ -112,6 +113,7 @@ pub(crate) fn profile(name: &str, description: impl Into<String>, restart: Resta
         input_modes: any(),
         output_modes: any(),
         streaming: true,
+        push: true,
         extensions: Vec::new(),
         restart,
         idempotent: false,
@@ -134,8 +136,12 @@ pub struct Common {
     pub input_modes: Option<Vec<String>>,
     /// Media types it writes. The default is the kind's.
     pub output_modes: Option<Vec<String>>,
-    /// Whether its card offers streaming. Default true.
-    pub streaming: Option<bool>,
+    /// Whether its tasks can be streamed and subscribed to: its card says so, and where it is off such calls are refused.
+    /// Default true.
+    pub streaming: Option<OnOff>,
+    /// Whether its tasks can have push configs: its card says so, and where it is `off` such calls are refused. Default on,
+    /// where the server delivers any.
+    pub push: Option<OnOff>,
     /// For one turn, in milliseconds. Default: `timeouts.turn_ms`, which also bounds it.
     pub timeout_ms: Option<u64>,
     /// What becomes of a turn that a crash of the server cut off: `resume`, `retry` or `fail`. The default is the kind's.
@@ -163,6 +169,7 @@ pub(crate) const COMMON: &[Field] = &[
     plain("input_modes"),
     plain("output_modes"),
     plain("streaming"),
+    plain("push"),
     plain("timeout_ms"),
     plain("restart"),
     plain("attempts"),

@@ -96,6 +96,9 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     pub(crate) limits: Limits,
     pub(crate) scripted: Scripted,
+    /// Webhooks that are told of a task's progress: `on`, `off`, or how they are delivered. Default on.
+    #[serde(deserialize_with = "crate::push_config::read")]
+    #[schemars(with = "crate::push_config::PushForms")]
     pub(crate) push: crate::push_config::Push,
 }
 

@@ -1,6 +1,7 @@
 //! The section `push` of the config: whether there are webhooks, where they may be, how they are signed and how often they
 //! are tried.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,8 +9,11 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use model::limits::PushLimits;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use server::courier::{Allow, Guard, HttpCourier, JWT_KEY, Options, SEAL_KEY, Seal, Signer};
+use systems::OnOff;
 
 use crate::config::secret;
 use crate::store::{Opened, same_everywhere};
@@ -59,6 +63,39 @@ pub(crate) struct Push {
     pub(crate) breaker_failures: Option<u32>,
     /// How long it is left alone at first, in milliseconds. Default 10000.
     pub(crate) breaker_ms: Option<u64>,
+}
+
+/// The forms of `push`, for the schema.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub(crate) enum PushForms {
+    Short(OnOff),
+    Long(Box<Push>),
+}
+
+/// Reads `push`: `on`, `off`, `true`, `false`, or a mapping. A mistake in the mapping is reported with its own line.
+pub(crate) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Push, D::Error> {
+    struct Either;
+    impl<'de> Visitor<'de> for Either {
+        type Value = Push;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("on, off, or a mapping of the options of push")
+        }
+        fn visit_bool<E: de::Error>(self, on: bool) -> Result<Push, E> {
+            Ok(Push { enabled: Some(on), ..Push::default() })
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Push, E> {
+            match OnOff::parse(text) {
+                Some(OnOff(on)) => self.visit_bool(on),
+                None => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+            }
+        }
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Push, A::Error> {
+            Push::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    d.deserialize_any(Either)
 }
 
 impl Push {

@@ -26,6 +26,7 @@ fn our_own_cards_come_back_as_the_profile_they_were_made_of() {
         input_modes: vec!["text/plain".into()],
         output_modes: vec!["image/png".into()],
         streaming: true,
+        push: true,
         extensions: vec![Extension {
             uri: "urn:x".into(),
             description: String::new(),

@@ -508,6 +508,7 @@ fn cards_are_the_platforms_or_a_shops() {
         version: "1.0.0",
         shop,
         documentation_url: Some("https://h/llms.txt"),
+        streaming: true,
         push: true,
         skills: vec![skill("product-search", None), skill("checkout", Some("write:orders"))],
     };

@@ -100,6 +100,7 @@ fn profile(name: &str, skills: &[Skill]) -> Profile {
         input_modes: modes(),
         output_modes: modes(),
         streaming: true,
+        push: true,
         extensions: Vec::new(),
         restart: Restart::Retry,
         idempotent: false,

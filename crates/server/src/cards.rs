@@ -222,7 +222,7 @@ impl Server {
         let mut facts = CardFacts::new(profile, &url);
         facts.auth = self.auth(mounted);
         facts.extended = self.has_extended_card(mounted);
-        facts.push = self.engine.has_push();
+        facts.push = self.offers_push(profile);
         if required && self.opens(agent) {
             // Some of it is open to everybody: each skill says whether it is.
             let nobody = Caller { tenant: mounted.tenant_of(self.callers.anonymous()), ..Caller::anonymous() };

@@ -12,6 +12,7 @@ pub mod admin;
 mod body;
 mod cache;
 pub mod callers;
+mod capabilities;
 mod cards;
 mod connections;
 mod cors;
@@ -148,8 +149,8 @@ impl Server {
     }
 
     /// Whether a caller may make a call at an agent, in a tenant: by the scopes of its credential, by the policy, and, where
-    /// the agent is a system, by what the policy denies at the agents it works with. Every front asks this before it looks a
-    /// task up.
+    /// the agent is a system, by what the policy denies at the agents it works with; and whether the agent has the
+    /// capability that the call needs. Every front asks this before it looks a task up.
     pub(crate) fn permits(
         &self,
         caller: &Caller,
@@ -172,6 +173,12 @@ impl Server {
         required: bool,
     ) -> Result<(), Fault> {
         let Some(policy) = &self.policy else { return Ok(()) };
+        self.complies(caller, tenant, agent, call, required)?;
+        self.supports(agent, call)
+    }
+
+    /// Whether the policy lets a caller make a call.
+    fn complies(&self, caller: &Caller, tenant: &str, agent: &str, call: &Call, required: bool) -> Result<(), Fault> {
         policy.check(caller, tenant, agent, call, required)?;
         if let Call::Send(_) | Call::Stream(_) = call {
             for member in self.engine.members(agent) {

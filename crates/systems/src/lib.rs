@@ -26,12 +26,14 @@
 //! | [`condition`] | when an edge is taken |
 //! | [`check`] | what is wrong with it |
 //! | [`graph`] | a system that can run |
+//! | [`on_off`] | a setting that is on or off |
 //! | [`run`] | the state machine |
 //! | [`picture`] | a graph as data |
 
 pub mod check;
 pub mod condition;
 pub mod graph;
+pub mod on_off;
 pub mod picture;
 pub mod run;
 pub mod spec;
@@ -39,5 +41,6 @@ pub mod spec;
 pub use check::Wrong;
 pub use condition::Condition;
 pub use graph::Graph;
+pub use on_off::OnOff;
 pub use run::{Action, End, Finish, INPUT_BYTES, NodeEvent, Run, Stand, Start, Unexpected, VisitId};
 pub use spec::{System, Systems};

@@ -9,6 +9,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::condition::Condition;
+use crate::on_off::OnOff;
 
 /// A graph of agents that is one agent to its callers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -39,6 +40,12 @@ pub struct System {
     pub max_turns: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a2a: Option<A2a>,
+    /// Whether its tasks can be streamed and subscribed to. Default true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streaming: Option<OnOff>,
+    /// Whether its tasks can have push configs. Default on, where the server delivers any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub push: Option<OnOff>,
 }
 
 impl System {

@@ -189,6 +189,7 @@ fn profile(name: &str, card: Option<&CardSeen>) -> Profile {
         output_modes: any(),
         // Whether it streams or not, what it says is passed on as it comes.
         streaming: true,
+        push: true,
         extensions: Vec::new(),
         restart: Restart::Resume,
         idempotent: false,

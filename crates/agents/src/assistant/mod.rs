@@ -144,6 +144,7 @@ fn profile(mode: Mode, name: &str) -> Profile {
         input_modes: modes.iter().map(|&mode| mode.into()).collect(),
         output_modes: vec!["text/plain".into(), "application/json".into()],
         streaming: true,
+        push: true,
         extensions: Vec::new(),
         restart: Restart::Retry,
         idempotent: true,

@@ -33,6 +33,7 @@ impl Agent {
             input_modes: vec!["*/*".into()],
             output_modes: vec!["*/*".into()],
             streaming: true,
+            push: true,
             extensions: Vec::new(),
             restart: Restart::Retry,
             idempotent: true,

@@ -95,7 +95,8 @@ fn profile(name: &str, own: Profile, common: &Common) -> Profile {
         version: common.version.clone().unwrap_or(own.version),
         input_modes: common.input_modes.clone().unwrap_or(own.input_modes),
         output_modes: common.output_modes.clone().unwrap_or(own.output_modes),
-        streaming: common.streaming.unwrap_or(own.streaming),
+        streaming: common.streaming.map_or(own.streaming, |on| on.0),
+        push: common.push.map_or(own.push, |on| on.0),
         restart: common.restart.map_or(own.restart, Restart::from),
         ..own
     }

@@ -195,6 +195,7 @@ fn profile() -> Profile {
         input_modes: vec!["*/*".into()],
         output_modes: vec!["*/*".into()],
         streaming: true,
+        push: true,
         extensions: Vec::new(),
         restart: Restart::Retry,
         idempotent: false,

@@ -47,6 +47,8 @@ impl Agent {
         if let Some(title) = &system.title {
             profile.title.clone_from(title);
         }
+        profile.streaming = system.streaming.is_none_or(|on| on.0);
+        profile.push = system.push.is_none_or(|on| on.0);
         profile.skills.push(Skill {
             id: name.to_owned(),
             name: profile.title.clone(),

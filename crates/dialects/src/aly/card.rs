@@ -18,6 +18,7 @@ pub struct Facts<'a> {
     /// The one whose card it is; without one it is the platform's.
     pub shop: Option<Shop<'a>>,
     pub documentation_url: Option<&'a str>,
+    pub streaming: bool,
     pub push: bool,
     pub skills: Vec<Skill<'a>>,
 }
@@ -83,7 +84,7 @@ pub fn card(facts: &Facts<'_>) -> Value {
         "supportedInterfaces": [interface("JSONRPC"), interface("HTTP+JSON")],
         "provider": { "organization": platform, "url": issuer },
         "version": facts.version,
-        "capabilities": { "streaming": true, "pushNotifications": facts.push },
+        "capabilities": { "streaming": facts.streaming, "pushNotifications": facts.push },
         "securitySchemes": {
             "aly_oauth": {
                 "oauth2SecurityScheme": {

@@ -21,7 +21,7 @@ pub fn card(profile: Profile, agent: &Agent, id: &str, base: &str, takes_text: b
         "description": agent.description,
         "url": url,
         "version": agent.version,
-        "capabilities": { "streaming": true, "pushNotifications": false, "stateTransitionHistory": false },
+        "capabilities": { "streaming": agent.streaming, "pushNotifications": false, "stateTransitionHistory": false },
         "defaultInputModes": modes,
         "defaultOutputModes": modes,
         "skills": [{

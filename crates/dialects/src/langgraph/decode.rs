@@ -162,9 +162,19 @@ fn sent(
     send.task = task;
     send.context = send.context.or(context);
     send.wait = Wait::Rest { max_ms: None };
-    send.push = None;
+    no_push(&send)?;
     send.history = Some(history(request.params.get("configuration").and_then(|c| c.get("historyLength")))?);
     Ok(Decoded { context: send.context.clone(), call: call(send), resume })
+}
+
+/// The product has no push notifications, and its cards say so.
+fn no_push(send: &Send) -> Result<(), Fault> {
+    match send.push {
+        Some(_) => {
+            Err(Fault::new(Kind::PushNotSupported, "Push notifications are not supported: leave the push config out"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_parts(profile: Profile, parts: &[Value], takes_text: bool) -> Result<(), Fault> {
@@ -217,7 +227,7 @@ fn newer_send(request: &Request, limits: &Limits) -> Result<Decoded, Fault> {
         (send.task, resume) = (Some(task), Resume::Maybe);
         send.context = send.context.or(context);
     }
-    send.push = None;
+    no_push(&send)?;
     let context = send.context.clone();
     Ok(Decoded { call: if stream { Call::Stream(send) } else { Call::Send(send) }, context, resume })
 }

@@ -15,6 +15,8 @@ pub const INTERNAL: i32 = -32603;
 pub const TASK_NOT_FOUND: i32 = -32001;
 pub const TASK_CANCELLED: i32 = -32002;
 pub const AGENT_NOT_FOUND: i32 = -32003;
+/// As in every generation; the product's own codes end before it.
+pub const UNSUPPORTED: i32 = -32004;
 
 const NO_REQUEST: &str = "invalid JSON-RPC request";
 const NOT_FOUND: &str = "task not found";
@@ -119,7 +121,9 @@ impl Error {
             Kind::RateLimited => {
                 Error { detail: Some(fault.message.clone()), ..Error::new(INTERNAL, "rate limit exceeded") }
             }
-            Kind::Unsupported | Kind::PushNotSupported | Kind::ExtendedCardNotConfigured => said(INTERNAL),
+            Kind::Unsupported => said(UNSUPPORTED),
+            // Its usual code is the product's for a missing agent.
+            Kind::PushNotSupported | Kind::ExtendedCardNotConfigured => said(INTERNAL),
             Kind::InsufficientBalance | Kind::BudgetExceeded => said(INTERNAL),
             Kind::Unavailable => http(503, said(INTERNAL)),
             Kind::InvalidAgentResponse | Kind::Internal => Error::new(INTERNAL, failed),

@@ -247,6 +247,7 @@ pub(crate) fn profile() -> Profile {
         input_modes: vec!["*/*".into()],
         output_modes: vec!["text/plain".into(), "application/json".into()],
         streaming: true,
+        push: true,
         extensions: vec![
             Extension {
                 uri: "https://example.com/ext/v1".into(),
@@ -272,6 +273,7 @@ pub(crate) fn bare_profile() -> Profile {
         input_modes: vec![],
         output_modes: vec![],
         streaming: false,
+        push: true,
         extensions: vec![],
         restart: Restart::Fail,
         idempotent: false,

@@ -64,7 +64,10 @@ pub struct Profile {
     /// Media types it reads and writes; `*/*` for any.
     pub input_modes: Vec<String>,
     pub output_modes: Vec<String>,
+    /// Its tasks can be streamed and subscribed to.
     pub streaming: bool,
+    /// Its tasks can have push configs, where the server delivers any.
+    pub push: bool,
     pub extensions: Vec<Extension>,
     /// What becomes of a turn that a crash cut off.
     pub restart: Restart,

@@ -587,7 +587,8 @@ impl Desk<'_> {
                 description: shop.description.as_deref(),
             }),
             documentation_url: self.aly.documentation_url.as_deref(),
-            push: self.server.engine.has_push(),
+            streaming: profile.as_deref().is_none_or(|profile| profile.streaming),
+            push: profile.as_deref().is_none_or(|profile| self.server.offers_push(profile)),
             skills: skills.collect(),
         });
         let mut response = rpc::json(Bytes::from(card.to_string()).into());

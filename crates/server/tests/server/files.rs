@@ -98,6 +98,7 @@ impl Maker {
             input_modes: vec!["*/*".into()],
             output_modes: vec!["*/*".into()],
             streaming: true,
+            push: true,
             extensions: Vec::new(),
             restart: Restart::Fail,
             idempotent: false,

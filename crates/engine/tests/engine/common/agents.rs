@@ -63,6 +63,7 @@ impl Manners {
             input_modes: vec!["*/*".into()],
             output_modes: vec!["*/*".into()],
             streaming: true,
+            push: true,
             extensions: Vec::new(),
             restart: self.restart,
             idempotent: self.idempotent,

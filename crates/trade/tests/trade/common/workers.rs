@@ -38,6 +38,7 @@ pub(crate) fn acting(
         input_modes: vec!["*/*".into()],
         output_modes: vec!["*/*".into()],
         streaming: true,
+        push: true,
         extensions: Vec::new(),
         restart,
         idempotent: false,
