@@ -5,9 +5,11 @@
 //! Buffers and windows bound the bytes that a connection holds before the server reads them or the caller takes them;
 //! [`crate::connections`] bounds the number of connections.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
@@ -21,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connections::{Connections, Entrance, RESERVE_LASTS};
+use crate::linger::{BodyUnread, LingeringStream, UnreadFlag};
 use crate::service::{self, Coverage};
 use crate::tls::{self, Tls};
 use crate::{Server, Serving};
@@ -171,7 +174,18 @@ async fn converse(
     shutdown: CancellationToken,
 ) {
     let ServedPeer { address: peer, coverage } = peer;
-    let handle = service_fn(move |request| service::respond(serving.now(), request, peer, coverage));
+    let unread = UnreadFlag::default();
+    let stream = LingeringStream::new(stream, unread.clone());
+    let handle = service_fn(move |request| {
+        let (answered, unread) = (service::respond(serving.now(), request, peer, coverage), unread.clone());
+        async move {
+            let response = answered.await?;
+            if response.extensions().get::<BodyUnread>().is_some() {
+                unread.store(true, Ordering::Relaxed);
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
     if http2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder

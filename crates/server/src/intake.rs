@@ -17,7 +17,7 @@ use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, Version, request};
 use http_body::Frame;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use model::{Fault, Kind, MemoryBudget, MemoryShare};
 use tokio::time::{Instant, timeout};
 
@@ -30,9 +30,10 @@ pub(crate) const STRANGER_BYTES: usize = 16 << 10;
 const PRESSED: Duration = Duration::from_secs(10);
 /// How often a body that waits looks whether it is.
 const LOOK: Duration = Duration::from_secs(1);
-/// The rest of a refused body is taken and dropped for so long, or until its sender pauses: a connection that is closed
-/// while bytes arrive loses the answer on its way.
-const DISCARD: Duration = Duration::from_secs(2);
+/// The rest of a refused body is read and dropped before the answer, for so long and so many bytes, or until its sender
+/// pauses: many clients read nothing before they have written everything. What is left then is for [`crate::linger`].
+const DISCARD: Duration = Duration::from_secs(5);
+const DISCARD_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(250);
 /// When a caller may try again.
 const RETRY_AFTER_S: u32 = 2;
@@ -128,11 +129,11 @@ impl BodyReader<'_> {
     async fn run(mut self, gate: Gate<'_>, told: &mut Told) -> Result<Bytes, Fault> {
         match self.gather(gate, told).await {
             Ok(()) => {
-                told.held = self.held;
+                (told.held, told.body_ended) = (self.held, true);
                 Ok(self.joined.map_or(self.first, BytesMut::freeze))
             }
             Err(fault) => {
-                self.discard().await;
+                told.body_ended = self.discard().await;
                 Err(fault)
             }
         }
@@ -219,25 +220,33 @@ impl BodyReader<'_> {
         }
     }
 
-    /// Lets the sender finish, and keeps nothing of it. Not where HTTP/2 ends one stream without its connection, nor for
-    /// a sender that asks first whether to send at all.
-    async fn discard(&mut self) {
+    /// Reads the rest of a refused body and keeps nothing of it; tells whether it came to the end. Not where HTTP/2 ends
+    /// one stream without its connection, nor for a sender that asks first whether to send at all.
+    async fn discard(&mut self) -> bool {
         (self.first, self.joined, self.held) = (Bytes::new(), None, BodyShare::default());
-        if self.head.version >= Version::HTTP_2 || self.head.headers.contains_key(EXPECT) {
-            return;
+        if self.body.is_end_stream() {
+            return true;
         }
-        let mut left = self.limit;
+        if self.head.version >= Version::HTTP_2 || self.head.headers.contains_key(EXPECT) {
+            return false;
+        }
+        let mut left = DISCARD_BYTES;
         let rest = async {
-            while let Ok(Some(Ok(frame))) = timeout(PAUSE, self.body.frame()).await {
-                let length = frame.data_ref().map_or(0, Bytes::len);
-                if length > left {
-                    return;
+            loop {
+                match timeout(PAUSE, self.body.frame()).await {
+                    Ok(None) => return true,
+                    Ok(Some(Err(_))) | Err(_) => return false,
+                    Ok(Some(Ok(frame))) => {
+                        let length = frame.data_ref().map_or(0, Bytes::len);
+                        if length > left {
+                            return false;
+                        }
+                        left -= length;
+                    }
                 }
-                left -= length;
             }
         };
-        // However far it came.
-        let _ = timeout(DISCARD, rest).await;
+        timeout(DISCARD, rest).await.unwrap_or(false)
     }
 }
 

@@ -21,6 +21,7 @@ pub mod crypto;
 pub mod front;
 mod html;
 mod intake;
+mod linger;
 mod links;
 pub mod log;
 mod metrics;
@@ -172,13 +173,13 @@ impl Server {
         call: &Call,
         required: bool,
     ) -> Result<(), Fault> {
-        let Some(policy) = &self.policy else { return Ok(()) };
         self.complies(caller, tenant, agent, call, required)?;
         self.supports(agent, call)
     }
 
     /// Whether the policy lets a caller make a call.
     fn complies(&self, caller: &Caller, tenant: &str, agent: &str, call: &Call, required: bool) -> Result<(), Fault> {
+        let Some(policy) = &self.policy else { return Ok(()) };
         policy.check(caller, tenant, agent, call, required)?;
         if let Call::Send(_) | Call::Stream(_) = call {
             for member in self.engine.members(agent) {

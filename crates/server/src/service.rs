@@ -11,12 +11,13 @@ use dialects::framing::scan;
 use futures_util::FutureExt;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use model::{Fault, Kind};
 
 use crate::body::Response;
 use crate::front::langgraph::Address;
 use crate::front::{self, Gate, Told};
+use crate::linger::BodyUnread;
 use crate::log::Line;
 use crate::metrics::Outcome;
 use crate::mount::{self, Mounted, Target};
@@ -52,7 +53,9 @@ pub(crate) async fn respond(
     let (mut head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
     let address = throttle::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
-    let mut told = Told { address, ..Told::default() };
+    // A small body that is not read is taken along with the next request: its connection lasts.
+    let is_large = body.size_hint().upper().is_none_or(|bytes| bytes > intake::STRANGER_BYTES as u64);
+    let mut told = Told { address, body_ended: body.is_end_stream(), ..Told::default() };
     let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
         Some(response) => response,
         None => {
@@ -71,7 +74,11 @@ pub(crate) async fn respond(
     if let Ok(id) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
     }
-    if coverage == Coverage::HealthOnly && head.version <= Version::HTTP_11 {
+    if !told.body_ended {
+        response.extensions_mut().insert(BodyUnread);
+    }
+    let closes = coverage == Coverage::HealthOnly || (is_large && !told.body_ended);
+    if closes && head.version <= Version::HTTP_11 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let status = response.status();

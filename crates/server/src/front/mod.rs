@@ -74,6 +74,8 @@ pub(crate) struct Told {
     pub(crate) held: BodyShare,
     /// The JSON-RPC id of a request that is refused before it is read whole.
     pub(crate) rpc_id: Option<OwnedId>,
+    /// The body was read to its end, kept or not.
+    pub(crate) body_ended: bool,
 }
 
 impl Default for Told {
@@ -88,6 +90,7 @@ impl Default for Told {
             path: None,
             held: BodyShare::default(),
             rpc_id: None,
+            body_ended: false,
         }
     }
 }

@@ -14,6 +14,7 @@ mod memory;
 mod mounts;
 mod oauth;
 mod orloj;
+mod oversized;
 mod panics;
 mod prices;
 mod privacy;
