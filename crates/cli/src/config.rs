@@ -233,6 +233,9 @@ pub(crate) struct Limits {
     pub(crate) body_bytes: Option<usize>,
     /// Nesting of a request's JSON. Default 128.
     pub(crate) json_depth: Option<usize>,
+    /// Nesting of a data part and of metadata, the part or object that it stands in counted. Deeper ones of callers are
+    /// refused, and those of agents turned into text: readers of protobuf cannot take them. Default 48.
+    pub(crate) data_depth: Option<usize>,
     /// Memory of all request bodies together while they are read and answered, in MiB; more is refused with
     /// 503. Default 64, and at least what `body_bytes` needs.
     pub(crate) bodies_mib: Option<usize>,

@@ -241,6 +241,7 @@ impl Plan {
         set(&mut all.idempotency_ms, limits.idempotency_hours.map(|hours| hours.saturating_mul(HOUR_MS)));
         all.body_bytes = limits.body_bytes.unwrap_or(all.body_bytes);
         all.json_depth = limits.json_depth.unwrap_or(all.json_depth);
+        all.data_depth = limits.data_depth.unwrap_or(all.data_depth);
         all.running_turns = limits.running_turns.unwrap_or(all.running_turns);
         all.turn_bytes = limits.turn_bytes.unwrap_or(all.turn_bytes);
         all.live_bytes = limits.live_mib.map_or(all.live_bytes, |mib| mib << 20);
@@ -307,6 +308,7 @@ fn check_ranges(config: &Config) -> anyhow::Result<()> {
         ("workers", config.workers.map(|n| n as u64), 1, 1_024),
         ("limits.body_bytes", limits.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
         ("limits.json_depth", limits.json_depth.map(|n| n as u64), 8, 10_000),
+        ("limits.data_depth", limits.data_depth.map(|n| n as u64), 4, 10_000),
         ("limits.bodies_mib", limits.bodies_mib.map(|n| n as u64), 1, 1 << 20),
         ("limits.answers_mib", limits.answers_mib.map(|n| n as u64), 1, 1 << 20),
         ("limits.live_mib", limits.live_mib.map(|n| n as u64), 1, 1 << 20),

@@ -58,6 +58,7 @@ const FIXED: &[(&str, Read)] = &[
     ("timeouts.drain_ms", |plan| format!("{:?}", plan.config.timeouts.drain_ms)),
     ("limits.body_bytes", |plan| format!("{:?}", plan.config.limits.body_bytes)),
     ("limits.json_depth", |plan| format!("{:?}", plan.config.limits.json_depth)),
+    ("limits.data_depth", |plan| format!("{:?}", plan.config.limits.data_depth)),
     ("limits.bodies_mib", |plan| format!("{:?}", plan.config.limits.bodies_mib)),
     ("limits.answers_mib", |plan| format!("{:?}", plan.config.limits.answers_mib)),
     ("limits.live_mib", |plan| format!("{:?}", plan.config.limits.live_mib)),

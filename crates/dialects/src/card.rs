@@ -421,6 +421,9 @@ fn skill(w: &mut Writer, skill: &Skill, facts: &CardFacts<'_>, readers: Readers)
         }
         w.end_array();
     }
+    // Strict readers want them of every skill; the skills of an agent have its own.
+    modes(w.key("inputModes"), &facts.profile.input_modes);
+    modes(w.key("outputModes"), &facts.profile.output_modes);
     if let Some(auth) = &facts.auth
         && facts.guarded.contains(&skill.id)
     {

@@ -21,6 +21,7 @@ const CUT_OFF: Ending = Ending { state: None, cut_off: true };
 impl Engine {
     /// Asks the agent to stop and answers when the task has settled, at the latest a second after the grace is over.
     pub async fn cancel(&self, place: &Place, call: Cancel) -> Result<Arc<Task>, Fault> {
+        model::depth::check(call.metadata.as_ref(), "metadata", self.shared.limits.data_depth)?;
         let id = self.shared.named(place, &call.task).await?.task;
         let found = self.shared.visible_live(place, id, Sight::Task).await?;
         let (live, _) = found.ok_or_else(|| Fault::task_not_found(id))?;

@@ -9,7 +9,7 @@ use model::ports::agent::{Agent, Earlier, Emission, Turn};
 use model::ports::store::{Commit, Conflict, Guard, KeyUse, Outcome, Trouble};
 use model::{
     Body, ContextId, Event, EventId, Fault, Inbound, Kind, Opened, Place, Send, Seq, Shape, State, Task, TaskId, Time,
-    TurnId, Wait,
+    TurnId, Wait, depth,
 };
 use sha2::{Digest, Sha256};
 
@@ -96,6 +96,8 @@ impl Engine {
         }
         let agent = self.shared.agent(&place.agent)?;
         let profile = agent.profile();
+        depth::check_message(&send.message, self.shared.limits.data_depth)?;
+        depth::check(send.metadata.as_ref(), "metadata", self.shared.limits.data_depth)?;
         modes::check_extensions(&send.extensions, profile)?;
         if !self.shared.limits.any_input_mode {
             modes::check_modes(&send.message.parts, &profile.input_modes)?;
@@ -362,7 +364,7 @@ impl Start {
         for (i, body) in self.bodies().into_iter().enumerate() {
             so_far.apply(&Event { seq: Seq(i as u64 + 2), at: self.stamp.now, body }).map_err(Fault::internal)?;
         }
-        let mut pending = Pending::new(&so_far);
+        let mut pending = Pending::new(&so_far, &shared.limits);
         let so_far = Arc::new(so_far);
         let mut stream = turn::start(
             agent,

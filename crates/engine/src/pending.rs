@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::ports::agent::{Emission, End, EndState, Piece, Words};
-use model::{Artifact, Body, Chunk, Content, Message, Part, Role, Shape, State, StatusChange, Task, TurnId};
+use model::{
+    Artifact, Body, Chunk, Content, Limits, Message, Part, Role, Shape, State, StatusChange, Task, TurnId, depth,
+};
 
 use crate::clock;
 
@@ -21,6 +23,8 @@ pub(crate) struct Pending {
     ended: bool,
     /// The last word is a chunk of text that may be added to.
     seam: bool,
+    /// Data and metadata that nest deeper are turned into text.
+    data_depth: usize,
 }
 
 /// Text is joined up to this.
@@ -45,9 +49,17 @@ pub(crate) enum Then {
 }
 
 impl Pending {
-    pub(crate) fn new(task: &Task) -> Pending {
+    pub(crate) fn new(task: &Task, limits: &Limits) -> Pending {
         let artifacts = task.artifacts.iter().enumerate().map(|(i, a)| (a.id.clone(), i as u32)).collect();
-        Pending { said: Vec::new(), bytes: 0, total_bytes: 0, artifacts, ended: false, seam: false }
+        Pending {
+            said: Vec::new(),
+            bytes: 0,
+            total_bytes: 0,
+            artifacts,
+            ended: false,
+            seam: false,
+            data_depth: limits.data_depth,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -67,10 +79,11 @@ impl Pending {
         self.ended
     }
 
-    pub(crate) fn push(&mut self, emission: Emission) {
+    pub(crate) fn push(&mut self, mut emission: Emission) {
         if self.ended {
             return;
         }
+        flatten(&mut emission, self.data_depth);
         let seamless = match &emission {
             Emission::Artifact(piece) => {
                 if self.join(piece) {
@@ -243,6 +256,28 @@ impl Spoken {
         let turn = self.next_turn.unwrap_or_else(clock::turn_id);
         bodies.push(Body::TurnStarted { turn, attempt: 1, hold: None });
         Then::NextTurn(turn)
+    }
+}
+
+/// Turns what of an emission nests too deeply into text: see [`depth`].
+fn flatten(emission: &mut Emission, most: usize) {
+    let words = |words: &mut Words| {
+        depth::flatten_parts(&mut words.parts, most);
+        depth::flatten(&mut words.metadata, most);
+    };
+    match emission {
+        Emission::Working(Some(said)) | Emission::Reply(said) | Emission::End(End { words: Some(said), .. }) => {
+            words(said);
+        }
+        Emission::Artifact(piece) => {
+            depth::flatten_parts(&mut piece.parts, most);
+            depth::flatten(&mut piece.metadata, most);
+        }
+        Emission::Metadata(json) if depth::is_deeper(json, most) => *json = depth::flattened(json),
+        Emission::Metadata(_)
+        | Emission::Bound(_)
+        | Emission::Working(None)
+        | Emission::End(End { words: None, .. }) => {}
     }
 }
 

@@ -7,7 +7,7 @@ use model::ports::product::Product;
 use model::ports::store::{BlobWrite, Commit, Conflict, Guard, Outcome, Timer, TimerChange, TimerKind};
 use model::{
     Artifact, Body, Chunk, ContextId, Entry, Fault, Inbound, Json, Kind, Message, Opened, Place, RecordChange, State,
-    StatusChange, Task, TaskId, TextChange, Time,
+    StatusChange, Task, TaskId, TextChange, Time, depth,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -80,7 +80,7 @@ impl Moved {
         Moved { state, metadata: None, artifacts: Vec::new() }
     }
 
-    fn bodies(&self, known: &[Arc<Artifact>]) -> Vec<Body> {
+    fn bodies(&self, known: &[Arc<Artifact>], data_depth: usize) -> Vec<Body> {
         let mut bodies = Vec::with_capacity(1 + self.artifacts.len());
         let mut next = known.len() as u32;
         for artifact in &self.artifacts {
@@ -91,7 +91,10 @@ impl Moved {
                     next - 1
                 }
             };
-            let artifact = Arc::new(artifact.clone());
+            let mut artifact = artifact.clone();
+            depth::flatten_parts(&mut artifact.parts, data_depth);
+            depth::flatten(&mut artifact.metadata, data_depth);
+            let artifact = Arc::new(artifact);
             bodies.push(Body::Artifact(Chunk {
                 artifact,
                 ordinal,
@@ -101,7 +104,8 @@ impl Moved {
                 metadata: None,
             }));
         }
-        let (state, metadata) = (self.state, self.metadata.clone());
+        let (state, mut metadata) = (self.state, self.metadata.clone());
+        depth::flatten(&mut metadata, data_depth);
         bodies.push(Body::Status(StatusChange { state, message: None, metadata }));
         bodies
     }
@@ -221,12 +225,13 @@ impl Engine {
         };
         let mut bodies = Vec::new();
         if let Some(message) = birth.message {
+            depth::check_message(&message, self.shared.limits.data_depth)?;
             let message = Arc::new(message);
             let (accepted_output, extensions) = (Vec::new(), Vec::new());
             let inbound = Inbound { message, metadata: None, accepted_output, extensions, trace: None, payer: None };
             bodies.push(Body::Message(Arc::new(inbound)));
         }
-        bodies.extend(birth.to.bodies(&[]));
+        bodies.extend(birth.to.bodies(&[], self.shared.limits.data_depth));
         let stamp = Stamp { now: self.shared.clock.now(), epoch: None };
         let batch = Batch::opening(opened, fresh_context, bodies, stamp, &self.shared.limits);
         let (mut batch, task) = batch.map_err(Fault::internal)?;
@@ -268,7 +273,7 @@ impl Engine {
                 if now.core.is_settled() {
                     return Err(Fault::new(Kind::TaskSettled, "the task has settled and changes no more"));
                 }
-                let mut draft = Draft::outside(to.bodies(&now.artifacts));
+                let mut draft = Draft::outside(to.bodies(&now.artifacts, shared.limits.data_depth));
                 draft.along = Some(along.clone());
                 Ok(draft)
             });

@@ -96,7 +96,7 @@ impl Run {
     async fn pump(&self, stream: BoxStream<'static, Emission>) -> Result<Then, Failed> {
         let limits = &self.shared.limits;
         let mut stream = Some(stream);
-        let mut pending = Pending::new(&*self.live.snapshot().map_err(Failed::Fault)?);
+        let mut pending = Pending::new(&*self.live.snapshot().map_err(Failed::Fault)?, &self.shared.limits);
         let (mut in_flight, mut bears) = (None, false);
         let mut cancelling = false;
         let memory = &self.shared.lives.memory;

@@ -9,6 +9,7 @@
 pub mod access;
 pub mod call;
 pub mod content;
+pub mod depth;
 pub mod event;
 pub mod fault;
 pub mod ids;

@@ -7,6 +7,8 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Nesting of a request's JSON.
     pub json_depth: usize,
+    /// Nesting of a data part and of metadata, the object that it stands in counted.
+    pub data_depth: usize,
     /// An id that a caller chooses: message, context.
     pub id_bytes: usize,
     /// Parts of one message or artifact chunk.
@@ -87,6 +89,7 @@ impl Default for Limits {
         Limits {
             body_bytes: 10 << 20,
             json_depth: 128,
+            data_depth: 48,
             id_bytes: 256,
             parts: 1_000,
             blob_bytes: 64 << 10,

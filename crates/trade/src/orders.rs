@@ -163,6 +163,7 @@ impl Follow {
 impl Market {
     /// Buys: a transaction, with the money set aside at once or as a step of its own.
     pub async fn order(&self, caller: &Caller, wish: Wish, once: Option<Once>) -> Result<Transaction, Refused> {
+        model::depth::check(wish.input.as_ref(), "input", self.engine().limits().data_depth).map_err(Refused::Fault)?;
         let fresh = match self.fresh(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Transaction(made)) => return Ok(*made),

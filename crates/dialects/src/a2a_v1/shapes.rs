@@ -211,10 +211,10 @@ fn state_number(state: State) -> i64 {
     }
 }
 
-/// A state by name or number; `Some(None)` is the unspecified one, `None` one that does not exist.
+/// A state by name or number; `Some(None)` is the unspecified one, which an empty name is too, `None` one that does not exist.
 pub(super) fn state(name: &Name<'_>) -> Option<Option<State>> {
     let found = match name {
-        Name::Text(text) if text == "TASK_STATE_UNSPECIFIED" => return Some(None),
+        Name::Text(text) if text.is_empty() || text == "TASK_STATE_UNSPECIFIED" => return Some(None),
         Name::Number(0) => return Some(None),
         Name::Text(text) => State::ALL.into_iter().find(|state| state_name(*state) == text),
         Name::Number(n) => State::ALL.into_iter().find(|state| state_number(*state) == *n),

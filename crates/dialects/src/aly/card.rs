@@ -46,6 +46,8 @@ pub struct Skill<'a> {
     pub scope: Option<&'a str>,
 }
 
+/// Media types, by default and of every skill.
+const MODES: [&str; 2] = ["text/plain", "application/json"];
 /// What `{site_slug}` is where no shop is meant.
 const ANY_SHOP: &str = "my-store";
 
@@ -61,6 +63,8 @@ pub fn card(facts: &Facts<'_>) -> Value {
             "description": skill.description,
             "tags": skill.tags,
             "examples": examples.collect::<Vec<_>>(),
+            "inputModes": MODES,
+            "outputModes": MODES,
         });
         if let Some(scope) = skill.scope {
             shown["securityRequirements"] = json!([
@@ -105,8 +109,8 @@ pub fn card(facts: &Facts<'_>) -> Value {
                 "httpAuthSecurityScheme": { "description": "An API key of the workspace", "scheme": "Bearer" },
             },
         },
-        "defaultInputModes": ["text/plain", "application/json"],
-        "defaultOutputModes": ["text/plain", "application/json"],
+        "defaultInputModes": MODES,
+        "defaultOutputModes": MODES,
         "skills": skills.collect::<Vec<_>>(),
     });
     if let Some(url) = facts.documentation_url {

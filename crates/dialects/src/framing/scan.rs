@@ -3,6 +3,7 @@
 //! It makes the bytes text and bounds their nesting, so that whatever reads them later, also the store's and other
 //! people's parsers, meets no depth it cannot bear.
 
+use model::depth::brackets;
 use model::{Fault, Kind};
 
 /// The bytes as text, if they are UTF-8 and nest no deeper than `max_depth`.
@@ -43,13 +44,6 @@ fn has_half_character(bytes: &[u8]) -> bool {
         };
     }
     false
-}
-
-/// How many opening brackets there are, in strings or not.
-fn brackets(bytes: &[u8]) -> usize {
-    // `[` and `{` differ in one bit. Runs of 255 keep the sums in bytes, which the compiler turns into wide additions.
-    let run = |run: &[u8]| usize::from(run.iter().map(|b| u8::from(b & !0x20 == b'[')).sum::<u8>());
-    bytes.chunks(255).map(run).sum()
 }
 
 /// Whether brackets outside strings nest deeper than `max`. The text need not be JSON.

@@ -30,6 +30,8 @@ pub fn card(profile: Profile, agent: &Agent, id: &str, base: &str, takes_text: b
             "description": agent.description,
             "tags": ["assistant", "langgraph"],
             "examples": examples,
+            "inputModes": modes,
+            "outputModes": modes,
             "metadata": { "inputSchema": schema },
         }],
     });

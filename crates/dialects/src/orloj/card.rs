@@ -38,6 +38,10 @@ pub struct Remote<'a> {
     pub description: Option<&'a str>,
 }
 
+/// Media types, by default and of every skill.
+const INPUT_MODES: [&str; 1] = ["text/plain"];
+const OUTPUT_MODES: [&str; 2] = ["text/plain", "application/json"];
+
 /// Where a system is called.
 pub fn url(base: &str, system: &Address<'_>) -> String {
     let Address { namespace, name } = system;
@@ -50,7 +54,8 @@ pub fn card(facts: &Facts<'_>) -> Value {
     let url = url(facts.base, &facts.system);
     let skills = facts.skills.iter().map(|Skill { name, description }| {
         let description = if description.is_empty() { format!("Orloj tool {name}") } else { (*description).to_owned() };
-        json!({ "id": name, "name": name, "description": description, "tags": ["tool"] })
+        json!({ "id": name, "name": name, "description": description, "tags": ["tool"],
+                "inputModes": INPUT_MODES, "outputModes": OUTPUT_MODES })
     });
     let flags =
         [("streaming", facts.streaming), ("pushNotifications", facts.push), ("stateTransitionHistory", facts.history)];
@@ -67,8 +72,8 @@ pub fn card(facts: &Facts<'_>) -> Value {
             { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": facts.protocol_version },
         ],
         "capabilities": capabilities,
-        "defaultInputModes": ["text/plain"],
-        "defaultOutputModes": ["text/plain", "application/json"],
+        "defaultInputModes": INPUT_MODES,
+        "defaultOutputModes": OUTPUT_MODES,
         "skills": skills.collect::<Vec<_>>(),
     });
     if !facts.public {

@@ -7,6 +7,9 @@ use market::capability::{DeliveryMode, Served};
 use market::{Capability, UserId};
 use serde_json::{Value, json};
 
+/// Media types, by default and of every skill.
+const MODES: [&str; 1] = ["text"];
+
 /// The platform's card. `url` is where JSON-RPC is posted to.
 pub fn platform(url: &str, capabilities: &[Capability]) -> Vec<u8> {
     let description = "A market of agents' capabilities: tasks/send buys one, and the task is the purchase";
@@ -27,8 +30,8 @@ fn card(name: &str, description: &str, url: &str, capabilities: &[Capability]) -
         "protocol": "a2a/1.0",
         "capabilities": { "streaming": true, "pushNotifications": false, "stateTransitionHistory": false },
         "authentication": { "schemes": ["apiKey"], "apiKey": { "headerName": "X-Api-Key" } },
-        "defaultInputModes": ["text"],
-        "defaultOutputModes": ["text"],
+        "defaultInputModes": MODES,
+        "defaultOutputModes": MODES,
         "skills": capabilities.iter().map(skill).collect::<Vec<_>>(),
     });
     card.to_string().into_bytes()
@@ -43,6 +46,8 @@ fn skill(capability: &Capability) -> Value {
         "description": &*terms.description,
         "tags": terms.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(),
         "examples": [],
+        "inputModes": MODES,
+        "outputModes": MODES,
         "deliveryMode": terms.delivery_mode.name(),
         "pricing": { "model": terms.pricing_model.name(), "price_ut": price, "amount": price, "currency": "UT" },
         "requirements": { "min_balance_ut": price, "caller_type": "agent" },

@@ -1,0 +1,175 @@
+//! The nesting of opaque JSON: data parts, metadata, structured values.
+//!
+//! Readers that put JSON into protobuf stop at a depth: one task above it makes every list it is in unreadable for them. So
+//! what a caller sends is refused above [`Limits::data_depth`](crate::Limits::data_depth), and what an agent says is turned
+//! into text, which every reader takes.
+
+use crate::{Content, Fault, Json, Message, Part};
+
+/// The member that deep metadata of an agent is kept in, as text.
+pub const TOO_DEEP: &str = "rialto_too_deep";
+
+/// How many opening brackets a text has, in strings or not: a bound of its depth that is quick to find.
+pub fn brackets(bytes: &[u8]) -> usize {
+    // `[` and `{` differ in one bit. Runs of 255 keep the sums in bytes, which the compiler turns into wide additions.
+    let run = |run: &[u8]| usize::from(run.iter().map(|b| u8::from(b & !0x20 == b'[')).sum::<u8>());
+    bytes.chunks(255).map(run).sum()
+}
+
+/// Whether a value, with the object it stands in, nests deeper than `most`.
+pub fn is_deeper(json: &Json, most: usize) -> bool {
+    let bytes = json.text().as_bytes();
+    let most = most.saturating_sub(1);
+    brackets(bytes) > most && nests_deeper(bytes, most)
+}
+
+fn nests_deeper(bytes: &[u8], most: usize) -> bool {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at = after_string(bytes, at),
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > most {
+                    return true;
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+fn after_string(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    at
+}
+
+/// Refuses a value of a caller that nests too deeply; `field` is where it stands.
+pub fn check(json: Option<&Json>, field: &str, most: usize) -> Result<(), Fault> {
+    match json {
+        Some(json) if is_deeper(json, most) => {
+            let message = format!(
+                "{field} nests deeper than {most} levels, which is the limit here: send it flatter, or as a text or a file"
+            );
+            Err(Fault::params(field, message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The same for a whole message.
+pub fn check_message(message: &Message, most: usize) -> Result<(), Fault> {
+    for (i, part) in message.parts.iter().enumerate() {
+        let data = match &part.content {
+            Content::Data(data) => Some(data),
+            Content::Text(_) | Content::Raw(_) | Content::Url(_) | Content::Blob(_) => None,
+        };
+        for (name, json) in [("data", data), ("metadata", part.metadata.as_ref())] {
+            // Only a fault needs the name of its place.
+            if json.is_some_and(|json| is_deeper(json, most)) {
+                check(json, &format!("message.parts[{i}].{name}"), most)?;
+            }
+        }
+    }
+    check(message.metadata.as_ref(), "message.metadata", most)
+}
+
+/// Turns deep data of an agent's parts into text that says so, and deep metadata into an object with one text.
+pub fn flatten_parts(parts: &mut [Part], most: usize) {
+    for part in parts {
+        if let Content::Data(data) = &part.content
+            && is_deeper(data, most)
+        {
+            let text = format!("[data that nests deeper than {most} levels, as JSON text] {}", data.text());
+            part.content = Content::Text(text);
+            part.media_type = Some("text/plain".to_owned());
+        }
+        flatten(&mut part.metadata, most);
+    }
+}
+
+/// Turns deep metadata of an agent into an object with one text.
+pub fn flatten(metadata: &mut Option<Json>, most: usize) {
+    if let Some(json) = metadata.as_ref().filter(|json| is_deeper(json, most)) {
+        *metadata = Some(flattened(json));
+    }
+}
+
+/// An object with the value as its one text.
+pub fn flattened(json: &Json) -> Json {
+    let text = serde_json::Value::String(json.text().to_owned());
+    Json::from_value(&serde_json::Value::Object([(TOO_DEEP.to_owned(), text)].into_iter().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Role;
+
+    fn nested(levels: usize, open: &str, close: &str) -> Json {
+        Json::parse(&format!("{}1{}", open.repeat(levels), close.repeat(levels))).unwrap()
+    }
+
+    #[test]
+    fn the_object_that_holds_a_value_is_its_first_level() {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("{\"[{\\\"\":[", "]}")] {
+            let levels = open.matches(['[', '{']).count() - if open.contains('\\') { 2 } else { 0 };
+            for most in [8, 48] {
+                let fits = (most - 1) / levels;
+                assert!(!is_deeper(&nested(fits, open, close), most), "{open} {most}");
+                assert!(is_deeper(&nested(fits + 1, open, close), most), "{open} {most}");
+            }
+        }
+        assert!(!is_deeper(&Json::parse(&format!("[{}1]", "[],".repeat(100))).unwrap(), 48), "width is no depth");
+        assert!(!is_deeper(&Json::parse(&format!("\"{}\"", "[".repeat(100))).unwrap(), 48), "a string has none");
+    }
+
+    #[test]
+    fn every_place_of_a_message_is_checked_and_named() {
+        let deep = || nested(48, "{\"a\":", "}");
+        let message = |part: Part, metadata: Option<Json>| Message {
+            id: "m".into(),
+            role: Role::User,
+            parts: vec![Part::text("first"), part],
+            metadata,
+            extensions: vec![],
+            references: vec![],
+        };
+        let with_metadata = Part { metadata: Some(deep()), ..Part::text("x") };
+        for (message, field) in [
+            (message(Part::data(deep()), None), "message.parts[1].data"),
+            (message(with_metadata, None), "message.parts[1].metadata"),
+            (message(Part::text("x"), Some(deep())), "message.metadata"),
+        ] {
+            let fault = check_message(&message, 48).unwrap_err();
+            assert_eq!(fault.field.as_deref(), Some(field));
+            assert!(fault.message.starts_with(&format!("{field} nests deeper than 48 levels")), "{}", fault.message);
+            check_message(&message, 49).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_an_agent_says_too_deeply_is_kept_as_text() {
+        let deep = nested(60, "[", "]");
+        let mut parts =
+            vec![Part { metadata: Some(nested(60, "{\"a\":", "}")), ..Part::data(deep.clone()) }, Part::text("plain")];
+        flatten_parts(&mut parts, 48);
+        let text = parts[0].as_text().unwrap();
+        assert!(text.starts_with("[data that nests deeper than 48 levels") && text.ends_with(deep.text()), "{text}");
+        let metadata = parts[0].metadata.as_ref().unwrap().to_value();
+        assert_eq!(metadata[TOO_DEEP], nested(60, "{\"a\":", "}").text());
+        assert_eq!(parts[1], Part::text("plain"));
+        let before = parts.clone();
+        flatten_parts(&mut parts, 48);
+        assert_eq!(parts, before, "once is enough");
+    }
+}
