@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::TurnId;
+use model::ports::agent::{Emission, Words};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, redirect};
 use url::Url;
 
 use crate::Secret;
 use crate::config::Error;
+use crate::speech::Voice;
 
 /// How much of a server's own error text is repeated.
 const ERROR_BYTES: usize = 2 << 10;
@@ -20,6 +22,10 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// A server that wants to be left alone for longer is not waited for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
+/// A pause that is shorter is not worth a word.
+pub(crate) const SHOWN: Duration = Duration::from_millis(200);
+/// A server that cannot be reached is waited for so long in all, where the config does not say how often it is asked.
+const UNREACHABLE: Duration = Duration::from_millis(2_500);
 
 /// A client that follows nobody elsewhere: what it sends is signed, or carries a key, for one address.
 pub(crate) fn client(idle_timeout_ms: Option<u64>, headers: HeaderMap) -> Result<Client, Error> {
@@ -79,6 +85,8 @@ pub(crate) struct Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     Never,
+    /// There was no connection, and nothing was sent.
+    Unreachable,
     /// Nothing was done; perhaps not before so long.
     Safe(Option<Duration>),
     /// Nobody knows what was done.
@@ -150,7 +158,7 @@ pub(crate) async fn answer(
             tracing::warn!(error = %chain(&error), "{who} could not be asked");
             return Err(match error {
                 error if error.is_connect() => {
-                    Trouble { says: format!("{who} could not be reached"), again: Again::Safe(None) }
+                    Trouble { says: format!("{who} could not be reached"), again: Again::Unreachable }
                 }
                 error if error.is_builder() => Trouble::never(format!("the request to {who} could not be made")),
                 error => Trouble {
@@ -221,25 +229,60 @@ pub(crate) fn told_error(text: &str) -> Option<String> {
 pub(crate) struct Retries {
     left: u32,
     next: Duration,
+    /// What is left of the time for a server that cannot be reached; without a bound where the config says how often.
+    unreachable: Option<Duration>,
 }
 
 impl Retries {
-    /// Turns that fail together do not come back together: each begins at a time of its own.
-    pub(crate) fn new(retries: u32, first_ms: u64, turn: TurnId) -> Retries {
+    /// As often as the config says, else `usual`. Turns that fail together do not come back together: each begins at a time
+    /// of its own.
+    pub(crate) fn new(said: Option<u32>, usual: u32, first_ms: u64, turn: TurnId) -> Retries {
         let spread = 75 + (turn.0.as_u128() % 50) as u64;
-        Retries { left: retries, next: Duration::from_millis(first_ms * spread / 100) }
+        Retries {
+            left: said.unwrap_or(usual),
+            next: Duration::from_millis(first_ms * spread / 100),
+            unreachable: said.is_none().then_some(UNREACHABLE),
+        }
     }
 
-    /// Waits for the next try; false if there is none.
-    pub(crate) async fn pause(&mut self, at_least: Option<Duration>) -> bool {
-        if self.left == 0 {
-            return false;
+    /// Waits for the next try, and says so in the task; false if there is none. `unclear` is whether a request that may have
+    /// been acted on is made again.
+    pub(crate) async fn pause(&mut self, trouble: &Trouble, unclear: bool, voice: &Voice) -> bool {
+        let Some(pause) = self.next(trouble.again, unclear) else { return false };
+        if pause >= SHOWN {
+            let says = format!("{}; trying again in {}", trouble.says, seconds(pause));
+            voice.say(Emission::Working(Some(Words::text(says)))).await;
         }
-        self.left -= 1;
-        tokio::time::sleep(self.next.max(at_least.unwrap_or_default())).await;
-        self.next = (self.next * 2).min(LONGEST_BACKOFF);
+        tokio::time::sleep(pause).await;
         true
     }
+
+    /// How long to wait for the next try, if there is one.
+    fn next(&mut self, again: Again, unclear: bool) -> Option<Duration> {
+        if self.left == 0 {
+            return None;
+        }
+        let pause = match again {
+            Again::Never => return None,
+            Again::Unclear if !unclear => return None,
+            Again::Unclear => self.next,
+            Again::Safe(at_least) => self.next.max(at_least.unwrap_or_default()),
+            Again::Unreachable => {
+                if let Some(left) = &mut self.unreachable {
+                    *left = left.checked_sub(self.next)?;
+                }
+                self.next
+            }
+        };
+        self.left -= 1;
+        self.next = (self.next * 2).min(LONGEST_BACKOFF);
+        Some(pause)
+    }
+}
+
+/// A pause as people read it.
+pub(crate) fn seconds(pause: Duration) -> String {
+    format!("{:.1} s", pause.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -268,16 +311,44 @@ mod tests {
         }
     }
 
+    const TURN: &str = "00000000-0000-0000-0000-000000000000";
+
+    fn pauses(retries: &mut Retries, again: Again) -> Vec<u128> {
+        std::iter::from_fn(|| retries.next(again, true)).map(|pause| pause.as_millis()).collect()
+    }
+
+    #[test]
+    fn pauses_grow_obey_the_server_and_end() {
+        let retries = || Retries::new(Some(3), 9, 1_000, TURN.parse().unwrap());
+        assert_eq!(pauses(&mut retries(), Again::Safe(None)), [750, 1_500, 3_000]);
+        assert_eq!(pauses(&mut retries(), Again::Safe(Some(Duration::from_secs(2)))), [2_000, 2_000, 3_000]);
+        assert_eq!(pauses(&mut retries(), Again::Unclear), [750, 1_500, 3_000]);
+        assert!(pauses(&mut retries(), Again::Never).is_empty());
+        assert_eq!(retries().next(Again::Unclear, false), None);
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_is_waited_for_less_than_three_seconds_unless_the_config_says_how_often() {
+        for turn in ["00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000031"] {
+            let mut usual = Retries::new(None, 3, 500, turn.parse().unwrap());
+            let waited: u128 = pauses(&mut usual, Again::Unreachable).iter().sum();
+            assert!((1..3_000).contains(&waited), "{waited}");
+            let mut said = Retries::new(Some(5), 3, 500, turn.parse().unwrap());
+            assert_eq!(pauses(&mut said, Again::Unreachable).len(), 5);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_obey_the_server_and_end() {
-        let mut retries = Retries::new(3, 1_000, "00000000-0000-0000-0000-000000000000".parse().unwrap());
-        let began = tokio::time::Instant::now();
-        assert!(retries.pause(None).await);
-        assert_eq!(began.elapsed().as_millis(), 750);
-        assert!(retries.pause(None).await);
-        assert_eq!(began.elapsed().as_millis(), 2_250);
-        assert!(retries.pause(Some(Duration::from_secs(30))).await);
-        assert_eq!(began.elapsed().as_millis(), 32_250);
-        assert!(!retries.pause(None).await);
+    async fn a_pause_is_visible_in_the_task() {
+        use futures_util::StreamExt as _;
+        let said = crate::speech::speak(|voice| async move {
+            let mut retries = Retries::new(Some(1), 0, 1_000, TURN.parse().unwrap());
+            let trouble = Trouble { says: "the server could not be reached".into(), again: Again::Unreachable };
+            assert!(retries.pause(&trouble, false, &voice).await);
+            assert!(!retries.pause(&trouble, false, &voice).await);
+        });
+        let said: Vec<Emission> = said.collect().await;
+        let says = "the server could not be reached; trying again in 0.8 s";
+        assert_eq!(said, [Emission::Working(Some(Words::text(says)))]);
     }
 }

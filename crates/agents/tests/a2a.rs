@@ -212,7 +212,7 @@ async fn a_broken_connection_loses_nothing_and_repeats_nothing() {
                     }
                 }
                 Seen::Status { status, .. } => state = status.state,
-                Seen::Task(_) | Seen::Message { .. } => {}
+                Seen::Task(_) | Seen::Message { .. } | Seen::Partial { .. } | Seen::Unread { .. } => {}
             }
         }
         let whole: String = (0..60).map(|n| format!("chunk {n} lorem ipsum ")).collect();

@@ -45,7 +45,7 @@ impl Client {
     pub async fn send(&self, send: &Send) -> Result<Seen, Error> {
         let call = Call::Send(Box::new(with_id(send)));
         let (peer, text) = self.ask(&call, Beside::of(send)).await?;
-        peer.sent(&text).map_err(|fault| Error::unreadable(&fault))
+        peer.read_sent(&text).map_err(|fault| Error::unreadable(&fault))
     }
 
     /// Sends a message and listens. A server that does not stream after all answers once.
@@ -57,13 +57,13 @@ impl Client {
     pub async fn get(&self, task: &str, history: Option<u32>) -> Result<TaskSeen, Error> {
         let call = Call::Get(Get { task: task.to_owned(), history });
         let (peer, text) = self.ask(&call, Beside::default()).await?;
-        peer.task(&text).map_err(|fault| Error::unreadable(&fault))
+        peer.read_task(&text).map_err(|fault| Error::unreadable(&fault))
     }
 
     pub async fn cancel(&self, task: &str, metadata: Option<Json>) -> Result<TaskSeen, Error> {
         let call = Call::Cancel(Cancel { task: task.to_owned(), metadata });
         let (peer, text) = self.ask(&call, Beside::default()).await?;
-        peer.task(&text).map_err(|fault| Error::unreadable(&fault))
+        peer.read_task(&text).map_err(|fault| Error::unreadable(&fault))
     }
 
     /// Listens to a task that is there. With the name of the last event heard, a server that can goes on after it.
@@ -221,7 +221,7 @@ impl Inner {
         let body = http::body(response, self.options.body_bytes, idle).await?;
         let text = String::from_utf8_lossy(&body);
         let result = peer.result(status, &text, ask.operation).map_err(Error::refused)?;
-        let seen = peer.sent(result).map_err(|fault| Error::unreadable(&fault))?;
+        let seen = peer.read_sent(result).map_err(|fault| Error::unreadable(&fault))?;
         target.understood();
         Ok(Events::once(seen))
     }

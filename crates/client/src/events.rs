@@ -134,7 +134,7 @@ impl Open {
 
     fn read(&self, frame: &Frame) -> Result<Heard, Error> {
         let value = self.peer.frame(frame.event.as_deref(), &frame.data, self.operation).map_err(Error::refused)?;
-        let seen = self.peer.event(value).map_err(|fault| Error::unreadable(&fault))?;
+        let seen = self.peer.read_event(value).map_err(|fault| Error::unreadable(&fault))?;
         self.target.understood();
         Ok(Heard { id: frame.id.clone().filter(|id| !id.is_empty()), seen })
     }

@@ -67,6 +67,7 @@ fn outcome(seen: &[Seen]) -> (Option<State>, String) {
                 text.push_str(&texts(&artifact.parts));
             }
             Seen::Message { message, .. } => text = message.text(),
+            Seen::Partial { .. } | Seen::Unread { .. } => panic!("{one:?}"),
         }
     }
     (state, text)

@@ -30,6 +30,7 @@ pub mod framing;
 pub mod langgraph;
 pub mod orloj;
 pub mod peer;
+mod repair;
 pub mod seen;
 pub mod uumit;
 pub mod wire;

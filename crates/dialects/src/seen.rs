@@ -19,6 +19,8 @@ pub struct TaskSeen {
     pub artifacts: Vec<Artifact>,
     pub history: Vec<Message>,
     pub metadata: Option<Json>,
+    /// What of it could not be read, in words: it was passed on as data, or left out.
+    pub unread: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +55,16 @@ pub enum Seen {
         append: bool,
         last: bool,
         metadata: Option<Json>,
+    },
+    /// One of those above, of which something could not be read.
+    Partial {
+        seen: Box<Seen>,
+        unread: Vec<String>,
+    },
+    /// An event that could not be read at all, as it came.
+    Unread {
+        value: Json,
+        why: String,
     },
 }
 

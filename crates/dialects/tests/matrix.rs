@@ -370,6 +370,7 @@ fn a_stream_begins_with_the_whole_task_in_every_form() {
                         artifacts.push(artifact.id.clone());
                     }
                     Seen::Message { .. } => panic!("a message"),
+                    Seen::Partial { .. } | Seen::Unread { .. } => panic!("unread"),
                 }
             }
             match wire.name() {

@@ -152,6 +152,7 @@ fn an_object_without_a_kind_is_what_its_members_make_it() {
         Seen::Message { .. } => "message",
         Seen::Status { .. } => "status",
         Seen::Artifact { .. } => "artifact",
+        Seen::Partial { .. } | Seen::Unread { .. } => "unread",
     };
     assert_eq!(kind(r#"{"id":"t","status":{"state":"working"}}"#), "task");
     assert_eq!(kind(r#"{"messageId":"m","role":"agent","parts":[{"text":"x"}]}"#), "message");

@@ -32,6 +32,7 @@ pub(super) const FIELDS: &[Field] = &[
     plain("first_byte_timeout_ms"),
     plain("idle_timeout_ms"),
     plain("patience_ms"),
+    plain("unreachable_ms"),
 ];
 
 /// An agent somewhere else that speaks A2A, of whichever generation.
@@ -79,9 +80,13 @@ pub struct Options {
     /// For the next byte of a stream, in milliseconds; heartbeats count. Default 300000.
     #[serde(default)]
     pub idle_timeout_ms: Option<u64>,
-    /// How long the agent may be away before a turn fails, in milliseconds. Default 30000.
+    /// How long the agent may be away before a turn fails that it may have taken, in milliseconds. Default 30000.
     #[serde(default)]
     pub patience_ms: Option<u64>,
+    /// How long an agent that cannot be reached at all is tried before a turn fails that it has not taken, in milliseconds.
+    /// Default: `patience_ms` where that is set, else 2500.
+    #[serde(default)]
+    pub unreachable_ms: Option<u64>,
 }
 
 /// How the remote agent is asked.
@@ -144,6 +149,7 @@ impl Options {
             first_byte_timeout_ms: None,
             idle_timeout_ms: None,
             patience_ms: None,
+            unreachable_ms: None,
         }
     }
 
@@ -155,6 +161,7 @@ impl Options {
             ("first_byte_timeout_ms", self.first_byte_timeout_ms, 1, 24 * 3_600_000),
             ("idle_timeout_ms", self.idle_timeout_ms, 1, 24 * 3_600_000),
             ("patience_ms", self.patience_ms, 0, 24 * 3_600_000),
+            ("unreachable_ms", self.unreachable_ms, 0, 24 * 3_600_000),
         ] {
             if let Some(value) = value
                 && !(least..=most).contains(&value)
@@ -176,6 +183,11 @@ impl Options {
 
     pub(super) fn patience(&self) -> Duration {
         Duration::from_millis(self.patience_ms.unwrap_or(30_000))
+    }
+
+    /// How long an agent that has taken nothing and cannot be reached is tried.
+    pub(super) fn unreachable(&self) -> Duration {
+        Duration::from_millis(self.unreachable_ms.or(self.patience_ms).unwrap_or(2_500))
     }
 
     pub(super) fn to_client(&self) -> client::Options {

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::bound::{self, Bound};
 use super::show::{self, Show};
 use super::{Shared, outgoing, whole};
+use crate::outbound;
 use crate::speech::{Voice, speak};
 
 /// Between two tries, and between two looks at a task that is not streamed: twice as long each time.
@@ -54,6 +55,8 @@ struct Relay {
     cancel: Cancel,
     /// The stream ended of itself: the task is looked at before it is listened to again.
     look_first: bool,
+    /// The other side was connected to: it may have taken the turn.
+    reached: bool,
     /// Since when there is nothing but trouble, and how long the next pause is.
     trouble_since: Option<Instant>,
     pause: Duration,
@@ -103,6 +106,7 @@ impl Relay {
             gaps: false,
             cancel: Cancel::NotWanted,
             look_first: false,
+            reached: turn.attempt > 1,
             trouble_since: None,
             pause: FIRST_PAUSE,
             deadline,
@@ -187,11 +191,17 @@ impl Relay {
                 return Ok(Emission::End(End { state: EndState::Canceled, words: None }));
             }
             let worth_another = error.is_passing() || (self.bound.is_some() && error.trouble == Trouble::Unreadable);
+            self.reached |= self.bound.is_some() || error.trouble != Trouble::Unreachable;
+            let options = &self.shared.options;
+            let patience = if self.reached { options.patience() } else { options.unreachable() };
             let since = *self.trouble_since.get_or_insert_with(Instant::now);
-            if !worth_another || since.elapsed() + self.pause > self.shared.options.patience() {
+            if !worth_another || since.elapsed() + self.pause > patience {
                 return Err(error);
             }
             tracing::debug!(task = %self.turn.task, %error, "a remote agent is tried again");
+            if self.pause >= outbound::SHOWN {
+                self.say(show::waits(&error, self.pause, &options.secrets())).await;
+            }
             self.rest().await;
         }
     }
@@ -471,6 +481,14 @@ impl Relay {
                 self.bind(task, context.as_ref(), false).await;
             }
             Seen::Message { context, .. } => self.remember(context.as_ref()),
+            Seen::Partial { seen, .. } => match &**seen {
+                Seen::Status { task, context, .. } | Seen::Artifact { task, context, .. } => {
+                    self.bind(task, context.as_ref(), false).await;
+                }
+                Seen::Message { context, .. } => self.remember(context.as_ref()),
+                Seen::Task(_) | Seen::Partial { .. } | Seen::Unread { .. } => {}
+            },
+            Seen::Unread { .. } => {}
         }
         let (news, end) = self.show.seen(seen);
         for emission in news {

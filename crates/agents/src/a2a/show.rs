@@ -1,14 +1,20 @@
 //! What is seen of the other side's task, as emissions of our turn.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use client::seen::{Seen, StatusSeen, TaskSeen};
 use client::{Error, Trouble};
 use model::ports::agent::{Emission, End, EndState, Words};
-use model::{Json, Kind, Message, Role, State, Task};
+use model::{Json, Kind, Message, Part, Role, State, Task};
 
 use super::known::Known;
+use crate::outbound;
 
 /// The words of another side that are passed on, at most.
 const WORDS: usize = 2_048;
+/// So many things that could not be read are named in one turn.
+const UNREAD: usize = 100;
 
 /// What has been passed on of a task, and what of a new sight of it is news.
 #[derive(Debug)]
@@ -23,6 +29,8 @@ pub(super) struct Show {
     answered: Option<String>,
     /// The question the turn ends with.
     asks: Option<String>,
+    /// What could not be read and has been said so.
+    unread: HashSet<String>,
 }
 
 impl Show {
@@ -34,6 +42,7 @@ impl Show {
             metadata: task.metadata.clone(),
             answered,
             asks: None,
+            unread: HashSet::new(),
         }
     }
 
@@ -51,7 +60,8 @@ impl Show {
     pub(super) fn seen(&mut self, seen: Seen) -> (Vec<Emission>, Option<Emission>) {
         let mut news = Vec::new();
         let end = match seen {
-            Seen::Task(TaskSeen { status, artifacts, metadata, .. }) => {
+            Seen::Task(TaskSeen { status, artifacts, metadata, unread, .. }) => {
+                self.unread(unread, &mut news);
                 let settled = status.state.is_some_and(State::is_terminal);
                 if !settled {
                     // A task that is there is one at work, whatever it has made so far.
@@ -83,8 +93,44 @@ impl Show {
                 None
             }
             Seen::Message { message, .. } => Some(Emission::Reply(words(message))),
+            Seen::Partial { seen, unread } => match *seen {
+                // A message alone is the answer, and has the note in it.
+                Seen::Message { mut message, .. } if !self.working => {
+                    message.parts.extend(self.note(unread).map(Part::text));
+                    Some(Emission::Reply(words(message)))
+                }
+                seen => {
+                    self.unread(unread, &mut news);
+                    let (more, end) = self.seen(seen);
+                    news.extend(more);
+                    end
+                }
+            },
+            Seen::Unread { value, why } => {
+                self.working = true;
+                let note = format!("an event of the remote agent could not be read and is passed on as it came: {why}");
+                let parts = vec![Part::text(bounded(&note)), Part::data(value)];
+                news.push(Emission::Working(Some(Words { parts, ..Words::default() })));
+                None
+            }
         };
         (news, end)
+    }
+
+    /// Says once, as progress, what of an answer could not be read.
+    fn unread(&mut self, unread: Vec<String>, news: &mut Vec<Emission>) {
+        if let Some(note) = self.note(unread) {
+            self.working = true;
+            news.push(Emission::Working(Some(Words::text(note))));
+        }
+    }
+
+    /// A note of what could not be read and has not been said yet.
+    fn note(&mut self, unread: Vec<String>) -> Option<String> {
+        let mut fresh = unread;
+        fresh.retain(|one| self.unread.len() < UNREAD && self.unread.insert(one.clone()));
+        let says = "something in the remote agent's answer could not be read; parts are passed on as data, other members are left out";
+        (!fresh.is_empty()).then(|| bounded(&format!("{says}: {}", fresh.join("; "))))
     }
 
     /// What was said between the message that began the task and the answer, which came together.
@@ -212,6 +258,12 @@ pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> Emissi
     Emission::End(End { state, words: Some(Words::text(text)) })
 }
 
+/// How a wait for another try is shown.
+pub(super) fn waits(error: &Error, pause: Duration, secrets: &[String]) -> Emission {
+    let text = format!("{error}; trying again in {}", outbound::seconds(pause));
+    Emission::Working(Some(Words::text(bounded(&redacted(&text, secrets)))))
+}
+
 fn redacted(text: &str, secrets: &[String]) -> String {
     let long_enough = secrets.iter().filter(|secret| secret.len() >= 4);
     long_enough.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[secret]"))
@@ -227,7 +279,7 @@ fn bounded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::{Artifact, Part, Role};
+    use model::{Artifact, Role};
 
     use super::*;
     use crate::scripted::stage::Stage;
@@ -264,6 +316,7 @@ mod tests {
             artifacts: if parts.is_empty() { vec![] } else { vec![artifact] },
             history: vec![],
             metadata: metadata.and_then(Json::parse),
+            unread: vec![],
         })
     }
 

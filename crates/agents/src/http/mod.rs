@@ -31,6 +31,8 @@ pub const KIND: Kind = Kind::of::<Options>("http", "POSTs each turn to an endpoi
 
 /// For the call of the cancel URL.
 const CANCEL_TIME: Duration = Duration::from_secs(2);
+/// How often an endpoint is asked again where the config does not say.
+const RETRIES: u32 = 3;
 const WHO: &str = "the agent's endpoint";
 
 struct Agent {
@@ -92,15 +94,10 @@ impl Endpoint {
             voice.say(Emission::Working(None)).await;
         }
         let mut hearing = Hearing::new(turn);
-        let mut retries = Retries::new(self.options.retries(), self.options.retry_ms.unwrap_or(500), turn.id);
+        let mut retries = Retries::new(self.options.retries, RETRIES, self.options.retry_ms.unwrap_or(500), turn.id);
         loop {
             let Err(trouble) = self.ask(turn, &body, &mut hearing, voice).await else { return };
-            let again = match trouble.again {
-                Again::Never => false,
-                Again::Safe(after) => retries.pause(after).await,
-                Again::Unclear => self.retry && retries.pause(None).await,
-            };
-            if !again {
+            if !retries.pause(&trouble, self.retry, voice).await {
                 if let Some(emission) = hearing.finish() {
                     voice.say(emission).await;
                 }

@@ -63,12 +63,6 @@ pub struct Options {
     pub(super) idle_timeout_ms: Option<u64>,
 }
 
-impl Options {
-    pub(super) fn retries(&self) -> u32 {
-        self.retries.unwrap_or(3)
-    }
-}
-
 impl Backend for Options {
     fn check(&self) -> Result<(), Error> {
         outbound::check_url("url", &self.url)?;

@@ -187,7 +187,8 @@ async fn an_endpoint_that_says_when_is_not_asked_before() {
         desk.asked().await.json_answer("{\"completed\":null}").await;
         began.elapsed()
     });
-    assert_eq!(brief(&said)[1..], ["Completed"]);
+    let waits = "working the agent's endpoint answered 503 Service Unavailable; trying again in 1.0 s";
+    assert_eq!(brief(&said)[1..], [waits, "Completed"]);
     assert!(waited > Duration::from_millis(900), "{waited:?}");
     // An hour is too long.
     let busy = |asked: Asked| asked.answer("429 Slow", "retry-after: 3600\r\n", "text/plain", "come back later");

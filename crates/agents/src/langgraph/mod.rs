@@ -36,6 +36,8 @@ use server::{RunStatus, Server, WHO};
 pub const KIND: Kind = Kind::of::<Options>("langgraph", "runs an assistant of a LangGraph server", options::FIELDS);
 
 /// How much of an error's words is repeated.
+/// How often a graph server is asked again where the config does not say.
+const RETRIES: u32 = 3;
 const ERROR_CHARS: usize = 2_000;
 
 struct Agent {
@@ -144,7 +146,7 @@ impl Graph {
             hearing: Hearing::new(turn, &self.options.assistant),
             voice,
         };
-        let retries = || Retries::new(self.options.retries(), self.options.retry_ms(), turn.id);
+        let retries = || Retries::new(self.options.retries, RETRIES, self.options.retry_ms(), turn.id);
         let mut left = retries();
         let outcome = loop {
             match self.listen(&mut course).await {
@@ -155,12 +157,7 @@ impl Graph {
                     tokio::time::sleep(Duration::from_millis(self.options.retry_ms())).await;
                 }
                 Err(trouble) => {
-                    let again = match trouble.again {
-                        Again::Never => false,
-                        Again::Safe(after) => left.pause(after).await,
-                        Again::Unclear => left.pause(None).await,
-                    };
-                    if !again {
+                    if !left.pause(&trouble, true, voice).await {
                         break Outcome::Failed(trouble.says);
                     }
                     tracing::info!(turn = %turn.id, "asking again: {}", trouble.says);

@@ -93,10 +93,6 @@ impl Options {
         Ok(headers)
     }
 
-    pub(super) fn retries(&self) -> u32 {
-        self.retries.unwrap_or(3)
-    }
-
     pub(super) fn retry_ms(&self) -> u64 {
         self.retry_ms.unwrap_or(500)
     }

@@ -20,7 +20,7 @@ use reqwest::{Client, StatusCode};
 
 use crate::config::{self, Kind};
 use crate::growing::Growing;
-use crate::outbound::{self, Again, Retries, Trouble};
+use crate::outbound::{self, Retries, Trouble};
 use crate::speech::{Voice, speak};
 use completion::{Completion, Finish};
 pub use options::Options;
@@ -28,6 +28,8 @@ pub use options::Options;
 pub const KIND: Kind =
     Kind::of::<Options>("openai", "asks a model behind an OpenAI-compatible interface", options::FIELDS);
 
+/// How often a model is asked again where the config does not say.
+const RETRIES: u32 = 2;
 const WHO: &str = "the model";
 
 struct Agent {
@@ -93,20 +95,14 @@ impl Remote {
         };
         voice.say(Emission::Working(None)).await;
         let mut response = Growing::new("response", turn);
-        let mut retries =
-            Retries::new(self.options.retries.unwrap_or(2), self.options.retry_ms.unwrap_or(500), turn.id);
+        let mut retries = Retries::new(self.options.retries, RETRIES, self.options.retry_ms.unwrap_or(500), turn.id);
         loop {
             let trouble = match self.ask(&body, &mut response, voice).await {
                 Ok(finish) => return end(finish, response, voice).await,
                 Err(trouble) => trouble,
             };
             // What was said stays said: another answer would be another one.
-            let again = !response.has_begun()
-                && match trouble.again {
-                    Again::Never => false,
-                    Again::Safe(after) => retries.pause(after).await,
-                    Again::Unclear => retries.pause(None).await,
-                };
+            let again = !response.has_begun() && retries.pause(&trouble, true, voice).await;
             if !again {
                 if let Some(emission) = response.release(true) {
                     voice.say(emission).await;

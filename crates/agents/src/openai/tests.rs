@@ -172,7 +172,8 @@ async fn before_its_first_word_a_model_is_asked_again() {
         asked.end().await;
         waited
     });
-    assert_eq!(brief(&said), ["working", "response= a", "Completed"]);
+    let waits = "working the model answered 429 Too Many Requests; trying again in 1.0 s";
+    assert_eq!(brief(&said), ["working", waits, "response= a", "Completed"]);
     assert!(waited > Duration::from_millis(900), "{waited:?}");
 }
 

@@ -87,6 +87,7 @@ fn task_seen(shape: shapes::Task<'_>) -> Result<TaskSeen, Fault> {
         artifacts,
         history,
         metadata: shape.metadata.map(Object::to_json),
+        unread: Vec::new(),
     })
 }
 

@@ -99,7 +99,7 @@ impl Answers<'_> {
         let mut status = self.status(status).map_err(|fault| under("status", fault))?;
         status.state = taken.state.or(status.state);
         let context = context(shape.context_id).or_else(|| context(shape.session_id));
-        Ok(TaskSeen { id, context, status, artifacts, history, metadata: taken.metadata })
+        Ok(TaskSeen { id, context, status, artifacts, history, metadata: taken.metadata, unread: Vec::new() })
     }
 
     fn message(&self, shape: shapes::Message<'_>) -> Result<Seen, Fault> {
