@@ -468,7 +468,7 @@ mod tests {
   line 7: auth.keys: must be a list, as in [a, b], not `ann`
   line 8: durability: must be one of full, relaxed, not `ful`; did you mean `full`?
   line 10: agents.a.kind: unknown kind `ecko`; did you mean `echo`?
-  line 11: agents.b: secrets: K: set the environment variable NO_SUCH_SECRET
+  line 11: agents.b: secrets.K: set the environment variable NO_SUCH_SECRET
   line 12: agents.c: missing field `url`; add it"
         );
         assert_eq!(error, expected);

@@ -85,6 +85,7 @@ impl Mistakes {
                 }
             }
         }
+        // What the comparison does not see, the reader has seen.
         if all.is_empty() {
             all.push(Mistake { line, says: keyed(&complaint) });
         }

@@ -85,7 +85,9 @@ impl<'s> Comparison<'s> {
             self.walk(schema, node, path, &mut found);
             found
         };
-        let branches: Vec<&Value> = branches.iter().map(|branch| self.resolved(branch)).collect();
+        let mut all = Vec::new();
+        self.flatten(branches, &mut all, 0);
+        let branches = all;
         if branches.iter().any(|branch| compared(branch).is_empty()) {
             return;
         }
@@ -112,11 +114,15 @@ impl<'s> Comparison<'s> {
             }
             return;
         }
+        let is_null = |branch: &&Value| expected_types(branch) == ["null"];
+        let only_words = branches.iter().filter(|branch| !is_null(branch)).all(|branch| words(branch).is_some());
         let all_words: Vec<&str> = branches.iter().filter_map(|branch| words(branch)).flatten().collect();
         let alike: Vec<&&Value> = branches.iter().filter(|one| is_like(self.resolved(one), node)).collect();
         match (&alike[..], &node.is) {
+            (_, Is::Scalar(_)) if only_words && !all_words.is_empty() => one_of(&all_words, node, path, found),
+            // A value of several forms has words of its own for what is wrong: the reader's complaint.
+            (_, Is::Scalar(_)) if branches.iter().filter(|branch| !is_null(branch)).count() > 1 => {}
             ([one], _) if words(one).is_none() => found.extend(compared(one)),
-            (_, Is::Scalar(_)) if !all_words.is_empty() => one_of(&all_words, node, path, found),
             ([], _) => {
                 let kinds: Vec<&str> = branches.iter().flat_map(|one| expected_types(one)).collect();
                 found.push(wrong(node, path, format!("must be {}, not {}", in_words(&kinds), shown(node))));
@@ -125,6 +131,18 @@ impl<'s> Comparison<'s> {
             (several, _) => {
                 let nearest = several.iter().map(|one| compared(one)).min_by_key(Vec::len);
                 found.extend(nearest.into_iter().flatten());
+            }
+        }
+    }
+
+    /// The branches of branches, in one list.
+    fn flatten(&self, branches: &'s [Value], all: &mut Vec<&'s Value>, depth: usize) {
+        for branch in branches {
+            let branch = self.resolved(branch);
+            let inner = ["oneOf", "anyOf"].iter().find_map(|name| branch.get(*name)?.as_array());
+            match inner {
+                Some(inner) if depth < 8 => self.flatten(inner, all, depth + 1),
+                Some(_) | None => all.push(branch),
             }
         }
     }
