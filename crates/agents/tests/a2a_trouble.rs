@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../client/tests/common/mod.rs"]
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
 use std::sync::Arc;

@@ -208,7 +208,7 @@ fn no_more_than_so_many_mistakes_are_repaired() {
 
 #[test]
 fn an_event_that_cannot_be_read_is_passed_on_and_one_with_a_mistake_is_noted() {
-    for peer in PEERS.iter().copied() {
+    for peer in PEERS {
         let name = peer.facts().name;
         let unknown = json!({ "kind": "weather-update", "weather": { "sun": true } });
         match peer.read_event(&unknown.to_string()) {

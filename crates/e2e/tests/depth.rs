@@ -36,7 +36,7 @@ fn sends(levels: usize) -> Vec<(String, Request)> {
         ("data", json!({ "message": v1(json!([{ "data": data }])) })),
         ("part metadata", json!({ "message": v1(json!([{ "text": "hi", "metadata": metadata }])) })),
         ("message metadata", json!({ "message": in_message })),
-        ("request metadata", json!({ "message": v1(text.clone()), "metadata": metadata })),
+        ("request metadata", json!({ "message": v1(text), "metadata": metadata })),
     ] {
         let post = |path: &str, body: &Value| Request::new("POST", path).header("A2A-Version", "1.0").json(body);
         for method in ["SendMessage", "SendStreamingMessage"] {
@@ -47,7 +47,7 @@ fn sends(levels: usize) -> Vec<(String, Request)> {
     }
     let v03 = |parts: Value| json!({ "kind": "message", "messageId": e2e::fresh_id(), "role": "user", "parts": parts });
     let mut in_message = v03(json!([{ "kind": "text", "text": "hi" }]));
-    in_message["metadata"] = metadata.clone();
+    in_message["metadata"] = metadata;
     for (place, params) in [
         ("data", json!({ "message": v03(json!([{ "kind": "data", "data": data }])) })),
         ("message metadata", json!({ "message": in_message })),
@@ -157,8 +157,8 @@ fn the_limit_can_be_chosen() {
 fn deep_agent(folder: &std::path::Path) -> String {
     let deep = object(90);
     let lines = [
-        json!({ "metadata": { "deep": deep.clone() } }),
-        json!({ "artifact": { "name": "deep", "parts": [{ "data": deep.clone() }, { "text": "and a text" }] } }),
+        json!({ "metadata": { "deep": deep } }),
+        json!({ "artifact": { "name": "deep", "parts": [{ "data": deep }, { "text": "and a text" }] } }),
         json!({ "completed": { "parts": [{ "data": deep }] } }),
     ];
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();

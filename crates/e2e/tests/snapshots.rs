@@ -90,7 +90,7 @@ fn a_model_that_says_300_tokens_answers_with_one_part_in_every_generation() {
         let heard = stream.rest();
         let chunks = heard.iter().filter(|event| matches!(event, Heard::Artifact { .. })).count();
         assert!(chunks > 1, "{tongue:?}: {chunks} chunks");
-        assert_eq!(folded(&heard).1, [said.clone()], "{tongue:?}");
+        assert_eq!(folded(&heard).1, std::slice::from_ref(&said), "{tongue:?}");
         opened.push((tongue, done.id));
     }
     let all = [

@@ -295,8 +295,8 @@ fn a_request_of_its_own_replaces_the_one_before() {
     let thanks = together(&["buy product sun with x402 at acme", "splendid"]);
     assert_eq!((thanks.skill, thanks.variant_id), (None, None));
     // The last message must be readable; an earlier one that is not is as if it had not been sent.
-    let unreadable = vec![Part::data(model::Json::from_value(&json!({"skill": "dance"})))];
-    let plain = vec![Part::text("Search for hats on store acme")];
+    let unreadable = [Part::data(model::Json::from_value(&json!({"skill": "dance"})))];
+    let plain = [Part::text("Search for hats on store acme")];
     assert!(read_all([&plain[..], &unreadable[..]]).is_err());
     assert_eq!(read_all([&unreadable[..], &plain[..]]).unwrap().query.as_deref(), Some("hats"));
 }

@@ -197,7 +197,7 @@ async fn newer(
         if !desk.admits(&caller, system) {
             return Err(Error::not_available());
         }
-        Ok(desk.mounted(system)?)
+        desk.mounted(system)
     };
     match found.await {
         Ok(mounted) => {
