@@ -331,6 +331,10 @@ const VERBS: &[&str] =
     &["search", "find", "show", "list", "browse", "create", "add", "checkout", "pay", "visit", "open"];
 
 fn number(word: &str) -> Option<i64> {
+    // The payment of that name, not 402 of something.
+    if word == "x402" {
+        return None;
+    }
     let word = word.strip_prefix('x').or_else(|| word.strip_suffix('x')).unwrap_or(word);
     if let Ok(number) = word.parse() {
         return Some(number);

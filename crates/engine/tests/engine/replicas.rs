@@ -355,7 +355,8 @@ async fn a_task_removed_here_is_gone_there() {
         heard = next_heard(&mut stream).await;
     }
     assert_eq!(heard, "the end");
-    assert_eq!(changes.recv().await.unwrap(), engine::Change::Removed(id));
+    // After its start a process also says once that it may have missed something.
+    while changes.recv().await.unwrap() != engine::Change::Removed(id) {}
 }
 
 /// A store that cannot be reached is waited for, however long; nothing of the turn is lost.

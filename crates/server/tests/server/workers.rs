@@ -83,7 +83,7 @@ async fn a_worker_leases_reports_and_delivers() {
     assert_eq!(refused(&running, &format!("{at}/deliver"), json!({ "lease": lease })).await, 410);
     let task = task.await.unwrap();
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED");
-    assert_eq!(task["artifacts"][0]["parts"], json!([{ "text": "HEL" }, { "text": "LO" }]));
+    assert_eq!(task["artifacts"][0]["parts"], json!([{ "text": "HELLO" }]));
 }
 
 #[tokio::test]
