@@ -34,8 +34,7 @@ const LOSSES: &[(&str, &[&str])] = &[
             "names",
         ],
     ),
-    // An artifact without a name has its id for one.
-    ("a2a_v0", &["direct messages", "empty metadata beside a mark", "names"]),
+    ("a2a_v0", &["direct messages", "empty metadata beside a mark"]),
 ];
 
 fn frames(wire: &dyn Wire, task: &Task, shown_id: Option<&str>, closing: bool) -> Vec<String> {

@@ -61,10 +61,11 @@ impl Registry {
         live.filter(|live| live.task().is_some_and(|task| !task.core.is_settled())).collect()
     }
 
-    /// All that are loaded, settled or not.
+    /// All that are loaded, settled or not. A task whose first commit is under way is not: the store does not have it yet.
     pub(crate) fn loaded(&self) -> Vec<TaskId> {
-        let live = self.shards.iter().flat_map(|shard| shard.lock().keys().copied().collect::<Vec<_>>());
-        live.collect()
+        let live =
+            self.shards.iter().flat_map(|shard| shard.lock().values().filter_map(Weak::upgrade).collect::<Vec<_>>());
+        live.filter(|live| live.inner.initialized()).map(|live| live.id).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

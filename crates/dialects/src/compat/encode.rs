@@ -318,7 +318,7 @@ fn artifact(w: &mut Writer, form: Form, artifact: &Artifact, index: usize, chunk
     // The first generation shows no ids: an artifact without a name has its id for one. A chunk that is added has its name
     // already.
     let is_added = chunk.is_some_and(|(append, _)| append);
-    let named = form.has_type() && !is_added && !id.is_empty();
+    let named = !form.has_ids() && !is_added && !id.is_empty();
     w.optional("name", name.as_deref().or(named.then_some(&**id)));
     w.optional("description", description.as_deref());
     parts(w.key("parts"), form, content);

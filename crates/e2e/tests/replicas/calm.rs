@@ -164,6 +164,16 @@ fn a_replica_that_dies_leaves_its_turns_to_the_others() {
         { "artifact": { "name": "a", "parts": [{ "text": "la " }] }, "chunks": 20, "every_ms": 50 },
         { "complete": "done" },
     ]);
+    let replicas = |house: &House| -> Vec<String> {
+        let shown = house.replicas[1].operate(&["doctor"]).output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        shown.lines().skip_while(|line| *line != "replicas").skip(1).take(2).map(str::to_owned).collect()
+    };
+    // Each says what it is with a heartbeat.
+    until("both replicas are known", PATIENCE, || {
+        let rows = replicas(&house);
+        (rows.len() == 2 && rows.iter().all(|row| row.contains("alive"))).then_some(())
+    });
     let mut events = house.at(0, "scripted").stream("SendStreamingMessage", send(script(steps))).unwrap();
     let mut seen = events.take_until(|frame| frame.event()["artifactUpdate"].is_object());
     house.replicas[0].kill9();
@@ -181,10 +191,8 @@ fn a_replica_that_dies_leaves_its_turns_to_the_others() {
     let told = log.lines().find(|line| line.contains("turn recovered") && line.contains(id)).unwrap_or_default();
     assert!(told.contains("takeover=true") && told.contains("outcome=\"retried\""), "{told:?}");
     // The doctor has both, for people too.
-    let shown = house.replicas[1].operate(&["doctor"]).output().unwrap();
-    let shown = String::from_utf8(shown.stdout).unwrap();
-    let rows: Vec<&str> = shown.lines().skip_while(|line| *line != "replicas").skip(1).take(2).collect();
-    assert!(rows.iter().any(|row| row.contains("gone")) && rows.iter().any(|row| row.contains("alive")), "{shown}");
+    let rows = replicas(&house);
+    assert!(rows.iter().any(|row| row.contains("gone")) && rows.iter().any(|row| row.contains("alive")), "{rows:?}");
 }
 
 #[test]

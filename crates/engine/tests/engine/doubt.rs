@@ -140,6 +140,27 @@ async fn a_caller_is_told_that_the_outcome_is_not_known_and_the_work_goes_on() {
     }
 }
 
+/// A look at everything that is in memory does not take a task whose opening is not decided for one that was removed.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_being_opened_is_not_taken_for_a_removed_one() {
+    let (square, puppet) = (Square::new(), Puppet::new());
+    let here = square.start(puppet.clone(), quick()).await;
+    here.shelf.be_undecided(true);
+    here.shelf.be(Mood::CommitsLate);
+    assert_eq!(kind(engine_send(&here.engine, "k").await), Kind::Unavailable);
+    // Cut off and back, it looks at all that it has loaded.
+    square.come_back(here.member.no);
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    assert_eq!(here.shelf.be_late().await, Some(Outcome::Done));
+    here.shelf.be_undecided(false);
+    let repeated = aside({
+        let engine = here.engine.clone();
+        async move { engine_send(&engine, "k").await }
+    });
+    puppet.turn().await.ends(EndState::Completed, "done");
+    assert_eq!(last_words(&task_of(repeated.await.unwrap())), "done");
+}
+
 /// Every operation that writes, while what became of its commit is not decided.
 #[tokio::test]
 async fn no_caller_waits_for_a_commit_to_be_decided() {
