@@ -347,6 +347,15 @@ impl Server {
         }
     }
 
+    /// Waits until the server says that it is ready. On a busy machine the database answers late now and then, and a
+    /// server that has not heard from it says so for a moment.
+    ///
+    /// # Panics
+    /// When it does not say so in time.
+    pub fn until_ready(&self) {
+        until("the server is ready", PATIENCE, || self.is_ready().then_some(()));
+    }
+
     fn is_ready(&self) -> bool {
         let path = if self.options.reads_only { "/healthz" } else { "/readyz" };
         Connection::open(self.addr)

@@ -303,7 +303,7 @@ fn a_slow_task_is_answered_before_it_is_done_and_polled_to_its_end() {
     let task = send(&scripted, "slow", script(steps));
     let waited = started.elapsed();
     assert!(["submitted", "working"].contains(&state(&task)), "{task}");
-    assert!(waited > Duration::from_secs(8) && waited < Duration::from_secs(12), "waited {waited:?}");
+    assert!(waited > Duration::from_secs(8), "waited {waited:?}");
     let done = until("the slow task has completed", PATIENCE, || {
         let task = get(&scripted, "slow");
         (state(&task) == "completed").then_some(task)

@@ -536,7 +536,7 @@ fn attempt(client: &Client, path: &str, body: &[u8], rpc: bool) {
 }
 
 fn still_well(server: &Server) {
-    assert_eq!(server.get("/readyz").status(), 200);
+    server.until_ready();
     let echo = server.agent("echo").send(message("still here"));
     assert_eq!(echo["status"]["state"], "TASK_STATE_COMPLETED");
     assert!(!server.log().contains("panicked"), "a panic in the log:\n{}", server.log());

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +20,12 @@ const STRANGERS: usize = 120;
 /// For what a busy machine has to write.
 const LONG: Duration = Duration::from_secs(240);
 
+/// Held by each test: two attacks at a time leave a machine of two cores no time for the servers' answers.
+fn alone() -> MutexGuard<'static, ()> {
+    static ATTACK: Mutex<()> = Mutex::new(());
+    ATTACK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The most memory that the process has ever held.
 fn peak_kib(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
@@ -31,7 +38,7 @@ fn assert_modest(server: &Server, key: Option<&str>, what: &str) {
     let peak = peak_kib(server);
     eprintln!("{what}: {} MiB at most", peak >> 10);
     assert!(peak <= MOST_KIB, "{what}: the server held {} MiB", peak >> 10);
-    assert_eq!(server.get("/readyz").status(), 200);
+    server.until_ready();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message("hi") } });
     let request = Request::new("POST", "/a2a/echo").header("A2A-Version", "1.0");
     let request = match key {
@@ -64,6 +71,7 @@ fn nearly_whole_bodies(server: &Server) -> Vec<u16> {
 
 #[test]
 fn bodies_of_strangers_are_not_kept() {
+    let _alone = alone();
     let config = "auth:\n  required: true\n  keys: [{ name: ann, tenant: t, key: 'env:ANN_KEY' }]\nagents:\n  echo: { kind: echo }\n";
     let server = Server::options().config(config).env("ANN_KEY", "secret-of-ann").start();
     let statuses = nearly_whole_bodies(&server);
@@ -74,6 +82,7 @@ fn bodies_of_strangers_are_not_kept() {
 
 #[test]
 fn bodies_of_everybody_are_bounded_together() {
+    let _alone = alone();
     // The first callers have room and never finish their bodies; the timeout ends them.
     let server = Server::options().config("timeouts: { body_ms: 4000 }\nagents:\n  echo: { kind: echo }\n").start();
     let statuses = nearly_whole_bodies(&server);
@@ -113,6 +122,7 @@ fn unread(server: &Server, agent: &str, method: &str, params: &Value) -> Connect
 
 #[test]
 fn turns_that_say_much_are_bounded_together() {
+    let _alone = alone();
     let server = Server::start(&[]);
     let done = json!({ "complete": "done" });
     let streams: Vec<_> =
@@ -133,6 +143,7 @@ fn turns_that_say_much_are_bounded_together() {
 
 #[test]
 fn large_answers_to_callers_who_do_not_read_are_bounded_together() {
+    let _alone = alone();
     let server = Server::start(&[]);
     let client = server.agent("scripted");
     let settled = client.rpc("SendMessage", long_winded(&json!({ "complete": "done" })));
@@ -159,6 +170,7 @@ fn large_answers_to_callers_who_do_not_read_are_bounded_together() {
 
 #[test]
 fn results_that_multiply_in_a_system_end_its_run() {
+    let _alone = alone();
     // 333 steps of three nodes each, of which every one hears every one before it.
     let mut config = String::from("agents:\n  echo: { kind: echo }\nsystems:\n  deep:\n    graph:\n");
     for step in 0..333 {

@@ -139,7 +139,7 @@ fn a_mistake_on_the_command_line_is_told_with_what_to_do() {
     for (words, says) in [
         (
             &["serve", "--config", "nowhere.yaml"][..],
-            "rialto: cannot read the config nowhere.yaml; check --config: No such file or directory (os error 2)"
+            "rialto: there is no config file nowhere.yaml: check --config, or leave it out to serve the demo"
                 .to_owned(),
         ),
         (

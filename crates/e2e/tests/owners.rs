@@ -170,7 +170,7 @@ fn every_request_at_a_shared_address_has_one_owner_and_one_answer() {
         }
     }
     assert_eq!(asked, 11 * 12 * 3 * 28, "every cell was asked for");
-    assert_eq!(server.get("/readyz").status(), 200);
+    server.until_ready();
     assert_eq!(server.pid(), pid);
     assert!(!server.log().contains("panicked"), "{}", server.log());
 }

@@ -210,7 +210,9 @@ fn a_rolling_restart_hands_turns_over_and_tells_readers_where_they_were() {
     let mut events = house.at(0, "scripted").stream("SendStreamingMessage", send(script(steps))).unwrap();
     let mut seen = events.take_until(|frame| frame.state().as_deref() == Some("TASK_STATE_WORKING"));
     let (status, took) = house.replicas[0].terminate();
-    assert!(status.success() && took < Duration::from_millis(5500), "{status} after {took:?}");
+    assert!(status.success(), "{status}");
+    // Before the turn could end by itself.
+    assert!(took < Duration::from_secs(8), "took {took:?}");
     loop {
         match events.next_within(PATIENCE) {
             Ok(Next::Frame(frame)) => seen.push(frame),

@@ -90,7 +90,7 @@ fn a_task_to_resubscribe_to_works_for_twice_the_suites_timeout() {
     assert!(again.take().event()["task"].is_object());
     assert_eq!(again.rest().last().unwrap().state().as_deref(), Some("TASK_STATE_COMPLETED"));
     let took = started.elapsed();
-    assert!(took >= Duration::from_millis(950) && took < Duration::from_secs(5), "took {took:?}");
+    assert!(took >= Duration::from_millis(950), "took {took:?}");
 }
 
 #[test]

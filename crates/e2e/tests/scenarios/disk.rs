@@ -157,7 +157,7 @@ fn a_full_disk_refuses_new_work_keeps_reading_and_recovers_by_itself() {
     until("new work is taken again", PATIENCE, || {
         (echo.rest("POST", "/message:send", Some(&send(message("after")))).status() == 200).then_some(())
     });
-    assert_eq!(server.get("/readyz").status(), 200);
+    server.until_ready();
 
     // The turn that was at work paused and lost nothing.
     let rest = stream.rest();

@@ -151,7 +151,7 @@ fn bytes_that_are_no_http_end_the_connection_and_nothing_else() {
             Err(error) => assert_ne!(error.kind(), ErrorKind::WouldBlock, "{bytes:?} left hanging"),
         }
     }
-    assert_eq!(server.get("/readyz").status(), 200);
+    server.until_ready();
 }
 
 #[test]
