@@ -106,18 +106,33 @@ impl Trouble {
     }
 }
 
-/// An error with all that caused it, for the log. The address in it has no password: such addresses are refused.
+/// An error with all that caused it, for the log. The address in it has no password, because such addresses are refused,
+/// and no query, which may hold a key.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let mut text = without_query(error);
     let mut next = error.source();
     while let Some(cause) = next {
-        let says = cause.to_string();
+        let says = without_query(cause);
         if !text.ends_with(&says) {
             text = format!("{text}: {says}");
         }
         next = cause.source();
     }
     text
+}
+
+fn without_query(error: &(dyn std::error::Error + 'static)) -> String {
+    let text = error.to_string();
+    let url = error.downcast_ref::<reqwest::Error>().and_then(reqwest::Error::url);
+    match url.filter(|url| url.query().is_some() || url.fragment().is_some()) {
+        Some(url) => {
+            let mut plain = url.clone();
+            plain.set_query(None);
+            plain.set_fragment(None);
+            text.replace(url.as_str(), plain.as_str())
+        }
+        None => text,
+    }
 }
 
 /// The same of a request's error.
@@ -309,6 +324,14 @@ mod tests {
         for bad in ["", "host", "ftp://x", "http://", "https://u:p@host/"] {
             assert!(check_url("url", bad).unwrap_err().to_string().starts_with("url: "), "{bad}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_log_has_an_address_without_its_query() {
+        let error = reqwest::Client::new().get("http://127.0.0.1:1/run?key=sesame#k").send().await.unwrap_err();
+        assert!(error.to_string().contains("sesame"), "{error}");
+        let logged = chain(&error);
+        assert!(logged.contains("http://127.0.0.1:1/run") && !logged.contains("sesame"), "{logged}");
     }
 
     const TURN: &str = "00000000-0000-0000-0000-000000000000";

@@ -284,8 +284,13 @@ impl Config {
     /// Reads the file, if one is named.
     pub(crate) fn load(path: Option<&Path>) -> anyhow::Result<Config> {
         let Some(path) = path else { return Ok(Config::default()) };
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the config {}; check --config", path.display()))?;
+        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => anyhow::anyhow!(
+                "there is no config file {}: check --config, or leave it out to serve the demo",
+                path.display()
+            ),
+            _ => anyhow::anyhow!("the config file {} cannot be read: {error}; check --config", path.display()),
+        })?;
         Config::read(&text).map_err(|mistakes| anyhow::Error::new(mistakes.of_file(path)))
     }
 

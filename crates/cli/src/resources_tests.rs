@@ -1,3 +1,5 @@
+//! Tests of `resources`.
+
 use model::Json;
 
 use super::*;

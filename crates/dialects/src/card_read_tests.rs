@@ -1,3 +1,5 @@
+//! Tests of `card_read`.
+
 use super::*;
 use crate::card::{self, Auth, CardFacts};
 

@@ -1,3 +1,5 @@
+//! Tests of `decide`.
+
 use super::*;
 
 fn name(decided: Result<Decided, Refusal>) -> &'static str {

@@ -4,7 +4,7 @@
 //! that log (`batch`, `turn`) or a cursor on it (`subscription`, `reading`). Nothing is told to anyone before it is
 //! committed.
 //!
-//! * `open` and `resume`: a message opens a task or continues one, and a turn begins
+//! * `open`: a message opens a task or continues one, and a turn begins
 //! * `turn`: one run of an agent, pumped into the log
 //! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
 //! * `memory`: what all of those hold together

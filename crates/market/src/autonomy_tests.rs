@@ -1,3 +1,5 @@
+//! Tests of `autonomy`.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `capability`.
+
 use model::Json;
 
 use super::*;

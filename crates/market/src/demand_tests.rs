@@ -1,3 +1,5 @@
+//! Tests of `demand`.
+
 use proptest::prelude::*;
 
 use super::*;

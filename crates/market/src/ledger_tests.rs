@@ -1,3 +1,5 @@
+//! Tests of `ledger`.
+
 use model::TaskId;
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -1,3 +1,5 @@
+//! Tests of `quota`.
+
 use super::*;
 use crate::Ut;
 use crate::capability::{CapabilityType, DeliveryMode, PricingModel, Served};

@@ -1,3 +1,5 @@
+//! Tests of `stored`.
+
 use model::{Json, TaskId, Time};
 use uuid::Uuid;
 

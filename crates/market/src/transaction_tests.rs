@@ -1,3 +1,5 @@
+//! Tests of `transaction`.
+
 use model::TaskId;
 use uuid::Uuid;
 

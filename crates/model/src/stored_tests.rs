@@ -1,3 +1,5 @@
+//! Tests of `stored`.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Tests of `task`.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of `scopes`.
+
 use dialects::aly::SCOPES;
 use model::{Cancel, Get, List, Message, Part, PushCall, PushConfig, Role, Send, Subscribe};
 

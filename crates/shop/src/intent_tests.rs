@@ -1,3 +1,5 @@
+//! Tests of `intent`.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `decode`.
+
 use bytes::Bytes;
 use model::{Cancel, Content, Get, Json, Kind, Part, Role, Subscribe};
 

@@ -1,3 +1,5 @@
+//! Tests of `decode`.
+
 use bytes::Bytes;
 use model::{Content, Json, Message, Part, PushConfig, Role, Send, Wait};
 

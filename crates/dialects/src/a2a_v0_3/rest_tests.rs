@@ -1,3 +1,5 @@
+//! Tests of `rest`.
+
 use bytes::Bytes;
 use model::{Content, Json, Kind, Part, Role, Wait};
 

@@ -1,3 +1,5 @@
+//! Tests of `decode`.
+
 use bytes::Bytes;
 use model::{PushConfig, Role};
 

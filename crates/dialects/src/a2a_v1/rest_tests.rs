@@ -1,3 +1,5 @@
+//! Tests of `rest`.
+
 use model::{Call, Cancel, Get, Kind, List, PushCall, State, Subscribe};
 
 use super::*;

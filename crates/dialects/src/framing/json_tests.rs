@@ -1,3 +1,5 @@
+//! Tests of `json`.
+
 use model::{Blob, BlobKind, Json};
 use proptest::prelude::*;
 

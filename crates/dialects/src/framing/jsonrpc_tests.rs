@@ -1,3 +1,5 @@
+//! Tests of `jsonrpc`.
+
 use super::*;
 
 fn refusal(text: &str) -> (Kind, String, String) {

@@ -3,7 +3,7 @@
 //! It makes the bytes text and bounds their nesting, so that whatever reads them later, also the store's and other
 //! people's parsers, meets no depth it cannot bear.
 
-use model::depth::brackets;
+use model::depth::{after_string, brackets, nests_deeper};
 use model::{Fault, Kind};
 
 /// The bytes as text, if they are UTF-8 and nest no deeper than `max_depth`.
@@ -11,7 +11,7 @@ pub fn scan(bytes: &[u8], max_depth: usize) -> Result<&str, Fault> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Fault::new(Kind::Parse, format!("the body is not UTF-8 (at byte {})", error.valid_up_to())))?;
     // Nearly every request has fewer brackets than the limit has levels; counting them takes a tenth of the walk.
-    if brackets(bytes) > max_depth && is_deeper(bytes, max_depth) {
+    if brackets(bytes) > max_depth && nests_deeper(bytes, max_depth) {
         return Err(Fault::new(
             Kind::InvalidRequest,
             format!("the JSON nests deeper than {max_depth} levels, which is the limit here"),
@@ -44,49 +44,6 @@ fn has_half_character(bytes: &[u8]) -> bool {
         };
     }
     false
-}
-
-/// Whether brackets outside strings nest deeper than `max`. The text need not be JSON.
-fn is_deeper(bytes: &[u8], max: usize) -> bool {
-    let mut depth = 0usize;
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        at += 1;
-        match byte {
-            b'"' => at = after_string(bytes, at),
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > max {
-                    return true;
-                }
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
-}
-
-/// The place after the closing quote of a string whose inside begins at `at`. Most bytes of a request are in strings,
-/// so this looks at eight at a time.
-fn after_string(bytes: &[u8], mut at: usize) -> usize {
-    loop {
-        while let Some(word) = bytes.get(at..at + 8) {
-            let mut eight = [0; 8];
-            eight.copy_from_slice(word);
-            let word = u64::from_le_bytes(eight);
-            if super::json::has(word, b'"') || super::json::has(word, b'\\') {
-                break;
-            }
-            at += 8;
-        }
-        match bytes.get(at) {
-            None => return at,
-            Some(b'"') => return at + 1,
-            Some(b'\\') => at += 2,
-            Some(_) => at += 1,
-        }
-    }
 }
 
 /// The members of an object by name and value, both as they are written; nothing is made of them. The text must be JSON,
@@ -195,7 +152,7 @@ mod tests {
                 }
             }
             for max in 0..6 {
-                prop_assert_eq!(is_deeper(text.as_bytes(), max), deepest > max);
+                prop_assert_eq!(nests_deeper(text.as_bytes(), max), deepest > max);
                 prop_assert_eq!(scan(text.as_bytes(), max).is_err(), deepest > max);
             }
         }

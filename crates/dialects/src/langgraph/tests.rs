@@ -1,3 +1,5 @@
+//! Tests of `langgraph`.
+
 use serde_json::{Value, json};
 
 use super::decode::{Cancels, Decoded, Resume, check, decode};

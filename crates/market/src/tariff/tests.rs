@@ -1,3 +1,5 @@
+//! Tests of `tariff`.
+
 use std::sync::Arc;
 
 use model::{TaskId, TurnId};

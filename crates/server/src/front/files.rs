@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, IF_RANGE, RANGE,
+    IF_NONE_MATCH, IF_RANGE, RANGE, RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 use model::Fault;
 
 use super::Told;
 use crate::Server;
-use crate::body::{Body, Response};
+use crate::body::{Body, Response, counted};
 use crate::links::{self, Bad};
 use crate::operations;
 
@@ -23,7 +23,11 @@ pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Pa
     let fail = |told: &mut Told, fault: &Fault| {
         told.fault(fault);
         let status = super::status_of(fault.kind).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        operations::text(status, format!("{fault}\n"))
+        let mut response = operations::text(status, format!("{fault}\n"));
+        if let Some(seconds) = fault.retry_after_s {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
     };
     let claim = match server.links.read(below, head.uri.query().unwrap_or_default()).await {
         Ok(Ok(claim)) => claim,
@@ -44,7 +48,13 @@ pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Pa
     match server.engine.stored(&claim.tenant.into(), claim.hash).await {
         Ok(Some(bytes)) => {
             facts.len = bytes.len() as u64;
-            whole(head, &facts, bytes)
+            if head.method == Method::HEAD {
+                return head_only(&facts);
+            }
+            match counted(&server.answers, bytes) {
+                Ok(bytes) => whole(head, &facts, bytes),
+                Err(fault) => fail(told, &fault),
+            }
         }
         Ok(None) => operations::text(StatusCode::NOT_FOUND, "this file is no longer kept: its task was removed\n"),
         Err(fault) => fail(told, &fault),

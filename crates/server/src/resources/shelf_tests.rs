@@ -1,3 +1,5 @@
+//! Tests of `shelf`.
+
 use super::*;
 
 fn document(sort: Sort, name: &str, spec: &str) -> Document {

@@ -24,7 +24,7 @@ use server::Settings;
 use server::settings::{Files, Langgraph};
 use sha2::{Digest, Sha256};
 
-use crate::kit::{Running, saying, sends, start_on};
+use crate::kit::{Running, saying, sends, start_on, until};
 
 /// A store that counts how often large content is asked for.
 struct Counting {
@@ -131,6 +131,10 @@ impl Agent for Maker {
 }
 
 async fn serve(len: usize, files: Files) -> (Running, Arc<Counting>) {
+    serve_with(len, |settings| settings.files = files).await
+}
+
+async fn serve_with(len: usize, change: impl FnOnce(&mut Settings)) -> (Running, Arc<Counting>) {
     let store = Arc::new(Counting { inner: stores::memory::Store::new(), blobs: AtomicUsize::new(0) });
     let engine = Engine::start(store.clone(), vec![Maker::making(len)], Limits::default(), None).await.unwrap();
     let assistant = "0190f3c4-1111-4222-8333-444455556666".parse().unwrap();
@@ -138,7 +142,8 @@ async fn serve(len: usize, files: Files) -> (Running, Arc<Counting>) {
         profile: Some(dialects::langgraph::Profile::default()),
         assistants: vec![(assistant, "maker".into())],
     };
-    let settings = Settings { files, langgraph, ..Settings::test(&["maker"]) };
+    let mut settings = Settings { langgraph, ..Settings::test(&["maker"]) };
+    change(&mut settings);
     (start_on(engine, settings, reqwest::Client::new()).await, store)
 }
 
@@ -353,4 +358,34 @@ async fn another_process_on_the_same_store_knows_the_address() {
     let list = told("list", other.rpc("maker", "ListTasks", &json!({ "includeArtifacts": true }))).await;
     let shown = only(&list).1;
     assert!(shown.starts_with("https://agents.example/files/"), "{shown}");
+}
+
+#[tokio::test]
+async fn downloads_that_are_not_read_are_bounded_together() {
+    use tokio::io::AsyncWriteExt as _;
+    // Far more than sockets take by themselves, and room for one of them.
+    let len = 32 << 20;
+    let (running, _) = serve_with(len, |settings| settings.answers_bytes = 40 << 20).await;
+    let sent = told("1.0 rpc", running.rpc("maker", "SendMessage", &saying("go"))).await;
+    let (kind, url) = only(&sent);
+    assert_eq!(kind, "url", "{sent}");
+    let held = async || {
+        let text = running.get("/metrics").send().await.unwrap().text().await.unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("a2a_answers_bytes "));
+        line.unwrap().parse::<usize>().unwrap()
+    };
+    let path = url.strip_prefix(&running.url("")).unwrap();
+    let mut unread = tokio::net::TcpStream::connect(running.address).await.unwrap();
+    unread.write_all(format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n").as_bytes()).await.unwrap();
+    until("the file is on its way", async || held().await == len).await;
+
+    let refused = reqwest::get(&url).await.unwrap();
+    assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (503, "2"));
+    assert!(refused.text().await.unwrap().contains("large answers"));
+    let head = reqwest::Client::new().head(&url).send().await.unwrap();
+    assert_eq!(head.status(), 200, "a head holds nothing");
+
+    drop(unread);
+    until("it has been given up", async || held().await == 0).await;
+    assert_eq!(reqwest::get(&url).await.unwrap().bytes().await.unwrap().len(), len);
 }

@@ -1,3 +1,5 @@
+//! Tests of `import`.
+
 use market::Rate;
 
 use super::*;

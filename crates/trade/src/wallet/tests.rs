@@ -1,3 +1,5 @@
+//! Tests of `wallet`.
+
 use std::sync::Arc;
 
 use engine::Engine;

@@ -1,3 +1,5 @@
+//! Tests of scripts that are continued by a later message.
+
 use super::*;
 
 const TWO_QUESTIONS: &str = r#"{"artifact":{"parts":[{"text":"x"}]}},{"input":"name?"},{"status":"working","text":"checking"},

@@ -1,3 +1,5 @@
+//! Tests of scripts in messages.
+
 use model::Content;
 use model::ports::agent::Agent as _;
 

@@ -1,3 +1,5 @@
+//! Tests of scripts that are refused.
+
 use model::Kind;
 use model::ports::agent::Agent as _;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of the steps of scripts.
+
 use model::ports::agent::Agent as _;
 use model::ports::agent::Restart;
 use tokio::time::Instant;

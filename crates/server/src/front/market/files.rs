@@ -12,6 +12,7 @@ use trade::{Allowed, File, NotGiven, Upload};
 use super::refusal::{Code, Refusal};
 use super::table::{Ask, Going, Param, ParamKind, Reply, written};
 use crate::Server;
+use crate::body::{room, with_room};
 use crate::front::files::{self, Facts};
 use crate::settings::Uumit;
 
@@ -213,19 +214,19 @@ pub(super) fn download<'a>(ask: &'a Ask<'a>) -> Going<'a, Reply> {
             let allowed = ask.market.allowed(token).await.map_err(not_given)?;
             return written(&link(ask, token, &allowed));
         }
-        // Whoever asks only about it has had none of it.
-        if ask.head.method == Method::HEAD || ask.head.headers.contains_key(http::header::IF_NONE_MATCH) {
-            let allowed = ask.market.allowed(token).await.map_err(not_given)?;
-            let facts = facts(&allowed.file);
-            if files::is_known(&ask.head.headers, facts.hash) {
-                return Ok(Reply::Whole(files::unchanged(&facts)));
-            }
-            if ask.head.method == Method::HEAD {
-                return Ok(Reply::Whole(files::head_only(&facts)));
-            }
+        let allowed = ask.market.allowed(token).await.map_err(not_given)?;
+        // A caller that asks only about the file has had none of it.
+        let known = facts(&allowed.file);
+        if files::is_known(&ask.head.headers, known.hash) {
+            return Ok(Reply::Whole(files::unchanged(&known)));
         }
+        if ask.head.method == Method::HEAD {
+            return Ok(Reply::Whole(files::head_only(&known)));
+        }
+        // Before the download is counted: an answer without room must not use one up.
+        let share = room(&ask.server.answers, usize::try_from(allowed.file.len).unwrap_or(usize::MAX))?;
         let (allowed, bytes) = ask.market.download(token).await.map_err(not_given)?;
-        let mut response = files::whole(ask.head, &facts(&allowed.file), bytes);
+        let mut response = files::whole(ask.head, &facts(&allowed.file), with_room(bytes, share));
         response.headers_mut().insert("x-remaining-downloads", allowed.remaining.into());
         Ok(Reply::Whole(response))
     })

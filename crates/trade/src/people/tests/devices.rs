@@ -1,3 +1,5 @@
+//! Tests of logins by device code.
+
 use market::Via;
 use model::{Expect, RecordChange};
 

@@ -1,3 +1,5 @@
+//! Tests of keys.
+
 use market::{Ut, Via, autonomy};
 use model::Kind;
 use model::ports::store::Store;

@@ -1,3 +1,5 @@
+//! Tests of logins by password.
+
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use market::Via;
 use serde_json::{Value, json};
