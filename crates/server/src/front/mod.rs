@@ -224,12 +224,13 @@ impl Asked<'_> {
     async fn carry_out(&self, place: &Arc<Place>, effective: EffectiveCall, body: &[u8]) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         let EffectiveCall { call, tenant, start } = effective;
+        // Futures that open a task are large. They are boxed, so that a read does not carry their weight.
         match call {
             Call::Send(mut send) => {
                 aly::admit_elsewhere(self, place, &send).await?;
                 self.complete(&mut send, body)?;
                 let view = TaskView::with_history(send.history);
-                let answer = match engine.send(place, *send).await? {
+                let answer = match Box::pin(engine.send(place, *send)).await? {
                     Answer::Task(task) if self.shares_session(&view) => {
                         Answer::Task(engine.with_session(place, task, self.answers()).await?)
                     }
@@ -241,7 +242,7 @@ impl Asked<'_> {
                 aly::admit_elsewhere(self, place, &send).await?;
                 self.complete(&mut send, body)?;
                 let (view, shown) = (TaskView::with_history(send.history), send.alias.as_deref().map(Arc::from));
-                let subscription = engine.stream(place, *send).await?;
+                let subscription = Box::pin(engine.stream(place, *send)).await?;
                 Ok(self.follow(subscription, shown, view, false))
             }
             Call::Get(get) => self.get(place, get).await,
@@ -252,7 +253,7 @@ impl Asked<'_> {
             Call::Cancel(cancel) => {
                 let view = self.rules.cancel_view;
                 let id = cancel.task.clone();
-                let task = engine.cancel(place, cancel).await?;
+                let task = Box::pin(engine.cancel(place, cancel)).await?;
                 let by_alias = task.alias.as_deref() == Some(&*id);
                 Ok(Done::Task(task, view, by_alias))
             }
@@ -261,7 +262,7 @@ impl Asked<'_> {
                     StreamStart::Now => None,
                     StreamStart::Event(event) => Some(event),
                     StreamStart::SentEvent { event, view, alias } => {
-                        let subscription = engine.resume_stream(place, event).await?;
+                        let subscription = Box::pin(engine.resume_stream(place, event)).await?;
                         return Ok(self.follow(subscription, alias, view, true));
                     }
                 };
@@ -271,7 +272,7 @@ impl Asked<'_> {
                 let shown = alias.then(|| Arc::from(call.task));
                 Ok(self.follow(subscription, shown, TaskView::WHOLE, event.is_some()))
             }
-            Call::Push(call) => Ok(Done::Push(engine.push(place, call).await?, tenant)),
+            Call::Push(call) => Ok(Done::Push(Box::pin(engine.push(place, call)).await?, tenant)),
             Call::ExtendedCard => Ok(Done::Card(self.extended_card(place)?)),
         }
     }
