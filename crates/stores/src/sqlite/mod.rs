@@ -43,6 +43,7 @@ mod tail_tests;
 mod tests;
 mod texts;
 mod trouble;
+mod views;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -95,6 +96,7 @@ struct Shared {
     checkpoints: checkpoint::Bell,
     /// Where the chunks of live turns are.
     tail: RwLock<tail::Pieces>,
+    views: views::ViewNumbers,
     /// What keeps the writer from writing, if anything does.
     trouble: Mutex<Option<Trouble>>,
     /// What was found missing at this start or an earlier one.
@@ -137,6 +139,7 @@ impl Store {
             pool: Pool::new(folder.clone(), database, options.readers, options.reader_cache_kib),
             checkpoints: checkpoint::Bell::default(),
             tail: RwLock::default(),
+            views: views::ViewNumbers::default(),
             trouble: Mutex::new(is_full.then_some(Trouble::Full)),
             loss: ledger.loss(),
             folder,
@@ -318,10 +321,10 @@ impl Port for Store {
 
     fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
         if bytes <= SHORT_READ_BYTES {
-            self.read(move |db| read::beginning(db, &self.shared.tail, task, &sight, bytes))
+            self.read(move |db| read::beginning(db, &self.shared.tail, &self.shared.views, task, &sight, bytes))
         } else {
             let shared = self.shared.clone();
-            self.read_aside(move |db| read::beginning(db, &shared.tail, task, &sight, bytes))
+            self.read_aside(move |db| read::beginning(db, &shared.tail, &shared.views, task, &sight, bytes))
         }
     }
 

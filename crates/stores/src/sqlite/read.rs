@@ -14,7 +14,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::columns::{Context, Id, row_from, unpack_views};
 use super::pool::Error;
 use super::tail::{self, Piece, Pieces};
-use super::{counters, folder, list, pen, schema, statements};
+use super::views::ViewNumbers;
+use super::{counters, folder, pen, schema, statements};
 use crate::shape;
 
 /// Runs several reads on one snapshot.
@@ -72,19 +73,36 @@ pub(super) fn log_after(
 pub(super) fn beginning(
     db: &Connection,
     tail: &RwLock<Pieces>,
+    views: &ViewNumbers,
     task: TaskId,
     sight: &Seen,
     bytes: usize,
 ) -> Result<Vec<Event>, Error> {
     // First and always, so that what follows differs by nothing but the task's own row.
-    let views = list::view_numbers(db, &sight.views)?;
+    let numbers = views.of(db, &sight.views)?;
+    // Before the row's snapshot is taken: what the tail does not have now, the log of the snapshot has.
+    let is_quiet = tail.read().of(task).is_empty();
     let mut statement = db.prepare_cached("SELECT views, listed FROM task WHERE id = ?1")?;
-    let row = statement.query_row(params![Id(task)], |columns| {
-        let is_in = unpack_views(columns.get_ref(0)?.as_blob()?).iter().any(|view| views.contains(view));
-        Ok(is_in && (sight.unlisted || columns.get(1)?))
-    });
+    let mut rows = statement.query(params![Id(task)])?;
     // A task's views never change, and what a list has shown stays a task.
-    if row.optional()?.unwrap_or(false) { log_after(db, tail, task, Seq::ZERO, bytes) } else { Ok(Vec::new()) }
+    let is_seen = match rows.next()? {
+        Some(row) => {
+            let packed = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+            let is_in = unpack_views(packed).iter().any(|view| numbers.contains(view));
+            is_in && (sight.unlisted || row.get(1)?)
+        }
+        None => false,
+    };
+    if !is_seen {
+        return Ok(Vec::new());
+    }
+    if is_quiet {
+        // The row's statement is still open: the log is read in its snapshot, without another lock.
+        return page(db, &[], task, Seq::ZERO, bytes);
+    }
+    drop(rows);
+    drop(statement);
+    log_after(db, tail, task, Seq::ZERO, bytes)
 }
 
 fn page(db: &Connection, pieces: &[Piece], task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {
