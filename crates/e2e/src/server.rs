@@ -29,6 +29,7 @@ pub struct Options {
     place: Place,
     lease: Option<Duration>,
     reads_only: bool,
+    data: Option<PathBuf>,
 }
 
 /// Where a server keeps its tasks.
@@ -114,6 +115,13 @@ impl Options {
         self
     }
 
+    /// Starts with a copy of this data folder.
+    #[must_use]
+    pub fn data(mut self, folder: &Path) -> Self {
+        self.data = Some(folder.to_owned());
+        self
+    }
+
     /// Another lease than is usual in tests.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
@@ -130,6 +138,9 @@ impl Options {
         let folder = tempfile::Builder::new().prefix("rialto-e2e-").tempdir().expect("a temporary folder");
         if let Some(config) = &self.config {
             fs::write(folder.path().join("rialto.yaml"), config).expect("the config is written");
+        }
+        if let Some(data) = &self.data {
+            copy(data, &folder.path().join("data"));
         }
         // Another process may take the port between our look and the server's bind; then another is tried.
         for _ in 0..4 {
@@ -416,5 +427,17 @@ pub fn free_address() -> SocketAddr {
         if TcpListener::bind(addr).is_ok() {
             return addr;
         }
+    }
+}
+
+/// Copies the files of a folder.
+///
+/// # Panics
+/// When it cannot.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the folder is made");
+    for entry in fs::read_dir(from).expect("the folder is read") {
+        let entry = entry.expect("the folder is read");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("the file is copied");
     }
 }

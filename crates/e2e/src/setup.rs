@@ -59,3 +59,13 @@ pub fn run_scenarios(command: &mut Command) {
     assert!(output.status.success(), "{command:?} ended with {}:\n{said}", output.status);
     assert!(said.contains("ok "), "{command:?} reported no scenario");
 }
+
+/// Debian's library for other clocks.
+///
+/// # Panics
+/// When it is not installed.
+pub fn faketime() -> String {
+    let found = ["x86_64", "aarch64"].map(|arch| format!("/usr/lib/{arch}-linux-gnu/faketime/libfaketime.so.1"));
+    let found = found.into_iter().find(|path| Path::new(path).exists());
+    found.expect("this test needs libfaketime: run scripts/setup-e2e, or install Debian's package `libfaketime`")
+}

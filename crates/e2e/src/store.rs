@@ -16,6 +16,7 @@ pub const SQLITE_ONLY: &[(&str, &str)] = &[
     ("a full disk", "the disk of PostgreSQL is not ours to fill: that it refuses writes is tested with the store"),
     ("a sync before every reply", "the trace is of our own process, and with PostgreSQL another one syncs"),
     ("a migration", "it begins on SQLite and ends on PostgreSQL, whatever is chosen"),
+    ("a folder of an earlier release", "it was written on SQLite; a database is made of it by `migrate`"),
     ("a cut log", "the log of PostgreSQL is its own; that it was cut is its own to find"),
     (
         "an agent that is gone",

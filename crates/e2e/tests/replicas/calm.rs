@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use e2e::poll::{PATIENCE, until};
 use e2e::server::free_address;
 use e2e::store::LEASE;
-use e2e::{Fold, Next, Receiver, Server, fresh_id, message, script, send, to_task};
+use e2e::{Fold, Next, Receiver, Server, fresh_id, message, script, send, setup, to_task};
 use serde_json::json;
 
 use crate::house::House;
@@ -388,7 +388,7 @@ fn an_operator_works_on_the_database_beside_running_replicas_and_without_any() {
 
 #[test]
 fn clocks_that_are_apart_change_nothing() {
-    let library = faketime();
+    let library = setup::faketime();
     let apart = |number: usize, options: crate::house::Options| {
         let offset = ["+0", "+90s", "-90s"][number];
         options
@@ -429,13 +429,6 @@ fn clocks_that_are_apart_change_nothing() {
         let line = figures.lines().find(|line| line.contains("turns_recovered") && !line.starts_with('#')).unwrap();
         assert!(line.ends_with(" 0"), "{line}");
     }
-}
-
-/// Debian's library for other clocks.
-fn faketime() -> String {
-    let found = ["x86_64", "aarch64"].map(|arch| format!("/usr/lib/{arch}-linux-gnu/faketime/libfaketime.so.1"));
-    let found = found.into_iter().find(|path| std::path::Path::new(path).exists());
-    found.expect("this test needs libfaketime: run scripts/setup-e2e, or install Debian's package `libfaketime`")
 }
 
 #[test]
