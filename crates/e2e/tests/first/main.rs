@@ -1,4 +1,4 @@
-//! The first minutes of a new user: the README's tour, the first screen, the operator's first commands, the image.
+//! The first minutes of a new user: the tour's crash, the first screen, the operator's first commands, the image.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
