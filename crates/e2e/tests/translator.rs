@@ -401,8 +401,9 @@ fn a_server_starts_without_its_peer_and_says_so_when_it_is_asked() {
 #[test]
 fn a_peer_that_comes_later_is_found_then() {
     let addr = free_address();
-    let server =
-        Server::options().config(&format!("agents:\n  late: {{ kind: a2a, url: 'http://{addr}/rpc' }}\n")).start();
+    // Longer than a peer takes to start on a busy machine.
+    let config = format!("agents:\n  late: {{ kind: a2a, url: 'http://{addr}/rpc', unreachable_ms: 120000 }}\n");
+    let server = Server::options().config(&config).start();
     let caller = Tongue::V1.speaker(&server.agent("late"));
     let id = caller.begin("hello");
     let _peer = Peer::start_at("1.0", addr);
