@@ -23,7 +23,7 @@ fn run(mut command: Command) -> (bool, String) {
 }
 
 #[test]
-fn sigterm_ends_the_server_within_five_seconds_and_loses_nothing() {
+fn sigterm_drains_the_server_and_loses_nothing() {
     let mut server = Server::start(&[]);
     let scripted = server.agent("scripted");
     let done = scripted.send(message("done"));
