@@ -85,36 +85,55 @@ impl BodyShare {
 pub(crate) async fn read(
     server: &Arc<Server>,
     head: &request::Parts,
-    body: Incoming,
+    mut body: Incoming,
     limit: Option<usize>,
     gate: Gate<'_>,
     told: &mut Told,
 ) -> Result<Bytes, Fault> {
     let limit = limit.unwrap_or(server.engine.limits().body_bytes);
-    let announced = announced(&head.headers);
-    let reading = BodyReader {
-        server,
-        head,
-        body,
-        limit,
-        announced,
-        first: Bytes::new(),
-        joined: None,
-        held: BodyShare::default(),
-        waits_since: None,
+    let ahead = match body.frame().now_or_never() {
+        Some(Some(Ok(frame))) => match frame.into_data() {
+            Ok(data) if data.len() <= STRANGER_BYTES.min(limit) && body.is_end_stream() => {
+                told.body_ended = true;
+                return Ok(data);
+            }
+            Ok(data) => Some(Some(Ok(Frame::data(data)))),
+            Err(trailers) => Some(Some(Ok(trailers))),
+        },
+        other => other,
     };
-    // Boxed, so that requests without a body do not carry its weight.
-    Box::pin(reading.run(gate, told)).await
+    // Boxed, so that other requests do not carry its weight.
+    Box::pin(async move {
+        let reading = BodyReader {
+            server,
+            head,
+            body,
+            ahead,
+            limit,
+            announced: announced(&head.headers),
+            first: Bytes::new(),
+            joined: None,
+            held: BodyShare::default(),
+            waits_since: None,
+        };
+        reading.run(gate, told).await
+    })
+    .await
 }
 
 fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|value| value.parse().ok())
 }
 
+/// One poll of a body that was ready: a frame, a fault, or the end.
+type Polled = Option<Result<Frame<Bytes>, hyper::Error>>;
+
 struct BodyReader<'a> {
     server: &'a Arc<Server>,
     head: &'a request::Parts,
     body: Incoming,
+    /// Read already, and not yet looked at.
+    ahead: Option<Polled>,
     limit: usize,
     announced: Option<u64>,
     /// The first piece, which is mostly all there is.
@@ -191,14 +210,14 @@ impl BodyReader<'_> {
 
     /// The next frame; most are here already, and only a slow one needs a timer and a share.
     async fn next(&mut self) -> Result<Option<Frame<Bytes>>, Fault> {
-        let frame = match self.body.frame().now_or_never() {
+        let frame = match self.ahead.take().or_else(|| self.body.frame().now_or_never()) {
             Some(frame) => frame,
             None => self.wait().await?,
         };
         frame.transpose().map_err(|e| Fault::new(Kind::InvalidRequest, "the request's body broke off").because(e))
     }
 
-    async fn wait(&mut self) -> Result<Option<Result<Frame<Bytes>, hyper::Error>>, Fault> {
+    async fn wait(&mut self) -> Result<Polled, Fault> {
         let intake = &self.server.intake;
         if self.held.small.is_none() {
             BodyShare::grow(&mut self.held.small, &intake.small, STRANGER_BYTES)?;
@@ -223,7 +242,7 @@ impl BodyReader<'_> {
     /// Reads the rest of a refused body and keeps nothing of it; tells whether it came to the end. Not where HTTP/2 ends
     /// one stream without its connection, nor for a sender that asks first whether to send at all.
     async fn discard(&mut self) -> bool {
-        (self.first, self.joined, self.held) = (Bytes::new(), None, BodyShare::default());
+        (self.ahead, self.first, self.joined, self.held) = (None, Bytes::new(), None, BodyShare::default());
         if self.body.is_end_stream() {
             return true;
         }

@@ -82,23 +82,20 @@ pub(super) fn beginning(
     let numbers = views.of(db, &sight.views)?;
     // Before the row's snapshot is taken: what the tail does not have now, the log of the snapshot has.
     let is_quiet = tail.read().of(task).is_empty();
-    let mut statement = db.prepare_cached("SELECT views, listed FROM task WHERE id = ?1")?;
+    let mut statement = db.prepare_cached("SELECT views, listed, no FROM task WHERE id = ?1")?;
     let mut rows = statement.query(params![Id(task)])?;
     // A task's views never change, and what a list has shown stays a task.
-    let is_seen = match rows.next()? {
-        Some(row) => {
-            let packed = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-            let is_in = unpack_views(packed).iter().any(|view| numbers.contains(view));
-            is_in && (sight.unlisted || row.get(1)?)
-        }
-        None => false,
-    };
-    if !is_seen {
+    let Some(row) = rows.next()? else { return Ok(Vec::new()) };
+    let packed = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+    let is_in = unpack_views(packed).iter().any(|view| numbers.contains(view));
+    if !is_in || !(sight.unlisted || row.get(1)?) {
         return Ok(Vec::new());
     }
     if is_quiet {
         // The row's statement is still open: the log is read in its snapshot, without another lock.
-        return page(db, &[], task, Seq::ZERO, bytes);
+        let mut page = Page::new(Seq::ZERO, bytes);
+        tail::rows_of(db, row.get(2)?, |first, payload| page.add(first, payload))?;
+        return Ok(page.events);
     }
     drop(rows);
     drop(statement);
@@ -106,19 +103,35 @@ pub(super) fn beginning(
 }
 
 fn page(db: &Connection, pieces: &[Piece], task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {
-    let mut events = Vec::new();
-    let mut read = 0;
-    tail::rows_after(db, pieces, task, after, |first, payload| {
+    let mut page = Page::new(after, bytes);
+    tail::rows_after(db, pieces, task, after, |first, payload| page.add(first, payload))?;
+    Ok(page.events)
+}
+
+/// The events of a log after one, until `bytes` of rows are passed.
+struct Page {
+    after: Seq,
+    bytes: usize,
+    read: usize,
+    events: Vec<Event>,
+}
+
+impl Page {
+    fn new(after: Seq, bytes: usize) -> Page {
+        Page { after, bytes, read: 0, events: Vec::new() }
+    }
+
+    /// Takes a row; says whether there is room for another.
+    fn add(&mut self, first: u64, payload: &[u8]) -> Result<bool, Error> {
         let batch = stored::decode(Seq(first), payload)?;
-        read += payload.len();
-        if events.is_empty() && first > after.0 {
-            events = batch;
+        self.read += payload.len();
+        if self.events.is_empty() && first > self.after.0 {
+            self.events = batch;
         } else {
-            events.extend(batch.into_iter().filter(|event| event.seq > after));
+            self.events.extend(batch.into_iter().filter(|event| event.seq > self.after));
         }
-        Ok::<bool, Error>(read < bytes)
-    })?;
-    Ok(events)
+        Ok(self.read < self.bytes)
+    }
 }
 
 pub(super) fn logs(db: &Connection, tail: &RwLock<Pieces>, tasks: &[TaskId]) -> Result<Vec<Vec<Event>>, Error> {
