@@ -13,7 +13,8 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
-use server::admin::{Request, market::Secret};
+use server::admin::Secret;
+use server::products::systems::admin::apply_request;
 use server::resources::Document;
 
 use crate::command::{Output, Whereabouts};
@@ -63,7 +64,7 @@ pub(crate) fn run(command: &Apply) -> anyhow::Result<()> {
     for one in &documents {
         let outcome = match (&mut far, &near) {
             (Some(far), _) => far.apply(one),
-            (None, Some(near)) => ask(near, &Request::Apply { document: Secret(one.text.clone()) }),
+            (None, Some(near)) => ask(near, apply_request(Secret(one.text.clone()))?),
             (None, None) => Ok(Value::Null),
         };
         match outcome {

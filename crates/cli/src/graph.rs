@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use server::admin::{self, Request};
+use server::products::systems::admin;
 
 use crate::command::{Serve, Whereabouts};
 use crate::config::Found;
@@ -54,7 +54,7 @@ pub(crate) fn run(command: &Graph) -> anyhow::Result<()> {
 /// From the server, if one runs; else by the config, and by the data if it is about a task.
 fn picture(command: &Graph) -> anyhow::Result<Value> {
     let found = Found::at(&command.whereabouts)?;
-    let request = Request::Graph { system: command.system.clone(), task: command.task.clone() };
+    let request = admin::graph_request(command.system.clone(), command.task.clone())?;
     if let Some(picture) = ask_running(&found, &request)? {
         return Ok(picture);
     }
@@ -63,7 +63,7 @@ fn picture(command: &Graph) -> anyhow::Result<Value> {
     if command.task.is_some() {
         return ask_data(&found, request, systems);
     }
-    let system = admin::graph::find(&systems, &command.system).map_err(|fault| anyhow::anyhow!(fault.message))?;
+    let system = admin::find(&systems, &command.system).map_err(|fault| anyhow::anyhow!(fault.message))?;
     Ok(system.picture(None).map(|picture| picture.to_value()).unwrap_or_default())
 }
 

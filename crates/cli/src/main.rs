@@ -22,6 +22,7 @@ mod operate;
 mod orloj_config;
 mod plan;
 mod price_config;
+mod products;
 mod push;
 mod push_config;
 mod reload;

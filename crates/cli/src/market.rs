@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use server::admin::Request;
-use server::admin::market::{Key, Secret, Wish};
+use server::admin::Secret;
+use server::products::market::admin::{self, Key, MarketOperation};
 
 use crate::command::{Form, Output, Whereabouts};
 use crate::config::{Config, Found};
@@ -114,7 +114,7 @@ fn key(said: &str) -> Result<Wanted, String> {
 }
 
 impl At {
-    fn ask(&self, wish: Wish) -> anyhow::Result<Value> {
+    fn ask(&self, wish: MarketOperation) -> anyhow::Result<Value> {
         let tenant = match &self.whereabouts.config {
             Some(file) => match Config::load(Some(file))?.market {
                 Some(Switch::On(market)) => Some(market.tenant().to_owned()),
@@ -122,7 +122,7 @@ impl At {
             },
             None => None,
         };
-        ask(&Found::at(&self.whereabouts)?, &Request::Market { tenant, wish })
+        ask(&Found::at(&self.whereabouts)?, admin::request(tenant, wish)?)
     }
 
     fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
@@ -160,7 +160,7 @@ fn open(open: &Open) -> anyhow::Result<bool> {
     } else {
         None
     };
-    let wish = Wish::Open {
+    let wish = MarketOperation::Open {
         id: open.id.clone(),
         account: open.account.clone(),
         password,
@@ -182,7 +182,7 @@ fn open(open: &Open) -> anyhow::Result<bool> {
 
 fn credit(credit: &Credit) -> anyhow::Result<bool> {
     let (user, amount) = (credit.user.clone(), credit.amount.clone());
-    let wish = Wish::Credit { user, amount, reference: credit.reference.clone(), note: credit.note.clone() };
+    let wish = MarketOperation::Credit { user, amount, reference: credit.reference.clone(), note: credit.note.clone() };
     let done = credit.at.ask(wish)?;
     credit.at.print(&done, |done| {
         format!(
@@ -201,7 +201,7 @@ fn ledger(ledger: &Ledger) -> anyhow::Result<bool> {
         Some(user) => Some(format!("available:{user}")),
         None => ledger.account.clone(),
     };
-    let read = ledger.at.ask(Wish::Ledger { account, limit: ledger.limit })?;
+    let read = ledger.at.ask(MarketOperation::Ledger { account, limit: ledger.limit })?;
     ledger.at.print(&read, |read| if read["account"].is_null() { journal(read) } else { statement(read) })?;
     Ok(true)
 }
@@ -244,7 +244,7 @@ fn journal(read: &Value) -> String {
 }
 
 fn verify(verify: &Verify) -> anyhow::Result<bool> {
-    let report = verify.at.ask(Wish::Verify)?;
+    let report = verify.at.ask(MarketOperation::Verify)?;
     let clean = report["clean"].as_bool().context("the server answered something else than a report")?;
     verify.at.print(&report, |report| {
         let mut lines: Vec<String> = Vec::new();
@@ -318,21 +318,28 @@ mod tests {
         }
     }
 
-    fn user(id: &str, key: Option<Key>) -> Wish {
+    fn user(id: &str, key: Option<Key>) -> MarketOperation {
         let (account, password) = (Some(format!("{id}@example.com")), Some(Secret("correct horse".into())));
-        Wish::Open { id: Some(id.into()), account, password, platforms: vec!["shop".into()], limits: None, key }
+        MarketOperation::Open {
+            id: Some(id.into()),
+            account,
+            password,
+            platforms: vec!["shop".into()],
+            limits: None,
+            key,
+        }
     }
 
-    fn credit_of(amount: &str) -> Wish {
+    fn credit_of(amount: &str) -> MarketOperation {
         let (user, reference) = ("u_1".into(), Some("r".into()));
-        Wish::Credit { user, amount: amount.into(), reference, note: Some("cash".into()) }
+        MarketOperation::Credit { user, amount: amount.into(), reference, note: Some("cash".into()) }
     }
 
     #[test]
     fn a_data_folder_is_worked_on_without_a_server() {
         let folder = tempfile::tempdir().unwrap();
         let desk = at(folder.path());
-        let error = desk.ask(Wish::Verify).unwrap_err().to_string();
+        let error = desk.ask(MarketOperation::Verify).unwrap_err().to_string();
         assert!(error.contains("there is no data in"), "{error}");
 
         let made = desk.ask(user("u_1", Some(Key::User))).unwrap();
@@ -349,10 +356,11 @@ mod tests {
         }
         assert!(desk.ask(credit_of("101")).unwrap_err().to_string().contains("already"));
         assert!(desk.ask(credit_of("1.234")).unwrap_err().to_string().contains("at most 2 digits"));
-        let drawn = Wish::Credit { user: "u_2".into(), amount: "1".into(), reference: None, note: None };
+        let drawn = MarketOperation::Credit { user: "u_2".into(), amount: "1".into(), reference: None, note: None };
         assert_ne!(desk.ask(drawn.clone()).unwrap()["reference"], desk.ask(drawn).unwrap()["reference"]);
 
-        let ledger = |account: Option<&str>| desk.ask(Wish::Ledger { account: account.map(str::to_owned), limit: 2 });
+        let ledger =
+            |account: Option<&str>| desk.ask(MarketOperation::Ledger { account: account.map(str::to_owned), limit: 2 });
         let lines = ledger(Some("available:u_1")).unwrap();
         assert_eq!(lines["lines"].as_array().unwrap().len(), 1, "{lines}");
         assert_eq!((text(&lines["lines"][0]["type"]), text(&lines["lines"][0]["note"])), ("recharge", "cash"));
@@ -389,7 +397,7 @@ mod tests {
             assert_eq!(opened.store.commit(commit).await, Outcome::Done);
             opened.store.close().await;
         });
-        let report = desk.ask(Wish::Verify).unwrap();
+        let report = desk.ask(MarketOperation::Verify).unwrap();
         assert_eq!(report["clean"], false, "{report}");
         let told = |words: &str| report["differences"].as_array().unwrap().iter().any(|one| text(one).contains(words));
         assert!(told("hold of") && told("nothing explains it"), "{report}");

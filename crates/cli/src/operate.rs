@@ -11,12 +11,14 @@ use engine::Engine;
 use model::State;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
-use server::admin::{self, Request, Response};
+use server::admin::{self, AdminRequest, Request, Response};
+use server::product;
 use stores::sqlite;
 
 use crate::command::{Backup, Doctor, Form, Health, Keys, Output, Reload, Restore, Task, TaskList, TaskOne};
 use crate::config::{Config, Found};
 use crate::guard::PolicyRule;
+use crate::products::PRODUCTS;
 use crate::push_config;
 use crate::replicas;
 use crate::store::{Choice, Place};
@@ -24,15 +26,16 @@ use crate::store::{Choice, Place};
 const DATABASE: &str = "rialto.db";
 
 /// Has it done, by the server or by ourselves.
-pub(crate) fn ask(found: &Found, request: &Request) -> anyhow::Result<Value> {
-    match ask_running(found, request)? {
+pub(crate) fn ask(found: &Found, request: impl Into<AdminRequest>) -> anyhow::Result<Value> {
+    let request = request.into();
+    match ask_running(found, &request)? {
         Some(answer) => Ok(answer),
-        None => ask_data(found, request.clone(), Vec::new()),
+        None => ask_data(found, request, Vec::new()),
     }
 }
 
 /// Has it done by the server, if one runs.
-pub(crate) fn ask_running(found: &Found, request: &Request) -> anyhow::Result<Option<Value>> {
+pub(crate) fn ask_running(found: &Found, request: &AdminRequest) -> anyhow::Result<Option<Value>> {
     let folder = &found.folder;
     let reached = std::fs::File::open(folder).and_then(|held| UnixStream::connect(admin::socket_in(&held)));
     match reached {
@@ -42,8 +45,8 @@ pub(crate) fn ask_running(found: &Found, request: &Request) -> anyhow::Result<Op
     }
 }
 
-fn ask_server(mut stream: UnixStream, request: &Request) -> anyhow::Result<Value> {
-    let mut line = serde_json::to_string(request)?;
+fn ask_server(mut stream: UnixStream, request: &AdminRequest) -> anyhow::Result<Value> {
+    let mut line = request.line()?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;
     let mut answer = String::new();
@@ -56,12 +59,12 @@ fn ask_server(mut stream: UnixStream, request: &Request) -> anyhow::Result<Value
 
 /// Opens the data itself. A database may be served by others at the same time: they learn of it as of each other's work.
 /// `agents` are those that what is asked is about; none of them runs.
-pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agent>>) -> anyhow::Result<Value> {
+pub(crate) fn ask_data(found: &Found, request: AdminRequest, agents: Vec<Arc<dyn Agent>>) -> anyhow::Result<Value> {
     let Found { folder, store, key_file } = found;
     let choice = match store {
         Place::Sqlite => {
             // A key, a user or a shop may be made before the first start; anything else needs data to be about.
-            if !folder.join(DATABASE).exists() && !request.begins() {
+            if !folder.join(DATABASE).exists() && !request.creates_data() {
                 bail!(
                     "there is no data in {}; name the folder with --data, a database with --store, or both with --config",
                     folder.display()
@@ -70,7 +73,7 @@ pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agen
             Choice::Sqlite(sqlite::Options::new(folder))
         }
         Place::Postgres(place) => {
-            if request.is_noted() {
+            if request.is_audited() {
                 // Where the audit log is kept.
                 stores::folder::make(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             }
@@ -82,13 +85,15 @@ pub(crate) fn ask_data(found: &Found, request: Request, agents: Vec<Arc<dyn Agen
         let opened = choice.visit(folder).await?;
         let engine = Engine::offline(opened.store.clone(), model::Limits::default());
         // Who cancels or removes a task gives back what was set aside for its turn.
-        engine.set_books(Arc::new(trade::Ledger));
+        if let Some(settlement) = product::settlement(&PRODUCTS) {
+            engine.set_books(settlement);
+        }
         engine.set_agents(agents);
         if request.has_secrets() {
             engine.set_sealer(push_config::seal(key_file.as_deref(), &opened, folder).await?);
         }
-        let desk = admin::Desk { engine: &engine, folder, running: None };
-        let done = admin::perform(&desk, request).await;
+        let context = admin::AdminContext { engine: &engine, folder, products: &PRODUCTS, running: None };
+        let done = admin::perform(&context, request).await;
         engine.drain().await;
         done.map_err(|fault| anyhow::anyhow!(fault.message))
     })
@@ -99,11 +104,11 @@ pub(crate) fn task(command: &Task) -> anyhow::Result<()> {
         Task::List(list) => list_tasks(list),
         Task::Show(one) => show_task(one),
         Task::Cancel(one) => {
-            let done = ask(&Found::at(&one.whereabouts)?, &Request::TaskCancel { id: one.id.clone() })?;
+            let done = ask(&Found::at(&one.whereabouts)?, Request::TaskCancel { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is {}", text(&v["id"]), text(&v["state"])))
         }
         Task::Purge(one) => {
-            let done = ask(&Found::at(&one.whereabouts)?, &Request::TaskPurge { id: one.id.clone() })?;
+            let done = ask(&Found::at(&one.whereabouts)?, Request::TaskPurge { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is gone", text(&v["purged"])))
         }
     }
@@ -113,7 +118,7 @@ fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
     let found = Found::at(&list.whereabouts)?;
     let state = list.state.as_deref().map(parse_state).transpose()?.map(State::code);
     let (agent, tenant) = (list.agent.clone(), list.tenant.clone());
-    let page = ask(&found, &Request::TaskList { agent, tenant, state, limit: list.limit })?;
+    let page = ask(&found, Request::TaskList { agent, tenant, state, limit: list.limit })?;
     print(&list.output, &page, |page| {
         let tasks: Vec<&Value> = page["tasks"].as_array().into_iter().flatten().collect();
         let columns =
@@ -162,7 +167,7 @@ fn parse_state(name: &str) -> anyhow::Result<State> {
 }
 
 fn show_task(one: &TaskOne) -> anyhow::Result<()> {
-    let shown = ask(&Found::at(&one.whereabouts)?, &Request::TaskShow { id: one.id.clone() })?;
+    let shown = ask(&Found::at(&one.whereabouts)?, Request::TaskShow { id: one.id.clone() })?;
     print(&one.output, &shown, |task| {
         let mut lines = Vec::new();
         for key in ["id", "alias", "state", "status_at", "message", "agent", "tenant", "owner", "context", "created_at"]
@@ -197,14 +202,14 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
                 policy_scopes: server::scopes::named_by(&rules).map(str::to_owned).collect(),
                 expires_in_ms: create.expires.map(|time| time.as_millis() as u64),
             };
-            let made = ask(&Found::at(&create.whereabouts)?, &request)?;
+            let made = ask(&Found::at(&create.whereabouts)?, request)?;
             print(&create.output, &made, |key| {
                 let secret = text(&key["secret"]);
                 format!("{secret}\nthis is shown once; revoke it with: rialto keys revoke {}", text(&key["id"]))
             })
         }
         Keys::List(list) => {
-            let listed = ask(&Found::at(&list.whereabouts)?, &Request::KeysList)?;
+            let listed = ask(&Found::at(&list.whereabouts)?, Request::KeysList)?;
             print(&list.output, &listed, |listed| {
                 let mut lines = vec![format!(
                     "{:10}  {:16}  {:12}  {:8}  {:24}  SCOPES",
@@ -224,7 +229,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
             })
         }
         Keys::Revoke(one) => {
-            let gone = ask(&Found::at(&one.whereabouts)?, &Request::KeysRevoke { id: one.id.clone() })?;
+            let gone = ask(&Found::at(&one.whereabouts)?, Request::KeysRevoke { id: one.id.clone() })?;
             print(&one.output, &gone, |key| format!("{} ({}) is revoked", text(&key["id"]), text(&key["name"])))
         }
     }
@@ -246,7 +251,7 @@ pub(crate) fn duration(said: &str) -> Result<std::time::Duration, String> {
 
 /// Has a running server read its config again.
 pub(crate) fn reload(command: &Reload) -> anyhow::Result<()> {
-    let done = ask(&Found::at(&command.whereabouts)?, &Request::Reload)?;
+    let done = ask(&Found::at(&command.whereabouts)?, Request::Reload)?;
     let names = |list: &Value| list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ");
     print(&command.output, &done, |done| {
         if done["outcome"] == "refused" {
@@ -280,7 +285,7 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
     if found.store.is_postgres() {
         bail!("a database is copied with its own tools, also while it is served: pg_dump -Fc -f FILE DATABASE");
     }
-    ask(&found, &Request::Backup { to: to.clone() })?;
+    ask(&found, Request::Backup { to: to.clone() })?;
     let mut out = std::io::stdout();
     writeln!(out, "written to {}; put it back with: rialto restore {}", to.display(), to.display())?;
     let key = found.key_file.clone().unwrap_or_else(|| found.folder.join(server::courier::SEAL_KEY));
@@ -323,13 +328,13 @@ pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
     }
     std::fs::remove_dir_all(&trial)?;
     checked?;
-    let health = ask_data(&Found::folder(&folder), Request::Doctor, Vec::new())?;
+    let health = ask_data(&Found::folder(&folder), Request::Doctor.into(), Vec::new())?;
     writeln!(std::io::stdout(), "restored to {}: {} tasks", folder.display(), health["tasks"])?;
     Ok(())
 }
 
 fn close(folder: &Path) -> anyhow::Result<()> {
-    ask_data(&Found::folder(folder), Request::Doctor, Vec::new()).map(drop)
+    ask_data(&Found::folder(folder), Request::Doctor.into(), Vec::new()).map(drop)
 }
 
 /// Copies a file for the owner alone, however open the original is.
@@ -341,7 +346,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 
 pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
     let at = Found::at(&command.whereabouts)?;
-    let mut found = ask(&at, &Request::Doctor)?;
+    let mut found = ask(&at, Request::Doctor)?;
     found["data"] = json!(at.folder);
     // A database's disk is not this machine's.
     let local = found["store"] != "postgres";
@@ -388,7 +393,7 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
 /// Asks the running server whether it takes work, for supervisors of containers.
 pub(crate) fn health(command: &Health) -> anyhow::Result<()> {
     let found = Found::at(&command.whereabouts)?;
-    let Some(answer) = ask_running(&found, &Request::Health)? else {
+    let Some(answer) = ask_running(&found, &Request::Health.into())? else {
         bail!(
             "no server runs on the data in {}; start one with rialto serve, or name its data folder with --data",
             found.folder.display()

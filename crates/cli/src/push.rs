@@ -87,13 +87,13 @@ pub(crate) fn run(command: &Push) -> anyhow::Result<()> {
         Push::List(list) => {
             let state = list.state.map(|state| PushState::from(state).code());
             let request = Request::PushList { task: list.task.clone(), state, limit: list.limit };
-            let listed = ask(&Found::at(&list.whereabouts)?, &request)?;
+            let listed = ask(&Found::at(&list.whereabouts)?, request)?;
             print(&list.output, &listed, table)
         }
         Push::Redeliver(again) => {
             let (whereabouts, id) = again.meant();
             let request = Request::PushRedeliver { task: again.task.clone(), id, from: again.from };
-            let done = ask(&Found::at(&whereabouts)?, &request)?;
+            let done = ask(&Found::at(&whereabouts)?, request)?;
             print(&again.output, &done, |done| {
                 format!("{} push configs of {} are delivered to again", done["redelivered"], text(&done["task"]))
             })

@@ -7,11 +7,10 @@ use anyhow::{Context, bail};
 use engine::Engine;
 use model::ports::courier::Courier;
 use model::ports::store::Store;
-use model::ports::till::Books;
 use retail::Shop;
 use server::accept::{self, Accept};
 use server::resources::{Loaded, Resource, Shelf};
-use server::{Server, Settings, admin, log::Sink};
+use server::{Server, Settings, admin, log::Sink, product};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
@@ -20,6 +19,7 @@ use crate::aly_config::Aly;
 use crate::command::Serve;
 use crate::config::LogFormat;
 use crate::plan::Plan;
+use crate::products::PRODUCTS;
 use crate::push_config::Found;
 use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
 use crate::roster::Built;
@@ -137,7 +137,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let courier = courier.map(|courier| courier as Arc<dyn Courier>);
     let served = price_config::put_on(plan.prices(None)?.as_ref(), built.agents());
     // Also where nothing has a price: a turn may have been paid for before.
-    let (limits, books) = (plan.limits(), Some(Arc::new(trade::Ledger) as Arc<dyn Books>));
+    let (limits, books) = (plan.limits(), product::settlement(&PRODUCTS));
     let started = Engine::start_paid(store, served, limits, courier, told.errands.clone(), books).await;
     let engine =
         started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({})", fault.cause_text()))?;
@@ -181,7 +181,9 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let accept = Arc::new(Accept::new(server.clone()));
     let (ask, asked) = mpsc::channel(1);
     let serving = accept.serving.clone();
-    admin::serve(serving.clone(), ask, &plan.data).await.context("cannot open the admin socket in the data folder")?;
+    admin::serve(serving.clone(), ask, &plan.data, &PRODUCTS)
+        .await
+        .context("cannot open the admin socket in the data folder")?;
     if plan.is_demo() {
         let mut sections = demo::sections();
         if let Some(open) = &open {

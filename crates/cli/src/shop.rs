@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
-use server::admin::shop::{Text, Wish};
-use server::admin::{LINE, Request};
+use server::admin::LINE;
+use server::products::shop::admin::{self, ShopOperation, Text};
 use shop::site::Draft;
 
 use crate::command::{Form, Output, Whereabouts};
@@ -168,8 +168,8 @@ struct At {
 }
 
 impl At {
-    fn ask(&self, wish: Wish) -> anyhow::Result<Value> {
-        ask(&Found::at(&self.whereabouts)?, &Request::Shop { wish })
+    fn ask(&self, wish: ShopOperation) -> anyhow::Result<Value> {
+        ask(&Found::at(&self.whereabouts)?, admin::request(wish)?)
     }
 
     fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
@@ -220,7 +220,7 @@ fn site(site: &Site) -> anyhow::Result<bool> {
         free_shipping_from: site.free_shipping_from.clone(),
         tax: site.tax.clone(),
     };
-    let done = site.at.ask(Wish::Site { slug: site.slug.clone(), site: draft })?;
+    let done = site.at.ask(ShopOperation::Site { slug: site.slug.clone(), site: draft })?;
     site.at.print(&done, |done| {
         format!(
             "{} ({}, {}) of the workspace {} is {}",
@@ -235,7 +235,7 @@ fn site(site: &Site) -> anyhow::Result<bool> {
 }
 
 fn sites(sites: &Sites) -> anyhow::Result<bool> {
-    let all = sites.at.ask(Wish::Sites)?;
+    let all = sites.at.ask(ShopOperation::Sites)?;
     sites.at.print(&all, |all| {
         let mut lines = vec![format!("{:24}  {:16}  {:8}  {:>9}  TITLE", "SITE", "WORKSPACE", "CURRENCY", "PRODUCTS")];
         lines.extend(all["sites"].as_array().into_iter().flatten().map(|site| {
@@ -276,7 +276,7 @@ fn import(import: &Import) -> anyhow::Result<bool> {
     if read.len() as u64 > most {
         bail!("{} has more than {} MiB; import it in parts", import.file.display(), most >> 20);
     }
-    let wish = Wish::Import { slug: import.site.clone(), csv: format == Format::Csv, text: Text(read) };
+    let wish = ShopOperation::Import { slug: import.site.clone(), csv: format == Format::Csv, text: Text(read) };
     let done = import.at.ask(wish)?;
     import.at.print(&done, |done| {
         format!(
@@ -291,7 +291,7 @@ fn import(import: &Import) -> anyhow::Result<bool> {
 }
 
 fn key(key: &Key) -> anyhow::Result<bool> {
-    let made = key.at.ask(Wish::KeyCreate {
+    let made = key.at.ask(ShopOperation::KeyCreate {
         workspace: key.workspace.clone(),
         name: key.name.clone(),
         scopes: key.scopes.clone(),
@@ -310,14 +310,14 @@ fn key(key: &Key) -> anyhow::Result<bool> {
 fn keys(keys: &Keys) -> anyhow::Result<bool> {
     let workspace = keys.workspace.clone();
     if let Some(id) = &keys.revoke {
-        let done = keys.at.ask(Wish::KeyRevoke { workspace, id: id.clone() })?;
+        let done = keys.at.ask(ShopOperation::KeyRevoke { workspace, id: id.clone() })?;
         keys.at.print(&done, |done| {
             let ended = format!("{} clients and {} grants", done["clients"], done["grants"]);
             format!("{} is revoked, and {ended} that were made with it are gone", text(&done["id"]))
         })?;
         return Ok(true);
     }
-    let all = keys.at.ask(Wish::KeyList { workspace })?;
+    let all = keys.at.ask(ShopOperation::KeyList { workspace })?;
     keys.at.print(&all, |all| {
         let mut lines = vec![format!("{:20}  {:24}  {:24}  SCOPES", "ID", "NAME", "EXPIRES")];
         lines.extend(all["keys"].as_array().into_iter().flatten().map(|key| {
@@ -342,11 +342,11 @@ fn left_off(all: &Value) -> Option<String> {
 
 fn clients(clients: &Clients) -> anyhow::Result<bool> {
     if let Some(id) = &clients.remove {
-        let done = clients.at.ask(Wish::ClientRemove { id: id.clone() })?;
+        let done = clients.at.ask(ShopOperation::ClientRemove { id: id.clone() })?;
         clients.at.print(&done, |done| format!("{} is removed, with {} grants", text(&done["id"]), done["grants"]))?;
         return Ok(true);
     }
-    let all = clients.at.ask(Wish::ClientList { workspace: clients.workspace.clone() })?;
+    let all = clients.at.ask(ShopOperation::ClientList { workspace: clients.workspace.clone() })?;
     clients.at.print(&all, |all| {
         let mut lines = vec![format!("{:30}  {:20}  {:24}  {:24}  SCOPES", "ID", "NAME", "MADE WITH", "CREATED")];
         lines.extend(all["clients"].as_array().into_iter().flatten().map(|client| {
@@ -362,11 +362,11 @@ fn clients(clients: &Clients) -> anyhow::Result<bool> {
 
 fn grants(grants: &Grants) -> anyhow::Result<bool> {
     if let Some(id) = &grants.remove {
-        let done = grants.at.ask(Wish::GrantRemove { id: id.clone() })?;
+        let done = grants.at.ask(ShopOperation::GrantRemove { id: id.clone() })?;
         grants.at.print(&done, |done| format!("{} is ended", text(&done["id"])))?;
         return Ok(true);
     }
-    let wish = Wish::GrantList { workspace: grants.workspace.clone(), client: grants.client.clone() };
+    let wish = ShopOperation::GrantList { workspace: grants.workspace.clone(), client: grants.client.clone() };
     let all = grants.at.ask(wish)?;
     grants.at.print(&all, |all| {
         let mut lines = vec![format!(
@@ -386,7 +386,7 @@ fn grants(grants: &Grants) -> anyhow::Result<bool> {
 }
 
 fn verify(verify: &Verify) -> anyhow::Result<bool> {
-    let report = verify.at.ask(Wish::Verify)?;
+    let report = verify.at.ask(ShopOperation::Verify)?;
     let clean = report["clean"].as_bool().context("the server answered something else than a report")?;
     verify.at.print(&report, |report| {
         let differences = report["differences"].as_array().into_iter().flatten();
@@ -449,15 +449,15 @@ mod tests {
         }
     }
 
-    fn acme(draft: Draft) -> Wish {
-        Wish::Site { slug: "acme".into(), site: draft }
+    fn acme(draft: Draft) -> ShopOperation {
+        ShopOperation::Site { slug: "acme".into(), site: draft }
     }
 
     #[test]
     fn a_shop_is_made_and_filled_without_a_server() {
         let folder = tempfile::tempdir().unwrap();
         let desk = at(folder.path());
-        assert!(desk.ask(Wish::Verify).unwrap_err().to_string().contains("there is no data in"));
+        assert!(desk.ask(ShopOperation::Verify).unwrap_err().to_string().contains("there is no data in"));
         let made = desk.ask(acme(Draft { workspace: Some("w".into()), ..Draft::default() })).unwrap();
         assert_eq!((text(&made["outcome"]), text(&made["currency"])), ("made", "USD"));
         let changed = desk.ask(acme(Draft { title: Some("Acme".into()), ..Draft::default() })).unwrap();
@@ -480,10 +480,10 @@ mod tests {
         assert!(import(&wanted(&file, "acme")).unwrap());
         let nameless = folder.path().join("hats");
         assert!(import(&wanted(&nameless, "acme")).unwrap_err().to_string().contains("--format"));
-        let all = desk.ask(Wish::Sites).unwrap();
+        let all = desk.ask(ShopOperation::Sites).unwrap();
         assert_eq!((&all["sites"][0]["products"], text(&all["sites"][0]["title"])), (&serde_json::json!(1), "Acme"));
 
-        let wish = |scope: &str| Wish::KeyCreate {
+        let wish = |scope: &str| ShopOperation::KeyCreate {
             workspace: "w".into(),
             name: "till".into(),
             scopes: vec![scope.into()],
@@ -492,9 +492,9 @@ mod tests {
         assert!(desk.ask(wish("write:anything")).unwrap_err().to_string().contains("no scope"));
         let key = desk.ask(wish("write:orders")).unwrap();
         assert!(text(&key["secret"]).starts_with("aly_"), "{key}");
-        let listed = desk.ask(Wish::KeyList { workspace: "w".into() }).unwrap();
+        let listed = desk.ask(ShopOperation::KeyList { workspace: "w".into() }).unwrap();
         assert_eq!((&listed["keys"][0]["id"], listed["keys"][0].get("secret")), (&key["id"], None));
-        let revoke = || Wish::KeyRevoke { workspace: "w".into(), id: text(&key["id"]).to_owned() };
+        let revoke = || ShopOperation::KeyRevoke { workspace: "w".into(), id: text(&key["id"]).to_owned() };
         desk.ask(revoke()).unwrap();
         assert!(desk.ask(revoke()).unwrap_err().to_string().contains("no key"));
         assert!(verify(&Verify { at: at(folder.path()) }).unwrap());

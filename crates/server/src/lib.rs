@@ -30,6 +30,8 @@ pub mod oauth;
 mod operations;
 pub mod panics;
 pub mod policy;
+pub mod product;
+pub mod products;
 pub mod resources;
 pub mod scopes;
 mod service;

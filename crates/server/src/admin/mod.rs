@@ -2,11 +2,10 @@
 //! itself when no server runs. One JSON object a line, one answer a line.
 
 mod audit;
-pub mod graph;
+mod command;
 mod keys;
-pub mod market;
 mod push;
-pub mod shop;
+mod secret;
 mod tasks;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Serving;
-use crate::oauth::{KeyKind, Oauth, Revoked, Rules};
+use crate::product::ProductKind;
 use crate::scopes::{check_known, named_by};
 
 pub const SOCKET: &str = "admin.sock";
@@ -63,19 +62,8 @@ pub enum Request {
     Doctor,
     /// Whether the running server can take work.
     Health,
-    /// How a system is made, and how one of its tasks stands.
-    Graph {
-        system: String,
-        #[serde(default)]
-        task: Option<String>,
-    },
     /// Read the config again.
     Reload,
-    /// Create or update a system or an agent.
-    Apply {
-        /// In JSON.
-        document: market::Secret,
-    },
     KeysCreate {
         name: String,
         tenant: String,
@@ -107,39 +95,26 @@ pub enum Request {
         #[serde(default)]
         from: Option<u64>,
     },
-    Market {
-        /// Whose market it is, where no server runs that has one.
-        #[serde(default)]
-        tenant: Option<String>,
-        wish: market::Wish,
-    },
-    Shop {
-        wish: shop::Wish,
-    },
 }
 
 impl Request {
-    /// Whether it needs no data before it: a key, a user of the market or a shop is to be made.
-    pub fn begins(&self) -> bool {
-        matches!(
-            self,
-            Request::KeysCreate { .. }
-                | Request::Market { wish: market::Wish::Open { .. }, .. }
-                | Request::Shop { wish: shop::Wish::Site { .. } | shop::Wish::KeyCreate { .. } }
-        )
-    }
-
-    /// Whether it opens a product that has secrets of its own.
-    pub fn has_secrets(&self) -> bool {
-        matches!(self, Request::Market { .. } | Request::Shop { .. })
-    }
-
-    /// Whether it is noted in the audit log.
-    pub fn is_noted(&self) -> bool {
-        matches!(
-            self,
-            Request::KeysCreate { .. } | Request::KeysRevoke { .. } | Request::Market { .. } | Request::Shop { .. }
-        )
+    /// The value of `do`.
+    fn name(&self) -> &'static str {
+        match self {
+            Request::TaskList { .. } => "task_list",
+            Request::TaskShow { .. } => "task_show",
+            Request::TaskCancel { .. } => "task_cancel",
+            Request::TaskPurge { .. } => "task_purge",
+            Request::Backup { .. } => "backup",
+            Request::Doctor => "doctor",
+            Request::Health => "health",
+            Request::Reload => "reload",
+            Request::KeysCreate { .. } => "keys_create",
+            Request::KeysList => "keys_list",
+            Request::KeysRevoke { .. } => "keys_revoke",
+            Request::PushList { .. } => "push_list",
+            Request::PushRedeliver { .. } => "push_redeliver",
+        }
     }
 }
 
@@ -153,10 +128,11 @@ pub enum Response {
 /// Where the binary is asked to read its config again; it answers what came of it.
 pub type Reloads = mpsc::Sender<oneshot::Sender<Value>>;
 
-/// What an operator works on: the data, and the running server if there is one.
-pub struct Desk<'a> {
+/// The data that commands work on, and the running server if there is one.
+pub struct AdminContext<'a> {
     pub engine: &'a Engine,
     pub folder: &'a Path,
+    pub products: &'static [&'static dyn ProductKind],
     pub running: Option<Running<'a>>,
 }
 
@@ -166,7 +142,14 @@ pub struct Running<'a> {
     pub reloads: &'a Reloads,
 }
 
-impl Desk<'_> {
+impl AdminContext<'_> {
+    /// Appends a line to the audit log.
+    pub(crate) fn audit(&self, what: &'static str, mut line: Value) {
+        line["at"] = json!(model::Time(jiff::Timestamp::now().as_millisecond()).to_string());
+        line["what"] = json!(what);
+        audit::append(self.folder, &line);
+    }
+
     /// A key was made or revoked: in the audit log at once, and in force with the next request.
     fn key_changed(&self, change: &str, key: &model::AccessKey) {
         keys::audit(self.folder, change, key);
@@ -175,22 +158,6 @@ impl Desk<'_> {
             // Cards say whether there are keys. Looked up again: the next server has the key, and maybe older cards.
             running.serving.now().cards.forget();
         }
-    }
-
-    async fn apply(&self, document: &str) -> Result<Value, Fault> {
-        let nobody =
-            "no server runs on this data that could check it; start one with rialto serve, or name one with --url";
-        let running = self.running.ok_or_else(|| Fault::new(Kind::Unavailable, nobody))?;
-        let server = running.serving.now();
-        let shelf = server.orloj_resources().ok_or_else(|| {
-            let says = "this server has no Orloj's endpoints; write orloj: {} into its config";
-            Fault::new(Kind::Unsupported, says)
-        })?;
-        let wrong = |all: Vec<String>| Fault::new(Kind::InvalidParams, all.join("\n"));
-        let document = crate::resources::Document::read(document, None).map_err(wrong)?;
-        let done = shelf.ask(crate::resources::Write::Apply(document), "(operator)").await;
-        let (verb, resource) = done.map_err(|refusal| Fault::new(Kind::InvalidParams, refusal.says()))?;
-        Ok(json!({ "plural": resource.sort.plural(), "name": &*resource.name, "outcome": verb.name() }))
     }
 
     /// The same answer as `/readyz`, which a supervisor beside the server may not reach.
@@ -217,28 +184,43 @@ impl Desk<'_> {
 
 pub use audit::policy as audit_policy;
 pub use audit::resource as audit_resource;
+pub use command::{AdminCommand, AdminRequest};
 pub use keys::{FirstKey, first as first_key, load as load_keys};
+pub use secret::Secret;
+pub(crate) use tasks::own_id as task_by_own_id;
 
-/// Does what an operator asks for.
-pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> {
-    let engine = desk.engine;
+/// The fault of a product's command whose arguments cannot be read.
+pub(crate) fn wrong_arguments(error: serde_json::Error) -> Fault {
+    Fault::new(Kind::InvalidParams, format!("not a request: {error}"))
+}
+
+/// Performs a command.
+pub async fn perform(context: &AdminContext<'_>, request: AdminRequest) -> Result<Value, Fault> {
+    match request {
+        AdminRequest::Core(request) => perform_core(context, request).await,
+        AdminRequest::Product(command, arguments) => (command.perform)(context, arguments).await,
+    }
+}
+
+async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Value, Fault> {
+    let engine = context.engine;
     match request {
         Request::KeysCreate { name, tenant, scopes, policy_scopes, expires_in_ms } => {
-            let server = desk.running.map(|running| running.serving.now());
+            let server = context.running.map(|running| running.serving.now());
             let rules = server.as_ref().and_then(|server| server.settings.policy.as_deref()).unwrap_or_default();
             let named = policy_scopes.iter().map(String::as_str).chain(named_by(rules));
             check_known(&scopes, named).map_err(|text| Fault::new(Kind::InvalidParams, text))?;
             let (key, shown) = keys::create(engine, keys::Wish { name, tenant, scopes, expires_in_ms }).await?;
-            desk.key_changed("created", &key);
+            context.key_changed("created", &key);
             Ok(shown)
         }
         Request::KeysList => keys::list(engine).await,
         Request::KeysRevoke { id } => {
             let (key, shown) = keys::revoke(engine, &id).await?;
-            desk.key_changed("revoked", &key);
-            // What was made with it is not good any more; now it goes.
-            let revoked = Revoked { kind: KeyKind::Operator, workspace: &key.tenant, id: &key.id };
-            Oauth::new(engine.clone(), Rules::default()).end_made_with(revoked).await?;
+            context.key_changed("revoked", &key);
+            for product in context.products {
+                product.key_revoked(engine, &key).await?;
+            }
             Ok(shown)
         }
         Request::TaskList { agent, tenant, state, limit } => {
@@ -255,7 +237,7 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
             if !engine.purge(task).await? {
                 return Err(Fault::task_not_found(id));
             }
-            if let Some(running) = desk.running {
+            if let Some(running) = context.running {
                 running.serving.now().cache.forget(task);
             }
             Ok(json!({ "purged": task.to_string() }))
@@ -265,23 +247,9 @@ pub async fn perform(desk: &Desk<'_>, request: Request) -> Result<Value, Fault> 
             Ok(json!({ "written": to }))
         }
         Request::Doctor => doctor(engine).await,
-        Request::Health => desk.health().await,
-        Request::Graph { system, task } => graph::show(engine, &system, task.as_deref()).await,
-        Request::Reload => desk.reload().await,
-        Request::Apply { document } => desk.apply(&document.0).await,
+        Request::Health => context.health().await,
+        Request::Reload => context.reload().await,
         Request::PushList { task, state, limit } => push::list(engine, task.as_deref(), state, limit).await,
-        Request::Market { tenant, wish } => {
-            let server = desk.running.map(|running| running.serving.now());
-            let open = server.and_then(|server| server.settings.market.as_ref().map(|open| open.market.clone()));
-            market::perform(&market::market(engine, open, tenant).await?, desk.folder, wish).await
-        }
-        Request::Shop { wish } => {
-            let server = desk.running.map(|running| running.serving.now());
-            let aly = server.as_ref().and_then(|server| server.settings.aly.as_ref());
-            let open = aly.and_then(|aly| aly.shop.clone());
-            let rules = aly.map(|aly| aly.oauth.clone()).unwrap_or_default();
-            shop::perform(engine, open, rules, desk.folder, wish).await
-        }
         Request::PushRedeliver { task, id, from } => push::redeliver(engine, &task, id.as_deref(), from).await,
     }
 }
@@ -355,7 +323,12 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
 }
 
 /// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
-pub async fn serve(serving: Arc<Serving>, reloads: Reloads, folder: &Path) -> std::io::Result<()> {
+pub async fn serve(
+    serving: Arc<Serving>,
+    reloads: Reloads,
+    folder: &Path,
+    products: &'static [&'static dyn ProductKind],
+) -> std::io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     // A socket's path has 108 bytes; through an open folder any path is short enough.
     let held = std::fs::File::open(folder)?;
@@ -374,7 +347,7 @@ pub async fn serve(serving: Arc<Serving>, reloads: Reloads, folder: &Path) -> st
                     tracing::warn!("another user of this machine asked at the admin socket and was refused");
                 }
                 Ok((stream, _)) => {
-                    drop(tokio::spawn(converse(serving.clone(), reloads.clone(), folder.clone(), stream)));
+                    drop(tokio::spawn(converse(serving.clone(), reloads.clone(), folder.clone(), products, stream)));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the admin socket could not accept");
@@ -391,20 +364,27 @@ fn is_operator(stream: &UnixStream, owner: u32) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == owner || peer.uid() == 0)
 }
 
-async fn converse(serving: Arc<Serving>, reloads: Reloads, folder: PathBuf, mut stream: UnixStream) {
+async fn converse(
+    serving: Arc<Serving>,
+    reloads: Reloads,
+    folder: PathBuf,
+    products: &'static [&'static dyn ProductKind],
+    mut stream: UnixStream,
+) {
     let (reading, mut writing) = stream.split();
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reading, LINE)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let response = match serde_json::from_str::<Request>(&line) {
+        let response = match AdminRequest::read(&line, products) {
             Ok(request) => {
                 // A supervisor asks for the health every few seconds.
-                if !matches!(request, Request::Health) {
-                    tracing::info!(?request, "an operator asks");
+                if !matches!(request, AdminRequest::Core(Request::Health)) {
+                    tracing::info!(command = request.name(), "admin command");
                 }
                 let server = serving.now();
                 let running = Running { serving: &serving, reloads: &reloads };
-                let desk = Desk { engine: &server.engine, folder: &folder, running: Some(running) };
-                let done = perform(&desk, request).await;
+                let context =
+                    AdminContext { engine: &server.engine, folder: &folder, products, running: Some(running) };
+                let done = perform(&context, request).await;
                 match done {
                     Ok(value) => Response::Ok(value),
                     Err(fault) => Response::Fault(fault.message),

@@ -108,7 +108,7 @@ pub(super) async fn show(engine: &Engine, id: &str) -> Result<Value, Fault> {
 }
 
 /// The same as [`named`], of a task that may be gone: its own id stays what it is.
-pub(super) async fn own_id(engine: &Engine, text: &str) -> Result<TaskId, Fault> {
+pub(crate) async fn own_id(engine: &Engine, text: &str) -> Result<TaskId, Fault> {
     match text.parse() {
         Ok(id) => Ok(id),
         Err(_) => named(engine, text).await,

@@ -4,7 +4,9 @@ use model::ports::store::{Commit, Outcome};
 use model::{AccessKey, Expect, RecordChange};
 use serde_json::{Value, json};
 use server::Settings;
-use server::admin::{Desk, Request, Running as Operated};
+use server::admin::{AdminContext, AdminRequest, Request, Running as Operated};
+use server::products::shop::ShopProduct;
+use server::products::shop::admin::{ShopOperation, request as shop_request};
 
 use crate::aly::{key_of, open};
 use crate::kit::{Running, key, settings};
@@ -77,13 +79,18 @@ async fn key_made(running: &Running, kind: Kind) -> String {
     }
 }
 
-async fn operate(running: &Running, request: Request) -> Value {
+async fn operate(running: &Running, request: impl Into<AdminRequest>) -> Value {
     let server = running.serving.now();
     let folder = tempfile::tempdir().unwrap();
     let (reloads, _) = tokio::sync::mpsc::channel(1);
     let operated = Operated { serving: &running.serving, reloads: &reloads };
-    let desk = Desk { engine: server.engine(), folder: folder.path(), running: Some(operated) };
-    server::admin::perform(&desk, request).await.unwrap()
+    let context = AdminContext {
+        engine: server.engine(),
+        folder: folder.path(),
+        products: &[&ShopProduct],
+        running: Some(operated),
+    };
+    server::admin::perform(&context, request.into()).await.unwrap()
 }
 
 async fn end(running: &Running, kind: Kind, how: End, secret: &str) {
@@ -98,8 +105,8 @@ async fn end(running: &Running, kind: Kind, how: End, secret: &str) {
             let server = running.serving.now();
             let all = server.oauth().unwrap().keys(WORKSPACE).await.unwrap();
             let id = all.last().unwrap().id.to_string();
-            let wish = server::admin::shop::Wish::KeyRevoke { workspace: WORKSPACE.into(), id };
-            let done = operate(running, Request::Shop { wish }).await;
+            let wish = ShopOperation::KeyRevoke { workspace: WORKSPACE.into(), id };
+            let done = operate(running, shop_request(wish).unwrap()).await;
             assert_eq!((&done["clients"], &done["grants"]), (&json!(1), &json!(2)), "{done}");
         }
         (Kind::Workspace, End::Gone) => {
@@ -202,19 +209,18 @@ async fn what_was_made_with_a_key_ends_with_it() {
 
 #[tokio::test]
 async fn operators_list_and_remove_clients_and_grants() {
-    use server::admin::shop::Wish;
     let running = open(|_, _| {}).await;
     let secret = key_of(&running, WORKSPACE, &[]).await;
     let made = make(&running, &secret).await;
-    let ask = async |wish: Wish| operate(&running, Request::Shop { wish }).await;
-    let of = |workspace: Option<&str>| Wish::ClientList { workspace: workspace.map(str::to_owned) };
+    let ask = async |wish: ShopOperation| operate(&running, shop_request(wish).unwrap()).await;
+    let of = |workspace: Option<&str>| ShopOperation::ClientList { workspace: workspace.map(str::to_owned) };
     let listed = ask(of(Some(WORKSPACE))).await;
     assert_eq!(listed["clients"].as_array().unwrap().len(), 1, "{listed}");
     let (client, key) = (&listed["clients"][0], running.serving.now().oauth().unwrap().keys(WORKSPACE).await.unwrap());
     assert_eq!((&client["id"], &client["made_with"]), (&json!(made.own.0), &json!(&*key[0].id)), "{client}");
     assert_eq!(ask(of(None)).await["clients"][0]["id"], json!(made.client), "one that registered itself");
     assert_eq!(ask(of(Some("other-ws"))).await["clients"], json!([]));
-    let grants = |workspace: &str, client: Option<&str>| Wish::GrantList {
+    let grants = |workspace: &str, client: Option<&str>| ShopOperation::GrantList {
         workspace: Some(workspace.into()),
         client: client.map(str::to_owned),
     };
@@ -223,11 +229,11 @@ async fn operators_list_and_remove_clients_and_grants() {
     assert!(!listed.to_string().contains("hash") && !listed.to_string().contains("aly_"), "{listed}");
     assert_eq!(ask(grants("other-ws", None)).await["grants"], json!([]));
     let persons = ask(grants(WORKSPACE, Some(&made.client))).await["grants"][0]["id"].as_str().unwrap().to_owned();
-    ask(Wish::GrantRemove { id: persons }).await;
+    ask(ShopOperation::GrantRemove { id: persons }).await;
     assert!(!is_good(&running, &made.person["access_token"]).await);
     assert_eq!(renew(&running, &made.client, &made.person["refresh_token"]).await.0, 400);
     assert!(is_good(&running, &made.token).await);
-    let removed = ask(Wish::ClientRemove { id: made.own.0.clone() }).await;
+    let removed = ask(ShopOperation::ClientRemove { id: made.own.0.clone() }).await;
     assert_eq!(removed["grants"], 1);
     assert!(!is_good(&running, &made.token).await);
     assert_eq!(own_token(&running, &made.own).await.0, 401);

@@ -1,27 +1,48 @@
 //! The market, for operators: users, money from outside, the ledger, and whether it all adds up.
 
-use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use engine::Engine;
-use jiff::Timestamp;
+use futures_util::FutureExt as _;
 use market::ledger::Purse;
 use market::{AccountId, UserId, Ut, autonomy};
-use model::{Fault, Kind, Time};
+use model::{Fault, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trade::{Config, Market, NewKey, NewUser, Refused, Report, StatementLine, What};
 
-use super::audit;
+use crate::admin::{AdminCommand, AdminContext, AdminRequest, Secret, wrong_arguments};
 
 /// So many differences are told; who has more has one trouble, not many.
 const TOLD: usize = 1_000;
 const MOST_LINES: u32 = 100_000;
 
+pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
+    name: "market",
+    creates_data: |arguments| arguments["wish"]["what"] == "open",
+    is_audited: true,
+    has_secrets: true,
+    perform: |context, arguments| perform(context, arguments).boxed(),
+}];
+
+/// The command's arguments.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The market's tenant, where no server runs that has a market.
+    #[serde(default)]
+    tenant: Option<String>,
+    wish: MarketOperation,
+}
+
+/// The command that performs an operation.
+pub fn request(tenant: Option<String>, wish: MarketOperation) -> Result<AdminRequest, serde_json::Error> {
+    Ok(AdminRequest::Product(&COMMANDS[0], serde_json::to_value(Arguments { tenant, wish })?))
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Wish {
+pub enum MarketOperation {
     /// Makes a user, and a key.
     Open {
         #[serde(default)]
@@ -64,19 +85,8 @@ pub enum Key {
     Platform(String),
 }
 
-/// What is in no log.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(..)")
-    }
-}
-
-/// What operators work on: the market of the running server, or one that is opened for this alone.
-pub(super) async fn market(engine: &Engine, running: Option<Market>, tenant: Option<String>) -> Result<Market, Fault> {
+/// The market of the running server, or one that is opened for this command.
+async fn market(engine: &Engine, running: Option<Market>, tenant: Option<String>) -> Result<Market, Fault> {
     match (running, tenant) {
         (Some(market), None) => Ok(market),
         (Some(market), Some(tenant)) if *market.config().tenant == *tenant => Ok(market),
@@ -88,9 +98,13 @@ pub(super) async fn market(engine: &Engine, running: Option<Market>, tenant: Opt
     }
 }
 
-pub(super) async fn perform(market: &Market, folder: &Path, wish: Wish) -> Result<Value, Fault> {
+async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fault> {
+    let Arguments { tenant, wish } = serde_json::from_value(arguments).map_err(wrong_arguments)?;
+    let server = context.running.map(|running| running.serving.now());
+    let running = server.and_then(|server| server.settings.market.as_ref().map(|open| open.market.clone()));
+    let market = &market(context.engine, running, tenant).await?;
     match wish {
-        Wish::Open { id, account, password, platforms, limits, key } => {
+        MarketOperation::Open { id, account, password, platforms, limits, key } => {
             let new = NewUser {
                 id: id.as_deref().map(UserId::from),
                 account: account.map(Arc::from),
@@ -99,22 +113,22 @@ pub(super) async fn perform(market: &Market, folder: &Path, wish: Wish) -> Resul
                 limits: limits.map(|(per_call, daily)| limits_of(market, &per_call, &daily)).transpose()?,
                 acts_alone: false,
             };
-            open(market, folder, new, key).await.map_err(told)
+            open(market, context, new, key).await.map_err(told)
         }
-        Wish::Credit { user, amount, reference, note } => {
+        MarketOperation::Credit { user, amount, reference, note } => {
             let amount = ut("amount", &amount)?;
-            credit(market, folder, &user.as_str().into(), amount, reference, note).await.map_err(told)
+            credit(market, context, &user.as_str().into(), amount, reference, note).await.map_err(told)
         }
-        Wish::Ledger { account: None, limit } => journal(market, limit).await.map_err(told),
-        Wish::Ledger { account: Some(name), limit } => {
+        MarketOperation::Ledger { account: None, limit } => journal(market, limit).await.map_err(told),
+        MarketOperation::Ledger { account: Some(name), limit } => {
             let account = account(&market.config().tenant, &name)?;
             statement(market, &account, limit).await.map_err(told)
         }
-        Wish::Verify => market.verify().await.map(|report| verified(&report)).map_err(told),
+        MarketOperation::Verify => market.verify().await.map(|report| verified(&report)).map_err(told),
     }
 }
 
-async fn open(market: &Market, folder: &Path, new: NewUser, key: Option<Key>) -> Result<Value, Refused> {
+async fn open(market: &Market, context: &AdminContext<'_>, new: NewUser, key: Option<Key>) -> Result<Value, Refused> {
     let user = market.open_user(new).await?;
     let mut shown = json!({
         "user_id": user.id.as_str(),
@@ -122,7 +136,7 @@ async fn open(market: &Market, folder: &Path, new: NewUser, key: Option<Key>) ->
         "account": user.account.as_deref(),
         "platforms": user.platforms,
     });
-    note(folder, json!({ "change": "opened", "user": user.id.as_str(), "tenant": &*user.tenant }));
+    context.audit("market", json!({ "change": "opened", "user": user.id.as_str(), "tenant": &*user.tenant }));
     if let Some(key) = key {
         let wanted = match &key {
             Key::User => NewKey::User(user.id.clone()),
@@ -134,14 +148,14 @@ async fn open(market: &Market, folder: &Path, new: NewUser, key: Option<Key>) ->
             Key::User => (None, Some(user.id.as_str())),
             Key::Platform(name) => (Some(name), None),
         };
-        note(folder, json!({ "change": "key created", "user": user, "platform": platform }));
+        context.audit("market", json!({ "change": "key created", "user": user, "platform": platform }));
     }
     Ok(shown)
 }
 
 async fn credit(
     market: &Market,
-    folder: &Path,
+    context: &AdminContext<'_>,
     user: &UserId,
     amount: Ut,
     reference: Option<String>,
@@ -160,14 +174,11 @@ async fn credit(
         "frozen": wallet.frozen.to_string(),
     });
     let amount = amount.to_string();
-    note(folder, json!({ "change": "credited", "user": user.as_str(), "amount": amount, "reference": reference }));
+    context.audit(
+        "market",
+        json!({ "change": "credited", "user": user.as_str(), "amount": amount, "reference": reference }),
+    );
     Ok(shown)
-}
-
-fn note(folder: &Path, mut line: Value) {
-    line["at"] = json!(Time(Timestamp::now().as_millisecond()).to_string());
-    line["what"] = json!("market");
-    audit::append(folder, &line);
 }
 
 async fn statement(market: &Market, account: &AccountId, limit: u32) -> Result<Value, Refused> {
@@ -289,7 +300,8 @@ mod tests {
 
     #[test]
     fn a_password_is_in_no_log() {
-        let wish: Wish = serde_json::from_str(r#"{"what":"open","account":"a","password":"hunter2hunter2"}"#).unwrap();
+        let wish: MarketOperation =
+            serde_json::from_str(r#"{"what":"open","account":"a","password":"hunter2hunter2"}"#).unwrap();
         assert!(!format!("{wish:?}").contains("hunter2"), "{wish:?}");
         assert!(serde_json::to_string(&wish).unwrap().contains("hunter2"), "the server has to be told");
     }

@@ -1,27 +1,45 @@
 //! Shops, for operators: sites, catalogues, keys to workspaces, clients and grants of OAuth, and whether stock and money add up.
 
 use std::fmt;
-use std::path::Path;
 
 use ::shop::import::Format;
 use ::shop::site::Draft;
 use ::shop::{Site, Slug};
-use engine::Engine;
-use jiff::Timestamp;
-use model::{Fault, Kind, Time};
+use futures_util::FutureExt as _;
+use model::{Fault, Kind};
 use retail::{Config, Refused, Report, Shop, What};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::audit;
-use crate::oauth::{ClientShown, GrantShown, KeyShown, NewKey, Oauth, Rules};
+use crate::admin::{AdminCommand, AdminContext, AdminRequest, wrong_arguments};
+use crate::oauth::{ClientShown, GrantShown, KeyShown, NewKey, Oauth};
 
 /// So many differences are told; who has more has one trouble, not many.
 const TOLD: usize = 1_000;
 
+pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
+    name: "shop",
+    creates_data: |arguments| matches!(arguments["wish"]["what"].as_str(), Some("site" | "key_create")),
+    is_audited: true,
+    has_secrets: true,
+    perform: |context, arguments| perform(context, arguments).boxed(),
+}];
+
+/// The command's arguments.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    wish: ShopOperation,
+}
+
+/// The command that performs an operation.
+pub fn request(wish: ShopOperation) -> Result<AdminRequest, serde_json::Error> {
+    Ok(AdminRequest::Product(&COMMANDS[0], serde_json::to_value(Arguments { wish })?))
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Wish {
+pub enum ShopOperation {
     /// Makes a site, or changes what is said of it.
     Site {
         slug: String,
@@ -82,21 +100,20 @@ impl fmt::Debug for Text {
     }
 }
 
-pub(super) async fn perform(
-    engine: &Engine,
-    running: Option<Shop>,
-    rules: Rules,
-    folder: &Path,
-    wish: Wish,
-) -> Result<Value, Fault> {
-    let shop = match running {
+async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fault> {
+    let Arguments { wish } = serde_json::from_value(arguments).map_err(wrong_arguments)?;
+    let engine = context.engine;
+    let server = context.running.map(|running| running.serving.now());
+    let aly = server.as_ref().and_then(|server| server.settings.aly.as_ref());
+    let rules = aly.map(|aly| aly.oauth.clone()).unwrap_or_default();
+    let shop = match aly.and_then(|aly| aly.shop.clone()) {
         Some(shop) => shop,
         None => Shop::start(engine.clone(), Config::default(), false).await?,
     };
     let keys = Oauth::new(engine.clone(), rules);
     match wish {
-        Wish::Site { slug, site } => put_site(&shop, folder, &slug, &site).await.map_err(told),
-        Wish::Sites => {
+        ShopOperation::Site { slug, site } => put_site(&shop, context, &slug, &site).await.map_err(told),
+        ShopOperation::Sites => {
             let mut shown = Vec::new();
             for site in shop.sites(None).await.map_err(told)? {
                 let mut one = show(&site);
@@ -105,7 +122,7 @@ pub(super) async fn perform(
             }
             Ok(json!({ "sites": shown }))
         }
-        Wish::Import { slug, csv, text } => {
+        ShopOperation::Import { slug, csv, text } => {
             let format = if csv { Format::Csv } else { Format::Json };
             let slug = Slug::check(&slug).map_err(|refusal| told(refusal.into()))?;
             let done = shop.import(&slug, format, &text.0).await.map_err(told)?;
@@ -114,23 +131,23 @@ pub(super) async fn perform(
             });
             let mut line = shown.clone();
             line["change"] = json!("imported");
-            note(folder, line);
+            context.audit("shop", line);
             Ok(shown)
         }
-        Wish::KeyCreate { workspace, name, scopes, expires_in_ms } => {
+        ShopOperation::KeyCreate { workspace, name, scopes, expires_in_ms } => {
             let expires_at = expires_in_ms.map(|ms| shop.now().plus_ms(ms));
             let new = NewKey { workspace: workspace.into(), name, scopes, expires_at };
             let (secret, key) = keys.make_key(new).await?;
             let mut shown = show_key(&key);
-            note(folder, with(&shown, "key created"));
+            context.audit("shop", with(&shown, "key created"));
             shown["secret"] = json!(secret);
             Ok(shown)
         }
-        Wish::KeyList { workspace } => {
+        ShopOperation::KeyList { workspace } => {
             let all = keys.keys(&workspace).await?;
             Ok(json!({ "keys": all.iter().map(show_key).collect::<Vec<_>>() }))
         }
-        Wish::KeyRevoke { workspace, id } => {
+        ShopOperation::KeyRevoke { workspace, id } => {
             let Some(ended) = keys.revoke_key(&workspace, &id).await? else {
                 let says = format!("the workspace {workspace:?} has no key {id:?}; see rialto shop keys");
                 return Err(Fault::new(Kind::InvalidParams, says));
@@ -138,42 +155,42 @@ pub(super) async fn perform(
             let shown = json!({
                 "id": id, "workspace": workspace, "revoked": true, "clients": ended.clients, "grants": ended.grants,
             });
-            note(folder, with(&shown, "key revoked"));
+            context.audit("shop", with(&shown, "key revoked"));
             Ok(shown)
         }
-        Wish::ClientList { workspace } => {
+        ShopOperation::ClientList { workspace } => {
             let (shown, all) = keys.clients(workspace.as_deref(), TOLD).await?;
             let left_off = all.saturating_sub(shown.len());
             Ok(json!({ "clients": shown.iter().map(show_client).collect::<Vec<_>>(), "left_off": left_off }))
         }
-        Wish::ClientRemove { id } => {
+        ShopOperation::ClientRemove { id } => {
             let Some(ended) = keys.remove_client(&id).await? else {
                 let says = format!("there is no client {id:?}; see rialto shop clients");
                 return Err(Fault::new(Kind::InvalidParams, says));
             };
             let shown = json!({ "id": id, "removed": true, "grants": ended.grants });
-            note(folder, with(&shown, "client removed"));
+            context.audit("shop", with(&shown, "client removed"));
             Ok(shown)
         }
-        Wish::GrantList { workspace, client } => {
+        ShopOperation::GrantList { workspace, client } => {
             let (shown, all) = keys.grants(workspace.as_deref(), client.as_deref(), TOLD).await?;
             let left_off = all.saturating_sub(shown.len());
             Ok(json!({ "grants": shown.iter().map(show_grant).collect::<Vec<_>>(), "left_off": left_off }))
         }
-        Wish::GrantRemove { id } => {
+        ShopOperation::GrantRemove { id } => {
             if !keys.remove_grant(&id).await? {
                 let says = format!("there is no grant {id:?}; see rialto shop grants");
                 return Err(Fault::new(Kind::InvalidParams, says));
             }
             let shown = json!({ "id": id, "removed": true });
-            note(folder, with(&shown, "grant removed"));
+            context.audit("shop", with(&shown, "grant removed"));
             Ok(shown)
         }
-        Wish::Verify => shop.verify().await.map(|report| verified(&report)).map_err(told),
+        ShopOperation::Verify => shop.verify().await.map(|report| verified(&report)).map_err(told),
     }
 }
 
-async fn put_site(shop: &Shop, folder: &Path, slug: &str, draft: &Draft) -> Result<Value, Refused> {
+async fn put_site(shop: &Shop, context: &AdminContext<'_>, slug: &str, draft: &Draft) -> Result<Value, Refused> {
     let slug = Slug::check(slug)?;
     let had = match shop.site(&slug).await {
         Ok(site) => Some(site),
@@ -184,7 +201,7 @@ async fn put_site(shop: &Shop, folder: &Path, slug: &str, draft: &Draft) -> Resu
     let site = draft.make(slug, had, shop.now())?;
     shop.put_site(&site).await?;
     let mut shown = show(&site);
-    note(folder, with(&shown, outcome));
+    context.audit("shop", with(&shown, outcome));
     shown["outcome"] = json!(outcome);
     Ok(shown)
 }
@@ -256,12 +273,6 @@ fn with(shown: &Value, change: &str) -> Value {
     let mut line = shown.clone();
     line["change"] = json!(change);
     line
-}
-
-fn note(folder: &Path, mut line: Value) {
-    line["at"] = json!(Time(Timestamp::now().as_millisecond()).to_string());
-    line["what"] = json!("shop");
-    audit::append(folder, &line);
 }
 
 /// To an operator; of a catalogue everything that is wrong, a line each.

@@ -1,0 +1,26 @@
+//! The marketplace.
+
+pub mod admin;
+
+use std::sync::Arc;
+
+use model::ports::till::Books;
+
+use crate::admin::AdminCommand;
+use crate::product::ProductKind;
+
+pub struct MarketProduct;
+
+impl ProductKind for MarketProduct {
+    fn name(&self) -> &'static str {
+        "market"
+    }
+
+    fn admin(&self) -> &'static [AdminCommand] {
+        &admin::COMMANDS
+    }
+
+    fn settlement(&self) -> Option<Arc<dyn Books>> {
+        Some(Arc::new(trade::Ledger))
+    }
+}

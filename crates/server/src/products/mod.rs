@@ -1,0 +1,5 @@
+//! The products, each behind the port of [`crate::product`].
+
+pub mod market;
+pub mod shop;
+pub mod systems;
