@@ -9,9 +9,9 @@ use bytes::Bytes;
 use model::ports::store::{Head, Health, KeyUse, Seen, Timer, TimerKind, Trouble};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use parking_lot::RwLock;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::columns::{Context, Id, row_from, unpack_views};
+use super::columns::{Context, Id, first_seq, row_from, unpack_views};
 use super::pool::Error;
 use super::tail::{self, Piece, Pieces};
 use super::views::ViewNumbers;
@@ -82,24 +82,40 @@ pub(super) fn beginning(
     let numbers = views.of(db, &sight.views)?;
     // Before the row's snapshot is taken: what the tail does not have now, the log of the snapshot has.
     let is_quiet = tail.read().of(task).is_empty();
-    let mut statement = db.prepare_cached("SELECT views, listed, no FROM task WHERE id = ?1")?;
-    let mut rows = statement.query(params![Id(task)])?;
+    let is_seen = |row: &Row<'_>| -> Result<bool, Error> {
+        let packed = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let is_in = unpack_views(packed).iter().any(|view| numbers.contains(view));
+        Ok(is_in && (sight.unlisted || row.get(1)?))
+    };
     // A task's views never change, and what a list has shown stays a task.
-    let Some(row) = rows.next()? else { return Ok(Vec::new()) };
-    let packed = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    let is_in = unpack_views(packed).iter().any(|view| numbers.contains(view));
-    if !is_in || !(sight.unlisted || row.get(1)?) {
-        return Ok(Vec::new());
+    if !is_quiet {
+        let mut statement = db.prepare_cached("SELECT views, listed FROM task WHERE id = ?1")?;
+        let mut rows = statement.query(params![Id(task)])?;
+        return match rows.next()? {
+            Some(row) if is_seen(row)? => {
+                drop(rows);
+                log_after(db, tail, task, Seq::ZERO, bytes)
+            }
+            Some(_) | None => Ok(Vec::new()),
+        };
     }
-    if is_quiet {
-        // The row's statement is still open: the log is read in its snapshot, without another lock.
-        let mut page = Page::new(Seq::ZERO, bytes);
-        tail::rows_of(db, row.get(2)?, |first, payload| page.add(first, payload))?;
-        return Ok(page.events);
+    let mut statement = db.prepare_cached(
+        "SELECT t.views, t.listed, l.key, l.payload FROM task AS t CROSS JOIN log AS l
+         WHERE t.id = ?1 AND l.key BETWEEN t.no << 26 AND (t.no << 26) + 67108863 ORDER BY l.key",
+    )?;
+    let mut rows = statement.query(params![Id(task)])?;
+    let mut page = Page::new(Seq::ZERO, bytes);
+    while let Some(row) = rows.next()? {
+        // Before a byte of the log is read.
+        if page.is_empty() && !is_seen(row)? {
+            break;
+        }
+        let payload = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+        if !page.add(first_seq(row.get(2)?), payload)? {
+            break;
+        }
     }
-    drop(rows);
-    drop(statement);
-    log_after(db, tail, task, Seq::ZERO, bytes)
+    Ok(page.events)
 }
 
 fn page(db: &Connection, pieces: &[Piece], task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {
@@ -119,6 +135,10 @@ struct Page {
 impl Page {
     fn new(after: Seq, bytes: usize) -> Page {
         Page { after, bytes, read: 0, events: Vec::new() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.read == 0
     }
 
     /// Takes a row; says whether there is room for another.

@@ -270,23 +270,6 @@ impl Pen<'_> {
     }
 }
 
-/// Hands over every row of the log of the task with this number, in order, until `take` says that it is enough.
-pub(super) fn rows_of<E: From<rusqlite::Error>>(
-    db: &Connection,
-    no: i64,
-    mut take: impl FnMut(u64, &[u8]) -> Result<bool, E>,
-) -> Result<(), E> {
-    let mut statement = db.prepare_cached("SELECT key, payload FROM log WHERE key BETWEEN ?1 AND ?2 ORDER BY key")?;
-    let mut rows = statement.query(params![log_key(no, 0), log_key(no, MAX_SEQ)])?;
-    while let Some(row) = rows.next()? {
-        let payload = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        if !take(first_seq(row.get(0)?), payload)? {
-            break;
-        }
-    }
-    Ok(())
-}
-
 /// The rows of a task's log after `after`, from the log and then from the tail, until `take` has enough. `pieces` was looked
 /// up before the snapshot was taken.
 pub(super) fn rows_after<E: From<rusqlite::Error>>(

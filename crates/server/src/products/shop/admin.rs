@@ -89,7 +89,7 @@ pub enum ShopOperation {
     Verify,
 }
 
-/// What is too long for a log.
+/// A long text, of which a log shows the length.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Text(pub String);
