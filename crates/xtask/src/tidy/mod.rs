@@ -6,6 +6,7 @@
 mod allowed;
 mod edges;
 mod links;
+mod members;
 mod modules;
 mod names;
 mod prose;
@@ -43,6 +44,11 @@ const RULES: &[Rule] = &[
         name: "edges",
         advice: "a crate depends on another that the table in xtask/src/tidy/edges.rs does not list: use a port of `model`, or move the code",
         check: edges::check,
+    },
+    Rule {
+        name: "members",
+        advice: "list the package in `members` of the root Cargo.toml, on a line of its own",
+        check: members::check,
     },
     Rule {
         name: "names",
