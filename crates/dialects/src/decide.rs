@@ -76,7 +76,7 @@ pub struct Refusal {
 pub fn by_version(stated: Option<Version>) -> &'static dyn Wire {
     match stated {
         Some((0, _)) => &a2a_v0_3::RPC,
-        Some(_) | None => &crate::V1,
+        Some(_) | None => &a2a_v1::WIRE,
     }
 }
 
@@ -85,7 +85,7 @@ pub fn by_version(stated: Option<Version>) -> &'static dyn Wire {
 // The error is looked at once, by the one caller there is; a box would only add an allocation.
 #[allow(clippy::result_large_err)]
 pub fn decide(method: &str, stated: Option<Version>) -> Result<Decided, Refusal> {
-    let newest: &'static dyn Wire = &crate::V1;
+    let newest: &'static dyn Wire = &a2a_v1::WIRE;
     let by_name = by_name(method);
     match stated {
         None => Ok(by_name),
@@ -112,7 +112,7 @@ fn by_name(method: &str) -> Decided {
     } else if a2a_v0_3::METHODS.contains(&method) || method.contains('/') {
         Decided::Wire(&a2a_v0_3::RPC)
     } else {
-        Decided::Wire(&crate::V1)
+        Decided::Wire(&a2a_v1::WIRE)
     }
 }
 
@@ -129,7 +129,7 @@ pub fn by_opener(opened_by: Option<&str>) -> &'static dyn Wire {
 /// speaks 1.0: then `v1` is a tenant.
 #[allow(clippy::result_large_err)]
 pub fn decide_route(path: &str, stated: Option<Version>) -> Result<&'static dyn Wire, Refusal> {
-    let newest: &'static dyn Wire = &crate::V1;
+    let newest: &'static dyn Wire = &a2a_v1::WIRE;
     match stated {
         Some((1, _)) => Ok(newest),
         None | Some(_) if a2a_v0_3::rest::is_ours(path) => Ok(&a2a_v0_3::REST),

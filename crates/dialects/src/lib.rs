@@ -25,11 +25,11 @@ pub mod card_read;
 mod compat;
 mod complaint;
 pub mod decide;
-mod forms;
 pub mod framing;
 pub mod langgraph;
 pub mod orloj;
 pub mod peer;
+mod pre_v1;
 mod repair;
 pub mod seen;
 pub mod uumit;
@@ -39,10 +39,9 @@ pub use decide::{Decided, decide, decide_route};
 pub use peer::{PEERS, Peer};
 pub use wire::Wire;
 
-pub(crate) static V1: forms::V1 = forms::V1;
-
 /// Every form of every dialect.
-pub static WIRES: &[&'static dyn Wire] = &[&V1, &a2a_v0_3::RPC, &a2a_v0_3::REST, &a2a_v0_1::RPC, &a2a_v0::RPC];
+pub static WIRES: &[&'static dyn Wire] =
+    &[&a2a_v1::WIRE, &a2a_v0_3::RPC, &a2a_v0_3::REST, &a2a_v0_1::RPC, &a2a_v0::RPC];
 
 /// Forms of products, which are spoken only where that product is mounted.
 pub static PRODUCTS: &[&'static dyn Wire] = &[&langgraph::DOCUMENTED, &langgraph::CURRENT, &aly::WIRE];

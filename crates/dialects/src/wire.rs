@@ -196,13 +196,13 @@ pub(crate) fn shown_status(task: &Task) -> (State, Option<&Message>, Time) {
 /// The two facts of a task that every event repeats.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    pub id: Shown<'a>,
+    pub id: DisplayId<'a>,
     pub context: &'a ContextId,
 }
 
 impl<'a> Head<'a> {
     pub fn new(id: TaskId, shown: Option<&'a str>, context: &'a ContextId) -> Head<'a> {
-        Head { id: shown.map_or(Shown::Own(id), Shown::As), context }
+        Head { id: shown.map_or(DisplayId::Own(id), DisplayId::Alias), context }
     }
 
     pub fn of(task: &'a Task, shown: Option<&'a str>) -> Head<'a> {
@@ -219,26 +219,26 @@ impl<'a> Head<'a> {
 
 /// The id a caller sees a task under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown<'a> {
+pub enum DisplayId<'a> {
     /// The task's own.
     Own(TaskId),
     /// The one the caller chose.
-    As(&'a str),
+    Alias(&'a str),
 }
 
-impl<'a> Shown<'a> {
+impl<'a> DisplayId<'a> {
     /// The id the caller chose, if it did.
     pub(crate) fn alias(self) -> Option<&'a str> {
         match self {
-            Shown::Own(_) => None,
-            Shown::As(alias) => Some(alias),
+            DisplayId::Own(_) => None,
+            DisplayId::Alias(alias) => Some(alias),
         }
     }
 
     pub(crate) fn write(self, w: &mut Writer) {
         match self {
-            Shown::Own(id) => w.plain(id.0.as_hyphenated().encode_lower(&mut [0; 36])),
-            Shown::As(alias) => w.string(alias),
+            DisplayId::Own(id) => w.plain(id.0.as_hyphenated().encode_lower(&mut [0; 36])),
+            DisplayId::Alias(alias) => w.string(alias),
         }
     }
 }

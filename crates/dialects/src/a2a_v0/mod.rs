@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use model::ports::courier::Telling;
 
 use crate::a2a_v0_3;
-use crate::compat::Form;
+use crate::compat::PreV1Form;
 use crate::compat::read;
-use crate::forms::Older;
+use crate::pre_v1::PreV1Wire;
 use crate::seen::{Seen, TaskSeen};
 use crate::wire::{Decoded, Facts, TaskView};
 
@@ -22,8 +22,8 @@ pub const NAME: &str = "a2a_v0";
 /// The methods two generations share.
 pub const METHODS: &[&str] = &["tasks/get", "tasks/cancel", "tasks/resubscribe"];
 
-pub(crate) static RPC: Older = Older {
-    form: Form::Both,
+pub(crate) static RPC: PreV1Wire = PreV1Wire {
+    form: PreV1Form::Both,
     facts: &Facts {
         name: NAME,
         extensions_header: "X-A2A-Extensions",
@@ -56,10 +56,10 @@ pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> R
 
 /// A superset task, as a reader of both sees it.
 pub fn read_task(text: &str) -> Result<TaskSeen, Fault> {
-    read::task(Form::Both, text)
+    read::task(PreV1Form::Both, text)
 }
 
 /// A superset event likewise.
 pub fn read_stream_event(text: &str) -> Result<Seen, Fault> {
-    read::seen(Form::Both, text)
+    read::seen(PreV1Form::Both, text)
 }

@@ -7,8 +7,8 @@ use model::{Call, ContextId, Fault, Limits, PushCall, Send, Wait};
 use serde_json::value::RawValue;
 
 use crate::a2a_v0_3::decode::{cancel, get, subscribe, unknown};
-use crate::compat::decode::Reading;
-use crate::compat::{Form, shapes};
+use crate::compat::decode::PreV1Decoder;
+use crate::compat::{PreV1Form, shapes};
 use crate::framing::fields::{self, optional_id, required_id, under};
 use crate::framing::shape;
 use crate::wire::Decoded;
@@ -28,14 +28,14 @@ pub const METHODS: &[&str] = &[
 pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
     let text = params.map_or("{}", RawValue::get);
     let whole = "params";
-    let reading = Reading::new(Form::Type, limits);
+    let decoder = PreV1Decoder::new(PreV1Form::Type, limits);
     let call = match method {
-        "tasks/send" => Call::Send(Box::new(send(&reading, shape::read(text, whole)?)?)),
-        "tasks/sendSubscribe" => Call::Stream(Box::new(send(&reading, shape::read(text, whole)?)?)),
-        "tasks/get" => get(&reading, shape::read(text, whole)?)?,
-        "tasks/cancel" => cancel(&reading, shape::read(text, whole)?)?,
-        "tasks/resubscribe" => subscribe(&reading, shape::read(text, whole)?)?,
-        "tasks/pushNotification/set" => push_set(&reading, shape::read(text, whole)?)?,
+        "tasks/send" => Call::Send(Box::new(send(&decoder, shape::read(text, whole)?)?)),
+        "tasks/sendSubscribe" => Call::Stream(Box::new(send(&decoder, shape::read(text, whole)?)?)),
+        "tasks/get" => get(&decoder, shape::read(text, whole)?)?,
+        "tasks/cancel" => cancel(&decoder, shape::read(text, whole)?)?,
+        "tasks/resubscribe" => subscribe(&decoder, shape::read(text, whole)?)?,
+        "tasks/pushNotification/set" => push_set(&decoder, shape::read(text, whole)?)?,
         "tasks/pushNotification/get" => {
             let request: shapes::TaskRequest<'_> = shape::read(text, whole)?;
             // A task has one config here: the newest, which an empty id means.
@@ -46,19 +46,19 @@ pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> R
     Ok(Decoded::plain(call))
 }
 
-fn send(reading: &Reading<'_>, request: shapes::TaskSend<'_>) -> Result<Send, Fault> {
-    let limits = reading.limits;
+fn send(decoder: &PreV1Decoder<'_>, request: shapes::TaskSend<'_>) -> Result<Send, Fault> {
+    let limits = decoder.limits;
     let alias = required_id(request.id, "id", limits)?;
     let Some(message) = request.message else {
         return Err(Fault::params("message", "message is missing"));
     };
-    let message = reading.said(message).map_err(|fault| under("message", fault))?.message;
-    let push = request.push.map(|push| reading.push_config(push).map_err(|fault| under("pushNotification", fault)));
+    let message = decoder.said(message).map_err(|fault| under("message", fault))?.message;
+    let push = request.push.map(|push| decoder.push_config(push).map_err(|fault| under("pushNotification", fault)));
     Ok(Send {
         alias: Some(alias),
         context: optional_id(request.session_id, "sessionId", limits)?.map(|id| ContextId(id.into())),
         wait: Wait::Rest { max_ms: Some(super::MAX_WAIT_MS) },
-        history: reading.history(request.history_length)?,
+        history: decoder.history(request.history_length)?,
         accepted_output: fields::names(request.accepted_output_modes).into_iter().map(media_type).collect(),
         metadata: request.metadata.map(shape::Object::to_json),
         push: push.transpose()?,
@@ -77,12 +77,12 @@ fn media_type(mode: String) -> String {
 }
 
 /// Sets the one config of a task, or clears it: its id is the caller's id of the task, so that the latest stands.
-fn push_set(reading: &Reading<'_>, request: shapes::TaskPushConfig<'_>) -> Result<Call, Fault> {
-    let task = required_id(request.id, "id", reading.limits)?;
+fn push_set(decoder: &PreV1Decoder<'_>, request: shapes::TaskPushConfig<'_>) -> Result<Call, Fault> {
+    let task = required_id(request.id, "id", decoder.limits)?;
     let Some(config) = request.config else {
         return Ok(Call::Push(PushCall::Delete { id: task.clone(), task }));
     };
-    let mut config = reading.push_config(config).map_err(|fault| under("pushNotificationConfig", fault))?;
+    let mut config = decoder.push_config(config).map_err(|fault| under("pushNotificationConfig", fault))?;
     config.id = Some(task.clone());
     config.task = Some(task);
     Ok(Call::Push(PushCall::Create(config)))

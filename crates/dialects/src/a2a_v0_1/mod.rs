@@ -14,8 +14,8 @@ pub use decode::{METHODS, decode_rpc};
 
 use model::ports::courier::Telling;
 
-use crate::compat::Form;
-use crate::forms::Older;
+use crate::compat::PreV1Form;
+use crate::pre_v1::PreV1Wire;
 use crate::wire::{Facts, TaskView};
 
 /// The name a task remembers its opener's dialect under.
@@ -24,8 +24,8 @@ pub const NAME: &str = "a2a_v0_1";
 /// How long a send waits before it answers with the task as it is then; the caller polls from there on.
 pub const MAX_WAIT_MS: u64 = 10_000;
 
-pub(crate) static RPC: Older = Older {
-    form: Form::Type,
+pub(crate) static RPC: PreV1Wire = PreV1Wire {
+    form: PreV1Form::Type,
     facts: &Facts {
         name: NAME,
         extensions_header: "X-A2A-Extensions",

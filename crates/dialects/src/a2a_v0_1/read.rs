@@ -3,18 +3,18 @@
 use model::{Fault, Kind};
 
 use super::errors;
-use crate::compat::{Form, read};
+use crate::compat::{PreV1Form, read};
 use crate::seen::{ErrorSeen, Seen, TaskSeen};
 use crate::wire::Operation;
 
 /// A task: the answer to a send, a get and a cancel. Artifacts are known by their place; messages have no ids.
 pub fn task(text: &str) -> Result<TaskSeen, Fault> {
-    read::task(Form::Type, text)
+    read::task(PreV1Form::Type, text)
 }
 
 /// One event of a stream: a status or an artifact.
 pub fn stream_event(text: &str) -> Result<Seen, Fault> {
-    read::seen(Form::Type, text)
+    read::seen(PreV1Form::Type, text)
 }
 
 /// An error, also with the codes that only the generation's text has.

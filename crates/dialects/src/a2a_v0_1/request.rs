@@ -5,7 +5,7 @@ use model::{Call, Cancel, Fault, Get, Kind, PushCall, Subscribe};
 
 use super::read;
 use crate::card::Binding;
-use crate::compat::{Form, push, request};
+use crate::compat::{PreV1Form, push, request};
 use crate::framing::json::Writer;
 use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts};
 use crate::seen::{Seen, TaskSeen};
@@ -55,14 +55,14 @@ impl Peer for V0_1 {
             Call::Subscribe(Subscribe { task }) => rpc("tasks/resubscribe", &|w| w.key("id").string(task)),
             Call::Push(PushCall::Create(config)) => {
                 peer::rpc(&self.0, call.into(), "tasks/pushNotification/set", asking, |w| {
-                    push::config(w, Form::Type, config);
+                    push::config(w, PreV1Form::Type, config);
                 })
             }
             Call::Push(PushCall::Get { task, .. }) => rpc("tasks/pushNotification/get", &|w| w.key("id").string(task)),
             // A task has one config, which is cleared by setting none.
             Call::Push(PushCall::Delete { task, .. }) => {
                 peer::rpc(&self.0, call.into(), "tasks/pushNotification/set", asking, |w| {
-                    push::deleted(w, Form::Type, task);
+                    push::deleted(w, PreV1Form::Type, task);
                 })
             }
             Call::Push(PushCall::List { .. }) => Err(self.0.without("lists of push configs")),

@@ -3,8 +3,8 @@
 use model::{Call, Cancel, Fault, Get, Kind, Limits, PushCall, Subscribe};
 use serde_json::value::RawValue;
 
-use crate::compat::decode::Reading;
-use crate::compat::{Form, shapes};
+use crate::compat::decode::PreV1Decoder;
+use crate::compat::{PreV1Form, shapes};
 use crate::framing::fields::{optional_id, required_id, under};
 use crate::framing::near;
 use crate::framing::shape;
@@ -30,24 +30,24 @@ pub const METHODS: &[&str] = &[
 pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
     let text = params.map_or("{}", RawValue::get);
     let whole = "params";
-    let reading = Reading::new(Form::Kind, limits);
+    let decoder = PreV1Decoder::new(PreV1Form::Kind, limits);
     let call = match method {
-        "message/send" => Call::Send(Box::new(reading.send(shape::read(text, whole)?)?)),
-        "message/stream" => Call::Stream(Box::new(reading.send(shape::read(text, whole)?)?)),
-        "tasks/get" => get(&reading, shape::read(text, whole)?)?,
-        "tasks/cancel" => cancel(&reading, shape::read(text, whole)?)?,
-        "tasks/resubscribe" => subscribe(&reading, shape::read(text, whole)?)?,
-        "tasks/pushNotificationConfig/set" => push_set(&reading, shape::read(text, whole)?)?,
+        "message/send" => Call::Send(Box::new(decoder.send(shape::read(text, whole)?)?)),
+        "message/stream" => Call::Stream(Box::new(decoder.send(shape::read(text, whole)?)?)),
+        "tasks/get" => get(&decoder, shape::read(text, whole)?)?,
+        "tasks/cancel" => cancel(&decoder, shape::read(text, whole)?)?,
+        "tasks/resubscribe" => subscribe(&decoder, shape::read(text, whole)?)?,
+        "tasks/pushNotificationConfig/set" => push_set(&decoder, shape::read(text, whole)?)?,
         "tasks/pushNotificationConfig/get" => {
-            let (task, id) = push_named(&reading, shape::read(text, whole)?)?;
+            let (task, id) = push_named(&decoder, shape::read(text, whole)?)?;
             Call::Push(PushCall::Get { task, id: id.unwrap_or_default() })
         }
         "tasks/pushNotificationConfig/list" => {
-            let (task, _) = push_named(&reading, shape::read(text, whole)?)?;
+            let (task, _) = push_named(&decoder, shape::read(text, whole)?)?;
             Call::Push(PushCall::List { task, page_size: None, page_token: None })
         }
         "tasks/pushNotificationConfig/delete" => {
-            let (task, id) = push_named(&reading, shape::read(text, whole)?)?;
+            let (task, id) = push_named(&decoder, shape::read(text, whole)?)?;
             let missing = "pushNotificationConfigId is missing or empty";
             let id = id.ok_or_else(|| Fault::params("pushNotificationConfigId", missing))?;
             Call::Push(PushCall::Delete { task, id })
@@ -64,33 +64,33 @@ pub(crate) fn unknown(method: &str, known: &[&str]) -> Fault {
     Fault::new(Kind::MethodNotFound, format!("no method \"{}\"{advice}", shape::shortened(method, 64)))
 }
 
-pub(crate) fn get(reading: &Reading<'_>, request: shapes::TaskRequest<'_>) -> Result<Call, Fault> {
-    let task = required_id(request.id, "id", reading.limits)?;
-    Ok(Call::Get(Get { task, history: reading.history(request.history_length)? }))
+pub(crate) fn get(decoder: &PreV1Decoder<'_>, request: shapes::TaskRequest<'_>) -> Result<Call, Fault> {
+    let task = required_id(request.id, "id", decoder.limits)?;
+    Ok(Call::Get(Get { task, history: decoder.history(request.history_length)? }))
 }
 
-pub(crate) fn cancel(reading: &Reading<'_>, request: shapes::TaskRequest<'_>) -> Result<Call, Fault> {
-    let task = required_id(request.id, "id", reading.limits)?;
+pub(crate) fn cancel(decoder: &PreV1Decoder<'_>, request: shapes::TaskRequest<'_>) -> Result<Call, Fault> {
+    let task = required_id(request.id, "id", decoder.limits)?;
     Ok(Call::Cancel(Cancel { task, metadata: request.metadata.map(shape::Object::to_json) }))
 }
 
-pub(crate) fn subscribe(reading: &Reading<'_>, request: shapes::TaskRequest<'_>) -> Result<Call, Fault> {
-    Ok(Call::Subscribe(Subscribe { task: required_id(request.id, "id", reading.limits)? }))
+pub(crate) fn subscribe(decoder: &PreV1Decoder<'_>, request: shapes::TaskRequest<'_>) -> Result<Call, Fault> {
+    Ok(Call::Subscribe(Subscribe { task: required_id(request.id, "id", decoder.limits)? }))
 }
 
-fn push_set(reading: &Reading<'_>, request: shapes::TaskPushConfig<'_>) -> Result<Call, Fault> {
-    let task = required_id(request.task_id, "taskId", reading.limits)?;
+fn push_set(decoder: &PreV1Decoder<'_>, request: shapes::TaskPushConfig<'_>) -> Result<Call, Fault> {
+    let task = required_id(request.task_id, "taskId", decoder.limits)?;
     let Some(config) = request.config else {
         return Err(Fault::params("pushNotificationConfig", "pushNotificationConfig is missing"));
     };
-    let mut config = reading.push_config(config).map_err(|fault| under("pushNotificationConfig", fault))?;
+    let mut config = decoder.push_config(config).map_err(|fault| under("pushNotificationConfig", fault))?;
     config.task = Some(task);
     Ok(Call::Push(PushCall::Create(config)))
 }
 
-fn push_named(reading: &Reading<'_>, request: shapes::TaskRequest<'_>) -> Result<(String, Option<String>), Fault> {
-    let task = required_id(request.id, "id", reading.limits)?;
-    let id = optional_id(request.config_id, "pushNotificationConfigId", reading.limits)?;
+fn push_named(decoder: &PreV1Decoder<'_>, request: shapes::TaskRequest<'_>) -> Result<(String, Option<String>), Fault> {
+    let task = required_id(request.id, "id", decoder.limits)?;
+    let id = optional_id(request.config_id, "pushNotificationConfigId", decoder.limits)?;
     Ok((task, id))
 }
 

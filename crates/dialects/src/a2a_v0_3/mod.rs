@@ -19,8 +19,8 @@ pub use rest::{Route, route};
 
 use model::ports::courier::Telling;
 
-use crate::compat::Form;
-use crate::forms::Older;
+use crate::compat::PreV1Form;
+use crate::pre_v1::PreV1Wire;
 use crate::wire::{Facts, TaskView};
 
 /// The name of the JSON-RPC form.
@@ -31,8 +31,8 @@ pub const REST_NAME: &str = "a2a_v0_3_rest";
 pub const VERSION: &str = "0.3";
 
 /// JSON-RPC.
-pub(crate) static RPC: Older = Older {
-    form: Form::Kind,
+pub(crate) static RPC: PreV1Wire = PreV1Wire {
+    form: PreV1Form::Kind,
     facts: &Facts {
         name: NAME,
         extensions_header: "X-A2A-Extensions",
@@ -56,8 +56,8 @@ pub(crate) static RPC: Older = Older {
 };
 
 /// HTTP+JSON, below `/v1`.
-pub(crate) static REST: Older = Older {
-    form: Form::Proto,
+pub(crate) static REST: PreV1Wire = PreV1Wire {
+    form: PreV1Form::Proto,
     facts: &Facts {
         name: REST_NAME,
         extensions_header: "X-A2A-Extensions",

@@ -3,28 +3,28 @@
 use model::{Fault, Kind};
 
 use super::errors;
-use crate::compat::{Form, read};
+use crate::compat::{PreV1Form, read};
 use crate::seen::{ErrorSeen, Seen, TaskSeen};
 use crate::wire::Operation;
 
 /// A bare task, as JSON-RPC has it.
 pub fn task(text: &str) -> Result<TaskSeen, Fault> {
-    read::task(Form::Kind, text)
+    read::task(PreV1Form::Kind, text)
 }
 
 /// What JSON-RPC answers a send with, or one event of its streams.
 pub fn stream_event(text: &str) -> Result<Seen, Fault> {
-    read::seen(Form::Kind, text)
+    read::seen(PreV1Form::Kind, text)
 }
 
 /// A bare task, as HTTP+JSON has it.
 pub fn rest_task(text: &str) -> Result<TaskSeen, Fault> {
-    read::task(Form::Proto, text)
+    read::task(PreV1Form::Proto, text)
 }
 
 /// What HTTP+JSON answers a send with, or one event of its streams.
 pub fn rest_stream_event(text: &str) -> Result<Seen, Fault> {
-    read::seen(Form::Proto, text)
+    read::seen(PreV1Form::Proto, text)
 }
 
 /// An error of either binding.

@@ -4,7 +4,7 @@ use model::{Call, Cancel, Fault, Get, Kind, PushCall, PushConfig, Subscribe};
 
 use super::{errors, read};
 use crate::card::Binding;
-use crate::compat::{Form, push, request};
+use crate::compat::{PreV1Form, push, request};
 use crate::framing::json::Writer;
 use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts, bytes_of, escaped, query};
 use crate::seen::{Seen, TaskSeen};
@@ -73,8 +73,8 @@ impl V0_3 {
             })
         };
         match call {
-            Call::Send(send) => rpc("message/send", &|w| request::send_members(w, Form::Kind, send)),
-            Call::Stream(send) => rpc("message/stream", &|w| request::send_members(w, Form::Kind, send)),
+            Call::Send(send) => rpc("message/send", &|w| request::send_members(w, PreV1Form::Kind, send)),
+            Call::Stream(send) => rpc("message/stream", &|w| request::send_members(w, PreV1Form::Kind, send)),
             Call::Get(Get { task, history }) => rpc("tasks/get", &|w| {
                 w.key("id").string(task);
                 request::history_member(w, *history);
@@ -86,7 +86,7 @@ impl V0_3 {
             Call::Subscribe(Subscribe { task }) => rpc("tasks/resubscribe", &|w| w.key("id").string(task)),
             Call::Push(PushCall::Create(config)) => {
                 peer::rpc(&self.0, call.into(), "tasks/pushNotificationConfig/set", asking, |w| {
-                    push::config(w, Form::Kind, config);
+                    push::config(w, PreV1Form::Kind, config);
                 })
             }
             Call::Push(PushCall::Get { task, id }) => rpc("tasks/pushNotificationConfig/get", &|w| {
@@ -111,11 +111,11 @@ impl V0_3 {
         let number = |n: &Option<u32>| n.map(|n| n.to_string());
         Ok(match call {
             Call::Send(send) => {
-                let body = object(|w| request::send_members(w, Form::Proto, send))?;
+                let body = object(|w| request::send_members(w, PreV1Form::Proto, send))?;
                 Ask { body: Some(body), ..ask("POST", "/message:send".into()) }
             }
             Call::Stream(send) => {
-                let body = object(|w| request::send_members(w, Form::Proto, send))?;
+                let body = object(|w| request::send_members(w, PreV1Form::Proto, send))?;
                 Ask { body: Some(body), ..ask("POST", "/message:stream".into()) }
             }
             Call::Get(Get { task, history }) => {
@@ -155,7 +155,7 @@ fn create_body(task: &str, config: &PushConfig) -> Result<bytes::Bytes, Fault> {
     object(|w| {
         w.key("parent").display(format_args!("tasks/{task}"));
         w.optional("configId", config.id.as_deref());
-        push::config(w.key("config"), Form::Proto, config);
+        push::config(w.key("config"), PreV1Form::Proto, config);
     })
 }
 

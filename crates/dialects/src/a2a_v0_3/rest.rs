@@ -5,8 +5,8 @@
 
 use model::{Call, Cancel, Fault, Get, Limits, PushCall, Subscribe};
 
-use crate::compat::decode::Reading;
-use crate::compat::{Form, shapes};
+use crate::compat::decode::PreV1Decoder;
+use crate::compat::{PreV1Form, shapes};
 use crate::framing::fields::{optional_id, push_page_size, required_id, under};
 use crate::framing::query;
 use crate::framing::route::{self, Parameters, Place, either, id_of, only};
@@ -133,14 +133,14 @@ impl Route {
     /// repeats as a resource name.
     pub fn decode(self, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
         let Route { operation, task, config, query, python, .. } = self;
-        let reading = Reading { python, ..Reading::new(Form::Proto, limits) };
+        let decoder = PreV1Decoder { python, ..PreV1Decoder::new(PreV1Form::Proto, limits) };
         let id = |text: String, field| required_id(Some(Text(text.into())), field, limits);
         let call = match operation {
-            Operation::Send => Call::Send(Box::new(reading.send(shape::read(body, "body")?)?)),
-            Operation::Stream => Call::Stream(Box::new(reading.send(shape::read(body, "body")?)?)),
+            Operation::Send => Call::Send(Box::new(decoder.send(shape::read(body, "body")?)?)),
+            Operation::Stream => Call::Stream(Box::new(decoder.send(shape::read(body, "body")?)?)),
             Operation::Get => {
                 let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
-                let history = reading.history(parameters.int("historyLength")?)?;
+                let history = decoder.history(parameters.int("historyLength")?)?;
                 Call::Get(Get { task: id(task, "id")?, history })
             }
             Operation::Cancel => {
@@ -153,7 +153,7 @@ impl Route {
                 Call::Subscribe(Subscribe { task: id(task, "id")? })
             }
             Operation::PushCreate => {
-                let mut config = push_body(&reading, shape::read(body, "body")?)?;
+                let mut config = push_body(&decoder, shape::read(body, "body")?)?;
                 config.task = Some(id(task, "id")?);
                 Call::Push(PushCall::Create(config))
             }
@@ -203,7 +203,7 @@ fn named_request(body: &str) -> Result<shapes::TaskRequest<'_>, Fault> {
 }
 
 /// A config in whichever of its wrappings.
-fn push_body(reading: &Reading<'_>, body: shapes::PushBody<'_>) -> Result<model::PushConfig, Fault> {
+fn push_body(decoder: &PreV1Decoder<'_>, body: shapes::PushBody<'_>) -> Result<model::PushConfig, Fault> {
     let bare = |id, url, token, authentication| shapes::PushConfig { id, url, token, authentication };
     let (place, shape) = match (body.config, body.push) {
         (Some(config), _) => match config.push {
@@ -213,12 +213,12 @@ fn push_body(reading: &Reading<'_>, body: shapes::PushBody<'_>) -> Result<model:
         (None, Some(push)) => ("pushNotificationConfig", push),
         (None, None) => ("", bare(body.id, body.url, body.token, body.authentication)),
     };
-    let mut config = reading.push_config(shape).map_err(|fault| match place {
+    let mut config = decoder.push_config(shape).map_err(|fault| match place {
         "" => fault,
         place => under(place, fault),
     })?;
     if config.id.is_none() {
-        config.id = optional_id(body.config_id, "configId", reading.limits)?;
+        config.id = optional_id(body.config_id, "configId", decoder.limits)?;
     }
     Ok(config)
 }

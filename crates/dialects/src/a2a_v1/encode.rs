@@ -13,7 +13,7 @@ use model::{
 use super::shapes::{role_name, state_name};
 use crate::framing::json::Writer;
 pub use crate::wire::TaskView;
-use crate::wire::{Head, Shown, shown_status};
+use crate::wire::{DisplayId, Head, shown_status};
 
 /// The two facts of a task that every event repeats, under the task's own id.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ pub(crate) fn task_as(w: &mut Writer, task: &Task, view: &TaskView, shown: Optio
     if history.peek().is_some() {
         w.key("history").begin_array();
         for (one, holder) in history {
-            message(w, one, head.context, Some(holder.map_or(head.id, Shown::Own)));
+            message(w, one, head.context, Some(holder.map_or(head.id, DisplayId::Own)));
         }
         w.end_array();
     }
@@ -233,12 +233,12 @@ pub(crate) fn status(w: &mut Writer, head: &Head<'_>, state: State, said: Option
     w.end_object();
 }
 
-fn message(w: &mut Writer, message: &Message, context: &ContextId, task: Option<Shown<'_>>) {
+fn message(w: &mut Writer, message: &Message, context: &ContextId, task: Option<DisplayId<'_>>) {
     said(w, message, Some(context), task);
 }
 
 /// A message; one that is sent may name no context.
-pub(crate) fn said(w: &mut Writer, message: &Message, context: Option<&ContextId>, task: Option<Shown<'_>>) {
+pub(crate) fn said(w: &mut Writer, message: &Message, context: Option<&ContextId>, task: Option<DisplayId<'_>>) {
     w.begin_object();
     w.key("messageId").string(&message.id);
     if let Some(context) = context {

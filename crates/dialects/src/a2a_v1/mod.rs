@@ -16,9 +16,11 @@ pub(crate) mod request;
 pub mod rest;
 pub(crate) mod shapes;
 pub mod version;
+mod wire;
 
 pub use decode::{Decoded, METHODS, decode_rpc};
 pub use rest::{Route, route};
+pub(crate) use wire::WIRE;
 
 use model::ports::courier::Telling;
 

@@ -10,7 +10,7 @@ use crate::card::Binding;
 use crate::framing::json::Writer;
 use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts, bytes_of, escaped, query};
 use crate::seen::{PageSeen, Seen, TaskSeen};
-use crate::wire::Shown;
+use crate::wire::DisplayId;
 
 /// One of the two bindings.
 #[derive(Debug)]
@@ -178,7 +178,7 @@ fn object(members: impl FnOnce(&mut Writer)) -> Result<bytes::Bytes, Fault> {
 fn send_members(w: &mut Writer, send: &Send) {
     let Send { message, task, context, wait, history, accepted_output, metadata, push, .. } = send;
     let context: Option<&ContextId> = context.as_ref();
-    encode::said(w.key("message"), message, context, task.as_deref().map(Shown::As));
+    encode::said(w.key("message"), message, context, task.as_deref().map(DisplayId::Alias));
     w.key("configuration").begin_object();
     w.strings("acceptedOutputModes", accepted_output);
     if let Some(push) = push {

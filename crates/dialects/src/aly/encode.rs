@@ -7,7 +7,7 @@ use super::{HISTORY, shown_id, shown_text};
 use crate::a2a_v1::encode as v1;
 use crate::a2a_v1::shapes::state_name;
 use crate::framing::json::{Encoded, Writer};
-use crate::wire::{Head, Page, Shown, TaskView, shown_status};
+use crate::wire::{DisplayId, Head, Page, TaskView, shown_status};
 
 /// A bare task.
 pub(super) fn task(w: &mut Writer, task: &Task, head: &Head<'_>, view: &TaskView) {
@@ -70,7 +70,7 @@ pub(super) fn list(w: &mut Writer, page: &Page<'_>) {
     w.key("tasks").begin_array();
     for one in page.tasks {
         let id = shown_id(one.id);
-        task(w, one, &Head { id: Shown::As(&id), context: &one.context }, page.view);
+        task(w, one, &Head { id: DisplayId::Alias(&id), context: &one.context }, page.view);
     }
     w.end_array();
     w.key("nextPageToken").string(page.next_page_token);

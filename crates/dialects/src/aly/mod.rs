@@ -27,7 +27,7 @@ use serde_json::value::RawValue;
 use crate::card::CardFacts;
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
-use crate::wire::{Decoded, ErrorLine, Facts, Head, Operation, Page, Routed, Shown, TaskView, Wire};
+use crate::wire::{Decoded, DisplayId, ErrorLine, Facts, Head, Operation, Page, Routed, TaskView, Wire};
 
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "aly";
@@ -106,10 +106,10 @@ pub static WIRE: Aly = Aly;
 /// A head with the id that is shown.
 fn with_id<R>(head: &Head<'_>, write: impl FnOnce(&Head<'_>) -> R) -> R {
     let id = match head.id {
-        Shown::Own(id) => shown_id(id),
-        Shown::As(id) => shown_text(id),
+        DisplayId::Own(id) => shown_id(id),
+        DisplayId::Alias(id) => shown_text(id),
     };
-    write(&Head { id: Shown::As(&id), context: head.context })
+    write(&Head { id: DisplayId::Alias(&id), context: head.context })
 }
 
 impl Wire for Aly {

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::marks::{self, Taken};
 use super::shapes::{self, DataPart};
-use super::{Form, names};
+use super::{PreV1Form, names};
 use crate::framing::fields::{
     self, base64, each, optional_id, optional_id_text, present, references, required_id_text, some_parts, under,
 };
@@ -21,8 +21,8 @@ use crate::framing::shape::{self, Int, Text};
 
 /// How something is read: in which form, under which limits, from whom.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading<'l> {
-    pub(crate) form: Form,
+pub(crate) struct PreV1Decoder<'l> {
+    pub(crate) form: PreV1Form,
     pub(crate) limits: &'l Limits,
     /// The sender is a Python SDK, which puts base64 into base64 where the proto has bytes.
     pub(crate) python: bool,
@@ -35,9 +35,9 @@ pub(crate) struct Said {
     pub(crate) context: Option<ContextId>,
 }
 
-impl<'l> Reading<'l> {
-    pub(crate) fn new(form: Form, limits: &'l Limits) -> Reading<'l> {
-        Reading { form, limits, python: false }
+impl<'l> PreV1Decoder<'l> {
+    pub(crate) fn new(form: PreV1Form, limits: &'l Limits) -> PreV1Decoder<'l> {
+        PreV1Decoder { form, limits, python: false }
     }
 
     /// The params of a 0.3 send.
@@ -57,7 +57,7 @@ impl<'l> Reading<'l> {
     fn configure(&self, send: &mut Send, shape: shapes::Configuration<'_>) -> Result<(), Fault> {
         // Absent is blocking: whoever wants to poll says so. Only the proto form cannot say `false`, which there is the
         // same as absence; so in a configuration that is there, absence says it.
-        let waits = shape.blocking.unwrap_or(self.form != Form::Proto);
+        let waits = shape.blocking.unwrap_or(self.form != PreV1Form::Proto);
         if !waits {
             send.wait = Wait::Exists;
         }
@@ -73,8 +73,8 @@ impl<'l> Reading<'l> {
     /// How much history is asked for: to 0.3 callers 0 is no limit, to 0.1 callers absence is none at all.
     pub(crate) fn history(&self, length: Option<Int>) -> Result<Option<u32>, Fault> {
         match (fields::history(length)?, self.form) {
-            (None | Some(0), Form::Type) => Ok(Some(0)),
-            (None | Some(0), Form::Kind | Form::Proto | Form::Both) => Ok(None),
+            (None | Some(0), PreV1Form::Type) => Ok(Some(0)),
+            (None | Some(0), PreV1Form::Kind | PreV1Form::Proto | PreV1Form::Both) => Ok(None),
             (Some(newest), _) => Ok(Some(newest)),
         }
     }

@@ -5,19 +5,26 @@
 
 use model::{Artifact, BlobKind, Body, Chunk, Content, ContextId, Event, Json, Message, Part, Role, State, Task, Time};
 
-use super::Form;
+use super::PreV1Form;
 use super::marks::Marks;
 use super::names::{role_name, state_name};
 use crate::framing::json::{Encoded, Writer};
-use crate::wire::{Head, Shown, TaskView, shown_status};
+use crate::wire::{DisplayId, Head, TaskView, shown_status};
 
 /// A bare task.
-pub(crate) fn task(w: &mut Writer, form: Form, task: &Task, view: &TaskView, shown: Option<&str>) {
+pub(crate) fn task(w: &mut Writer, form: PreV1Form, task: &Task, view: &TaskView, shown: Option<&str>) {
     task_object(w, form, task, view, shown, None);
 }
 
 /// A task; `closing` only where a task stands for a status event too.
-fn task_object(w: &mut Writer, form: Form, task: &Task, view: &TaskView, shown: Option<&str>, closing: Option<bool>) {
+fn task_object(
+    w: &mut Writer,
+    form: PreV1Form,
+    task: &Task,
+    view: &TaskView,
+    shown: Option<&str>,
+    closing: Option<bool>,
+) {
     let head = Head::of(task, shown);
     w.begin_object();
     kind(w, form, "task");
@@ -54,12 +61,12 @@ fn task_object(w: &mut Writer, form: Form, task: &Task, view: &TaskView, shown: 
 }
 
 /// The answer to a send that made a task.
-pub(crate) fn sent_task(w: &mut Writer, form: Form, shown: &Task, view: &TaskView, id: Option<&str>) {
+pub(crate) fn sent_task(w: &mut Writer, form: PreV1Form, shown: &Task, view: &TaskView, id: Option<&str>) {
     wrapped(w, form, "task", |w| task(w, form, shown, view, id));
 }
 
 /// The answer to a send that was answered by a message; to the first generation a task that is done.
-pub(crate) fn sent_message(w: &mut Writer, form: Form, said: &Message, head: &Head<'_>) {
+pub(crate) fn sent_message(w: &mut Writer, form: PreV1Form, said: &Message, head: &Head<'_>) {
     if form.has_type() {
         w.begin_object();
         kind(w, form, "task");
@@ -78,7 +85,7 @@ pub(crate) fn sent_message(w: &mut Writer, form: Form, said: &Message, head: &He
 /// the status leads, as everywhere; where the stream ends at once it comes last, because its `final` is the end to
 /// readers.
 pub(crate) fn stream_task(
-    form: Form,
+    form: PreV1Form,
     task: &Task,
     view: &TaskView,
     shown: Option<&str>,
@@ -115,7 +122,7 @@ pub(crate) fn stream_task(
 }
 
 /// One event. Writes nothing and answers `false` for what subscribers are not told.
-pub(crate) fn stream_event(w: &mut Writer, form: Form, head: &Head<'_>, event: &Event, closing: bool) -> bool {
+pub(crate) fn stream_event(w: &mut Writer, form: PreV1Form, head: &Head<'_>, event: &Event, closing: bool) -> bool {
     match &event.body {
         Body::Status(change) => {
             let said = change.message.as_deref();
@@ -146,7 +153,7 @@ pub(crate) fn stream_event(w: &mut Writer, form: Form, head: &Head<'_>, event: &
 }
 
 /// The one event of a stream that is answered by a message. Nothing follows it.
-pub(crate) fn stream_message(w: &mut Writer, form: Form, said: &Message, head: &Head<'_>, at: Option<Time>) {
+pub(crate) fn stream_message(w: &mut Writer, form: PreV1Form, said: &Message, head: &Head<'_>, at: Option<Time>) {
     if form.has_type() {
         status_event(w, form, head, State::Completed, Some(said), at, None, true);
         return;
@@ -155,7 +162,7 @@ pub(crate) fn stream_message(w: &mut Writer, form: Form, said: &Message, head: &
 }
 
 /// The proto's wrapper around an answer or an event; the other forms have none.
-fn wrapped(w: &mut Writer, form: Form, member: &str, write: impl FnOnce(&mut Writer)) {
+fn wrapped(w: &mut Writer, form: PreV1Form, member: &str, write: impl FnOnce(&mut Writer)) {
     if !form.is_proto() {
         return write(w);
     }
@@ -167,7 +174,7 @@ fn wrapped(w: &mut Writer, form: Form, member: &str, write: impl FnOnce(&mut Wri
 #[allow(clippy::too_many_arguments)] // One argument for each member of the event.
 fn status_event(
     w: &mut Writer,
-    form: Form,
+    form: PreV1Form,
     head: &Head<'_>,
     state: State,
     said: Option<&Message>,
@@ -187,7 +194,7 @@ fn status_event(
 #[allow(clippy::too_many_arguments)] // One argument for each member of the event.
 fn artifact_event(
     w: &mut Writer,
-    form: Form,
+    form: PreV1Form,
     head: &Head<'_>,
     made: &Artifact,
     index: usize,
@@ -208,20 +215,20 @@ fn artifact_event(
 }
 
 /// A flag: in the proto's JSON `false` is absence, elsewhere old readers want to see it.
-fn flag(w: &mut Writer, form: Form, name: &str, value: bool) {
+fn flag(w: &mut Writer, form: PreV1Form, name: &str, value: bool) {
     if value || !form.is_proto() {
         w.key(name).bool(value);
     }
 }
 
-fn kind(w: &mut Writer, form: Form, name: &str) {
+fn kind(w: &mut Writer, form: PreV1Form, name: &str) {
     if form.has_kind() {
         w.key("kind").plain(name);
     }
 }
 
 /// The context in the words of the form. In 0.3 it must be there, in 0.1 an empty one is none.
-fn context(w: &mut Writer, form: Form, head: &Head<'_>) {
+fn context(w: &mut Writer, form: PreV1Form, head: &Head<'_>) {
     if form.has_ids() {
         w.key("contextId").string(head.context.as_str());
     }
@@ -230,7 +237,7 @@ fn context(w: &mut Writer, form: Form, head: &Head<'_>) {
     }
 }
 
-fn event_head(w: &mut Writer, form: Form, head: &Head<'_>) {
+fn event_head(w: &mut Writer, form: PreV1Form, head: &Head<'_>) {
     if form.has_type() {
         head.id.write(w.key("id"));
     }
@@ -243,7 +250,7 @@ fn event_head(w: &mut Writer, form: Form, head: &Head<'_>) {
 /// A status; answers what the form had no word for.
 fn status(
     w: &mut Writer,
-    form: Form,
+    form: PreV1Form,
     head: &Head<'_>,
     state: State,
     said: Option<&Message>,
@@ -263,17 +270,17 @@ fn status(
 }
 
 /// A message; one that answers without a task belongs to none.
-fn message(w: &mut Writer, form: Form, message: &Message, head: &Head<'_>, of_task: bool) {
+fn message(w: &mut Writer, form: PreV1Form, message: &Message, head: &Head<'_>, of_task: bool) {
     said(w, form, message, Some(head.context), of_task.then_some(head.id));
 }
 
 /// A message; one that is sent may name no context.
 pub(super) fn said(
     w: &mut Writer,
-    form: Form,
+    form: PreV1Form,
     message: &Message,
     context: Option<&ContextId>,
-    task: Option<Shown<'_>>,
+    task: Option<DisplayId<'_>>,
 ) {
     let Message { id, role, parts: content, metadata, extensions, references } = message;
     w.begin_object();
@@ -304,12 +311,12 @@ pub(super) fn said(
     w.end_object();
 }
 
-fn role_member(w: &mut Writer, form: Form, role: Role) {
+fn role_member(w: &mut Writer, form: PreV1Form, role: Role) {
     w.key("role").plain(role_name(form, role));
 }
 
 /// An artifact; in a stream of the first generation with the flags of its chunk inside.
-fn artifact(w: &mut Writer, form: Form, artifact: &Artifact, index: usize, chunk: Option<(bool, bool)>) {
+fn artifact(w: &mut Writer, form: PreV1Form, artifact: &Artifact, index: usize, chunk: Option<(bool, bool)>) {
     let Artifact { id, name, description, parts: content, metadata, extensions } = artifact;
     w.begin_object();
     if form.has_ids() {
@@ -339,7 +346,7 @@ fn artifact(w: &mut Writer, form: Form, artifact: &Artifact, index: usize, chunk
     w.end_object();
 }
 
-fn parts(w: &mut Writer, form: Form, parts: &[Part]) {
+fn parts(w: &mut Writer, form: PreV1Form, parts: &[Part]) {
     w.begin_array();
     for one in parts {
         part(w, form, one);
@@ -347,7 +354,7 @@ fn parts(w: &mut Writer, form: Form, parts: &[Part]) {
     w.end_array();
 }
 
-fn part(w: &mut Writer, form: Form, part: &Part) {
+fn part(w: &mut Writer, form: PreV1Form, part: &Part) {
     w.begin_object();
     let marks = match &part.content {
         Content::Text(text) => {
@@ -389,22 +396,22 @@ fn part(w: &mut Writer, form: Form, part: &Part) {
     w.end_object();
 }
 
-fn part_kind(w: &mut Writer, form: Form, name: &str) {
+fn part_kind(w: &mut Writer, form: PreV1Form, name: &str) {
     kind(w, form, name);
     if form.has_type() {
         w.key("type").plain(name);
     }
 }
 
-fn bytes_member(form: Form) -> &'static str {
+fn bytes_member(form: PreV1Form) -> &'static str {
     if form.is_proto() { "fileWithBytes" } else { "bytes" }
 }
 
-fn url_member(form: Form) -> &'static str {
+fn url_member(form: PreV1Form) -> &'static str {
     if form.is_proto() { "fileWithUri" } else { "uri" }
 }
 
-fn file(w: &mut Writer, form: Form, part: &Part, content: impl FnOnce(&mut Writer)) {
+fn file(w: &mut Writer, form: PreV1Form, part: &Part, content: impl FnOnce(&mut Writer)) {
     part_kind(w, form, "file");
     w.key("file").begin_object();
     content(w);
@@ -413,7 +420,7 @@ fn file(w: &mut Writer, form: Form, part: &Part, content: impl FnOnce(&mut Write
     w.end_object();
 }
 
-fn data(w: &mut Writer, form: Form, wrapped: bool, content: impl FnOnce(&mut Writer)) {
+fn data(w: &mut Writer, form: PreV1Form, wrapped: bool, content: impl FnOnce(&mut Writer)) {
     part_kind(w, form, "data");
     w.key("data");
     if form.is_proto() {

@@ -1,6 +1,6 @@
 //! What the generations before 1.0 share.
 //!
-//! They say the same things in four forms, which differ in names and in what they leave out: see [`Form`]. One set of
+//! They say the same things in four forms, which differ in names and in what they leave out: see [`PreV1Form`]. One set of
 //! shapes reads them all, one writer writes them all, and the folders of the dialects ([`crate::a2a_v0_3`],
 //! [`crate::a2a_v0_1`], [`crate::a2a_v0`]) hold what is their own: methods, routes, errors.
 //!
@@ -20,7 +20,7 @@ pub(crate) mod shapes;
 
 /// How a generation before 1.0 spells what all of them say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum PreV1Form {
     /// 0.2 and 0.3 over JSON-RPC: `kind` tells objects apart, states in kebab-case.
     Kind,
     /// 0.2 and 0.3 over HTTP+JSON: protobuf's JSON; the member's name tells objects apart.
@@ -31,28 +31,28 @@ pub(crate) enum Form {
     Both,
 }
 
-impl Form {
+impl PreV1Form {
     /// Objects carry `kind`.
     fn has_kind(self) -> bool {
-        matches!(self, Form::Kind | Form::Both)
+        matches!(self, PreV1Form::Kind | PreV1Form::Both)
     }
 
     /// Parts carry `type`, artifacts `index`, chunks their flags inside the artifact; only the states of 0.1 exist.
     fn has_type(self) -> bool {
-        matches!(self, Form::Type | Form::Both)
+        matches!(self, PreV1Form::Type | PreV1Form::Both)
     }
 
     fn is_proto(self) -> bool {
-        self == Form::Proto
+        self == PreV1Form::Proto
     }
 
     /// Messages and artifacts have ids and extensions, and say which context they belong to.
     fn has_ids(self) -> bool {
-        self != Form::Type
+        self != PreV1Form::Type
     }
 
     /// A data part holds an object and nothing else. (The first generation takes any JSON.)
     fn wants_objects(self) -> bool {
-        self != Form::Type
+        self != PreV1Form::Type
     }
 }

@@ -2,11 +2,11 @@
 
 use model::{Role, State};
 
-use super::Form;
+use super::PreV1Form;
 use crate::framing::shape::Name;
 
 /// What a state is called, and the mark for what the form has no word for.
-pub(crate) fn state_name(form: Form, state: State) -> (&'static str, Option<&'static str>) {
+pub(crate) fn state_name(form: PreV1Form, state: State) -> (&'static str, Option<&'static str>) {
     if form.is_proto() {
         return (proto_name(state), None);
     }
@@ -41,7 +41,7 @@ pub(crate) fn state(name: &Name<'_>) -> Option<State> {
     }
 }
 
-pub(crate) fn role_name(form: Form, role: Role) -> &'static str {
+pub(crate) fn role_name(form: PreV1Form, role: Role) -> &'static str {
     match (form.is_proto(), role) {
         (false, Role::User) => "user",
         (false, Role::Agent) => "agent",

@@ -3,13 +3,13 @@
 
 use model::{Fault, PushConfig};
 
-use super::decode::Reading;
-use super::{Form, shapes};
+use super::decode::PreV1Decoder;
+use super::{PreV1Form, shapes};
 use crate::framing::fields::{header_safe, optional_id};
 use crate::framing::json::Writer;
 use crate::framing::shape::Text;
 
-impl Reading<'_> {
+impl PreV1Decoder<'_> {
     pub(crate) fn push_config(&self, shape: shapes::PushConfig<'_>) -> Result<PushConfig, Fault> {
         let id = optional_id(shape.id, "id", self.limits)?;
         let Some(url) = shape.url.filter(|url| !url.0.is_empty()) else {
@@ -38,23 +38,23 @@ impl Reading<'_> {
 }
 
 /// A config with its task.
-pub(crate) fn config(w: &mut Writer, form: Form, config: &PushConfig) {
+pub(crate) fn config(w: &mut Writer, form: PreV1Form, config: &PushConfig) {
     let task = config.task.as_deref().unwrap_or_default();
     let id = config.id.as_deref();
     w.begin_object();
     match form {
-        Form::Kind | Form::Both => w.key("taskId").string(task),
-        Form::Proto => {
+        PreV1Form::Kind | PreV1Form::Both => w.key("taskId").string(task),
+        PreV1Form::Proto => {
             w.key("name").display(format_args!("tasks/{task}/pushNotificationConfigs/{}", id.unwrap_or_default()));
         }
-        Form::Type => w.key("id").string(task),
+        PreV1Form::Type => w.key("id").string(task),
     }
     bare(w.key("pushNotificationConfig"), form, config);
     w.end_object();
 }
 
 /// A config alone.
-pub(crate) fn bare(w: &mut Writer, form: Form, config: &PushConfig) {
+pub(crate) fn bare(w: &mut Writer, form: PreV1Form, config: &PushConfig) {
     w.begin_object();
     if form.has_ids() {
         w.optional("id", config.id.as_deref());
@@ -73,7 +73,7 @@ pub(crate) fn bare(w: &mut Writer, form: Form, config: &PushConfig) {
 }
 
 /// All configs of a task: a bare array, but for the proto.
-pub(crate) fn list(w: &mut Writer, form: Form, configs: &[PushConfig], next_page_token: &str) {
+pub(crate) fn list(w: &mut Writer, form: PreV1Form, configs: &[PushConfig], next_page_token: &str) {
     if form.is_proto() {
         w.begin_object();
         w.key("configs");
@@ -90,14 +90,14 @@ pub(crate) fn list(w: &mut Writer, form: Form, configs: &[PushConfig], next_page
 }
 
 /// The answer to a delete. The first generation has none: there a config is cleared by setting it to null.
-pub(crate) fn deleted(w: &mut Writer, form: Form, task: &str) {
+pub(crate) fn deleted(w: &mut Writer, form: PreV1Form, task: &str) {
     match form {
-        Form::Kind | Form::Both => w.null(),
-        Form::Proto => {
+        PreV1Form::Kind | PreV1Form::Both => w.null(),
+        PreV1Form::Proto => {
             w.begin_object();
             w.end_object();
         }
-        Form::Type => {
+        PreV1Form::Type => {
             w.begin_object();
             w.key("id").string(task);
             w.key("pushNotificationConfig").null();

@@ -2,26 +2,26 @@
 
 use model::{Artifact, ContextId, Fault, Kind, Limits};
 
-use super::decode::{Reading, time};
+use super::decode::{PreV1Decoder, time};
 use super::marks;
-use super::{Form, names, shapes};
+use super::{PreV1Form, names, shapes};
 use crate::framing::fields::{self, each, present, under};
 use crate::framing::shape::{Int, Object, Text};
 use crate::seen::{ErrorSeen, Seen, StatusSeen, TaskSeen, ill_formed, read, unlimited};
 
 /// A bare task.
-pub(crate) fn task(form: Form, text: &str) -> Result<TaskSeen, Fault> {
+pub(crate) fn task(form: PreV1Form, text: &str) -> Result<TaskSeen, Fault> {
     Answers(&unlimited(), form).task(read(text)?).map_err(ill_formed)
 }
 
 /// What a send is answered with, or one event of a stream.
-pub(crate) fn seen(form: Form, text: &str) -> Result<Seen, Fault> {
+pub(crate) fn seen(form: PreV1Form, text: &str) -> Result<Seen, Fault> {
     let limits = unlimited();
     let answers = Answers(&limits, form);
     let seen = match form {
-        Form::Proto => answers.wrapped(read(text)?),
-        Form::Type => answers.update(read(text)?),
-        Form::Kind | Form::Both => match kind(&read(text)?)? {
+        PreV1Form::Proto => answers.wrapped(read(text)?),
+        PreV1Form::Type => answers.update(read(text)?),
+        PreV1Form::Kind | PreV1Form::Both => match kind(&read(text)?)? {
             Told::Task => answers.task(read(text)?).map(Seen::Task),
             Told::Message => answers.message(read(text)?),
             Told::Update => answers.update(read(text)?),
@@ -30,7 +30,7 @@ pub(crate) fn seen(form: Form, text: &str) -> Result<Seen, Fault> {
     seen.map_err(ill_formed)
 }
 
-/// An error answer; `kind_of` is the dialect's reading of a code.
+/// An error answer; `kind_of` maps the dialect's code.
 pub(crate) fn error(text: &str, kind_of: impl FnOnce(i64) -> Option<Kind>) -> Result<ErrorSeen, Fault> {
     let shape: shapes::Error<'_> = read(text)?;
     let (code, message) = match shape.error {
@@ -66,11 +66,11 @@ fn kind(shape: &shapes::Kind<'_>) -> Result<Told, Fault> {
 }
 
 /// Reads answers, whose size is bounded by what is read and not by the limits for callers.
-struct Answers<'l>(&'l Limits, Form);
+struct Answers<'l>(&'l Limits, PreV1Form);
 
 impl Answers<'_> {
-    fn reading(&self) -> Reading<'_> {
-        Reading::new(self.1, self.0)
+    fn decoder(&self) -> PreV1Decoder<'_> {
+        PreV1Decoder::new(self.1, self.0)
     }
 
     fn wrapped(&self, shape: shapes::StreamResponse<'_>) -> Result<Seen, Fault> {
@@ -93,7 +93,7 @@ impl Answers<'_> {
         };
         let artifacts = each("artifacts", shape.artifacts.unwrap_or_default().0, |one| self.artifact(one))?;
         let history = each("history", shape.history.unwrap_or_default().0, |one| {
-            self.reading().answered(one).map(|said| said.message)
+            self.decoder().answered(one).map(|said| said.message)
         })?;
         let taken = marks::take(shape.metadata.map(Object::to_json));
         let mut status = self.status(status).map_err(|fault| under("status", fault))?;
@@ -103,7 +103,7 @@ impl Answers<'_> {
     }
 
     fn message(&self, shape: shapes::Message<'_>) -> Result<Seen, Fault> {
-        let said = self.reading().answered(shape)?;
+        let said = self.decoder().answered(shape)?;
         Ok(Seen::Message { message: said.message, context: said.context, task: said.task })
     }
 
@@ -131,7 +131,7 @@ impl Answers<'_> {
     fn status(&self, shape: shapes::Status<'_>) -> Result<StatusSeen, Fault> {
         let message = match shape.message {
             None => None,
-            Some(said) => Some(self.reading().answered(said).map_err(|fault| under("message", fault))?.message),
+            Some(said) => Some(self.decoder().answered(said).map_err(|fault| under("message", fault))?.message),
         };
         Ok(StatusSeen {
             state: shape.state.as_ref().and_then(names::state),
@@ -156,7 +156,7 @@ impl Answers<'_> {
             id: id.into(),
             name: present(shape.name),
             description: present(shape.description),
-            parts: each("parts", shape.parts.unwrap_or_default().0, |part| self.reading().part(part))?,
+            parts: each("parts", shape.parts.unwrap_or_default().0, |part| self.decoder().part(part))?,
             metadata: taken.metadata,
             extensions: if extensions.is_empty() { taken.extensions } else { extensions },
         })

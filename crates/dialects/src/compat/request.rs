@@ -3,14 +3,14 @@
 use model::{Json, Send, Wait};
 
 use super::marks::Marks;
-use super::{Form, encode, push};
+use super::{PreV1Form, encode, push};
 use crate::framing::json::Writer;
-use crate::wire::Shown;
+use crate::wire::DisplayId;
 
 /// The members of a 0.3 send, over either binding.
-pub(crate) fn send_members(w: &mut Writer, form: Form, send: &Send) {
+pub(crate) fn send_members(w: &mut Writer, form: PreV1Form, send: &Send) {
     let Send { message, task, context, wait, history, accepted_output, metadata, push, .. } = send;
-    encode::said(w.key("message"), form, message, context.as_ref(), task.as_deref().map(Shown::As));
+    encode::said(w.key("message"), form, message, context.as_ref(), task.as_deref().map(DisplayId::Alias));
     w.key("configuration").begin_object();
     // Until 0.2.5 the list had to be there, even when it is empty.
     w.key("acceptedOutputModes").begin_array();
@@ -34,7 +34,7 @@ pub(crate) fn send_members(w: &mut Writer, form: Form, send: &Send) {
 
 /// The members of a 0.1 send, under the id its sender chose.
 pub(crate) fn task_send_members(w: &mut Writer, id: &str, send: &Send) {
-    let form = Form::Type;
+    let form = PreV1Form::Type;
     let Send { message, context, history, accepted_output, metadata, push, .. } = send;
     w.key("id").string(id);
     w.optional("sessionId", context.as_ref().map(model::ContextId::as_str));

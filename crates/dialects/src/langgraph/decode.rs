@@ -8,8 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Profile, Request};
-use crate::compat::decode::Reading;
-use crate::compat::{Form, shapes};
+use crate::compat::decode::PreV1Decoder;
+use crate::compat::{PreV1Form, shapes};
 use crate::framing::shape;
 use crate::wire;
 
@@ -130,8 +130,8 @@ fn sent(
     let parts = request.params["message"]["parts"].as_array().map_or(&[][..], Vec::as_slice);
     check_parts(profile, parts, takes_text)?;
     let raw = request.raw.as_deref().map_or("{}", RawValue::get);
-    let reading = Reading::new(Form::Kind, limits);
-    let mut send: Send = reading.send(shape::read::<shapes::Send<'_>>(raw, "params")?)?;
+    let decoder = PreV1Decoder::new(PreV1Form::Kind, limits);
+    let mut send: Send = decoder.send(shape::read::<shapes::Send<'_>>(raw, "params")?)?;
     let (task, context) = send.task.take().map_or((None, None), |id| {
         let (task, context) = split(&id);
         (Some(task), context)

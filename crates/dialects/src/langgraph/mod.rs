@@ -18,9 +18,9 @@ pub mod errors;
 
 use model::ports::courier::Telling;
 
-use crate::compat::Form;
-use crate::forms::Older;
+use crate::compat::PreV1Form;
 use crate::framing::jsonrpc::OwnedId;
+use crate::pre_v1::PreV1Wire;
 use crate::wire::{Facts, TaskView, Wire};
 
 pub const NAME: &str = "langgraph";
@@ -40,7 +40,7 @@ impl Profile {
         match self {
             Profile::Documented => &DOCUMENTED,
             // What is asked in the words of 1.0 is answered in them.
-            Profile::Current if method.starts_with(|c: char| c.is_ascii_uppercase()) => &crate::V1,
+            Profile::Current if method.starts_with(|c: char| c.is_ascii_uppercase()) => &crate::a2a_v1::WIRE,
             Profile::Current => &CURRENT,
         }
     }
@@ -80,8 +80,8 @@ const FACTS: Facts = Facts {
     cancel_view: TaskView { history: Some(0), artifacts: false },
 };
 
-pub(crate) static DOCUMENTED: Older = Older {
-    form: Form::Kind,
+pub(crate) static DOCUMENTED: PreV1Wire = PreV1Wire {
+    form: PreV1Form::Kind,
     facts: &FACTS,
     slot: 16,
     decode_rpc: decode::unused,
@@ -90,8 +90,8 @@ pub(crate) static DOCUMENTED: Older = Older {
     rest_error: errors::rest_error,
 };
 
-pub(crate) static CURRENT: Older = Older {
-    form: Form::Kind,
+pub(crate) static CURRENT: PreV1Wire = PreV1Wire {
+    form: PreV1Form::Kind,
     facts: &Facts { name: CURRENT_NAME, ..FACTS },
     slot: 18,
     decode_rpc: decode::unused,

@@ -8,8 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{NO_REASON, REASON_BYTES};
-use crate::compat::decode::Reading;
-use crate::compat::{Form, shapes};
+use crate::compat::decode::PreV1Decoder;
+use crate::compat::{PreV1Form, shapes};
 use crate::framing::fields::{self, optional_id};
 use crate::framing::near;
 use crate::framing::shape::{self, Int, Name, Object, Text, shape, shortened};
@@ -112,7 +112,7 @@ fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option
     };
     message.role.get_or_insert(Name::Number(1));
     let metadata = texts(params.metadata, says)?;
-    let message = Reading::new(Form::Type, limits).said(message).map_err(|fault| said(says, fault))?.message;
+    let message = PreV1Decoder::new(PreV1Form::Type, limits).said(message).map_err(|fault| said(says, fault))?.message;
     let context = match metadata.iter().find(|(name, _)| name == "contextId") {
         Some((_, id)) if !id.is_empty() => optional_id(Some(Text(id.as_str().into())), "metadata.contextId", limits)
             .map_err(|fault| said(says, fault))?,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Address, NAME};
 use crate::framing::json::Writer;
 use crate::framing::sse;
-use crate::wire::{Shown, TaskView, shown_status};
+use crate::wire::{DisplayId, TaskView, shown_status};
 
 /// Keeps a stream alive; readers skip it.
 pub const HEARTBEAT: &[u8] = b": heartbeat\n\n";
@@ -17,10 +17,10 @@ pub const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 const TASK_NAME: &str = "orloj.task";
 
 /// The id that a task is shown under: its caller's, where it was opened here.
-pub fn shown_id(task: &Task) -> Shown<'_> {
+pub fn shown_id(task: &Task) -> DisplayId<'_> {
     match alias(task) {
-        Some(alias) => Shown::As(alias),
-        None => Shown::Own(task.id),
+        Some(alias) => DisplayId::Alias(alias),
+        None => DisplayId::Own(task.id),
     }
 }
 
