@@ -17,7 +17,7 @@ use crate::{a2a_v0_3, a2a_v1};
 const WORDS: usize = 2_048;
 
 shape! {
-    struct Envelope ("an object") {
+    pub(crate) struct Envelope ("an object") {
         jsonrpc: Any<'a> = "jsonrpc",
         result: Any<'a> = "result",
         error: Any<'a> = "error",

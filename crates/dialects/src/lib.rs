@@ -7,6 +7,7 @@
 //! * [`langgraph`] is a product's dialect: it has an endpoint, an envelope and errors of its own. [`uumit`] is another: its
 //!   tasks are purchases, so it has requests and answers of its own, too, made of the nouns of [`market`]. [`orloj`] is
 //!   a third: calls of its own to systems of agents, with tasks and errors in its own shapes. [`aly`] is a fourth: 1.0 with rules and codes of its own.
+//!   They are built from `kit` and the public modules alone, so that they can be crates of their own.
 //! * [`mod@wire`] is how a front speaks any of them without knowing which; [`mod@decide`] finds out which.
 //! * [`card`] writes the agent's card for readers of every generation; [`card_read`] reads those of others.
 //! * [`mod@peer`] is the client's direction: how another server is asked (`request` in each folder), and [`seen`] is what
@@ -26,6 +27,8 @@ mod compat;
 mod complaint;
 pub mod decide;
 pub mod framing;
+#[doc(hidden)]
+pub mod kit;
 pub mod langgraph;
 pub mod orloj;
 pub mod peer;

@@ -16,15 +16,15 @@ use crate::framing::route;
 use crate::wire::{Decoded, ErrorLine, Facts, Head, Operation, Routed, TaskView, Wire};
 
 /// A form of a generation before 1.0.
-pub(crate) struct PreV1Wire {
-    pub(crate) form: PreV1Form,
-    pub(crate) facts: &'static Facts,
+pub struct PreV1Wire {
+    pub form: PreV1Form,
+    pub facts: &'static Facts,
     /// The slot of an event that does not end its stream; one that does has the next.
-    pub(crate) slot: u16,
-    pub(crate) decode_rpc: fn(&str, Option<&RawValue>, &Limits) -> Result<Decoded, Fault>,
-    pub(crate) error_line: fn(Kind, Operation) -> ErrorLine,
-    pub(crate) rpc_error: fn(&mut Vec<u8>, &Id<'_>, &Fault, Operation),
-    pub(crate) rest_error: fn(&Fault, Operation) -> (u16, Encoded),
+    pub slot: u16,
+    pub decode_rpc: fn(&str, Option<&RawValue>, &Limits) -> Result<Decoded, Fault>,
+    pub error_line: fn(Kind, Operation) -> ErrorLine,
+    pub rpc_error: fn(&mut Vec<u8>, &Id<'_>, &Fault, Operation),
+    pub rest_error: fn(&Fault, Operation) -> (u16, Encoded),
 }
 
 impl fmt::Debug for PreV1Wire {

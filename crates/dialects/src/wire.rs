@@ -135,7 +135,7 @@ pub struct Decoded {
 
 impl Decoded {
     /// A call of a dialect without tenants.
-    pub(crate) fn plain(call: Call) -> Decoded {
+    pub fn plain(call: Call) -> Decoded {
         Decoded { call, tenant: None }
     }
 }
@@ -169,7 +169,7 @@ impl TaskView {
     }
 
     /// The messages shown, the oldest first.
-    pub(crate) fn history<'t>(&self, task: &'t Task) -> &'t [Arc<Message>] {
+    pub fn history<'t>(&self, task: &'t Task) -> &'t [Arc<Message>] {
         let skipped = self.history.map_or(0, |newest| task.history.len().saturating_sub(newest as usize));
         task.history.get(skipped..).unwrap_or_default()
     }
@@ -185,7 +185,7 @@ impl TaskView {
 
 /// A task's status as it is shown. An exchange that was answered by a message was never a task; whoever may look it up as
 /// one, by an id of its own, sees it done, with the reply as its last word.
-pub(crate) fn shown_status(task: &Task) -> (State, Option<&Message>, Time) {
+pub fn shown_status(task: &Task) -> (State, Option<&Message>, Time) {
     let Status { state, message, at } = &task.status;
     match &task.reply {
         Some(reply) => (State::Completed, Some(reply), *at),
@@ -228,14 +228,14 @@ pub enum DisplayId<'a> {
 
 impl<'a> DisplayId<'a> {
     /// The id the caller chose, if it did.
-    pub(crate) fn alias(self) -> Option<&'a str> {
+    pub fn alias(self) -> Option<&'a str> {
         match self {
             DisplayId::Own(_) => None,
             DisplayId::Alias(alias) => Some(alias),
         }
     }
 
-    pub(crate) fn write(self, w: &mut Writer) {
+    pub fn write(self, w: &mut Writer) {
         match self {
             DisplayId::Own(id) => w.plain(id.0.as_hyphenated().encode_lower(&mut [0; 36])),
             DisplayId::Alias(alias) => w.string(alias),

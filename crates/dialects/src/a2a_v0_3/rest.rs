@@ -9,7 +9,7 @@ use crate::compat::decode::PreV1Decoder;
 use crate::compat::{PreV1Form, shapes};
 use crate::framing::fields::{optional_id, push_page_size, required_id, under};
 use crate::framing::query;
-use crate::framing::route::{self, Parameters, Place, either, id_of, only};
+use crate::framing::route::{self, Parameters, VerbOperation, either, id_of, only};
 use crate::framing::shape::{self, Text};
 use crate::wire::{Decoded, Operation, Routed};
 
@@ -77,7 +77,7 @@ impl Found {
 }
 
 /// What stands below `/v1`; `None` if nothing does.
-fn places(segments: &[&str]) -> Result<Option<Vec<Place<Found>>>, Fault> {
+fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Found>>>, Fault> {
     let found = match segments {
         [single] => match query::decode_segment(single)?.as_ref() {
             "message:send" => only("POST", Found::new(Operation::Send)),

@@ -59,11 +59,7 @@ pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> R
     }
 }
 
-pub(crate) fn send(
-    request: shapes::SendMessageRequest<'_>,
-    limits: &Limits,
-    streaming: bool,
-) -> Result<Decoded, Fault> {
+pub fn send(request: shapes::SendMessageRequest<'_>, limits: &Limits, streaming: bool) -> Result<Decoded, Fault> {
     let tenant = optional_id(request.tenant, "tenant", limits)?;
     let Some(message) = request.message else {
         return Err(Fault::params("message", "message is missing"));
@@ -150,7 +146,7 @@ pub(super) fn subscribe(request: shapes::TaskRequest<'_>, limits: &Limits) -> Re
     Ok(Decoded { call: Call::Subscribe(Subscribe { task }), tenant })
 }
 
-pub(crate) fn push_create(mut request: shapes::PushConfig<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+pub fn push_create(mut request: shapes::PushConfig<'_>, limits: &Limits) -> Result<Decoded, Fault> {
     let tenant = optional_id(request.tenant.take(), "tenant", limits)?;
     let config = push_config(request, limits)?;
     if config.task.is_none() {

@@ -93,7 +93,7 @@ pub fn stream_event(w: &mut Writer, head: &TaskHead<'_>, event: &Event) -> bool 
     stream_event_as(w, &head.into(), event)
 }
 
-pub(crate) fn stream_event_as(w: &mut Writer, head: &Head<'_>, event: &Event) -> bool {
+pub fn stream_event_as(w: &mut Writer, head: &Head<'_>, event: &Event) -> bool {
     match &event.body {
         Body::Status(change) => {
             w.begin_object();
@@ -223,7 +223,7 @@ pub fn empty(w: &mut Writer) {
     w.end_object();
 }
 
-pub(crate) fn status(w: &mut Writer, head: &Head<'_>, state: State, said: Option<&Message>, at: Time) {
+pub fn status(w: &mut Writer, head: &Head<'_>, state: State, said: Option<&Message>, at: Time) {
     w.begin_object();
     w.key("state").plain(state_name(state));
     if let Some(said) = said {
@@ -238,7 +238,7 @@ fn message(w: &mut Writer, message: &Message, context: &ContextId, task: Option<
 }
 
 /// A message; one that is sent may name no context.
-pub(crate) fn said(w: &mut Writer, message: &Message, context: Option<&ContextId>, task: Option<DisplayId<'_>>) {
+pub fn said(w: &mut Writer, message: &Message, context: Option<&ContextId>, task: Option<DisplayId<'_>>) {
     w.begin_object();
     w.key("messageId").string(&message.id);
     if let Some(context) = context {
@@ -255,7 +255,7 @@ pub(crate) fn said(w: &mut Writer, message: &Message, context: Option<&ContextId
     w.end_object();
 }
 
-pub(crate) fn artifact(w: &mut Writer, artifact: &Artifact) {
+pub fn artifact(w: &mut Writer, artifact: &Artifact) {
     w.begin_object();
     w.key("artifactId").string(&artifact.id);
     w.optional("name", artifact.name.as_deref());

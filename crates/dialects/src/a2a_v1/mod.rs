@@ -16,7 +16,7 @@ pub(crate) mod request;
 pub mod rest;
 pub(crate) mod shapes;
 pub mod version;
-mod wire;
+pub(crate) mod wire;
 
 pub use decode::{Decoded, METHODS, decode_rpc};
 pub use rest::{Route, route};

@@ -45,7 +45,7 @@ pub fn error(text: &str) -> Result<ErrorSeen, Fault> {
 }
 
 shape! {
-    struct Page ("an object") {
+    pub(crate) struct Page ("an object") {
         tasks: Option<List<shapes::Task<'a>, { shapes::MAX_ANSWER }>> = "tasks",
         next_page_token: Option<Text<'a>> = "nextPageToken" | "next_page_token",
         total_size: Option<Int> = "totalSize" | "total_size",
@@ -53,13 +53,13 @@ shape! {
 }
 
 shape! {
-    struct ErrorEnvelope ("an object") {
+    pub(crate) struct ErrorEnvelope ("an object") {
         error: Option<ErrorObject<'a>> = "error",
     }
 }
 
 shape! {
-    struct ErrorObject ("an object") {
+    pub(crate) struct ErrorObject ("an object") {
         code: Option<Int> = "code",
         message: Option<Text<'a>> = "message",
         data: shape::Any<'a> = "data",
@@ -68,7 +68,7 @@ shape! {
 }
 
 shape! {
-    struct Detail ("an object") {
+    pub(crate) struct Detail ("an object") {
         reason: Option<Text<'a>> = "reason",
     }
 }

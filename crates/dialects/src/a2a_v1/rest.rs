@@ -9,7 +9,7 @@ use model::{Fault, Limits};
 use super::decode::{self, Decoded};
 use super::shapes;
 use crate::framing::query;
-use crate::framing::route::{self, Parameters, Place, either, id_of, only};
+use crate::framing::route::{self, Parameters, VerbOperation, either, id_of, only};
 use crate::framing::shape::{self, Text};
 use crate::wire;
 
@@ -87,7 +87,7 @@ pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault
 }
 
 /// What stands at a path without tenant; `None` if nothing does.
-fn places(segments: &[&str]) -> Result<Option<Vec<Place<Operation>>>, Fault> {
+fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Operation>>>, Fault> {
     let one = |verb, operation| Ok(Some(only(verb, operation)));
     match segments {
         [single] => match query::decode_segment(single)?.as_ref() {
@@ -124,7 +124,7 @@ fn places(segments: &[&str]) -> Result<Option<Vec<Place<Operation>>>, Fault> {
 }
 
 /// As [`places`], after a tenant.
-fn places_of(rest: &[&str]) -> Result<Option<Vec<Place<Operation>>>, Fault> {
+fn places_of(rest: &[&str]) -> Result<Option<Vec<VerbOperation<Operation>>>, Fault> {
     if rest.is_empty() { Ok(None) } else { places(rest) }
 }
 

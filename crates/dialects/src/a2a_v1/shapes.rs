@@ -6,16 +6,16 @@ use model::{Role, State};
 use crate::framing::shape::{Any, Int, List, Name, Object, Text, shape};
 
 /// Far above any configured limit of parts; only keeps a hostile body from growing in memory.
-pub(crate) const MAX_PARTS: usize = 100_000;
+pub const MAX_PARTS: usize = 100_000;
 /// Names in one list: extensions, media types, task ids.
-pub(crate) const MAX_NAMES: usize = 1_000;
+pub const MAX_NAMES: usize = 1_000;
 /// Tasks, artifacts and messages in what another server answers.
 pub(super) const MAX_ANSWER: usize = 100_000;
 
 type Names<'a> = Option<List<Text<'a>, MAX_NAMES>>;
 
 shape! {
-    struct SendMessageRequest ("an object") {
+    pub struct SendMessageRequest ("an object") {
         tenant: Option<Text<'a>> = "tenant",
         message: Option<Message<'a>> = "message",
         configuration: Option<Configuration<'a>> = "configuration",
@@ -24,7 +24,7 @@ shape! {
 }
 
 shape! {
-    struct Configuration ("an object") {
+    pub struct Configuration ("an object") {
         accepted_output_modes: Names<'a> = "acceptedOutputModes" | "accepted_output_modes",
         push: Option<PushConfig<'a>> = "taskPushNotificationConfig" | "task_push_notification_config",
         history_length: Option<Int> = "historyLength" | "history_length",
@@ -33,7 +33,7 @@ shape! {
 }
 
 shape! {
-    struct Message ("a message object") {
+    pub struct Message ("a message object") {
         message_id: Option<Text<'a>> = "messageId" | "message_id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         task_id: Option<Text<'a>> = "taskId" | "task_id",
@@ -46,7 +46,7 @@ shape! {
 }
 
 shape! {
-    struct Part ("a part object") {
+    pub struct Part ("a part object") {
         text: Option<Text<'a>> = "text",
         raw: Option<Text<'a>> = "raw",
         url: Option<Text<'a>> = "url",
@@ -58,7 +58,7 @@ shape! {
 }
 
 shape! {
-    struct GetTaskRequest ("an object") {
+    pub(crate) struct GetTaskRequest ("an object") {
         tenant: Option<Text<'a>> = "tenant",
         id: Option<Text<'a>> = "id",
         history_length: Option<Int> = "historyLength" | "history_length",
@@ -66,7 +66,7 @@ shape! {
 }
 
 shape! {
-    struct ListTasksRequest ("an object") {
+    pub(crate) struct ListTasksRequest ("an object") {
         tenant: Option<Text<'a>> = "tenant",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         status: Option<Name<'a>> = "status",
@@ -80,7 +80,7 @@ shape! {
 
 shape! {
     /// CancelTask and SubscribeToTask.
-    struct TaskRequest ("an object") {
+    pub(crate) struct TaskRequest ("an object") {
         tenant: Option<Text<'a>> = "tenant",
         id: Option<Text<'a>> = "id",
         metadata: Option<Object<'a>> = "metadata",
@@ -89,7 +89,7 @@ shape! {
 
 shape! {
     /// CreateTaskPushNotificationConfig, the inline config of a send, and the config in answers.
-    struct PushConfig ("an object") {
+    pub struct PushConfig ("an object") {
         tenant: Option<Text<'a>> = "tenant",
         id: Option<Text<'a>> = "id",
         task_id: Option<Text<'a>> = "taskId" | "task_id",
@@ -100,7 +100,7 @@ shape! {
 }
 
 shape! {
-    struct Authentication ("an object") {
+    pub struct Authentication ("an object") {
         scheme: Option<Text<'a>> = "scheme",
         credentials: Option<Text<'a>> = "credentials",
     }
@@ -108,7 +108,7 @@ shape! {
 
 shape! {
     /// Get-, Delete- and ListTaskPushNotificationConfig(s).
-    struct PushRequest ("an object") {
+    pub(crate) struct PushRequest ("an object") {
         tenant: Option<Text<'a>> = "tenant",
         task_id: Option<Text<'a>> = "taskId" | "task_id",
         id: Option<Text<'a>> = "id",
@@ -119,13 +119,13 @@ shape! {
 
 shape! {
     /// GetExtendedAgentCard.
-    struct TenantRequest ("an object") {
+    pub(crate) struct TenantRequest ("an object") {
         tenant: Option<Text<'a>> = "tenant",
     }
 }
 
 shape! {
-    struct Task ("a task object") {
+    pub(crate) struct Task ("a task object") {
         id: Option<Text<'a>> = "id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         status: Option<Status<'a>> = "status",
@@ -136,7 +136,7 @@ shape! {
 }
 
 shape! {
-    struct Status ("a status object") {
+    pub(crate) struct Status ("a status object") {
         state: Option<Name<'a>> = "state",
         message: Option<Message<'a>> = "message",
         timestamp: Option<Text<'a>> = "timestamp",
@@ -144,7 +144,7 @@ shape! {
 }
 
 shape! {
-    struct Artifact ("an artifact object") {
+    pub(crate) struct Artifact ("an artifact object") {
         artifact_id: Option<Text<'a>> = "artifactId" | "artifact_id",
         name: Option<Text<'a>> = "name",
         description: Option<Text<'a>> = "description",
@@ -156,7 +156,7 @@ shape! {
 
 shape! {
     /// SendMessageResponse is the same with two of the members.
-    struct StreamResponse ("an object") {
+    pub(crate) struct StreamResponse ("an object") {
         task: Option<Task<'a>> = "task",
         message: Option<Message<'a>> = "message",
         status_update: Option<StatusUpdate<'a>> = "statusUpdate" | "status_update",
@@ -165,7 +165,7 @@ shape! {
 }
 
 shape! {
-    struct StatusUpdate ("an object") {
+    pub(crate) struct StatusUpdate ("an object") {
         task_id: Option<Text<'a>> = "taskId" | "task_id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         status: Option<Status<'a>> = "status",
@@ -174,7 +174,7 @@ shape! {
 }
 
 shape! {
-    struct ArtifactUpdate ("an object") {
+    pub(crate) struct ArtifactUpdate ("an object") {
         task_id: Option<Text<'a>> = "taskId" | "task_id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         artifact: Option<Artifact<'a>> = "artifact",
@@ -185,7 +185,7 @@ shape! {
 }
 
 /// What a state is called.
-pub(crate) fn state_name(state: State) -> &'static str {
+pub fn state_name(state: State) -> &'static str {
     match state {
         State::Submitted => "TASK_STATE_SUBMITTED",
         State::Working => "TASK_STATE_WORKING",

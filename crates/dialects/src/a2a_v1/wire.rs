@@ -13,9 +13,9 @@ use crate::wire::{Decoded, ErrorLine, Facts, Head, Operation, Page, Routed, Task
 
 /// 1.0 over both bindings, which carry the same shapes.
 #[derive(Debug)]
-pub(crate) struct V1Wire;
+pub struct V1Wire;
 
-pub(crate) static WIRE: V1Wire = V1Wire;
+pub static WIRE: V1Wire = V1Wire;
 
 impl Wire for V1Wire {
     fn facts(&self) -> &'static Facts {

@@ -5,10 +5,10 @@ use model::{Call, Fault, Kind, Limits, List as Listing, PushCall, Send, Wait};
 use serde_json::value::RawValue;
 
 use super::{MOST_ON_A_PAGE, PAGE_SIZE, own_id};
-use crate::a2a_v1::{decode as v1, shapes as v1_shapes};
-use crate::framing::fields::{optional_id, push_page_size, required_id};
 use crate::framing::near;
-use crate::framing::shape::{self, Any, Int, List, Name, Object, Text, shape};
+use crate::kit::fields::{optional_id, push_page_size, required_id};
+use crate::kit::shape::{self, Any, Int, List, Name, Object, Text, shape};
+use crate::kit::v1::{self, shapes as v1_shapes};
 pub use crate::wire::Decoded;
 
 /// The methods: those of 1.0, but for the extended card, which the product does not have.
@@ -26,7 +26,7 @@ pub const METHODS: &[&str] = &[
 ];
 
 shape! {
-    struct SendParams ("an object") {
+    pub(crate) struct SendParams ("an object") {
         message: Option<Message<'a>> = "message",
         configuration: Option<Configuration<'a>> = "configuration",
         metadata: Option<Object<'a>> = "metadata",
@@ -35,7 +35,7 @@ shape! {
 
 shape! {
     /// History, waiting and modes of output are not wired.
-    struct Configuration ("an object") {
+    pub(crate) struct Configuration ("an object") {
         push: Option<PushParams<'a>> = "taskPushNotificationConfig",
         push_snake: Option<PushParams<'a>> = "task_push_notification_config",
     }
@@ -43,7 +43,7 @@ shape! {
 
 shape! {
     /// The task a message names is of no interest: every message opens one of its own.
-    struct Message ("a message object") {
+    pub(crate) struct Message ("a message object") {
         message_id: Option<Text<'a>> = "messageId",
         message_id_snake: Option<Text<'a>> = "message_id",
         context_id: Option<Text<'a>> = "contextId",
@@ -59,7 +59,7 @@ shape! {
 
 shape! {
     /// A `kind` or `type` that says the same again is skipped, as anything unknown is.
-    struct Part ("a part object") {
+    pub(crate) struct Part ("a part object") {
         text: Option<Text<'a>> = "text",
         raw: Option<Text<'a>> = "raw",
         url: Option<Text<'a>> = "url",
@@ -72,7 +72,7 @@ shape! {
 }
 
 shape! {
-    struct TaskParams ("an object") {
+    pub(crate) struct TaskParams ("an object") {
         id: Option<Text<'a>> = "id",
         task_id: Option<Text<'a>> = "taskId",
         task_id_snake: Option<Text<'a>> = "task_id",
@@ -82,7 +82,7 @@ shape! {
 
 shape! {
     /// A status, a time, a history length and whether artifacts are wanted are not wired.
-    struct ListParams ("an object") {
+    pub(crate) struct ListParams ("an object") {
         context_id: Option<Text<'a>> = "contextId",
         context_id_snake: Option<Text<'a>> = "context_id",
         page_size: Option<Int> = "pageSize",
@@ -96,7 +96,7 @@ shape! {
 
 shape! {
     /// A config to be registered.
-    struct PushParams ("an object") {
+    pub(crate) struct PushParams ("an object") {
         id: Option<Text<'a>> = "id",
         task_id: Option<Text<'a>> = "taskId",
         task_id_snake: Option<Text<'a>> = "task_id",
@@ -108,7 +108,7 @@ shape! {
 
 shape! {
     /// A config, or all of them, of a task.
-    struct PushQuery ("an object") {
+    pub(crate) struct PushQuery ("an object") {
         task_id: Option<Text<'a>> = "taskId",
         task_id_snake: Option<Text<'a>> = "task_id",
         id: Option<Text<'a>> = "id",

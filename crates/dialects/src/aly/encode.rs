@@ -4,10 +4,9 @@
 use model::{Artifact, Body, Event, Message, PushConfig, State, Task};
 
 use super::{HISTORY, shown_id, shown_text};
-use crate::a2a_v1::encode as v1;
-use crate::a2a_v1::shapes::state_name;
 use crate::framing::json::{Encoded, Writer};
-use crate::wire::{DisplayId, Head, Page, TaskView, shown_status};
+use crate::kit::{shown_status, v1};
+use crate::wire::{DisplayId, Head, Page, TaskView};
 
 /// A bare task.
 pub(super) fn task(w: &mut Writer, task: &Task, head: &Head<'_>, view: &TaskView) {
@@ -60,7 +59,7 @@ pub(super) fn replied_update(w: &mut Writer, said: &Message, head: &Head<'_>) {
 
 fn done(w: &mut Writer, said: &Message, head: &Head<'_>) {
     w.begin_object();
-    w.key("state").plain(state_name(State::Completed));
+    w.key("state").plain(v1::state_name(State::Completed));
     v1::said(w.key("message"), said, Some(head.context), Some(head.id));
     w.end_object();
 }

@@ -7,13 +7,13 @@ use super::decode::{self, ListParams, PushParams};
 use super::own_id;
 use crate::a2a_v1::rest::Operation;
 use crate::framing::query;
-use crate::framing::route::{self, Parameters, Place, either, id_of, only};
-use crate::framing::shape::{self, Text, shape};
+use crate::kit::route::{self, Parameters, VerbOperation, either, id_of, only};
+use crate::kit::shape::{self, Text, shape};
 use crate::wire::{self, Decoded};
 
 shape! {
     /// What the direct streaming endpoint takes: params, and no more of JSON-RPC.
-    struct Envelope ("an object") {
+    pub(crate) struct Envelope ("an object") {
         params: Option<&'a RawValue> = "params",
     }
 }
@@ -51,7 +51,7 @@ pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault
     Ok(Route { operation, enveloped, reads_body: verb == "POST", query: query.map(str::to_owned) })
 }
 
-fn places(segments: &[&str]) -> Result<Option<Vec<Place<Operation>>>, Fault> {
+fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Operation>>>, Fault> {
     let one = |verb, operation| Ok(Some(only(verb, operation)));
     let both = |operation: Operation| Ok(Some(either(("GET", operation.clone()), ("POST", operation))));
     match segments {

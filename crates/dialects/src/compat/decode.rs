@@ -20,8 +20,8 @@ use crate::framing::fields::{
 use crate::framing::shape::{self, Int, Text};
 
 /// How something is read: in which form, under which limits, from whom.
-#[derive(Clone, Copy)]
-pub(crate) struct PreV1Decoder<'l> {
+#[derive(Clone, Copy, Debug)]
+pub struct PreV1Decoder<'l> {
     pub(crate) form: PreV1Form,
     pub(crate) limits: &'l Limits,
     /// The sender is a Python SDK, which puts base64 into base64 where the proto has bytes.
@@ -29,23 +29,24 @@ pub(crate) struct PreV1Decoder<'l> {
 }
 
 /// A message with the task and the context it names.
-pub(crate) struct Said {
-    pub(crate) message: Message,
-    pub(crate) task: Option<String>,
-    pub(crate) context: Option<ContextId>,
+#[derive(Debug)]
+pub struct PreV1Message {
+    pub message: Message,
+    pub task: Option<String>,
+    pub context: Option<ContextId>,
 }
 
 impl<'l> PreV1Decoder<'l> {
-    pub(crate) fn new(form: PreV1Form, limits: &'l Limits) -> PreV1Decoder<'l> {
+    pub fn new(form: PreV1Form, limits: &'l Limits) -> PreV1Decoder<'l> {
         PreV1Decoder { form, limits, python: false }
     }
 
     /// The params of a 0.3 send.
-    pub(crate) fn send(&self, request: shapes::Send<'_>) -> Result<Send, Fault> {
+    pub fn send(&self, request: shapes::Send<'_>) -> Result<Send, Fault> {
         let Some(message) = request.message else {
             return Err(Fault::params("message", "message is missing"));
         };
-        let Said { message, task, context } = self.said(message).map_err(|fault| under("message", fault))?;
+        let PreV1Message { message, task, context } = self.said(message).map_err(|fault| under("message", fault))?;
         let mut send =
             Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..Send::new(message) };
         if let Some(configuration) = request.configuration {
@@ -79,14 +80,14 @@ impl<'l> PreV1Decoder<'l> {
         }
     }
 
-    pub(crate) fn said(&self, shape: shapes::Message<'_>) -> Result<Said, Fault> {
+    pub fn said(&self, shape: shapes::Message<'_>) -> Result<PreV1Message, Fault> {
         let parts = some_parts(shape.parts, self.limits)?;
         let shape = shapes::Message { parts: None, ..shape };
         self.said_parts(shape, parts)
     }
 
     /// A message of an answer. Servers leave out what callers must not: the id, an empty list of parts, their own role.
-    pub(crate) fn answered(&self, mut shape: shapes::Message<'_>) -> Result<Said, Fault> {
+    pub(crate) fn answered(&self, mut shape: shapes::Message<'_>) -> Result<PreV1Message, Fault> {
         let parts = shape.parts.take().unwrap_or_default().0;
         shape.role.get_or_insert(shape::Name::Number(2));
         if shape.message_id.is_some() {
@@ -98,7 +99,7 @@ impl<'l> PreV1Decoder<'l> {
         Ok(said)
     }
 
-    fn said_parts(&self, shape: shapes::Message<'_>, parts: Vec<shapes::Part<'_>>) -> Result<Said, Fault> {
+    fn said_parts(&self, shape: shapes::Message<'_>, parts: Vec<shapes::Part<'_>>) -> Result<PreV1Message, Fault> {
         let limits = self.limits;
         let (id, task, context) = if self.form.has_ids() {
             let id = required_id_text(shape.message_id, "messageId", limits)?;
@@ -132,7 +133,7 @@ impl<'l> PreV1Decoder<'l> {
         if message.references.is_empty() {
             message.references = taken.references;
         }
-        Ok(Said { message, task, context: context.map(|id| ContextId(Arc::from(&*id.0))) })
+        Ok(PreV1Message { message, task, context: context.map(|id| ContextId(Arc::from(&*id.0))) })
     }
 
     pub(crate) fn part(&self, shape: shapes::Part<'_>) -> Result<Part, Fault> {

@@ -91,7 +91,7 @@ pub(crate) struct Taken {
 }
 
 shape! {
-    struct Compat ("an object") {
+    pub(crate) struct Compat ("an object") {
         media_type: Option<Text<'a>> = "mediaType",
         filename: Option<Text<'a>> = "filename",
         state: Option<Name<'a>> = "state",

@@ -20,7 +20,7 @@ pub(crate) mod shapes;
 
 /// How a generation before 1.0 spells what all of them say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PreV1Form {
+pub enum PreV1Form {
     /// 0.2 and 0.3 over JSON-RPC: `kind` tells objects apart, states in kebab-case.
     Kind,
     /// 0.2 and 0.3 over HTTP+JSON: protobuf's JSON; the member's name tells objects apart.

@@ -13,7 +13,7 @@ pub(crate) const MAX_ANSWER: usize = 100_000;
 pub(crate) type Names<'a> = Option<List<Text<'a>, MAX_NAMES>>;
 
 shape! {
-    struct Message ("a message object") {
+    pub struct Message ("a message object") {
         message_id: Option<Text<'a>> = "messageId" | "message_id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         task_id: Option<Text<'a>> = "taskId" | "task_id",
@@ -26,7 +26,7 @@ shape! {
 }
 
 shape! {
-    struct Part ("a part object") {
+    pub struct Part ("a part object") {
         kind: Option<Text<'a>> = "kind",
         type_: Option<Text<'a>> = "type",
         text: Option<Text<'a>> = "text",
@@ -37,7 +37,7 @@ shape! {
 }
 
 shape! {
-    struct File ("a file object") {
+    pub struct File ("a file object") {
         bytes: Option<Text<'a>> = "bytes" | "fileWithBytes" | "file_with_bytes",
         uri: Option<Text<'a>> = "uri" | "fileWithUri" | "file_with_uri",
         /// The article speaks of a URL.
@@ -49,13 +49,13 @@ shape! {
 
 shape! {
     /// The proto's DataPart: data within data.
-    struct DataPart ("an object") {
+    pub(crate) struct DataPart ("an object") {
         data: Any<'a> = "data",
     }
 }
 
 shape! {
-    struct Send ("an object") {
+    pub struct Send ("an object") {
         message: Option<Message<'a>> = "message" | "request",
         configuration: Option<Configuration<'a>> = "configuration",
         metadata: Option<Object<'a>> = "metadata",
@@ -63,7 +63,7 @@ shape! {
 }
 
 shape! {
-    struct Configuration ("an object") {
+    pub struct Configuration ("an object") {
         accepted_output_modes: Names<'a> = "acceptedOutputModes" | "accepted_output_modes",
         history_length: Option<Int> = "historyLength" | "history_length",
         push: Option<PushConfig<'a>> = "pushNotificationConfig" | "push_notification_config" | "pushNotification" | "push_notification",
@@ -73,7 +73,7 @@ shape! {
 
 shape! {
     /// `tasks/send` and `tasks/sendSubscribe`.
-    struct TaskSend ("an object") {
+    pub(crate) struct TaskSend ("an object") {
         id: Option<Text<'a>> = "id",
         session_id: Option<Text<'a>> = "sessionId" | "session_id",
         message: Option<Message<'a>> = "message",
@@ -87,7 +87,7 @@ shape! {
 shape! {
     /// Get, cancel, resubscribe, and the push methods that name a config. Requests in resource names have the id in the
     /// path too, which wins.
-    struct TaskRequest ("an object") {
+    pub(crate) struct TaskRequest ("an object") {
         id: Option<Text<'a>> = "id",
         history_length: Option<Int> = "historyLength" | "history_length",
         config_id: Option<Text<'a>> = "pushNotificationConfigId" | "push_notification_config_id",
@@ -96,7 +96,7 @@ shape! {
 }
 
 shape! {
-    struct PushConfig ("an object") {
+    pub struct PushConfig ("an object") {
         id: Option<Text<'a>> = "id",
         url: Option<Text<'a>> = "url",
         token: Option<Text<'a>> = "token",
@@ -105,7 +105,7 @@ shape! {
 }
 
 shape! {
-    struct Authentication ("an object") {
+    pub struct Authentication ("an object") {
         schemes: Names<'a> = "schemes",
         /// 1.0 has one.
         scheme: Option<Text<'a>> = "scheme",
@@ -115,7 +115,7 @@ shape! {
 
 shape! {
     /// A config with its task: `taskId` in 0.3, `id` in 0.1, a resource name in the proto.
-    struct TaskPushConfig ("an object") {
+    pub(crate) struct TaskPushConfig ("an object") {
         task_id: Option<Text<'a>> = "taskId" | "task_id",
         id: Option<Text<'a>> = "id",
         name: Option<Text<'a>> = "name",
@@ -126,7 +126,7 @@ shape! {
 shape! {
     /// A push config as it is posted: the proto says TaskPushNotificationConfig, the text `{config}`, the Python SDK sends
     /// the whole request message; a bare config is clear enough too.
-    struct PushBody ("an object") {
+    pub(crate) struct PushBody ("an object") {
         config_id: Option<Text<'a>> = "configId" | "config_id",
         config: Option<PushBodyConfig<'a>> = "config",
         push: Option<PushConfig<'a>> = "pushNotificationConfig" | "push_notification_config",
@@ -138,7 +138,7 @@ shape! {
 }
 
 shape! {
-    struct PushBodyConfig ("an object") {
+    pub(crate) struct PushBodyConfig ("an object") {
         push: Option<PushConfig<'a>> = "pushNotificationConfig" | "push_notification_config",
         id: Option<Text<'a>> = "id",
         url: Option<Text<'a>> = "url",
@@ -148,7 +148,7 @@ shape! {
 }
 
 shape! {
-    struct Task ("a task object") {
+    pub(crate) struct Task ("a task object") {
         id: Option<Text<'a>> = "id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         session_id: Option<Text<'a>> = "sessionId" | "session_id",
@@ -160,7 +160,7 @@ shape! {
 }
 
 shape! {
-    struct Status ("a status object") {
+    pub(crate) struct Status ("a status object") {
         state: Option<Name<'a>> = "state",
         message: Option<Message<'a>> = "message" | "update",
         timestamp: Option<Text<'a>> = "timestamp",
@@ -168,7 +168,7 @@ shape! {
 }
 
 shape! {
-    struct Artifact ("an artifact object") {
+    pub(crate) struct Artifact ("an artifact object") {
         artifact_id: Option<Text<'a>> = "artifactId" | "artifact_id",
         index: Option<Int> = "index",
         name: Option<Text<'a>> = "name",
@@ -183,7 +183,7 @@ shape! {
 
 shape! {
     /// A status update or an artifact update: 0.1 calls the task `id`, 0.3 `taskId`.
-    struct Update ("an object") {
+    pub(crate) struct Update ("an object") {
         id: Option<Text<'a>> = "id",
         task_id: Option<Text<'a>> = "taskId" | "task_id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
@@ -198,7 +198,7 @@ shape! {
 
 shape! {
     /// What tells the objects of a 0.3 stream apart.
-    struct Kind ("an object") {
+    pub(crate) struct Kind ("an object") {
         kind: Option<Text<'a>> = "kind",
         role: Option<Name<'a>> = "role",
         artifact: Any<'a> = "artifact",
@@ -209,7 +209,7 @@ shape! {
 
 shape! {
     /// The proto's StreamResponse; SendMessageResponse is the same with two of the members.
-    struct StreamResponse ("an object") {
+    pub(crate) struct StreamResponse ("an object") {
         task: Option<Task<'a>> = "task",
         message: Option<Message<'a>> = "message" | "msg",
         status_update: Option<Update<'a>> = "statusUpdate" | "status_update",
@@ -219,7 +219,7 @@ shape! {
 
 shape! {
     /// A JSON-RPC error response, or the body of an HTTP+JSON error.
-    struct Error ("an object") {
+    pub(crate) struct Error ("an object") {
         error: Option<ErrorObject<'a>> = "error",
         code: Option<Int> = "code",
         message: Option<Text<'a>> = "message",
@@ -228,7 +228,7 @@ shape! {
 }
 
 shape! {
-    struct ErrorObject ("an object") {
+    pub(crate) struct ErrorObject ("an object") {
         code: Option<Int> = "code",
         message: Option<Text<'a>> = "message",
     }

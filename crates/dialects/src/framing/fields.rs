@@ -33,7 +33,7 @@ pub(crate) fn present(text: Option<Text<'_>>) -> Option<String> {
 }
 
 /// How many messages of history; what is more than anybody has is as good as all.
-pub(crate) fn history(length: Option<Int>) -> Result<Option<u32>, Fault> {
+pub fn history(length: Option<Int>) -> Result<Option<u32>, Fault> {
     match length {
         None => Ok(None),
         Some(Int(n)) if n < 0 => {
@@ -45,7 +45,7 @@ pub(crate) fn history(length: Option<Int>) -> Result<Option<u32>, Fault> {
 
 /// The page size of a list of push configs. It has no presence on the wire: 0 is unset. A large one is cut, as paging is
 /// optional there.
-pub(crate) fn push_page_size(size: Option<Int>, limits: &Limits) -> Result<Option<u32>, Fault> {
+pub fn push_page_size(size: Option<Int>, limits: &Limits) -> Result<Option<u32>, Fault> {
     match size {
         None | Some(Int(0)) => Ok(None),
         Some(Int(n)) => {
@@ -63,11 +63,11 @@ pub(crate) fn header_safe(text: Text<'_>, field: &'static str) -> Result<String,
     Ok(text.into_string())
 }
 
-pub(crate) fn required_id(id: Option<Text<'_>>, field: &'static str, limits: &Limits) -> Result<String, Fault> {
+pub fn required_id(id: Option<Text<'_>>, field: &'static str, limits: &Limits) -> Result<String, Fault> {
     required_id_text(id, field, limits).map(Text::into_string)
 }
 
-pub(crate) fn optional_id(id: Option<Text<'_>>, field: &'static str, limits: &Limits) -> Result<Option<String>, Fault> {
+pub fn optional_id(id: Option<Text<'_>>, field: &'static str, limits: &Limits) -> Result<Option<String>, Fault> {
     Ok(optional_id_text(id, field, limits)?.map(Text::into_string))
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn required_id_text<'a>(
     optional_id_text(id, field, limits)?.ok_or_else(|| Fault::params(field, format!("{field} is missing or empty")))
 }
 
-pub(crate) fn optional_id_text<'a>(
+pub fn optional_id_text<'a>(
     id: Option<Text<'a>>,
     field: &'static str,
     limits: &Limits,

@@ -243,7 +243,7 @@ impl Writer {
     }
 
     /// A member that is left out when there is nothing to say.
-    pub(crate) fn optional(&mut self, name: &str, text: Option<&str>) {
+    pub fn optional(&mut self, name: &str, text: Option<&str>) {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.key(name).string(text);
         }
@@ -329,7 +329,7 @@ impl Writer {
     }
 
     /// A member that is a large file: under the first name its bytes, under the second its address.
-    pub(crate) fn file(&mut self, [bytes_member, url_member]: [&'static str; 2], blob: &Blob, part: &Part) {
+    pub fn file(&mut self, [bytes_member, url_member]: [&'static str; 2], blob: &Blob, part: &Part) {
         self.separate();
         self.end_segment();
         let (name, media_type) = (part.filename.clone(), part.media_type.clone());

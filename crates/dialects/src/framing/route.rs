@@ -15,29 +15,30 @@ pub(crate) fn segments(path: &str) -> Option<Vec<&str>> {
 }
 
 /// The fault for a path that is none of these routes, below the interface's base.
-pub(crate) fn unknown(path: &str, known: &[&str]) -> Fault {
+pub fn unknown(path: &str, known: &[&str]) -> Fault {
     let advice = near::advice(path, known.iter().copied());
     Fault::new(Kind::MethodNotFound, format!("no route {}{advice}", shortened(path, 128)))
 }
 
 /// One verb at a path.
-pub(crate) struct Place<O> {
-    pub(crate) verb: &'static str,
-    pub(crate) operation: O,
+#[derive(Debug)]
+pub struct VerbOperation<O> {
+    pub verb: &'static str,
+    pub operation: O,
 }
 
 /// A path with one verb.
-pub(crate) fn only<O>(verb: &'static str, operation: O) -> Vec<Place<O>> {
-    vec![Place { verb, operation }]
+pub fn only<O>(verb: &'static str, operation: O) -> Vec<VerbOperation<O>> {
+    vec![VerbOperation { verb, operation }]
 }
 
 /// A path with two.
-pub(crate) fn either<O>(first: (&'static str, O), second: (&'static str, O)) -> Vec<Place<O>> {
-    [first, second].into_iter().map(|(verb, operation)| Place { verb, operation }).collect()
+pub fn either<O>(first: (&'static str, O), second: (&'static str, O)) -> Vec<VerbOperation<O>> {
+    [first, second].into_iter().map(|(verb, operation)| VerbOperation { verb, operation }).collect()
 }
 
 /// The operation of a verb among those a path takes.
-pub(crate) fn choose<O>(places: Vec<Place<O>>, verb: &str) -> Result<O, Fault> {
+pub fn choose<O>(places: Vec<VerbOperation<O>>, verb: &str) -> Result<O, Fault> {
     let mut allow = Vec::new();
     for place in places {
         if place.verb == verb {
@@ -51,16 +52,17 @@ pub(crate) fn choose<O>(places: Vec<Place<O>>, verb: &str) -> Result<O, Fault> {
 }
 
 /// A segment that is an id.
-pub(crate) fn id_of(segment: &str) -> Result<String, Fault> {
+pub fn id_of(segment: &str) -> Result<String, Fault> {
     query::decode_segment(segment).map(Cow::into_owned)
 }
 
 /// The known parameters of a query, each at most once.
-pub(crate) struct Parameters<'a>(Vec<(&'static str, Cow<'a, str>)>);
+#[derive(Debug)]
+pub struct Parameters<'a>(Vec<(&'static str, Cow<'a, str>)>);
 
 impl<'a> Parameters<'a> {
     /// Reads those of `known`, a list of JSON names with their proto spellings; others are of no interest.
-    pub(crate) fn read(query: Option<&'a str>, known: &[(&'static str, &str)]) -> Result<Self, Fault> {
+    pub fn read(query: Option<&'a str>, known: &[(&'static str, &str)]) -> Result<Self, Fault> {
         let mut found = Vec::new();
         for pair in query::pairs(query.unwrap_or("")) {
             let (name, value) = pair?;
@@ -79,11 +81,11 @@ impl<'a> Parameters<'a> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<Text<'a>> {
+    pub fn text(&self, name: &str) -> Option<Text<'a>> {
         self.get(name).cloned().map(Text)
     }
 
-    pub(crate) fn int(&self, name: &'static str) -> Result<Option<Int>, Fault> {
+    pub fn int(&self, name: &'static str) -> Result<Option<Int>, Fault> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let found = || Fault::params(name, format!("{name} must be an integer, not {:?}", shortened(text, 32)));
         Int::parse(text).map(Some).ok_or_else(found)

@@ -18,10 +18,10 @@ use serde_json::value::RawValue;
 
 /// A JSON string, borrowed unless it has escapes. (`Option<Cow<str>>` would always copy.)
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+pub struct Text<'a>(pub Cow<'a, str>);
 
 impl Text<'_> {
-    pub(crate) fn into_string(self) -> String {
+    pub fn into_string(self) -> String {
         self.0.into_owned()
     }
 }
@@ -48,7 +48,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 /// An integer as protobuf's JSON has it: a number, an integral float or a decimal string. What is out of range stands at
 /// the range's end, for the caller of this to clamp or refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Int(pub(crate) i64);
+pub struct Int(pub i64);
 
 impl Int {
     pub(crate) fn parse(text: &str) -> Option<Int> {
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for Int {
 
 /// A value of an enumeration: its name, or its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Name<'a> {
+pub enum Name<'a> {
     Text(Cow<'a, str>),
     Number(i64),
 }
@@ -130,10 +130,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
 
 /// Opaque JSON that must be an object.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Object<'a>(&'a RawValue);
+pub struct Object<'a>(&'a RawValue);
 
 impl Object<'_> {
-    pub(crate) fn to_json(self) -> Json {
+    pub fn to_json(self) -> Json {
         Json::from(self.0)
     }
 }
@@ -147,7 +147,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 
 /// Opaque JSON of any kind, where `null` is a value like any other.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Any<'a>(pub(crate) Option<&'a RawValue>);
+pub struct Any<'a>(pub Option<&'a RawValue>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Any<'a> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -158,7 +158,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Any<'a> {
 /// An array that stops being read when it grows too long: a body of ten megabytes can hold millions of empty objects,
 /// and shapes are far larger than those.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct List<T, const MAX: usize>(pub(crate) Vec<T>);
+pub struct List<T, const MAX: usize>(pub Vec<T>);
 
 impl<T, const MAX: usize> Default for List<T, MAX> {
     fn default() -> Self {
@@ -192,28 +192,30 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MA
 }
 
 /// Makes a shape and its reader. After `=` stand the member's spellings, the preferred first.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! shape {
-    ($(#[$meta:meta])* struct $name:ident ($what:literal) {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident ($what:literal) {
         $( $(#[$fmeta:meta])* $field:ident : $ty:ty = $first:literal $(| $other:literal)* ),* $(,)?
     }) => {
         $(#[$meta])*
         #[derive(Debug, Default)]
-        pub(crate) struct $name<'a> {
-            $( $(#[$fmeta])* pub(crate) $field: $ty, )*
+        $vis struct $name<'a> {
+            $( $(#[$fmeta])* $vis $field: $ty, )*
         }
 
-        impl<'de: 'a, 'a> serde::Deserialize<'de> for $name<'a> {
-            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        impl<'de: 'a, 'a> $crate::kit::serde::Deserialize<'de> for $name<'a> {
+            fn deserialize<D: $crate::kit::serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                 #[allow(non_camel_case_types)]
                 #[derive(Clone, Copy)]
                 enum Member { $($field,)* other_member }
 
-                impl<'de> serde::Deserialize<'de> for Member {
-                    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                impl<'de> $crate::kit::serde::Deserialize<'de> for Member {
+                    fn deserialize<D: $crate::kit::serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                         struct Names;
-                        impl serde::de::Visitor<'_> for Names {
+                        impl $crate::kit::serde::de::Visitor<'_> for Names {
                             type Value = Member;
-                            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                            fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                                 f.write_str("a member's name")
                             }
                             fn visit_str<E>(self, name: &str) -> Result<Member, E> {
@@ -227,13 +229,13 @@ macro_rules! shape {
                     }
                 }
 
-                struct Objects<'a>(std::marker::PhantomData<&'a ()>);
-                impl<'de: 'a, 'a> serde::de::Visitor<'de> for Objects<'a> {
+                struct Objects<'a>(::std::marker::PhantomData<&'a ()>);
+                impl<'de: 'a, 'a> $crate::kit::serde::de::Visitor<'de> for Objects<'a> {
                     type Value = $name<'a>;
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                         f.write_str($what)
                     }
-                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                    fn visit_map<A: $crate::kit::serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                         let mut shape = $name::default();
                         let mut seen = 0u32;
                         while let Some(member) = map.next_key::<Member>()? {
@@ -243,27 +245,27 @@ macro_rules! shape {
                             match member {
                                 $( Member::$field => {
                                     if twice {
-                                        return Err(serde::de::Error::duplicate_field($first));
+                                        return Err($crate::kit::serde::de::Error::duplicate_field($first));
                                     }
                                     shape.$field = map.next_value()?;
                                 } )*
                                 Member::other_member => {
-                                    map.next_value::<serde::de::IgnoredAny>()?;
+                                    map.next_value::<$crate::kit::serde::de::IgnoredAny>()?;
                                 }
                             }
                         }
                         Ok(shape)
                     }
                 }
-                d.deserialize_map(Objects(std::marker::PhantomData))
+                d.deserialize_map(Objects(::std::marker::PhantomData))
             }
         }
     };
 }
-pub(crate) use shape;
+pub(crate) use crate::shape;
 
 /// Reads a shape. `whole` is what the text is to its sender (`params`, `body`), for messages about the whole of it.
-pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str, whole: &'static str) -> Result<T, Fault> {
+pub fn read<'a, T: Deserialize<'a>>(text: &'a str, whole: &'static str) -> Result<T, Fault> {
     serde_json::from_str(text).map_err(|error| explain::<T>(text, whole, &error))
 }
 
@@ -313,7 +315,7 @@ fn sentence(path: &str, said: &str) -> (String, String) {
 }
 
 /// At most `max` bytes of `text`, with an ellipsis for what is cut.
-pub(crate) fn shortened(text: &str, max: usize) -> String {
+pub fn shortened(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }

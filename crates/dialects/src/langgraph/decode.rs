@@ -8,9 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Profile, Request};
-use crate::compat::decode::PreV1Decoder;
-use crate::compat::{PreV1Form, shapes};
-use crate::framing::shape;
+use crate::kit::pre_v1::{PreV1Decoder, PreV1Form, shapes};
+use crate::kit::shape;
 use crate::wire;
 
 /// The most history one may ask for, and what one gets without asking.

@@ -141,7 +141,7 @@ fn own(id: &Value) -> OwnedId {
 }
 
 fn shortened(text: &str) -> String {
-    crate::framing::shape::shortened(text, 64)
+    crate::kit::shape::shortened(text, 64)
 }
 
 fn plain(message: &str) -> Reply {

@@ -18,9 +18,9 @@ pub mod errors;
 
 use model::ports::courier::Telling;
 
-use crate::compat::PreV1Form;
 use crate::framing::jsonrpc::OwnedId;
-use crate::pre_v1::PreV1Wire;
+use crate::kit::pre_v1::{PreV1Form, PreV1Wire};
+use crate::kit::v1;
 use crate::wire::{Facts, TaskView, Wire};
 
 pub const NAME: &str = "langgraph";
@@ -40,7 +40,7 @@ impl Profile {
         match self {
             Profile::Documented => &DOCUMENTED,
             // What is asked in the words of 1.0 is answered in them.
-            Profile::Current if method.starts_with(|c: char| c.is_ascii_uppercase()) => &crate::a2a_v1::WIRE,
+            Profile::Current if method.starts_with(|c: char| c.is_ascii_uppercase()) => &v1::WIRE,
             Profile::Current => &CURRENT,
         }
     }

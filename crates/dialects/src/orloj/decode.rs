@@ -8,11 +8,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{NO_REASON, REASON_BYTES};
-use crate::compat::decode::PreV1Decoder;
-use crate::compat::{PreV1Form, shapes};
-use crate::framing::fields::{self, optional_id};
 use crate::framing::near;
-use crate::framing::shape::{self, Int, Name, Object, Text, shape, shortened};
+use crate::kit::fields::{self, optional_id};
+use crate::kit::pre_v1::{PreV1Decoder, PreV1Form, shapes};
+use crate::kit::shape::{self, Int, Name, Object, Text, shape, shortened};
 
 /// What a request asks for, and of which system if it names one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ impl Target {
 }
 
 shape! {
-    struct SendParams ("an object") {
+    pub(crate) struct SendParams ("an object") {
         id: Option<Text<'a>> = "id",
         message: Option<shapes::Message<'a>> = "message",
         metadata: Option<Object<'a>> = "metadata",
@@ -51,7 +50,7 @@ shape! {
 }
 
 shape! {
-    struct TaskParams ("an object") {
+    pub(crate) struct TaskParams ("an object") {
         id: Option<Text<'a>> = "id",
         reason: Option<Text<'a>> = "reason",
         metadata: Option<Object<'a>> = "metadata",

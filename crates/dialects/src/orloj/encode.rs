@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{Address, NAME};
 use crate::framing::json::Writer;
 use crate::framing::sse;
-use crate::wire::{DisplayId, TaskView, shown_status};
+use crate::kit::shown_status;
+use crate::wire::{DisplayId, TaskView};
 
 /// Keeps a stream alive; readers skip it.
 pub const HEARTBEAT: &[u8] = b": heartbeat\n\n";

@@ -6,15 +6,15 @@ use model::{ContextId, Fault, Json, Kind, Limits};
 use serde_json::value::RawValue;
 
 use super::{Cancel, Request, Send};
-use crate::framing::fields::{optional_id, optional_id_text};
 use crate::framing::near;
-use crate::framing::shape::{self, Any, Int, List, Text, shape};
+use crate::kit::fields::{optional_id, optional_id_text};
+use crate::kit::shape::{self, Any, Int, List, Text, shape};
 
 /// More parts than this and a message is passed on as it is.
 const MAX_PARTS: usize = 1_000;
 
 shape! {
-    struct SendParams("params: an object") {
+    pub(crate) struct SendParams("params: an object") {
         capability: Option<Text<'a>> = "capability_id",
         booked_hours: Option<Int> = "booked_hours",
         context: Option<Text<'a>> = "context_id",
@@ -28,7 +28,7 @@ shape! {
 }
 
 shape! {
-    struct TaskParams("params: an object") {
+    pub(crate) struct TaskParams("params: an object") {
         id: Option<Text<'a>> = "id",
         key: Option<Text<'a>> = "idempotency_key",
         metadata: Option<Metadata<'a>> = "metadata",
@@ -36,25 +36,25 @@ shape! {
 }
 
 shape! {
-    struct Metadata("an object") {
+    pub(crate) struct Metadata("an object") {
         own: Option<Own<'a>> = "uuagent",
     }
 }
 
 shape! {
-    struct Own("an object") {
+    pub(crate) struct Own("an object") {
         key: Option<Text<'a>> = "idempotency_key",
     }
 }
 
 shape! {
-    struct Message("a message") {
+    pub(crate) struct Message("a message") {
         parts: Option<List<Part<'a>, MAX_PARTS>> = "parts",
     }
 }
 
 shape! {
-    struct Part("a part") {
+    pub(crate) struct Part("a part") {
         kind: Option<Text<'a>> = "type" | "kind",
         text: Option<Text<'a>> = "text",
     }
