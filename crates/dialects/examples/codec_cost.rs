@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use dialects::Wire;
+use dialects::JsonWire;
 use dialects::framing::json::Writer;
 use dialects::framing::{jsonrpc, scan};
 use dialects::wire::TaskView;
@@ -17,7 +17,7 @@ const V1: &str = r#"{"jsonrpc":"2.0","id":"65f1-42","method":"SendMessage","para
 const V0_3: &str = r#"{"jsonrpc":"2.0","id":"65f1-42","method":"message/send","params":{"message":{"kind":"message","messageId":"65f1-42","role":"user","parts":[{"kind":"text","text":"hello world, what is new on the bridge today?"}]},"configuration":{"blocking":true}}}"#;
 
 /// The finished task that answers the send.
-fn answer(wire: &'static dyn Wire, request: &str) -> Task {
+fn answer(wire: &'static dyn JsonWire, request: &str) -> Task {
     let opened = r#"{"i":"0190f3c4-1111-7222-8333-444455556666","c":"0190f3c4-2222-7222-8333-444455556666","g":"echo","t":"default","o":"anonymous","v":["t\u001fdefault\u001fecho"],"d":"a2a_v1"}"#;
     let opened = Body::Opened(serde_json::from_str(opened).unwrap());
     let mut task = Task::open(&Event { seq: Seq(1), at: Time(1_767_225_599_000), body: opened }).unwrap();
@@ -38,7 +38,7 @@ fn answer(wire: &'static dyn Wire, request: &str) -> Task {
     task
 }
 
-fn codec(wire: &'static dyn Wire, request: &[u8], task: &Task, limits: &Limits) -> usize {
+fn codec(wire: &'static dyn JsonWire, request: &[u8], task: &Task, limits: &Limits) -> usize {
     let text = scan::scan(request, limits.json_depth).unwrap();
     let envelope = jsonrpc::read(text).unwrap();
     let decoded = wire.decode_rpc(&envelope.method, envelope.params, limits).unwrap();

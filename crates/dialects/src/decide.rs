@@ -9,7 +9,7 @@ use model::{Fault, Kind};
 use crate::a2a_v1::version;
 use crate::framing::scan;
 use crate::framing::shape::shortened;
-use crate::wire::Wire;
+use crate::wire::JsonWire;
 use crate::{a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, orloj, uumit};
 
 /// The versions a request may state, as faults list them.
@@ -50,14 +50,14 @@ pub fn unsupported(message: String) -> Fault {
 /// What is known of a request's dialect before anything is looked up.
 #[derive(Clone, Copy, Debug)]
 pub enum Decided {
-    Wire(&'static dyn Wire),
+    Wire(&'static dyn JsonWire),
     /// One of the names two generations share: ask which dialect opened the task, then [`by_opener`].
     Opener,
 }
 
 impl Decided {
     /// The wire, given who opened the task (or that nobody knows).
-    pub fn resolve(self, opened_by: Option<&str>) -> &'static dyn Wire {
+    pub fn resolve(self, opened_by: Option<&str>) -> &'static dyn JsonWire {
         match self {
             Decided::Wire(wire) => wire,
             Decided::Opener => by_opener(opened_by),
@@ -68,12 +68,12 @@ impl Decided {
 /// A request that cannot be, with the wire to say so in.
 #[derive(Debug)]
 pub struct Refusal {
-    pub wire: &'static dyn Wire,
+    pub wire: &'static dyn JsonWire,
     pub fault: Fault,
 }
 
 /// The dialect to complain in about an envelope that has no method yet.
-pub fn by_version(stated: Option<Version>) -> &'static dyn Wire {
+pub fn by_version(stated: Option<Version>) -> &'static dyn JsonWire {
     match stated {
         Some((0, _)) => &a2a_v0_3::RPC,
         Some(_) | None => &a2a_v1::WIRE,
@@ -85,7 +85,7 @@ pub fn by_version(stated: Option<Version>) -> &'static dyn Wire {
 // The error is looked at once, by the one caller there is; a box would only add an allocation.
 #[allow(clippy::result_large_err)]
 pub fn decide(method: &str, stated: Option<Version>) -> Result<Decided, Refusal> {
-    let newest: &'static dyn Wire = &a2a_v1::WIRE;
+    let newest: &'static dyn JsonWire = &a2a_v1::WIRE;
     let by_name = by_name(method);
     match stated {
         None => Ok(by_name),
@@ -117,7 +117,7 @@ fn by_name(method: &str) -> Decided {
 }
 
 /// The dialect to answer in when only the task can tell.
-pub fn by_opener(opened_by: Option<&str>) -> &'static dyn Wire {
+pub fn by_opener(opened_by: Option<&str>) -> &'static dyn JsonWire {
     match opened_by {
         Some(a2a_v0_3::NAME | a2a_v0_3::REST_NAME) => &a2a_v0_3::RPC,
         Some(a2a_v0_1::NAME) => &a2a_v0_1::RPC,
@@ -128,8 +128,8 @@ pub fn by_opener(opened_by: Option<&str>) -> &'static dyn Wire {
 /// The dialect of an HTTP+JSON path below the interface's base. Below `/v1` stands 0.3, unless the caller says that it
 /// speaks 1.0: then `v1` is a tenant.
 #[allow(clippy::result_large_err)]
-pub fn decide_route(path: &str, stated: Option<Version>) -> Result<&'static dyn Wire, Refusal> {
-    let newest: &'static dyn Wire = &a2a_v1::WIRE;
+pub fn decide_route(path: &str, stated: Option<Version>) -> Result<&'static dyn JsonWire, Refusal> {
+    let newest: &'static dyn JsonWire = &a2a_v1::WIRE;
     match stated {
         Some((1, _)) => Ok(newest),
         None | Some(_) if a2a_v0_3::rest::is_ours(path) => Ok(&a2a_v0_3::REST),

@@ -40,19 +40,24 @@ pub mod wire;
 
 pub use decide::{Decided, decide, decide_route};
 pub use peer::{PEERS, Peer};
-pub use wire::Wire;
+pub use wire::{Codec, JsonWire};
 
 /// Every form of every dialect.
-pub static WIRES: &[&'static dyn Wire] =
+pub static WIRES: &[&'static dyn JsonWire] =
     &[&a2a_v1::WIRE, &a2a_v0_3::RPC, &a2a_v0_3::REST, &a2a_v0_1::RPC, &a2a_v0::RPC];
 
 /// Forms of products, which are spoken only where that product is mounted.
-pub static PRODUCTS: &[&'static dyn Wire] = &[&langgraph::DOCUMENTED, &langgraph::CURRENT, &aly::WIRE];
+pub static PRODUCTS: &[&'static dyn JsonWire] = &[&langgraph::DOCUMENTED, &langgraph::CURRENT, &aly::WIRE];
 
 /// The dialects there are, by the name a task remembers its opener's dialect under.
 pub const NAMES: &[&str] = &[a2a_v1::NAME, a2a_v0_3::NAME, a2a_v0_3::REST_NAME, a2a_v0_1::NAME];
 
-/// A form by its name.
-pub fn wire(name: &str) -> Option<&'static dyn Wire> {
+/// A form by its name, for its rules, its errors and its webhooks.
+pub fn codec(name: &str) -> Option<&'static dyn Codec> {
+    wire(name).map(|wire| wire as &dyn Codec)
+}
+
+/// A form over JSON by its name.
+pub fn wire(name: &str) -> Option<&'static dyn JsonWire> {
     WIRES.iter().chain(PRODUCTS).copied().find(|wire| wire.name() == name)
 }

@@ -13,12 +13,13 @@ use crate::compat::{PreV1Form, encode, push};
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
 use crate::framing::route;
-use crate::wire::{Decoded, ErrorLine, Facts, Head, Operation, Routed, TaskView, Wire};
+use crate::wire::{Codec, Decoded, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Routed, TaskView};
 
 /// A form of a generation before 1.0.
 pub struct PreV1Wire {
     pub form: PreV1Form,
     pub facts: &'static Facts,
+    pub json: &'static JsonFacts,
     /// The slot of an event that does not end its stream; one that does has the next.
     pub slot: u16,
     pub decode_rpc: fn(&str, Option<&RawValue>, &Limits) -> Result<Decoded, Fault>,
@@ -27,18 +28,37 @@ pub struct PreV1Wire {
     pub rest_error: fn(&Fault, Operation) -> (u16, Encoded),
 }
 
+impl JsonFacts {
+    /// The rules of every form before 1.0. Forms differ in whether a refused subscription is answered inside a stream.
+    pub const fn pre_v1(refuses_in_stream: bool) -> JsonFacts {
+        JsonFacts { extensions_header: "X-A2A-Extensions", a2a_json: false, error_event: None, refuses_in_stream }
+    }
+}
+
 impl fmt::Debug for PreV1Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.facts.name)
     }
 }
 
-impl Wire for PreV1Wire {
+impl Codec for PreV1Wire {
     fn facts(&self) -> &'static Facts {
         self.facts
     }
     fn slot(&self, closing: bool) -> u16 {
         self.slot + u16::from(closing)
+    }
+    fn error_line(&self, kind: Kind, operation: Operation) -> ErrorLine {
+        (self.error_line)(kind, operation)
+    }
+    fn webhook_wire(&self) -> &dyn JsonWire {
+        self
+    }
+}
+
+impl JsonWire for PreV1Wire {
+    fn json_facts(&self) -> &'static JsonFacts {
+        self.json
     }
     fn decode_rpc(&self, method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
         (self.decode_rpc)(method, params, limits)
@@ -67,9 +87,6 @@ impl Wire for PreV1Wire {
     }
     fn stream_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>) {
         encode::stream_message(w, self.form, said, head, None);
-    }
-    fn error_line(&self, kind: Kind, operation: Operation) -> ErrorLine {
-        (self.error_line)(kind, operation)
     }
     fn rpc_error(&self, out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, operation: Operation) {
         (self.rpc_error)(out, id, fault, operation);

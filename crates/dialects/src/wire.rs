@@ -1,8 +1,9 @@
-//! What a front needs to answer in a dialect without knowing which: one [`Wire`] for each form a dialect takes, all of
-//! them in [`crate::WIRES`].
+//! How a front answers in a dialect without knowing which: one [`JsonWire`] for each form a dialect takes, all of them in
+//! [`crate::WIRES`].
 //!
-//! A wire reads requests into calls and writes tasks, messages, events, faults and cards. It never frames: the JSON-RPC
-//! envelope and the SSE lines around what it writes are in [`crate::framing`].
+//! A [`Codec`] is what is true of a form whatever carries it: its rules, its encoding slots, its table of errors. A
+//! [`JsonWire`] is a codec over JSON: it reads requests into calls and writes tasks, messages, events, faults and cards. It
+//! never frames: the JSON-RPC envelope and the SSE lines around what it writes are in [`crate::framing`].
 
 use std::sync::Arc;
 use std::{fmt, iter};
@@ -18,8 +19,8 @@ use crate::card::CardFacts;
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
 
-/// One form of one dialect.
-pub trait Wire: fmt::Debug + Send + Sync {
+/// One form of one dialect, whatever the encoding of its messages.
+pub trait Codec: fmt::Debug + Send + Sync {
     fn facts(&self) -> &'static Facts;
 
     /// The name in logs, and what a task remembers its opener's dialect under.
@@ -32,6 +33,17 @@ pub trait Wire: fmt::Debug + Send + Sync {
     ///
     /// A reader who sees the task under its own id (`shown`) shares only with others who do: see [`aliased`].
     fn slot(&self, closing: bool) -> u16;
+
+    /// The line of the dialect's table for a fault of this kind during this operation.
+    fn error_line(&self, kind: Kind, operation: Operation) -> ErrorLine;
+
+    /// The wire that writes to webhooks of this form: their bodies are JSON, whatever the form itself is.
+    fn webhook_wire(&self) -> &dyn JsonWire;
+}
+
+/// A form whose messages are JSON.
+pub trait JsonWire: Codec {
+    fn json_facts(&self) -> &'static JsonFacts;
 
     /// Makes a call of a JSON-RPC method and its params.
     fn decode_rpc(&self, method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault>;
@@ -65,9 +77,6 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// The one frame of a stream that is answered by a message.
     fn stream_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>);
 
-    /// The line of the dialect's table for a fault of this kind during this operation.
-    fn error_line(&self, kind: Kind, operation: Operation) -> ErrorLine;
-
     /// A whole JSON-RPC error response, also the last frame of a stream that fails.
     fn rpc_error(&self, out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, operation: Operation);
 
@@ -91,18 +100,23 @@ pub trait Wire: fmt::Debug + Send + Sync {
     fn card(&self, facts: &CardFacts<'_>) -> Bytes;
 }
 
-/// What is true of a dialect and no code: how fronts treat it.
+/// Rules of a form over JSON: headers, media types and streams of HTTP.
 #[derive(Debug)]
-pub struct Facts {
-    pub name: &'static str,
+pub struct JsonFacts {
     /// The header that lists extensions, in requests and answers.
     pub extensions_header: &'static str,
     /// Knows `application/a2a+json`; others are always answered in `application/json`.
     pub a2a_json: bool,
-    /// The SSE event name of a stream's last word when it fails.
+    /// The SSE event name of the last frame of a stream that fails.
     pub error_event: Option<&'static str>,
-    /// A refused subscription is told inside a stream: strict clients read nothing else there.
+    /// A refused subscription is answered inside a stream: strict clients read nothing else there.
     pub refuses_in_stream: bool,
+}
+
+/// Rules of a form that need no code: how fronts treat it.
+#[derive(Debug)]
+pub struct Facts {
+    pub name: &'static str,
     /// A caller sees a task under the id it chose itself, where it did.
     pub shows_alias: bool,
     /// A task is shown under its context and its own id: `<context>:<id>`.

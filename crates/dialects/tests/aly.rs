@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arbitrary::{changed, changes};
-use dialects::Wire;
+use dialects::JsonWire;
 use dialects::aly::{self, WIRE, card, decode, errors, rest};
 use dialects::framing::json::{Encoded, Writer};
 use dialects::framing::jsonrpc::{self, Id, OwnedId};

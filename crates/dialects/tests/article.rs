@@ -8,14 +8,14 @@ mod cases;
 use cases::*;
 use dialects::framing::jsonrpc::{self, Id};
 use dialects::wire::{Head, Operation, TaskView};
-use dialects::{Wire, a2a_v0_1, decide, wire};
+use dialects::{JsonWire, a2a_v0_1, decide, wire};
 use model::{Call, Fault, Kind, Limits, Part, Role, State, Wait};
 use serde_json::{Value, json};
 
 const REQUEST: &str = include_str!("fixtures/article_request.json");
 const RESPONSE: &str = include_str!("fixtures/article_response.json");
 
-fn wire_of(text: &str) -> (&'static dyn Wire, Call) {
+fn wire_of(text: &str) -> (&'static dyn JsonWire, Call) {
     let request = jsonrpc::read(text).unwrap();
     let wire = decide(&request.method, None).unwrap().resolve(None);
     (wire, wire.decode_rpc(&request.method, request.params, &Limits::default()).unwrap().call)

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use dialects::uumit::errors::Line;
 use dialects::wire::{ErrorLine, Operation};
-use dialects::{Wire, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, wire};
+use dialects::{JsonWire, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, wire};
 use model::Kind;
 
 /// When it is told, in a few words.
@@ -57,7 +57,7 @@ fn operation_word(operation: Operation) -> String {
     format!("{operation:?}")
 }
 
-fn table(page: &mut String, wire: &dyn Wire, http: bool) {
+fn table(page: &mut String, wire: &dyn JsonWire, http: bool) {
     let columns = if http { "| JSON-RPC | HTTP | name |" } else { "| JSON-RPC | HTTP |" };
     let rule = if http { "|---|---|---|" } else { "|---|---|" };
     writeln!(page, "| fault | when {columns}\n|---|---{rule}").unwrap();

@@ -15,7 +15,7 @@ use cases::*;
 use dialects::framing::jsonrpc::Id;
 use dialects::seen::{Seen, TaskSeen};
 use dialects::wire::{Head, Operation, Page, TaskView};
-use dialects::{WIRES, Wire, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, wire};
+use dialects::{JsonWire, WIRES, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, wire};
 use model::{Artifact, Blob, BlobKind, Body, Content, Fault, Json, Message, Part, Role, Shape, State, Task};
 
 /// What does not come back, per form.
@@ -37,11 +37,11 @@ const LOSSES: &[(&str, &[&str])] = &[
     ("a2a_v0", &["direct messages", "empty metadata beside a mark"]),
 ];
 
-fn frames(wire: &dyn Wire, task: &Task, shown_id: Option<&str>, closing: bool) -> Vec<String> {
+fn frames(wire: &dyn JsonWire, task: &Task, shown_id: Option<&str>, closing: bool) -> Vec<String> {
     wire.stream_task(task, &TaskView::WHOLE, shown_id, closing).iter().map(shown).collect()
 }
 
-fn event_text(wire: &dyn Wire, event: &model::Event, closing: bool) -> String {
+fn event_text(wire: &dyn JsonWire, event: &model::Event, closing: bool) -> String {
     let context = context();
     let head = Head::new(task_id(), None, &context);
     text(|w| assert!(wire.stream_event(w, &head, event, closing)))
@@ -60,7 +60,7 @@ fn replied_task() -> Task {
 }
 
 /// A file that is shown by its address is to every reader like one that has always been somewhere else.
-fn by_address(wire: &dyn Wire) -> String {
+fn by_address(wire: &dyn JsonWire) -> String {
     let address = "https://x.example/files/0?signature=s";
     let blob = Blob { kind: BlobKind::Raw, hash: [9; 32], len: 70_000 };
     let named = |content| Part {
@@ -149,7 +149,7 @@ fn every_fault_in_every_form() {
     }
 }
 
-fn told(wire: &dyn Wire, fault: &Fault, operation: Operation) -> (String, (u16, String)) {
+fn told(wire: &dyn JsonWire, fault: &Fault, operation: Operation) -> (String, (u16, String)) {
     let mut out = Vec::new();
     wire.rpc_error(&mut out, &Id::NULL, fault, operation);
     let (status, body) = wire.rest_error(fault, operation);
@@ -208,7 +208,7 @@ struct Reader {
     event: fn(&str) -> Result<Seen, Fault>,
 }
 
-fn reader(wire: &dyn Wire) -> Reader {
+fn reader(wire: &dyn JsonWire) -> Reader {
     match wire.name() {
         "a2a_v1" => Reader { task: a2a_v1::read::task, event: a2a_v1::read::stream_event },
         "a2a_v0_3" => Reader { task: a2a_v0_3::read::task, event: a2a_v0_3::read::stream_event },
@@ -393,7 +393,7 @@ fn value(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }
 
-fn older() -> impl Iterator<Item = &'static dyn Wire> {
+fn older() -> impl Iterator<Item = &'static dyn JsonWire> {
     WIRES.iter().copied().filter(|wire| wire.name() != "a2a_v1")
 }
 

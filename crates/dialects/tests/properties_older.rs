@@ -12,7 +12,7 @@ use dialects::framing::jsonrpc::{self, Id, OwnedId};
 use dialects::framing::scan;
 use dialects::seen::Seen;
 use dialects::wire::{Decoded, Head, Operation};
-use dialects::{WIRES, Wire, a2a_v0, a2a_v0_1, a2a_v0_3, decide, decide_route};
+use dialects::{JsonWire, WIRES, a2a_v0, a2a_v0_1, a2a_v0_3, decide, decide_route};
 use model::{Call, Fault, Json, Kind, Limits, Message, Part};
 use proptest::prelude::*;
 
@@ -114,7 +114,7 @@ fn written(write: impl FnOnce(&mut Writer)) -> String {
     String::from_utf8(w.finish().as_bytes().unwrap().to_vec()).unwrap()
 }
 
-fn wire(name: &str) -> &'static dyn Wire {
+fn wire(name: &str) -> &'static dyn JsonWire {
     dialects::wire(name).unwrap()
 }
 

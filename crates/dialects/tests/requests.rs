@@ -13,7 +13,7 @@ use dialects::card::Binding;
 use dialects::framing::{jsonrpc, scan};
 use dialects::peer::{Ask, Asking, Generation, peer};
 use dialects::wire::{Decoded, Head, Operation, TaskView};
-use dialects::{PEERS, Peer, Wire, decide, decide_route};
+use dialects::{JsonWire, PEERS, Peer, decide, decide_route};
 use model::{
     Call, Cancel, Content, ContextId, Get, Json, Kind, Limits, List, Message, Part, PushCall, PushConfig, Send, State,
     Subscribe, Time, Wait,
@@ -48,7 +48,7 @@ fn decoded(peer: &dyn Peer, ask: &Ask) -> Decoded {
 }
 
 /// The server's wire for a client's form.
-fn wire_of(peer: &dyn Peer) -> &'static dyn Wire {
+fn wire_of(peer: &dyn Peer) -> &'static dyn JsonWire {
     let name = match (peer.facts().generation, peer.facts().binding) {
         (Generation::V1_0, _) => "a2a_v1",
         (Generation::V0_3, Binding::JsonRpc) => "a2a_v0_3",

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use cases::*;
 use dialects::seen::Seen;
 use dialects::wire::Head;
-use dialects::{WIRES, Wire, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1};
+use dialects::{JsonWire, WIRES, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1};
 use model::ports::courier::{News, Telling};
 use model::{Body, Opened, State, Task};
 
-fn body(wire: &dyn Wire, news: &News, alias: Option<&str>) -> Option<String> {
+fn body(wire: &dyn JsonWire, news: &News, alias: Option<&str>) -> Option<String> {
     let here = context();
     let head = Head::new(task_id(), alias, &here);
     let mut told = false;
@@ -50,6 +50,15 @@ fn every_body_in_every_form() {
         }
         insta::assert_snapshot!(format!("webhooks_{}", wire.name()), lines);
     }
+}
+
+#[test]
+fn a_form_over_json_writes_its_own_webhooks() {
+    for wire in WIRES.iter().chain(dialects::PRODUCTS) {
+        let codec = dialects::codec(wire.name()).unwrap();
+        assert_eq!(codec.webhook_wire().name(), wire.name());
+    }
+    assert!(dialects::codec("a2a_v9").is_none());
 }
 
 #[test]

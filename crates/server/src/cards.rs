@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dialects::card::{self, Auth, CardFacts};
-use dialects::wire::Wire;
+use dialects::wire::JsonWire;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
 };
@@ -153,7 +153,7 @@ impl Server {
         mounted: &Mounted,
         caller: &Caller,
         head: &request::Parts,
-        wire: &'static dyn Wire,
+        wire: &'static dyn JsonWire,
     ) -> Bytes {
         let base = self.cards.base_url(&self.settings, head);
         self.card_bytes(mounted, Some(caller), &base, |facts| wire.card(facts))

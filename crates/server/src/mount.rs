@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dialects::langgraph::Profile;
-use dialects::wire::Wire;
+use dialects::wire::Codec;
 use model::{Caller, Place, Visibility};
 
 use uuid::Uuid;
@@ -81,7 +81,7 @@ impl Mounted {
         mounted
     }
 
-    fn seen_by(&self, caller: Caller, wire: &'static dyn Wire) -> Place {
+    fn seen_by(&self, caller: Caller, wire: &'static dyn Codec) -> Place {
         Place::new(caller, self.agent.clone(), wire.name().into(), self.visibility, &self.parties)
     }
 
@@ -99,7 +99,7 @@ impl Mounted {
         self.tenant.as_ref().unwrap_or(&caller.tenant).clone()
     }
 
-    pub(crate) fn place(&self, caller: &Caller, tenant: &Arc<str>, wire: &'static dyn Wire) -> Arc<Place> {
+    pub(crate) fn place(&self, caller: &Caller, tenant: &Arc<str>, wire: &'static dyn Codec) -> Arc<Place> {
         if !caller.authenticated
             && let Some(known) = self.anonymous.iter().find(|place| *place.dialect == *wire.name())
             && *tenant == known.caller.tenant

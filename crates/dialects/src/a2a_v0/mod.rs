@@ -14,7 +14,7 @@ use crate::compat::PreV1Form;
 use crate::compat::read;
 use crate::pre_v1::PreV1Wire;
 use crate::seen::{Seen, TaskSeen};
-use crate::wire::{Decoded, Facts, TaskView};
+use crate::wire::{Decoded, Facts, JsonFacts, TaskView};
 
 /// The name in logs. No task is ever opened in it.
 pub const NAME: &str = "a2a_v0";
@@ -26,10 +26,6 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Both,
     facts: &Facts {
         name: NAME,
-        extensions_header: "X-A2A-Extensions",
-        a2a_json: false,
-        error_event: None,
-        refuses_in_stream: true,
         shows_alias: true,
         threaded_id: false,
         session_history: false,
@@ -39,6 +35,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         telling: Telling::States,
         clears_push: false,
     },
+    json: &JsonFacts::pre_v1(true),
     slot: 7,
     decode_rpc,
     error_line: a2a_v0_3::errors::line,

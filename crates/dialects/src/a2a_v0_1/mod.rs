@@ -16,7 +16,7 @@ use model::ports::courier::Telling;
 
 use crate::compat::PreV1Form;
 use crate::pre_v1::PreV1Wire;
-use crate::wire::{Facts, TaskView};
+use crate::wire::{Facts, JsonFacts, TaskView};
 
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "a2a_v0_1";
@@ -28,10 +28,6 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Type,
     facts: &Facts {
         name: NAME,
-        extensions_header: "X-A2A-Extensions",
-        a2a_json: false,
-        error_event: None,
-        refuses_in_stream: false,
         // History is for those who ask for it, and a cancel cannot.
         shows_alias: true,
         threaded_id: false,
@@ -42,6 +38,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         telling: Telling::States,
         clears_push: false,
     },
+    json: &JsonFacts::pre_v1(false),
     slot: 5,
     decode_rpc,
     error_line: errors::line,

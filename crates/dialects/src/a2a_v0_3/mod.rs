@@ -21,7 +21,7 @@ use model::ports::courier::Telling;
 
 use crate::compat::PreV1Form;
 use crate::pre_v1::PreV1Wire;
-use crate::wire::{Facts, TaskView};
+use crate::wire::{Facts, JsonFacts, TaskView};
 
 /// The name of the JSON-RPC form.
 pub const NAME: &str = "a2a_v0_3";
@@ -35,10 +35,6 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Kind,
     facts: &Facts {
         name: NAME,
-        extensions_header: "X-A2A-Extensions",
-        a2a_json: false,
-        error_event: None,
-        refuses_in_stream: true,
         shows_alias: false,
         threaded_id: false,
         session_history: false,
@@ -48,6 +44,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         telling: Telling::States,
         clears_push: false,
     },
+    json: &JsonFacts::pre_v1(true),
     slot: 1,
     decode_rpc,
     error_line: errors::line,
@@ -60,10 +57,6 @@ pub(crate) static REST: PreV1Wire = PreV1Wire {
     form: PreV1Form::Proto,
     facts: &Facts {
         name: REST_NAME,
-        extensions_header: "X-A2A-Extensions",
-        a2a_json: false,
-        error_event: None,
-        refuses_in_stream: false,
         shows_alias: false,
         threaded_id: false,
         session_history: false,
@@ -73,6 +66,7 @@ pub(crate) static REST: PreV1Wire = PreV1Wire {
         telling: Telling::States,
         clears_push: false,
     },
+    json: &JsonFacts::pre_v1(false),
     slot: 3,
     decode_rpc,
     error_line: errors::line,

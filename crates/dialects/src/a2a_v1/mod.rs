@@ -24,7 +24,7 @@ pub(crate) use wire::WIRE;
 
 use model::ports::courier::Telling;
 
-use crate::wire::{Facts, TaskView};
+use crate::wire::{Facts, JsonFacts, TaskView};
 
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "a2a_v1";
@@ -34,10 +34,6 @@ pub const VERSION: &str = "1.0";
 /// How fronts treat it.
 pub(crate) static FACTS: Facts = Facts {
     name: NAME,
-    extensions_header: "A2A-Extensions",
-    a2a_json: true,
-    error_event: Some("error"),
-    refuses_in_stream: false,
     shows_alias: false,
     threaded_id: false,
     session_history: false,
@@ -46,4 +42,11 @@ pub(crate) static FACTS: Facts = Facts {
     cancel_view: TaskView::WHOLE,
     telling: Telling::Events,
     clears_push: false,
+};
+
+pub(crate) static JSON_FACTS: JsonFacts = JsonFacts {
+    extensions_header: "A2A-Extensions",
+    a2a_json: true,
+    error_event: Some("error"),
+    refuses_in_stream: false,
 };

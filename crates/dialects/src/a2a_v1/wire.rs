@@ -1,15 +1,15 @@
-//! The wire of 1.0: every method of [`Wire`] by delegation to this folder.
+//! The wire of 1.0: every method of [`JsonWire`] by delegation to this folder.
 
 use bytes::Bytes;
 use model::ports::courier::News;
 use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task};
 use serde_json::value::RawValue;
 
-use super::{FACTS, encode, errors};
+use super::{FACTS, JSON_FACTS, encode, errors};
 use crate::card::{self, CardFacts};
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
-use crate::wire::{Decoded, ErrorLine, Facts, Head, Operation, Page, Routed, TaskView, Wire};
+use crate::wire::{Codec, Decoded, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView};
 
 /// 1.0 over both bindings, which carry the same shapes.
 #[derive(Debug)]
@@ -17,13 +17,25 @@ pub struct V1Wire;
 
 pub static WIRE: V1Wire = V1Wire;
 
-impl Wire for V1Wire {
+impl Codec for V1Wire {
     fn facts(&self) -> &'static Facts {
         &FACTS
     }
     /// No event says that it is the last.
     fn slot(&self, _closing: bool) -> u16 {
         0
+    }
+    fn error_line(&self, kind: Kind, _operation: Operation) -> ErrorLine {
+        errors::line(kind)
+    }
+    fn webhook_wire(&self) -> &dyn JsonWire {
+        self
+    }
+}
+
+impl JsonWire for V1Wire {
+    fn json_facts(&self) -> &'static JsonFacts {
+        &JSON_FACTS
     }
     fn decode_rpc(&self, method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
         super::decode_rpc(method, params, limits)
@@ -55,9 +67,6 @@ impl Wire for V1Wire {
     }
     fn stream_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>) {
         encode::send_message(w, said, head.context);
-    }
-    fn error_line(&self, kind: Kind, _operation: Operation) -> ErrorLine {
-        errors::line(kind)
     }
     fn rpc_error(&self, out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, _operation: Operation) {
         errors::rpc_error(out, id, fault);

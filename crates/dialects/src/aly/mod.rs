@@ -27,7 +27,9 @@ use serde_json::value::RawValue;
 use crate::card::CardFacts;
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
-use crate::wire::{Decoded, DisplayId, ErrorLine, Facts, Head, Operation, Page, Routed, TaskView, Wire};
+use crate::wire::{
+    Codec, Decoded, DisplayId, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView,
+};
 
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "aly";
@@ -83,10 +85,6 @@ fn shown_text(id: &str) -> String {
 
 static FACTS: Facts = Facts {
     name: NAME,
-    extensions_header: "A2A-Extensions",
-    a2a_json: true,
-    error_event: None,
-    refuses_in_stream: false,
     shows_alias: false,
     threaded_id: false,
     session_history: false,
@@ -97,11 +95,14 @@ static FACTS: Facts = Facts {
     clears_push: true,
 };
 
+static JSON_FACTS: JsonFacts =
+    JsonFacts { extensions_header: "A2A-Extensions", a2a_json: true, error_event: None, refuses_in_stream: false };
+
 /// The one form it has.
 #[derive(Debug)]
-pub struct Aly;
+pub struct ShopWire;
 
-pub static WIRE: Aly = Aly;
+pub static WIRE: ShopWire = ShopWire;
 
 /// A head with the id that is shown.
 fn with_id<R>(head: &Head<'_>, write: impl FnOnce(&Head<'_>) -> R) -> R {
@@ -112,12 +113,24 @@ fn with_id<R>(head: &Head<'_>, write: impl FnOnce(&Head<'_>) -> R) -> R {
     write(&Head { id: DisplayId::Alias(&id), context: head.context })
 }
 
-impl Wire for Aly {
+impl Codec for ShopWire {
     fn facts(&self) -> &'static Facts {
         &FACTS
     }
     fn slot(&self, _closing: bool) -> u16 {
         20
+    }
+    fn error_line(&self, kind: Kind, operation: Operation) -> ErrorLine {
+        errors::line(kind, operation)
+    }
+    fn webhook_wire(&self) -> &dyn JsonWire {
+        self
+    }
+}
+
+impl JsonWire for ShopWire {
+    fn json_facts(&self) -> &'static JsonFacts {
+        &JSON_FACTS
     }
     fn decode_rpc(&self, method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
         decode::decode(method, params, limits)
@@ -151,9 +164,6 @@ impl Wire for Aly {
     }
     fn stream_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>) {
         with_id(head, |head| encode::replied_update(w, said, head));
-    }
-    fn error_line(&self, kind: Kind, operation: Operation) -> ErrorLine {
-        errors::line(kind, operation)
     }
     fn rpc_error(&self, out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, operation: Operation) {
         errors::rpc_error(out, id, fault, operation);

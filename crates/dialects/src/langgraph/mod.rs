@@ -21,7 +21,7 @@ use model::ports::courier::Telling;
 use crate::framing::jsonrpc::OwnedId;
 use crate::kit::pre_v1::{PreV1Form, PreV1Wire};
 use crate::kit::v1;
-use crate::wire::{Facts, TaskView, Wire};
+use crate::wire::{Facts, JsonFacts, JsonWire, TaskView};
 
 pub const NAME: &str = "langgraph";
 pub const CURRENT_NAME: &str = "langgraph_current";
@@ -36,7 +36,7 @@ pub enum Profile {
 
 impl Profile {
     /// The wire that answers a method of this profile.
-    pub fn wire(self, method: &str) -> &'static dyn Wire {
+    pub fn wire(self, method: &str) -> &'static dyn JsonWire {
         match self {
             Profile::Documented => &DOCUMENTED,
             // What is asked in the words of 1.0 is answered in them.
@@ -66,10 +66,6 @@ pub struct Request {
 
 const FACTS: Facts = Facts {
     name: NAME,
-    extensions_header: "X-A2A-Extensions",
-    a2a_json: false,
-    error_event: None,
-    refuses_in_stream: true,
     shows_alias: false,
     threaded_id: true,
     telling: Telling::States,
@@ -83,6 +79,7 @@ const FACTS: Facts = Facts {
 pub(crate) static DOCUMENTED: PreV1Wire = PreV1Wire {
     form: PreV1Form::Kind,
     facts: &FACTS,
+    json: &JsonFacts::pre_v1(true),
     slot: 16,
     decode_rpc: decode::unused,
     error_line: errors::documented,
@@ -93,6 +90,7 @@ pub(crate) static DOCUMENTED: PreV1Wire = PreV1Wire {
 pub(crate) static CURRENT: PreV1Wire = PreV1Wire {
     form: PreV1Form::Kind,
     facts: &Facts { name: CURRENT_NAME, ..FACTS },
+    json: &JsonFacts::pre_v1(true),
     slot: 18,
     decode_rpc: decode::unused,
     error_line: errors::current,

@@ -144,11 +144,11 @@ impl Courier for HttpCourier {
 
     /// A dialect we no longer speak is told nothing, however it was told.
     fn telling(&self, dialect: &str) -> Telling {
-        dialects::wire(dialect).map_or(Telling::States, |wire| wire.facts().telling)
+        dialects::codec(dialect).map_or(Telling::States, |codec| codec.facts().telling)
     }
 
     fn clears(&self, dialect: &str) -> bool {
-        dialects::wire(dialect).is_some_and(|wire| wire.facts().clears_push)
+        dialects::codec(dialect).is_some_and(|codec| codec.facts().clears_push)
     }
 
     fn endpoint(&self, spec: &PushSpec) -> Arc<str> {
@@ -169,8 +169,9 @@ impl Desk {
     async fn deliver(self: &Arc<Self>, letter: &Letter) -> Result<Receipt, Receipt> {
         let spec = &letter.spec;
         let gone = |why: String| Receipt::Gone { why };
-        let wire = dialects::wire(&spec.dialect)
-            .ok_or_else(|| gone(format!("the dialect {:?} is not spoken here any more", spec.dialect)))?;
+        let wire = dialects::codec(&spec.dialect)
+            .ok_or_else(|| gone(format!("the dialect {:?} is not spoken here any more", spec.dialect)))?
+            .webhook_wire();
         // First, since many events are not told at all.
         let mut w = Writer::with_capacity(1_024);
         let head = Head::new(letter.id.task, spec.shown.as_deref(), &letter.context);
@@ -206,7 +207,7 @@ impl Desk {
         };
         let around = Around {
             spec,
-            a2a_json: wire.facts().a2a_json,
+            a2a_json: wire.json_facts().a2a_json,
             event: &event,
             id: &id,
             timestamp,

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::Wire;
 use dialects::aly::decode::METHODS;
 use dialects::aly::{self, CONFIGS, WIRE, card};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
 use dialects::wire::Operation;
+use dialects::{Codec, JsonWire};
 use engine::PushAnswer;
 use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
@@ -23,7 +23,7 @@ use model::ports::storekeeper::Needs;
 use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send, Task};
 use url::{Host, Url};
 
-use super::{A2A_VERSION, Asked, Done, EffectiveCall, Gate, Told, into_body, rest, rpc, sign, stream, terms};
+use super::{A2A_VERSION, CallContext, Done, EffectiveCall, Gate, Told, into_body, rest, rpc, sign, stream, terms};
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::oauth::{Oauth, covers, endpoints};
@@ -253,7 +253,7 @@ impl<'a> Desk<'a> {
         mut effective: EffectiveCall,
         body: &[u8],
         told: &mut Told,
-    ) -> Result<(Asked<'a>, Done, Arc<str>), Fault> {
+    ) -> Result<(CallContext<'a>, Done, Arc<str>), Fault> {
         let caller = match (shown, sent(&mut effective.call)) {
             (Shown::Caller(caller), Some(send)) => {
                 self.admit(send, Some(&caller)).await?;
@@ -268,13 +268,13 @@ impl<'a> Desk<'a> {
             }
             (Shown::Nothing | Shown::Session, None) => return Err(nobody("authentication is required")),
         };
-        let asked = Asked {
+        let asked = CallContext {
             server: self.server,
             mounted: self.mounted,
             head: self.head,
             caller,
             wire: &WIRE,
-            rules: WIRE.facts(),
+            rules: &WIRE,
             threaded: false,
         };
         if let Call::Push(call) = &effective.call {
@@ -403,7 +403,7 @@ async fn admit(aly: &Aly, send: &Send, caller: Option<&Caller>, task: Option<&Ta
 
 /// The same at the store agent's other mounts, where callers have another dialect and the server's own keys. Messages to
 /// other agents are not asked about.
-pub(super) async fn admit_elsewhere(asked: &Asked<'_>, place: &Place, send: &Send) -> Result<(), Fault> {
+pub(super) async fn admit_elsewhere(asked: &CallContext<'_>, place: &Place, send: &Send) -> Result<(), Fault> {
     match &asked.server.settings.aly {
         Some(aly) if aly.agent == asked.mounted.agent && asked.wire.facts().name != aly::NAME => {
             let caller = Some(&*asked.caller).filter(|caller| caller.authenticated);

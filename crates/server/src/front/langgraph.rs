@@ -22,7 +22,7 @@ use model::ports::agent;
 use model::{Call, Fault, Kind, State};
 use uuid::Uuid;
 
-use super::{A2A_DIALECT, Asked, Done, EffectiveCall, Told, into_body, sign, stream, terms, who};
+use super::{A2A_DIALECT, CallContext, Done, EffectiveCall, Told, into_body, sign, stream, terms, who};
 use crate::Server;
 use crate::body::Response;
 use crate::callers;
@@ -150,7 +150,7 @@ async fn call(
     };
     let mut effective = EffectiveCall::of(Decoded { call, tenant: None }, &head.headers)?;
     let wire = profile.wire(&request.method);
-    let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: true };
+    let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: true };
     sort(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
     let (done, tenant) = asked.perform(effective, body, told).await.map_err(|fault| named(fault, request))?;
     let mut response = match done {
@@ -170,7 +170,7 @@ async fn call(
 
 /// A task that is named must be one of the thread that is named; and a message for it is an answer, or the next run.
 async fn sort(
-    asked: &Asked<'_>,
+    asked: &CallContext<'_>,
     profile: Profile,
     effective: &mut EffectiveCall,
     context: Option<&model::ContextId>,

@@ -1,6 +1,6 @@
 //! The transports we serve. A front reads the envelope, finds out which dialect is spoken, lets it decode the call, carries
 //! the call out and writes the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in
-//! [`stream`]. No front knows a wire; it only holds a [`Wire`]. Workers, who are no callers, have [`worker`].
+//! [`stream`]. No front knows a wire; it only holds a [`JsonWire`]. Workers, who are no callers, have [`worker`].
 
 pub(crate) mod aly;
 mod effective;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use dialects::framing::json::{Encoded, Segment, Writer};
 use dialects::framing::jsonrpc::OwnedId;
-use dialects::wire::{Decoded, Facts, Head, Operation, Page, TaskView, Wire};
+use dialects::wire::{Codec, Decoded, Head, JsonWire, Operation, Page, TaskView};
 use engine::{Answer, Answers, Listing, PushAnswer, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use model::call::Idempotency;
@@ -172,20 +172,20 @@ fn credential_missing(mounted: &Mounted) -> Fault {
     Fault { message: here, ..fault }
 }
 
-/// Who asks for what, where, in which dialect.
-pub(crate) struct Asked<'a> {
+/// A call on its way: the agent and mount that it came to, its caller, and the dialect it is answered in.
+pub(crate) struct CallContext<'a> {
     pub(crate) server: &'a Arc<Server>,
     pub(crate) mounted: &'a Mounted,
     pub(crate) head: &'a request::Parts,
     pub(crate) caller: Arc<Caller>,
-    pub(crate) wire: &'static dyn Wire,
-    /// Whose habits hold: the wire's own, but where two generations share a method those of the task's opener.
-    pub(crate) rules: &'static Facts,
+    pub(crate) wire: &'static dyn JsonWire,
+    /// Rules of the call: the wire's own, but where two generations share a method those of the task's opener.
+    pub(crate) rules: &'static dyn Codec,
     /// A task is shown under its thread and its own id.
     pub(crate) threaded: bool,
 }
 
-impl Asked<'_> {
+impl CallContext<'_> {
     /// Carries out a call, and says in whose tenant. `body` is what an idempotency key is bound to.
     pub(crate) async fn perform(
         &self,
@@ -251,7 +251,7 @@ impl Asked<'_> {
                 Ok(Done::List(engine.list(place, &list).await?, view))
             }
             Call::Cancel(cancel) => {
-                let view = self.rules.cancel_view;
+                let view = self.rules.facts().cancel_view;
                 let id = cancel.task.clone();
                 let task = Box::pin(engine.cancel(place, cancel)).await?;
                 let by_alias = task.alias.as_deref() == Some(&*id);
@@ -309,15 +309,15 @@ impl Asked<'_> {
 
     /// Whether an answer shows the history of the whole session.
     fn shares_session(&self, view: &TaskView) -> bool {
-        self.rules.session_history && view.history != Some(0)
+        self.rules.facts().session_history && view.history != Some(0)
     }
 
     fn answers(&self) -> Answers {
-        if self.rules.answers_in_history { Answers::InHistory } else { Answers::Apart }
+        if self.rules.facts().answers_in_history { Answers::InHistory } else { Answers::Apart }
     }
 
     fn follow(&self, subscription: Subscription, shown: Option<Arc<str>>, view: TaskView, resumed: bool) -> Done {
-        let only_later = resumed && !self.rules.resumes_with_task;
+        let only_later = resumed && !self.rules.facts().resumes_with_task;
         let shown = if self.threaded { Some(threaded(&subscription.context, subscription.task).into()) } else { shown };
         Done::Stream(Box::new(Follow { subscription, shown, view, only_later, _seat: None }))
     }
@@ -411,7 +411,7 @@ impl Asked<'_> {
         let Some(profile) = self.server.engine.profile(&self.mounted.agent) else { return };
         let known = profile.extensions.iter().filter(|e| asked.contains(&e.uri)).map(|e| e.uri.as_str());
         let active = known.collect::<Vec<_>>().join(", ");
-        let name = HeaderName::from_bytes(self.wire.facts().extensions_header.as_bytes());
+        let name = HeaderName::from_bytes(self.wire.json_facts().extensions_header.as_bytes());
         if let (false, Ok(name), Ok(active)) = (active.is_empty(), name, HeaderValue::from_str(&active)) {
             response.headers_mut().insert(name, active);
         }
@@ -467,7 +467,7 @@ impl<G: Borrow<Gauge>> Drop for Counted<G> {
     }
 }
 
-fn sign(response: &mut Response, wire: &'static dyn Wire) {
+fn sign(response: &mut Response, wire: &dyn Codec) {
     response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(wire.name()));
 }
 

@@ -7,13 +7,13 @@ use dialects::decide::{self, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::near;
 use dialects::framing::scan;
-use dialects::wire::{Operation, Wire};
+use dialects::wire::{JsonWire, Operation};
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Call, Fault, Kind};
 
-use super::{Asked, Done, EffectiveCall, Gate, Told, into_body, sign, stated_version, stream, terms, who};
+use super::{CallContext, Done, EffectiveCall, Gate, Told, into_body, sign, stated_version, stream, terms, who};
 use crate::Server;
 use crate::body::{Body, Response};
 use crate::mount::Mounted;
@@ -50,7 +50,7 @@ struct Asking<'a> {
     mounted: &'a Mounted,
     head: &'a request::Parts,
     below: &'a str,
-    wire: &'static dyn Wire,
+    wire: &'static dyn JsonWire,
 }
 
 async fn call(
@@ -85,7 +85,7 @@ async fn call(
     };
     let text = scan::scan(&body, limits.json_depth)?;
     let decoded = route.decode(text, limits)?;
-    let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: false };
+    let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: false };
     let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, &body, told).await?;
     let mut response = match done {
         Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, terms(server, head, &tenant)),
@@ -111,7 +111,7 @@ pub(crate) async fn old_extended_card(
     told.dialect = wire.name();
     let asked = async {
         let caller = who(server, mounted, head, told).await?;
-        let asked = Asked { server, mounted, head, caller, wire, rules: wire.facts(), threaded: false };
+        let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: false };
         let (done, _) = asked.perform(EffectiveCall::plain(Call::ExtendedCard), &[], told).await?;
         let mut w = Writer::with_capacity(2_048);
         asked.write(&mut w, &done);
@@ -177,21 +177,21 @@ const ADDRESSES: &[&str] = &[
     "/tasks",
 ];
 
-fn wire_of(path: &str) -> &'static dyn Wire {
+fn wire_of(path: &str) -> &'static dyn JsonWire {
     decide::decide_route(path, None).unwrap_or_else(|refusal| refusal.wire)
 }
 
-fn json(head: &request::Parts, wire: &'static dyn Wire, body: Body) -> Response {
+fn json(head: &request::Parts, wire: &'static dyn JsonWire, body: Body) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, media_type(head, wire));
     response
 }
 
 /// Plain JSON for those who sent or ask for nothing else; the protocol's own type for those who know it.
-fn media_type(head: &request::Parts, wire: &'static dyn Wire) -> HeaderValue {
+fn media_type(head: &request::Parts, wire: &'static dyn JsonWire) -> HeaderValue {
     let named = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains(A2A_JSON));
     let knows = [CONTENT_TYPE, ACCEPT].iter().any(|name| head.headers.get_all(name).iter().any(named));
-    HeaderValue::from_static(if knows && wire.facts().a2a_json { A2A_JSON } else { "application/json" })
+    HeaderValue::from_static(if knows && wire.json_facts().a2a_json { A2A_JSON } else { "application/json" })
 }
 
 /// A fault as an HTTP status and the dialect's body.
@@ -199,7 +199,7 @@ fn fault(
     fault: &Fault,
     head: &request::Parts,
     told: &mut Told,
-    wire: &'static dyn Wire,
+    wire: &'static dyn JsonWire,
     operation: Operation,
 ) -> Response {
     told.fault(fault);

@@ -8,14 +8,14 @@ use dialects::decide::{self, Decided, Owner, Products, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
-use dialects::wire::{Operation, Wire};
+use dialects::wire::{JsonWire, Operation};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use model::{Call, Caller, Fault, Kind};
 
 use super::langgraph::{self, Address};
 use super::{
-    A2A_DIALECT, Asked, Done, EffectiveCall, Told, into_body, operation, orloj, sign, stated_version, status_of,
+    A2A_DIALECT, CallContext, Done, EffectiveCall, Told, into_body, operation, orloj, sign, stated_version, status_of,
     stream, terms, uumit, who,
 };
 use crate::body::{Body, Response, counted};
@@ -122,7 +122,7 @@ pub(super) async fn answer_to(
         Ok(response) => response,
         Err(fault) => {
             let Attempt { wire, operation, .. } = attempt;
-            if wire.facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
+            if wire.json_facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
                 told.fault(&fault);
                 told.dialect = wire.name();
                 return stream::refused(wire, &request.id, &fault, operation);
@@ -139,7 +139,7 @@ struct Attempt<'a> {
     head: &'a request::Parts,
     request: &'a jsonrpc::Request<'a>,
     by: By,
-    wire: &'static dyn Wire,
+    wire: &'static dyn JsonWire,
     operation: Operation,
 }
 
@@ -164,13 +164,13 @@ impl Attempt<'_> {
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
         self.operation = operation(&decoded);
-        let mut asked = Asked {
+        let mut asked = CallContext {
             server,
             mounted: self.mounted,
             head,
             caller,
             wire: self.wire,
-            rules: self.wire.facts(),
+            rules: self.wire,
             threaded: false,
         };
         if let Decided::Opener = decided {
@@ -178,7 +178,7 @@ impl Attempt<'_> {
             // leave unsaid, and how a refusal looks, is as whoever opened the task would have it.
             let opener = opener(&asked, &EffectiveCall::of(decoded, &head.headers)?).await;
             self.wire = opener;
-            asked.rules = opener.facts();
+            asked.rules = opener;
             decoded = opener.decode_rpc(&request.method, request.params, limits)?;
         }
         let wire = asked.wire;
@@ -242,7 +242,7 @@ fn owner_by_headers(server: &Server, head: &request::Parts, products: Products) 
 }
 
 /// The dialect of whoever opened the task that a request of no particular generation is about.
-async fn opener(asked: &Asked<'_>, effective: &EffectiveCall) -> &'static dyn Wire {
+async fn opener(asked: &CallContext<'_>, effective: &EffectiveCall) -> &'static dyn JsonWire {
     let id = match &effective.call {
         Call::Get(get) => &get.task,
         Call::Cancel(cancel) => &cancel.task,
@@ -265,7 +265,7 @@ pub(super) fn json(body: Body) -> Response {
 
 /// A fault in the envelope. JSON-RPC answers 200; only what HTTP itself has a word for has another status.
 pub(super) fn refuse(
-    wire: &'static dyn Wire,
+    wire: &'static dyn JsonWire,
     id: &Id<'_>,
     fault: &Fault,
     operation: Operation,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use dialects::framing::json::{Encoded, Writer};
 use dialects::framing::jsonrpc::{self, Id, OwnedId};
 use dialects::framing::sse;
-use dialects::wire::{Head, Operation, Wire, aliased};
+use dialects::wire::{Head, JsonWire, Operation, aliased};
 use engine::{Committed, Item};
 use futures_util::FutureExt;
 use http::HeaderValue;
@@ -26,19 +26,25 @@ use crate::links::Terms;
 /// A piece of a stream grows no further than this before it is sent.
 const PIECE: usize = 32 << 10;
 
-pub(super) fn rpc(server: Arc<Server>, wire: &'static dyn Wire, follow: Follow, terms: Terms, id: OwnedId) -> Response {
+pub(super) fn rpc(
+    server: Arc<Server>,
+    wire: &'static dyn JsonWire,
+    follow: Follow,
+    terms: Terms,
+    id: OwnedId,
+) -> Response {
     respond(server, wire, follow, terms, Envelope::Rpc(id))
 }
 
-pub(super) fn rest(server: Arc<Server>, wire: &'static dyn Wire, follow: Follow, terms: Terms) -> Response {
+pub(super) fn rest(server: Arc<Server>, wire: &'static dyn JsonWire, follow: Follow, terms: Terms) -> Response {
     respond(server, wire, follow, terms, Envelope::Bare)
 }
 
 /// A subscription that is refused, told inside a stream: some clients read nothing else.
-pub(super) fn refused(wire: &'static dyn Wire, id: &Id<'_>, fault: &Fault, operation: Operation) -> Response {
+pub(super) fn refused(wire: &'static dyn JsonWire, id: &Id<'_>, fault: &Fault, operation: Operation) -> Response {
     let (mut data, mut piece) = (Vec::new(), Vec::new());
     wire.rpc_error(&mut data, id, fault, operation);
-    sse::write_frame(&mut piece, None::<EventId>, wire.facts().error_event, &[&data]);
+    sse::write_frame(&mut piece, None::<EventId>, wire.json_facts().error_event, &[&data]);
     let mut response = Response::new(Bytes::from(piece).into());
     sign(&mut response, wire);
     if let Some(seconds) = fault.retry_after_s {
@@ -62,7 +68,7 @@ enum Envelope {
 
 struct Feed {
     server: Arc<Server>,
-    wire: &'static dyn Wire,
+    wire: &'static dyn JsonWire,
     follow: Follow,
     terms: Terms,
     envelope: Envelope,
@@ -71,7 +77,13 @@ struct Feed {
     _open: Counted<Gauge>,
 }
 
-fn respond(server: Arc<Server>, wire: &'static dyn Wire, follow: Follow, terms: Terms, envelope: Envelope) -> Response {
+fn respond(
+    server: Arc<Server>,
+    wire: &'static dyn JsonWire,
+    follow: Follow,
+    terms: Terms,
+    envelope: Envelope,
+) -> Response {
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
     let open = Counted::new(server.metrics.streams.clone());
     let feed = Feed { server, wire, follow, terms, envelope, heartbeat, over: false, _open: open };
@@ -209,6 +221,6 @@ impl Feed {
                 }
             }
         }
-        sse::write_frame(piece, None::<EventId>, self.wire.facts().error_event, &[&data]);
+        sse::write_frame(piece, None::<EventId>, self.wire.json_facts().error_event, &[&data]);
     }
 }
