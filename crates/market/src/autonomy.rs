@@ -13,8 +13,9 @@ use model::Time;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use crate::CapabilityId;
 use crate::capability::CapabilityType;
-use crate::{CapabilityId, UserId, Ut};
+use ledger::{UserId, Ut};
 
 /// What an agent may spend without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

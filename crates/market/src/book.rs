@@ -9,12 +9,12 @@ use model::Time;
 
 use crate::autonomy::{Mark, TokenRefused, day};
 use crate::capability::{Capability, Status as CapabilityStatus};
-use crate::hold::Hold;
-use crate::ledger::{self, Account, AccountId, Entry, EntryId, Guard, Posting};
+use crate::precondition::Precondition;
 use crate::refusal::Refusal;
 use crate::transaction::{Action, Deadline, Order, Rules, Step, TimerChange, Transaction};
 use crate::verify::{Difference, verify};
-use crate::{Actor, CapabilityId, Sales, TransactionId, UserId, Ut};
+use crate::{Actor, CapabilityId, Sales};
+use ledger::{Account, AccountId, Entry, EntryId, Hold, Posting, TransactionId, UserId, Ut};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
@@ -50,7 +50,7 @@ pub enum Conflict {
     #[error("the hold of {0} is not one that can be made or ended")]
     Hold(TransactionId),
     #[error(transparent)]
-    Posting(#[from] ledger::Refused),
+    Posting(#[from] ledger::journal::Refused),
 }
 
 impl From<Conflict> for Refusal {
@@ -110,7 +110,7 @@ impl Book {
 
     /// Books an entry that belongs to no transaction.
     pub fn post(&mut self, entry: &Entry) -> Result<(), Conflict> {
-        entry.guards().iter().try_for_each(|guard| self.check(guard))?;
+        entry.floors().into_iter().try_for_each(|floor| self.check(&floor.into()))?;
         self.post_all(std::slice::from_ref(entry))
     }
 
@@ -131,35 +131,35 @@ impl Book {
         Ok(())
     }
 
-    fn check(&self, guard: &Guard) -> Result<(), Conflict> {
+    fn check(&self, guard: &Precondition) -> Result<(), Conflict> {
         match guard {
-            Guard::Available(account, needed) => {
+            Precondition::Available(account, needed) => {
                 let available = self.balance(account);
                 if available < *needed {
                     return Err(Conflict::Short { account: account.clone(), needed: *needed, available });
                 }
             }
-            Guard::Transaction(id, version) => {
+            Precondition::Transaction(id, version) => {
                 if self.transactions.get(id).map_or(0, |known| known.version) != *version {
                     return Err(Conflict::Transaction(*id));
                 }
             }
-            Guard::Capability { tenant, id, version } => {
+            Precondition::Capability { tenant, id, version } => {
                 if self.capability(tenant, id).is_none_or(|known| known.version != *version) {
                     return Err(Conflict::Capability(id.clone()));
                 }
             }
-            Guard::Unused(mark) => {
+            Precondition::Unused(mark) => {
                 if self.used.contains(mark) {
                     return Err(Conflict::Used);
                 }
             }
-            Guard::Spent { tenant, user, day, at_most } => {
+            Precondition::Spent { tenant, user, day, at_most } => {
                 if self.spent(tenant, user, *day) > *at_most {
                     return Err(Conflict::Spent);
                 }
             }
-            Guard::Sold { tenant, capability, sales } => {
+            Precondition::Sold { tenant, capability, sales } => {
                 if self.sales(tenant, capability) != *sales {
                     return Err(Conflict::Sold(capability.clone()));
                 }

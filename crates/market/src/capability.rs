@@ -6,7 +6,8 @@ use std::sync::Arc;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::{Actor, CapabilityId, UserId, Ut};
+use crate::{Actor, CapabilityId};
+use ledger::{UserId, Ut};
 
 mod draft;
 

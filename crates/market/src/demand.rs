@@ -7,7 +7,8 @@ use model::{Json, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::capability::{CapabilityType, DeliveryMode, FieldError, PricingModel, Wrong, named};
-use crate::{Actor, DemandId, TransactionId, UserId, Ut};
+use crate::{Actor, DemandId};
+use ledger::{TransactionId, UserId, Ut};
 
 mod clarity;
 mod fit;

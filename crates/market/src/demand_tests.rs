@@ -134,7 +134,7 @@ fn life_of_a_demand() {
 /// Rows that were written once are read for ever, and written as ever.
 #[test]
 fn a_row_is_what_it_was() {
-    use crate::Row as _;
+    use ledger::Row as _;
     let least = r#"{"tenant":"default","id":"dem_1","owner":"buyer","wants":{"title":"OCR of invoices","description":"Read 200 scanned invoices and give me their totals"},"status":"open","expires_at":1778313600000,"created_at":1775721600000,"updated_at":1775721600000,"version":1}"#;
     let most = r#"{"tenant":"default","id":"dem_1","owner":"buyer","wants":{"title":"OCR of invoices","description":"Read 200 scanned invoices and give me their totals","category":"documents","capability_type":"service","pricing_model":"per_use","delivery_mode":"instant","tags":["OCR","pdf"],"budget":10000,"acceptance_criteria":"Every total is right to the cent"},"status":"matched","transaction":"00000000-0000-0000-0000-000000000001","expires_at":1778313600000,"created_at":1775721600000,"updated_at":1775721600000,"version":2}"#;
     let matched = Demand { wants: wants(full()), ..demand() }.step(&owner(), Action::Match(bought(1)), NOW).unwrap();

@@ -2,20 +2,18 @@
 //!
 //! This crate is pure: no I/O, no clock, no randomness, no wire. Time, ids and nonces come in as arguments; what comes
 //! out is a [`Step`], the whole of what has to happen together, or a [`Refusal`]. A store commits a step or does not;
-//! [`Book`] is the plainest store there is, and [`verify()`] says whether one has kept its word.
+//! [`Book`] is the plainest store there is, and [`verify()`] says whether one has kept its word. Money, entries and holds are
+//! those of the crate [`ledger`].
 //!
 //! | room | what |
 //! |---|---|
-//! | [`money`] | hundredths of UT, read, printed and rounded |
-//! | [`ledger`] | accounts, and entries that cannot be out of balance |
-//! | [`hold`] | a buyer's money between freezing and its one end |
 //! | [`capability`] | what is for sale, and how it comes to market |
 //! | [`demand`] | what buyers want done, and how well what is for sale fits it |
-//! | [`transaction`] | a purchase and its state machine |
+//! | [`transaction`], [`precondition`] | a purchase and its state machine, and what a step rests on |
 //! | [`quota`] | sales of a capability, counted for its seller's limits |
 //! | [`autonomy`] | how far agents may go by themselves, and a person's yes |
 //! | [`tariff`] | what a turn of an agent costs, and money between its beginning and its end |
-//! | [`stored`], [`booked`] | how rows and entries are kept |
+//! | [`stored`] | the stored rows |
 //! | [`book`], [`verify`](mod@verify) | the reference store, and the check of any store |
 //!
 //! A purchase from order to settlement:
@@ -84,13 +82,10 @@
 
 pub mod autonomy;
 pub mod book;
-pub mod booked;
 pub mod capability;
 pub mod demand;
-pub mod hold;
 pub mod ids;
-pub mod ledger;
-pub mod money;
+pub mod precondition;
 pub mod quota;
 pub mod refusal;
 pub mod stored;
@@ -101,12 +96,13 @@ pub mod verify;
 pub use book::{Book, Conflict};
 pub use capability::{Capability, FieldError, Served};
 pub use demand::Demand;
-pub use hold::{End, Hold, Share};
-pub use ids::{Actor, CapabilityId, DemandId, TransactionId, UserId, Via};
-pub use ledger::{Account, AccountId, Entry, EntryId, Guard, Line, LineKind, Posting, Purse};
-pub use money::{Rate, Ut};
+pub use ids::{Actor, CapabilityId, DemandId, Via};
+pub use precondition::Precondition;
 pub use quota::Sales;
 pub use refusal::Refusal;
-pub use stored::Row;
 pub use transaction::{Step, Transaction};
 pub use verify::{Difference, verify};
+
+/// The ledger is part of the interface: amounts, accounts and entries are in signatures of this crate.
+pub use ::ledger;
+pub use ::ledger::{AccountId, LineKind, Rate, Row, TransactionId, UserId, Ut};

@@ -1,8 +1,8 @@
 //! Tests of `quota`.
 
 use super::*;
-use crate::Ut;
 use crate::capability::{CapabilityType, DeliveryMode, PricingModel, Served};
+use ledger::Ut;
 
 const DAY: i64 = 86_400_000;
 

@@ -3,11 +3,11 @@
 
 use model::Time;
 
+use crate::CapabilityId;
 use crate::autonomy::TokenRefused;
 use crate::capability::{self, FieldError};
-use crate::ledger::Unfit;
 use crate::transaction::{Role, Status, Verb};
-use crate::{CapabilityId, Ut};
+use ledger::{Unfit, Ut};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

@@ -1,62 +1,12 @@
-//! How the market's rows are kept: a version byte and then that version's encoding.
-//!
-//! Version 1 is JSON, for the reason the task log has: a member can be added without a new version, and any SQLite shell
-//! can read it. Old versions are read for ever; the golden file beside the tests proves it.
+//! The market's rows; [`ledger::row`] encodes them, and the golden file beside the tests pins their form.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use ledger::Row;
 
 use crate::capability::Capability;
 use crate::demand::Demand;
-use crate::hold::Hold;
-use crate::ledger::{Account, Posting};
 use crate::quota::Sales;
 use crate::transaction::Transaction;
 
-const V1: u8 = 1;
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("the {0} row is empty")]
-    Empty(&'static str),
-    #[error("the {0} row has version {1}, which this release does not know; was the data written by a newer one?")]
-    Version(&'static str, u8),
-    #[error("the {0} row is damaged: {1}")]
-    Damaged(&'static str, serde_json::Error),
-}
-
-/// A row of the market.
-pub trait Row: Serialize + DeserializeOwned {
-    const NAME: &'static str;
-
-    fn to_row(&self) -> Vec<u8> {
-        let mut row = Vec::with_capacity(256);
-        row.push(V1);
-        // Rows hold only strings, integers and raw JSON: writing them into memory cannot fail.
-        if let Err(error) = serde_json::to_writer(&mut row, self) {
-            debug_assert!(false, "{error}");
-        }
-        row
-    }
-
-    fn from_row(row: &[u8]) -> Result<Self, Error> {
-        match row {
-            [] => Err(Error::Empty(Self::NAME)),
-            [V1, json @ ..] => serde_json::from_slice(json).map_err(|error| Error::Damaged(Self::NAME, error)),
-            [version, ..] => Err(Error::Version(Self::NAME, *version)),
-        }
-    }
-}
-
-impl Row for Account {
-    const NAME: &'static str = "account";
-}
-impl Row for Posting {
-    const NAME: &'static str = "posting";
-}
-impl Row for Hold {
-    const NAME: &'static str = "hold";
-}
 impl Row for Capability {
     const NAME: &'static str = "capability";
 }

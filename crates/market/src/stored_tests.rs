@@ -1,5 +1,7 @@
 //! Tests of `stored`.
 
+use ledger::row::Error;
+use ledger::{Account, End, EntryId, Hold, Posting};
 use model::{Json, TaskId, Time};
 use uuid::Uuid;
 

@@ -10,9 +10,9 @@ use std::fmt;
 use model::{State, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::money::{self, Ut, millionths};
+use ledger::money::{self, Ut, millionths};
 
-pub use turn::{Budgeted, TurnEntry, TurnHold};
+pub use turn::{Budgeted, TurnHold};
 
 /// UT for a thousand of something or for a second of it, in millionths.
 ///

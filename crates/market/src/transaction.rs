@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::autonomy::{self, Confirmation, Confirmed, Mark, Spend};
 use crate::capability::{PricingModel, Served, named};
-use crate::hold::{End, Hold, Share};
-use crate::ledger::{Entry, Guard, Unfit};
-use crate::{Actor, CapabilityId, Rate, Sales, TransactionId, UserId, Ut, Via};
+use crate::precondition::Precondition;
+use crate::{Actor, CapabilityId, Sales, Via};
+use ledger::{End, Entry, Hold, Rate, Share, TransactionId, Unfit, UserId, Ut};
 
 mod step;
 
@@ -270,7 +270,7 @@ pub struct Step {
     pub hold: Option<Hold>,
     pub entries: Vec<Entry>,
     /// What must be so.
-    pub guards: Vec<Guard>,
+    pub guards: Vec<Precondition>,
     pub timers: Vec<TimerChange>,
     /// What an agent's own decision adds to its day.
     pub spend: Option<Spend>,

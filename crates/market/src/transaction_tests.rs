@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::*;
 use crate::autonomy::{Key, Limits, Question, TokenRefused};
 use crate::capability::{Capability, CapabilityType, DeliveryMode, Status as CapabilityStatus, Terms};
-use crate::ledger::{AccountId, LineKind};
 use crate::refusal::{Per, Refusal};
+use ledger::{AccountId, LineKind};
 
 fn ut(units: i64) -> Ut {
     Ut::from_hundredths(units * 100)
@@ -88,8 +88,8 @@ fn lines(step: &Step) -> Vec<String> {
     let lines = step.entries.iter().flat_map(|entry| entry.lines());
     lines.map(|line| format!("{} {} {}", line.account, line.kind.name(), line.amount)).collect()
 }
-fn available(amount: Ut) -> Guard {
-    Guard::Available(AccountId::available(&tenant(), &"buyer".into()), amount)
+fn available(amount: Ut) -> Precondition {
+    Precondition::Available(AccountId::available(&tenant(), &"buyer".into()), amount)
 }
 
 /// Every action by every actor in every state, and what comes of it: the state machine as one page.
@@ -166,9 +166,9 @@ fn an_order_asks_for_the_money_and_freezes_nothing() {
     assert_eq!(
         step.guards,
         [
-            Guard::Transaction(made.id, 0),
-            Guard::Capability { tenant: tenant(), id: "cap".into(), version: 4 },
-            Guard::Spent { tenant: tenant(), user: "buyer".into(), day: 0, at_most: ut(5_000 - 120) },
+            Precondition::Transaction(made.id, 0),
+            Precondition::Capability { tenant: tenant(), id: "cap".into(), version: 4 },
+            Precondition::Spent { tenant: tenant(), user: "buyer".into(), day: 0, at_most: ut(5_000 - 120) },
             available(ut(120)),
         ]
     );
@@ -224,7 +224,7 @@ fn a_seller_sells_only_so_much() {
     let (sales, guards) = create(2, 1).unwrap();
     let before = Sales { last: Time(90), today: 2, this_minute: 1 };
     assert_eq!(sales, Some(Sales { last: Time(100), today: 3, this_minute: 2 }));
-    assert!(guards.contains(&Guard::Sold { tenant: tenant(), capability: "cap".into(), sales: before }));
+    assert!(guards.contains(&Precondition::Sold { tenant: tenant(), capability: "cap".into(), sales: before }));
     assert_eq!(create(2, 2), Err(Refusal::Quota { per: Per::Minute, limit: 2, again_at: Time(60_000) }));
     assert_eq!(create(3, 0), Err(Refusal::Quota { per: Per::Day, limit: 3, again_at: Time(86_400_000) }));
 }
@@ -244,7 +244,7 @@ fn hours_are_paid_for_where_the_price_is_per_hour_and_forgotten_elsewhere() {
 fn freezing_settling_and_giving_back_move_the_money() {
     let step = at(Status::PendingFreeze).step(&buyer(), Action::Freeze, Time(150), &Rules::default()).unwrap();
     assert_eq!(lines(&step), ["default: available of buyer freeze -120", "default: frozen of buyer freeze 120"]);
-    assert_eq!(step.guards, [Guard::Transaction(step.transaction.id, 1), available(ut(120))]);
+    assert_eq!(step.guards, [Precondition::Transaction(step.transaction.id, 1), available(ut(120))]);
     assert_eq!(step.hold, step.transaction.hold());
     assert_eq!(step.transaction.frozen_at, Some(Time(150)));
 
@@ -308,7 +308,9 @@ fn deadlines_are_set_moved_and_cleared() {
 fn a_free_capability_moves_no_money_at_all() {
     let rules = Rules::default();
     let create = Transaction::create(order(), &capability(0), Time(100), &rules).unwrap();
-    assert!(!create.guards.iter().any(|guard| matches!(guard, Guard::Available(..) | Guard::Spent { .. })));
+    assert!(
+        !create.guards.iter().any(|guard| matches!(guard, Precondition::Available(..) | Precondition::Spent { .. }))
+    );
     let mut transaction = create.transaction;
     for (actor, action) in
         [(buyer(), Action::Freeze), (seller(), Action::Accept), (seller(), deliver()), (buyer(), Action::Confirm)]
@@ -384,7 +386,7 @@ fn a_person_or_a_token_says_yes() {
     let rules = Rules { auto_freeze: true, ..Rules::default() };
     let step = pending().step(&buyer(), Action::Approve(Some(yes.clone())), Time(200), &rules).unwrap();
     assert_eq!((step.used, step.transaction.status), (Some(mark), Status::Frozen));
-    assert!(step.guards.contains(&Guard::Unused(mark)) && step.guards.contains(&available(ut(120))));
+    assert!(step.guards.contains(&Precondition::Unused(mark)) && step.guards.contains(&available(ut(120))));
 
     let late = Action::Approve(Some(yes));
     let refused = pending().step(&buyer(), late, Time(300_100), &rules).unwrap_err();

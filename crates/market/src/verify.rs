@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use ledger::{Account, AccountId, Entry, EntryId, Hold, LineKind, Posting, Purse, TransactionId, TurnEntry, Ut};
 use model::TurnId;
 
-use crate::hold::Hold;
-use crate::ledger::{Account, AccountId, Entry, EntryId, LineKind, Posting, Purse};
-use crate::tariff::{TurnEntry, TurnHold};
+use crate::tariff::TurnHold;
 use crate::transaction::{Deadline, Status, Transaction};
-use crate::{TransactionId, Ut};
 
 /// One thing that does not agree, in words for an operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -268,7 +268,7 @@ impl Shop {
         records.push(kept::put_cart(key, &step.cart, cart_version));
         records.extend(beside);
         let stock = step.stock.as_ref().and_then(|moves| moves.entry(step.cart.updated_at));
-        let money = step.money.as_ref().map(market::booked::entry);
+        let money = step.money.as_ref().map(ledger::entry::entry);
         let entries = stock.into_iter().chain(money).collect();
         self.engine().keep(Along { records, entries, ..Along::default() }).await
     }

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use market::UserId;
-use market::ledger::AccountId;
+use ledger::{AccountId, UserId};
 use shop::checkout::unit_of;
 use shop::order::book;
 use shop::stock::ACCOUNTS;

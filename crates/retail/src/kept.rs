@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use market::Row;
+use ledger::Row;
 use model::record::joined;
 use model::{Expect, Listed, RecordChange, RecordQuery};
 use shop::{

@@ -87,7 +87,7 @@ impl Shop {
             let now = self.now();
             let step = order.act(act, now)?;
             let stock = step.stock.as_ref().and_then(|moves| moves.entry(now));
-            let money = step.money.as_ref().map(market::booked::entry);
+            let money = step.money.as_ref().map(ledger::entry::entry);
             let mut records = vec![kept::put_order(&step.order, version)];
             records.extend(fresh.map(|fresh| fresh.used_for(Made::Order, now)));
             let along = Along { records, entries: stock.into_iter().chain(money).collect(), ..Along::default() };

@@ -4,7 +4,7 @@
 use engine::Engine;
 use engine::secrets::SecretPlace;
 use hmac::{Hmac, KeyInit, Mac};
-use market::Row;
+use ledger::Row;
 use model::Fault;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use market::Rate;
+use ledger::Rate;
 use model::Time;
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use market::text_id;
+use ledger::text_id;
 use sha2::{Digest, Sha256};
 
 use crate::Refusal;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use market::Ut;
+use ledger::Ut;
 use serde::{Deserialize, Serialize};
 
 /// An amount in the smallest unit of its currency: cents, or whole yen.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use market::{Entry, UserId};
+use ledger::{Entry, UserId};
 use model::Time;
 use serde::{Deserialize, Serialize};
 
@@ -266,4 +266,4 @@ impl Order {
 }
 
 /// How money comes in, or goes out.
-type Across = fn(&Arc<str>, &UserId, market::Ut, &str, Option<Arc<str>>, Time) -> Result<Entry, market::ledger::Unfit>;
+type Across = fn(&Arc<str>, &UserId, ledger::Ut, &str, Option<Arc<str>>, Time) -> Result<Entry, ledger::Unfit>;

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::{ProductId, Slug, VariantId};
-use market::Row;
+use ledger::Row;
 
 /// What is counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

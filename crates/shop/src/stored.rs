@@ -1,6 +1,6 @@
 //! The shop's rows, kept as the market's are: a version byte and that version's encoding.
 
-use market::Row;
+use ledger::Row;
 
 use crate::{Cart, Coupon, Order, Product, Session, Site, Workspace};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use market::{Rate, Row};
+use ledger::{Rate, Row};
 use model::Time;
 
 use crate::testing::{NOW, acme, hat, two_hats};

@@ -1,6 +1,6 @@
 //! What a cart comes to.
 
-use market::Ut;
+use ledger::Ut;
 use model::Time;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use market::Row;
+use ledger::Row;
 use model::ports::store::Conflict;
 use model::{Expect, RecordChange, RecordQuery, Time};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
 //! A step of a purchase as one commit: rows, entries, status, timer.
 
 use engine::{Along, Moved};
+use ledger::Ut;
+use market::Step;
 use market::autonomy::Spend;
-use market::{Step, Ut};
 use model::{Expect, Json, RecordChange, Time};
 
 use crate::kept::{self, Spent, Used, kind, put};

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Along;
+use ledger::{TransactionId, UserId};
 use market::demand::{self, Action, Clarity, Draft, Fit, Offered, Status, Wanted, fit};
 use market::transaction::Status as Stage;
-use market::{Actor, Capability, CapabilityId, Demand, DemandId, Refusal, Transaction, TransactionId, UserId};
+use market::{Actor, Capability, CapabilityId, Demand, DemandId, Refusal, Transaction};
 use model::ports::store::Conflict;
 use model::{Expect, Fault, Kind, Listed, RecordChange, RecordQuery, Time};
 use sha2::{Digest, Sha256};

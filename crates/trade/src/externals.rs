@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ledger::{Row, TransactionId, UserId};
 use market::capability::called_at;
-use market::{FieldError, Refusal, Row, TransactionId, UserId};
+use market::{FieldError, Refusal};
 use model::ports::courier::Courier;
 use model::ports::store::Conflict;
 use model::{Expect, Fault, Kind, PushSpec, RecordChange, TaskId, Time};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ledger::{Row, Ut};
 use market::capability::PricingModel;
 use market::transaction::{Role, Status};
-use market::{Capability, CapabilityId, Row, Transaction, Ut};
+use market::{Capability, CapabilityId, Transaction};
 use model::RecordQuery;
 
 use crate::kept::{self, ALL, Standing, kind, row};

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{Along, Unmoved};
+use ledger::{Row, TransactionId, UserId};
 use market::transaction::{Deliverable, Role, Status, Verb};
-use market::{FieldError, Refusal, Row, Transaction, TransactionId, UserId};
+use market::{FieldError, Refusal, Transaction};
 use model::ports::store::{BlobWrite, Conflict};
 use model::{Expect, Fault, Kind, RecordChange, RecordQuery, Time};
 use serde::{Deserialize, Serialize};

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use ledger::{Row, TransactionId, UserId, Ut};
 use market::transaction::{Role, Status};
-use market::{Capability, CapabilityId, Row, Served, Transaction, TransactionId, UserId, Ut, autonomy};
+use market::{Capability, CapabilityId, Served, Transaction, autonomy};
 use model::{Expect, Listed, RecordChange, RecordQuery};
 use serde::{Deserialize, Serialize};
 
 use crate::refused::unread;
 use crate::{Market, Paged, Paging, Refused};
 
-pub(crate) use market::booked::{Booked, entry, entry_id};
+pub(crate) use ledger::entry::{Booked, entry, entry_id};
 pub(crate) use model::record::joined;
 
 /// The kinds of records the market keeps.

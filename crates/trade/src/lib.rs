@@ -44,7 +44,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use engine::Engine;
-use market::{Actor, UserId, Via, autonomy, capability, transaction};
+use ledger::UserId;
+use market::{Actor, Via, autonomy, capability, transaction};
 use model::{Fault, Time};
 
 pub use demands::{Matched, Nearest};

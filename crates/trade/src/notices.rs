@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Along, Unmoved};
+use ledger::{Row, UserId};
 use market::capability::Status as Offering;
 use market::transaction::{Role, Status};
-use market::{Capability, Row, Transaction, UserId};
+use market::{Capability, Transaction};
 use model::ports::store::Conflict;
 use model::{Expect, Json, Listed, RecordChange, RecordQuery, Time};
 use parking_lot::Mutex;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Along, Unmoved};
+use ledger::{TransactionId, UserId, Ut};
 use market::capability::{Action, After, CapabilityType, Draft, FieldError, PricingModel, Status, Terms};
 use market::transaction::{self, Status as Stage};
-use market::{Actor, Capability, CapabilityId, Refusal, Served, Transaction, TransactionId, UserId, Ut, Via, autonomy};
+use market::{Actor, Capability, CapabilityId, Refusal, Served, Transaction, Via, autonomy};
 use model::ports::store::Conflict;
 use model::{Expect, Fault, Json, Kind, Listed, RecordChange, RecordQuery};
 use sha2::{Digest, Sha256};

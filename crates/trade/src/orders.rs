@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use engine::{Birth, States, Unmoved};
+use ledger::{AccountId, TransactionId, Ut};
+use market::autonomy;
 use market::transaction::{Action, Order, Role, Status};
-use market::{AccountId, autonomy};
-use market::{Actor, Capability, CapabilityId, Guard, Refusal, Sales, Step, Transaction, TransactionId, Ut, Via};
+use market::{Actor, Capability, CapabilityId, Precondition, Refusal, Sales, Step, Transaction, Via};
 use model::ports::store::Conflict;
 use model::{ContextId, Json, Kind, Place, RecordChange, RecordQuery, Time, Visibility};
 use parking_lot::Mutex;
@@ -324,7 +325,7 @@ impl Market {
     /// Whether what a step asks to be available is. Where money moves, the commit itself sees to it.
     async fn can_pay(&self, step: &Step) -> Result<(), Refused> {
         for guard in &step.guards {
-            if let Guard::Available(account, needed) = guard
+            if let Precondition::Available(account, needed) = guard
                 && step.entries.is_empty()
             {
                 let on_it = self.balance(account).await?;

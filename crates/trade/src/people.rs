@@ -11,7 +11,8 @@ mod users;
 use std::fmt;
 use std::sync::Arc;
 
-use market::{UserId, autonomy};
+use ledger::UserId;
+use market::autonomy;
 use model::Time;
 use serde::{Deserialize, Serialize};
 

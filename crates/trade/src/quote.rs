@@ -1,7 +1,8 @@
 //! What something would cost, whether an agent may buy it by itself, and a person's yes to it beforehand.
 
+use ledger::Ut;
 use market::autonomy::{self, Because, Decision, Question, Risk, TOKEN_MS};
-use market::{Capability, CapabilityId, Refusal, Ut, Via};
+use market::{Capability, CapabilityId, Refusal, Via};
 use model::Time;
 
 use crate::kept::{self, Spent, kind};

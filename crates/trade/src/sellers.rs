@@ -18,8 +18,9 @@ mod outside;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ledger::TransactionId;
 use market::transaction::{Action, Status};
-use market::{Actor, Served, Transaction, TransactionId};
+use market::{Actor, Served, Transaction};
 use model::ports::Future;
 use model::ports::product::Product;
 use model::{Expect, RecordChange, TaskId, Time};

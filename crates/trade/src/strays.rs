@@ -8,8 +8,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use ledger::{AccountId, TransactionId, UserId};
 use market::transaction::{Action, Role};
-use market::{AccountId, Actor, Transaction, TransactionId, UserId};
+use market::{Actor, Transaction};
 use model::ports::store::TimerKind;
 
 use crate::kept::{self, Standing, kind};

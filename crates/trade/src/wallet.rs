@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::{Along, Unmoved};
+use ledger::{AccountId, Entry, EntryId, LineKind, Row, TransactionId, UserId, Ut};
 use market::capability::FieldError;
-use market::ledger::{EntryId, LineKind};
-use market::{AccountId, Entry, Row, TransactionId, UserId, Ut};
 use model::ports::store::Conflict;
 use model::{Expect, Line, Time};
 use serde::{Deserialize, Serialize};
@@ -53,7 +52,7 @@ pub struct JournalEntry {
     pub at: Time,
     pub note: Option<Arc<str>>,
     pub transaction: Option<TransactionId>,
-    pub lines: Vec<market::Line>,
+    pub lines: Vec<ledger::Line>,
 }
 
 /// What came and went so far.
@@ -152,7 +151,7 @@ impl Market {
                     newest.pop_front();
                 }
                 let lines =
-                    booked.lines.into_iter().map(|line| market::Line::new(line.account, line.kind, line.amount));
+                    booked.lines.into_iter().map(|line| ledger::Line::new(line.account, line.kind, line.amount));
                 let (id, note, transaction) = (booked.id, booked.note, booked.transaction);
                 newest.push_back(JournalEntry { place, id, at: entry.at, note, transaction, lines: lines.collect() });
             }

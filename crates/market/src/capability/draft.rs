@@ -7,7 +7,7 @@ use model::reach::{Reach, name_reach, reach};
 use url::{Host, Url};
 
 use super::{CapabilityType, DeliveryMode, FieldError, PricingModel, Rules, Served, Terms};
-use crate::Ut;
+use ledger::Ut;
 
 const MAX_TITLE: usize = 200;
 const MAX_DESCRIPTION: usize = 10_000;

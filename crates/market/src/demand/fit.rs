@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Reason, Wants, score, words::words};
-use crate::Ut;
 use crate::capability::{PricingModel, Terms};
+use ledger::Ut;
 
 const CATEGORY: u32 = 25;
 const TYPE: u32 = 10;

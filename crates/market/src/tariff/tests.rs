@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::ledger::{Account, AccountId, Entry, Posting};
-use crate::{Rate, Row, UserId, verify};
+use crate::verify;
+use ledger::{Account, AccountId, Entry, Posting, Rate, Row, UserId};
 
 fn ut(text: &str) -> Ut {
     Ut::parse(text).unwrap()

@@ -9,8 +9,8 @@ use model::{TaskId, Time, TurnId};
 use serde::{Deserialize, Serialize};
 
 use super::{Owed, Price, Usage};
-use crate::ledger::{AccountId, Entry, EntryId, Head, Line, LineKind, Unfit, moved};
-use crate::{Rate, Row, UserId, Ut};
+use ledger::journal::{AccountId, Entry, EntryId, Head, Line, LineKind, TurnEntry, Unfit, moved};
+use ledger::{Rate, Row, UserId, Ut};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnHold {
@@ -52,13 +52,6 @@ pub struct Budgeted {
     pub of: Arc<str>,
     /// Its time, in a word.
     pub window: Arc<str>,
-}
-
-/// Which of a turn's two entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TurnEntry {
-    Hold,
-    End,
 }
 
 impl TurnHold {

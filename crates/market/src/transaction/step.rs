@@ -10,10 +10,10 @@ use super::{
 };
 use crate::autonomy::{self, Confirmation, Confirmed, Decision, Question, Risk, Spend};
 use crate::capability::{Capability, FieldError, PricingModel};
-use crate::hold::Hold;
-use crate::ledger::{AccountId, Guard};
+use crate::precondition::Precondition;
 use crate::refusal::Refusal;
-use crate::{Actor, Ut, Via};
+use crate::{Actor, Via};
+use ledger::{AccountId, Hold, Ut};
 
 impl Transaction {
     /// A new purchase. That the money is there is a guard of the step, whether it is set aside now or later.
@@ -76,19 +76,19 @@ impl Transaction {
             version: 1,
         };
         let mut step = Step::to(transaction, 0);
-        step.guards.push(Guard::Capability {
+        step.guards.push(Precondition::Capability {
             tenant: capability.tenant.clone(),
             id: capability.id.clone(),
             version: capability.version,
         });
         if let Some(sold) = sold {
             let (tenant, capability) = (capability.tenant.clone(), capability.id.clone());
-            step.guards.push(Guard::Sold { tenant, capability, sales: sold });
+            step.guards.push(Precondition::Sold { tenant, capability, sales: sold });
             step.sales = Some(sold.with_one(now));
         }
         if let Some((spend, at_most)) = decided.spend {
             let (tenant, user, day) = (spend.tenant.clone(), spend.user.clone(), spend.day);
-            step.guards.push(Guard::Spent { tenant, user, day, at_most });
+            step.guards.push(Precondition::Spent { tenant, user, day, at_most });
             step.spend = Some(spend);
         }
         if let Some(confirmed) = decided.used {
@@ -98,7 +98,7 @@ impl Transaction {
             step.freeze(now, rules)?;
         } else if price.is_positive() {
             let account = AccountId::available(&step.transaction.tenant, &step.transaction.buyer);
-            step.guards.push(Guard::Available(account, price));
+            step.guards.push(Precondition::Available(account, price));
         }
         Ok(step.done())
     }
@@ -269,7 +269,7 @@ impl Step {
     fn to(transaction: Transaction, version: u64) -> Step {
         Step {
             state: transaction.state(),
-            guards: vec![Guard::Transaction(transaction.id, version)],
+            guards: vec![Precondition::Transaction(transaction.id, version)],
             transaction,
             hold: None,
             entries: Vec::new(),
@@ -302,7 +302,7 @@ impl Step {
         let on = &self.transaction;
         if on.price.is_positive() {
             let (hold, entry) = Hold::freeze(&on.tenant, &on.buyer, on.id, on.price, at)?;
-            self.guards.extend(entry.guards());
+            self.guards.extend(entry.floors().into_iter().map(Precondition::from));
             self.entries.push(entry);
             self.hold = Some(hold);
         }
@@ -336,7 +336,7 @@ impl Step {
     }
 
     fn use_up(&mut self, confirmed: &Confirmed) {
-        self.guards.push(Guard::Unused(confirmed.mark()));
+        self.guards.push(Precondition::Unused(confirmed.mark()));
         self.used = Some(confirmed.mark());
     }
 }

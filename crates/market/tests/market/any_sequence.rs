@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use ledger::{AccountId, Hold, Purse, Row, TransactionId, Ut};
+use market::Transaction;
 use market::transaction::Status;
-use market::{AccountId, Hold, Purse, Row, Transaction, TransactionId, Ut};
 use model::{State, Time};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ledger::{Entry, Rate, TransactionId, UserId, Ut};
 use market::autonomy::{Confirmed, Key, Limits, Mark, Question, Risk};
 use market::capability::{self, CapabilityType, DeliveryMode, PricingModel, Terms};
 use market::transaction::{Action, Deadline, Order, Rules, Status};
-use market::{
-    Actor, Book, Capability, CapabilityId, Conflict, Entry, Rate, Refusal, Served, Step, TransactionId, UserId, Ut, Via,
-};
+use market::{Actor, Book, Capability, CapabilityId, Conflict, Refusal, Served, Step, Via};
 use model::{Json, TaskId, Time};
 use proptest::prelude::*;
 use uuid::Uuid;

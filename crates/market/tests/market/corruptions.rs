@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use ledger::{Account, AccountId, End, EntryId, Hold, LineKind, Posting, Purse, TransactionId, Ut};
 use market::transaction::Status;
-use market::{
-    Account, AccountId, End, EntryId, Hold, LineKind, Posting, Purse, Transaction, TransactionId, Ut, verify,
-};
+use market::{Transaction, verify};
 use model::{TaskId, Time};
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -1,7 +1,8 @@
 //! What is wrong is named, so that an operator knows where to look: each damage and all that is said of it.
 
+use ledger::{EntryId, Ut};
 use market::transaction::Status;
-use market::{EntryId, Ut, verify};
+use market::verify;
 
 use crate::bazaar::{Bazaar, Op};
 use crate::corruptions::Rows;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use market::Rate;
+use ledger::Rate;
 use model::Time;
 use serde::Deserialize;
 use serde_json::Value;

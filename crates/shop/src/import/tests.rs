@@ -1,6 +1,6 @@
 //! Tests of `import`.
 
-use market::Rate;
+use ledger::Rate;
 
 use super::*;
 use crate::testing::{NOW, acme};

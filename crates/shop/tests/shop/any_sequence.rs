@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use market::ledger::AccountId;
-use market::{Row, UserId};
+use ledger::{AccountId, Row, UserId};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use shop::checkout::unit_of;

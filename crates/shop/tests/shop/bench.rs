@@ -32,7 +32,7 @@ impl Bench {
     pub(crate) fn new(stock: &[u64]) -> Bench {
         let now = Time(1_775_721_600_000);
         let mut site = Site::new("acme".into(), "ws_1".into(), "Acme", Currency::check("USD").unwrap(), now);
-        let tax = market::Rate::parse("0.19").unwrap();
+        let tax = ledger::Rate::parse("0.19").unwrap();
         site.terms = Terms { shipping: Minor(490), free_shipping_from: Some(Minor(5_000)), tax };
         let product = |n: usize| Product {
             site: "acme".into(),
@@ -59,7 +59,7 @@ impl Bench {
             expires_at: None,
         };
         let coupons = vec![
-            coupon("THIRD", Off::Percent(market::Rate::parse("0.333333").unwrap()), Some(2)),
+            coupon("THIRD", Off::Percent(ledger::Rate::parse("0.333333").unwrap()), Some(2)),
             coupon("MUCH", Off::Amount(Minor(1_000)), None),
         ];
         let mut bench = Bench {

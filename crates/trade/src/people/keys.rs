@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Along, Unmoved};
-use market::{FieldError, Row, UserId, Via};
+use ledger::{Row, UserId};
+use market::{FieldError, Via};
 use model::ports::store::Conflict;
 use model::{Expect, RecordChange, Time};
 use parking_lot::Mutex;

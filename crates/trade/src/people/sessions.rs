@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Along, Unmoved};
-use market::{Refusal, Row, UserId};
+use ledger::{Row, UserId};
+use market::Refusal;
 use model::ports::store::Conflict;
 use model::{Expect, RecordChange, RecordQuery, Time};
 use serde::{Deserialize, Serialize};

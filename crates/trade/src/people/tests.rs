@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use engine::Engine;
-use market::UserId;
+use ledger::UserId;
 use model::Limits;
 
 use super::{Credentials, Issued, NewKey, NewUser, User};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use engine::{Along, Unmoved};
-use market::{FieldError, Row, UserId, Ut, autonomy};
+use ledger::{Row, UserId, Ut};
+use market::{FieldError, autonomy};
 use model::ports::store::Conflict;
 use model::{Expect, Listed};
 use serde::{Deserialize, Serialize};

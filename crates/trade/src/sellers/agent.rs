@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use engine::Answer;
+use ledger::TransactionId;
+use market::Transaction;
 use market::transaction::{Action, Deliverable, MAX_DELIVERABLES, MAX_NAME};
-use market::{Transaction, TransactionId};
 use model::call::Idempotency;
 use model::{
     Artifact, BlobKind, Cancel, Content, ContextId, Fault, Json, Kind, List, Message, Part, Place, Role, Send, State,

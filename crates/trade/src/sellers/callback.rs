@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use engine::{Along, Unmoved};
 use hmac::{Hmac, KeyInit, Mac};
+use ledger::{Row, TransactionId};
 use market::capability::{DeliveryMode, PricingModel};
 use market::transaction::{Action, Status};
-use market::{Row, Served, Transaction, TransactionId};
+use market::{Served, Transaction};
 use model::{Expect, Json, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -5,8 +5,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::{TransactionId, UserId};
 use market::transaction::{Action, Deliverable, Role, Status};
-use market::{Actor, Refusal, Served, Transaction, TransactionId, UserId};
+use market::{Actor, Refusal, Served, Transaction};
 use model::{Json, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;

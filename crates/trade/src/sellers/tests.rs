@@ -1,7 +1,8 @@
 //! When a purchase is looked at next.
 
+use ledger::{UserId, Ut};
 use market::transaction::{Deadline, DecisionSource, Due};
-use market::{CapabilityId, UserId, Ut, capability};
+use market::{CapabilityId, capability};
 use model::TaskId;
 
 use super::*;

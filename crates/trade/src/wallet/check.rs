@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use market::hold::End;
-use market::ledger::{EntryId, LineKind, Purse};
+use ledger::{Account, AccountId, End, EntryId, Hold, LineKind, Posting, Purse, Row, TransactionId, UserId, Ut};
 use market::tariff::TurnHold;
-use market::{Account, AccountId, Difference, Hold, Posting, Row, Transaction, TransactionId, UserId, Ut};
+use market::{Difference, Transaction};
 use model::ports::store::{Store, Trouble};
 use model::{Entry, RecordQuery, State, Task, TaskId, TurnId};
 use uuid::Uuid;

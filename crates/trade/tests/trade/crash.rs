@@ -137,7 +137,7 @@ async fn a_kill_at_any_moment_leaves_the_books_in_order() {
         let by_agent = fair.sells("s", "agent", offer(Served::Agent("slow".into()))).await;
         let by_hand = fair.sells("s", "hand", offer(Served::Person)).await;
         fair.has("b", 100_000).await;
-        let known: Arc<Mutex<Vec<(market::TransactionId, u64)>>> = Arc::default();
+        let known: Arc<Mutex<Vec<(ledger::TransactionId, u64)>>> = Arc::default();
         for round in 0..4 {
             let busy: Vec<_> = (0..8)
                 .map(|n| {

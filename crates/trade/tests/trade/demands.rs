@@ -38,7 +38,7 @@ async fn buys(fair: &Fair, buyer: &str, capability: &CapabilityId, demand: &Dema
     fair.market.order(&agent_of(buyer), wish, None).await
 }
 
-async fn stands(fair: &Fair, id: &DemandId) -> (Status, Option<market::TransactionId>) {
+async fn stands(fair: &Fair, id: &DemandId) -> (Status, Option<ledger::TransactionId>) {
     let found = fair.market.demand(&agent_of("b"), id).await.unwrap();
     (found.status, found.transaction)
 }

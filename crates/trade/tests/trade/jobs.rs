@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use ledger::TransactionId;
+use market::Refusal;
 use market::capability::Served;
 use market::transaction::{Action, Status};
-use market::{Refusal, TransactionId};
 use serde_json::json;
 use trade::{Config, JobAct, JobEvent, Jobs, Refused};
 

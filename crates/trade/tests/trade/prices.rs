@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::Engine;
 use futures_util::StreamExt as _;
+use ledger::{AccountId, UserId, Ut};
 use market::capability::Served;
 use market::tariff::{Budget, Fine, Price, Window};
 use market::transaction::{Action, Status};
-use market::{AccountId, UserId, Ut};
 use model::ports::agent::{Agent, Emission, EndState, Restart};
 use model::ports::store::{Commit, Outcome};
 use model::{
@@ -25,7 +25,7 @@ fn ut(text: &str) -> Ut {
 }
 
 fn terms(budgets: Budgets) -> Terms {
-    Terms { tenant: "default".into(), commission: market::Rate::TENTH, budgets }
+    Terms { tenant: "default".into(), commission: ledger::Rate::TENTH, budgets }
 }
 
 fn flat(per_task: &str, per_turn: &str) -> Price {

@@ -1,6 +1,7 @@
 //! Tests of keys.
 
-use market::{Ut, Via, autonomy};
+use ledger::Ut;
+use market::{Via, autonomy};
 use model::Kind;
 use model::ports::store::Store;
 use proptest::prelude::*;

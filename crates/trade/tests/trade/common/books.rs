@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use market::{AccountId, Row, Transaction, UserId};
+use ledger::{AccountId, Row, UserId};
+use market::Transaction;
 use model::RecordQuery;
 
 use super::{Fair, TENANT};

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{Along, Engine};
+use ledger::{AccountId, Row, TransactionId, UserId, Ut};
 use market::capability::{DeliveryMode, Draft, Rules, Served, Status as Offered};
 use market::transaction::{Action, Status};
-use market::{AccountId, Actor, Capability, CapabilityId, Row, Transaction, TransactionId, UserId, Ut, Via, autonomy};
+use market::{Actor, Capability, CapabilityId, Transaction, Via, autonomy};
 use model::ports::agent::Agent;
 use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
 use stores::sqlite::{Durability, Options};

@@ -1,22 +1,22 @@
 //! A hold: a buyer's money set aside for one purchase, between freezing and its one end.
 //!
-//! What ends it is one entry, whether all of it is settled, a part is (what was used of a metered price) or all goes
-//! back. The entry's name is the same for each, so that a journal has room for one end only.
+//! One entry ends a hold: it settles all of it, settles a part (the used part of a metered price) or releases all of it.
+//! The entry has the same name in each case, so that a journal has room for one end only.
 
 use std::sync::Arc;
 
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::{AccountId, Entry, EntryId, Head, Line, LineKind, Unfit, moved};
+use crate::journal::{AccountId, Entry, EntryId, Head, Line, LineKind, Unfit, moved};
 use crate::{TransactionId, UserId, Ut};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     pub tenant: Arc<str>,
-    /// What it is for; one hold each.
+    /// The purchase it is for; a purchase has one hold.
     pub transaction: TransactionId,
-    /// Whose money it is.
+    /// The user whose money it is.
     pub owner: UserId,
     pub amount: Ut,
     pub made_at: Time,
@@ -27,23 +27,23 @@ pub struct Hold {
 /// How a hold ended; the two parts are the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// What went to the seller and the platform.
+    /// Paid to the seller and the platform.
     pub settled: Ut,
-    /// What went back.
+    /// Returned to the owner.
     pub released: Ut,
     pub at: Time,
 }
 
-/// Who gets what is settled.
+/// How a settled amount is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     pub seller: UserId,
-    /// The platform's part of what is settled.
+    /// The platform's part of the settled amount.
     pub commission: Ut,
 }
 
 impl Hold {
-    /// Sets the money aside. The entry's guards say what the owner must have.
+    /// Sets the money aside. The entry's floors say how much the owner must have.
     pub fn freeze(
         tenant: &Arc<str>,
         owner: &UserId,
@@ -63,7 +63,7 @@ impl Hold {
         Entry::new(self.head(EntryId::freeze(self.transaction), self.made_at), lines)
     }
 
-    /// Pays `amount` out and gives the rest back, in one entry.
+    /// Settles `amount` and releases the rest, in one entry.
     pub fn settle(&self, amount: Ut, share: &Share, at: Time) -> Result<(Hold, Entry), Unfit> {
         if self.end.is_some() {
             return Err(Unfit::Ended);
@@ -77,12 +77,12 @@ impl Hold {
         Ok((ended, entry))
     }
 
-    /// Gives all of it back.
+    /// Releases all of it.
     pub fn release(&self, at: Time) -> Result<(Hold, Entry), Unfit> {
         self.settle(Ut::ZERO, &Share { seller: self.owner.clone(), commission: Ut::ZERO }, at)
     }
 
-    /// The entry that ended it, once it has ended. `share` counts only for what was settled.
+    /// The entry that ended it, once it has ended. `share` applies to the settled part.
     pub fn ended(&self, share: &Share) -> Result<Option<Entry>, Unfit> {
         let Some(end) = self.end else { return Ok(None) };
         if share.commission.is_negative() || share.commission > end.settled {

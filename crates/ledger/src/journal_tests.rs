@@ -1,4 +1,4 @@
-//! Tests of `ledger`.
+//! Tests of `journal`.
 
 use model::TaskId;
 use proptest::prelude::*;
@@ -57,10 +57,10 @@ fn money_comes_in_and_goes_out_under_a_name_of_its_own() {
     let entry = Entry::recharge(&tenant(), &"u".into(), ut(500), "op-1", Some("welcome".into()), Time(3)).unwrap();
     assert_eq!(entry.id().as_str(), "recharge/default/op-1");
     assert_eq!(lines(&entry), ["default: outside recharge -5", "default: available of u recharge 5"]);
-    assert_eq!(entry.guards(), []);
+    assert_eq!(entry.floors(), []);
     let entry = Entry::withdraw(&tenant(), &"u".into(), ut(500), "op-1", None, Time(3)).unwrap();
     assert_eq!(lines(&entry), ["default: available of u withdraw -5", "default: outside withdraw 5"]);
-    assert_eq!(entry.guards(), [Guard::Available(AccountId::available(&tenant(), &"u".into()), ut(500))]);
+    assert_eq!(entry.floors(), [Floor { account: AccountId::available(&tenant(), &"u".into()), at_least: ut(500) }]);
     for bad in [0, -1, Ut::MOST.hundredths() + 1] {
         let made = Entry::recharge(&tenant(), &"u".into(), ut(bad), "op-1", None, Time(3));
         assert_eq!(made.unwrap_err(), Unfit::Amount);
@@ -71,7 +71,10 @@ fn money_comes_in_and_goes_out_under_a_name_of_its_own() {
 fn a_hold_is_made_by_freezing_and_settled_in_one_entry() {
     let (hold, entry) = Hold::freeze(&tenant(), &"buyer".into(), transaction(), ut(12_000), Time(1)).unwrap();
     assert_eq!(lines(&entry), ["default: available of buyer freeze -120", "default: frozen of buyer freeze 120"]);
-    assert_eq!(entry.guards(), [Guard::Available(AccountId::available(&tenant(), &"buyer".into()), ut(12_000))]);
+    assert_eq!(
+        entry.floors(),
+        [Floor { account: AccountId::available(&tenant(), &"buyer".into()), at_least: ut(12_000) }]
+    );
 
     let (ended, entry) = hold.settle(ut(12_000), &share(1_200), Time(2)).unwrap();
     assert_eq!(
@@ -82,7 +85,7 @@ fn a_hold_is_made_by_freezing_and_settled_in_one_entry() {
             "default: commission commission 12"
         ]
     );
-    assert_eq!(entry.guards(), []);
+    assert_eq!(entry.floors(), []);
     assert_eq!(ended.settle(ut(12_000), &share(1_200), Time(3)).unwrap_err(), Unfit::Ended);
     assert_eq!(ended.release(Time(3)).unwrap_err(), Unfit::Ended);
 }
@@ -153,7 +156,7 @@ fn kinds_have_one_name_each_and_it_is_the_stored_one() {
 }
 
 proptest! {
-    /// The constructor is the only door, and it is shut to everything that does not sum to zero.
+    /// The only constructor refuses all lines that do not sum to zero.
     #[test]
     fn no_unbalanced_entry_can_be_built(amounts in prop::collection::vec(-20_i64..20, 0..10)) {
         let lines: Vec<Line> =

@@ -1,5 +1,5 @@
-//! Money: integer hundredths, never a float. What is written with more digits than that is refused, not rounded; the
-//! one place where something is rounded is a commission, half up.
+//! Money: integer hundredths, never a float. A text with more digits is refused, not rounded; only commissions are rounded,
+//! half up.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// An amount of UT in hundredths. It may be negative: a debit is a negative amount.
 ///
 /// ```
-/// use market::Ut;
+/// use ledger::Ut;
 /// assert_eq!(Ut::parse("120.00").unwrap().to_string(), "120");
 /// assert_eq!(Ut::parse("0.5").unwrap().hundredths(), 50);
 /// assert!(Ut::parse("0.005").is_err());
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Ut(i64);
 
-/// Why a text is no amount or no rate. Said to whoever wrote it.
+/// Why a text is no amount or no rate, in words for its author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("must be a decimal number such as \"120\" or \"0.5\"")]
@@ -33,7 +33,7 @@ pub enum Error {
 
 impl Ut {
     pub const ZERO: Ut = Ut(0);
-    /// The largest amount anybody may name. Far below what the number holds, so that sums of many stay inside.
+    /// The largest amount in a request. It is far below the range of the number, so that sums of many amounts fit.
     pub const MOST: Ut = Ut(1_000_000_000_000_000);
 
     pub const fn from_hundredths(hundredths: i64) -> Ut {
@@ -52,7 +52,7 @@ impl Ut {
         Ok(Ut(hundredths))
     }
 
-    /// Reads a JSON number or a string with a number in it, by its very text: no float is made on the way.
+    /// Reads a JSON number, or a string with a number in it, from its text and without a float.
     pub fn from_json(json: &Json) -> Result<Ut, Error> {
         let text = json.text();
         if text.starts_with('"') {
@@ -110,10 +110,10 @@ impl fmt::Debug for Ut {
     }
 }
 
-/// A share between nothing and all, in millionths.
+/// A share between 0 and 1, in millionths.
 ///
 /// ```
-/// use market::{Rate, Ut};
+/// use ledger::{Rate, Ut};
 /// let rate = Rate::parse("0.10").unwrap();
 /// assert_eq!(rate.of(Ut::parse("120").unwrap()).to_string(), "12");
 /// ```
@@ -136,7 +136,7 @@ impl Rate {
         u32::try_from(millionths).map_err(|_| Error::Rate)?.try_into()
     }
 
-    /// That share of an amount, half up. Never more than the amount, where that is not negative.
+    /// The share of an amount, rounded half up. It is never more than an amount that is not negative.
     pub fn of(self, amount: Ut) -> Ut {
         let exact = i128::from(amount.0) * i128::from(self.0);
         let rounded = (exact + i128::from(WHOLE / 2)).div_euclid(i128::from(WHOLE));
@@ -158,7 +158,7 @@ impl From<Rate> for u32 {
 }
 
 /// Reads a decimal number as millionths.
-pub(crate) fn millionths(text: &str) -> Result<i64, Error> {
+pub fn millionths(text: &str) -> Result<i64, Error> {
     decimal(text, 6)
 }
 

@@ -1,8 +1,8 @@
-//! The journal: double entry. Every entry's lines sum to zero, and there is no way to make one that does not.
+//! The journal: double entry. The lines of an entry sum to zero, and no entry can be built whose lines do not.
 //!
-//! A balance is the sum of an account's lines, so that the sum of all accounts of a tenant is always zero: what users
-//! and the platform have is what the outside account lacks. What a posting adds to a line (its place in the account and
-//! the balance after it) is the store's to say; [`Entry::post`] says it from the accounts as they are.
+//! A balance is the sum of an account's lines, so that all accounts of a tenant sum to zero: the outside account is below
+//! zero by as much as users and the platform have. A store adds to each line its number in the account and the balance after
+//! it; [`Entry::post`] computes both from the accounts as they are.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,9 @@ use std::sync::Arc;
 use model::{Time, TurnId};
 use serde::{Deserialize, Serialize};
 
-use crate::tariff::TurnEntry;
 use crate::{TransactionId, UserId, Ut};
 
-/// Lines in one entry, at most. The longest there is, a partial settlement, has five.
+/// Lines in one entry, at most. The longest entry in use, a partial settlement, has five.
 pub const MAX_LINES: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,13 +25,13 @@ pub struct AccountId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purse {
-    /// What a user can spend.
+    /// Money that a user can spend.
     Available(UserId),
-    /// What a user has set aside for purchases under way.
+    /// Money of a user that is set aside for purchases under way.
     Frozen(UserId),
-    /// What the platform has earned.
+    /// Earnings of the platform.
     Commission,
-    /// Where money comes from and goes to: the only account that may be below zero.
+    /// The source and the destination of all money: the only account that may be below zero.
     Outside,
 }
 
@@ -55,7 +54,7 @@ impl AccountId {
             Purse::Available(_) | Purse::Frozen(_) | Purse::Commission => false,
         }
     }
-    /// One text per account, for stores. Tenants and users hold no control characters.
+    /// The account's key in a store. Tenants and users contain no control characters.
     pub fn key(&self) -> String {
         let tenant = &self.tenant;
         match &self.purse {
@@ -67,7 +66,7 @@ impl AccountId {
     }
 }
 
-/// As operators read it: `default: available of u_1`.
+/// For operators: `default: available of u_1`.
 impl fmt::Display for AccountId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenant = &self.tenant;
@@ -80,23 +79,23 @@ impl fmt::Display for AccountId {
     }
 }
 
-/// What a line is, as a statement names it.
+/// The kind of a line, as statements name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LineKind {
     /// From available to frozen.
     Freeze,
-    /// Back again.
+    /// From frozen back to available.
     Unfreeze,
     /// From frozen to the seller and the platform.
     SettleOut,
-    /// What the seller gets of it.
+    /// The seller's part of a settlement.
     Income,
-    /// What the platform gets of it.
+    /// The platform's part of a settlement.
     Commission,
     /// From outside to available.
     Recharge,
-    /// Back outside.
+    /// From available to outside.
     Withdraw,
 }
 
@@ -127,8 +126,15 @@ impl LineKind {
     }
 }
 
-/// The name of an entry, unique in a journal. It follows from what the entry is about and is never drawn, so that the
-/// same thing cannot be booked twice: a hold is made under one name and ended, either way, under one other.
+/// One of a turn's two entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TurnEntry {
+    Hold,
+    End,
+}
+
+/// The name of an entry, unique in a journal. It is derived from the subject of the entry and is never random, so that
+/// nothing is booked twice: a hold is made under one name and ended, in either way, under one other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EntryId(Arc<str>);
@@ -137,11 +143,11 @@ impl EntryId {
     pub fn freeze(transaction: TransactionId) -> EntryId {
         EntryId(format!("{}/freeze", transaction.tx()).into())
     }
-    /// Of the settlement or of the release: there is one or the other.
+    /// Of the settlement or of the release: a hold has one of them.
     pub fn end(transaction: TransactionId) -> EntryId {
         EntryId(format!("{}/end", transaction.tx()).into())
     }
-    /// Of what a turn of an agent costs: one entry sets money aside, one ends that.
+    /// Of a paid turn of an agent: one entry sets money aside, one ends that.
     pub fn turn(turn: TurnId, which: TurnEntry) -> EntryId {
         let which = match which {
             TurnEntry::Hold => "hold",
@@ -149,7 +155,7 @@ impl EntryId {
         };
         EntryId(format!("turn/{turn}/{which}").into())
     }
-    /// Which turn it is of, if it is one's.
+    /// The turn of an entry that belongs to one.
     pub fn of_turn(&self) -> Option<(TurnId, TurnEntry)> {
         let (turn, which) = self.0.strip_prefix("turn/")?.split_once('/')?;
         let which = match which {
@@ -159,11 +165,11 @@ impl EntryId {
         };
         Some((turn.parse().ok()?, which))
     }
-    /// Of money that comes or goes; `reference` is whatever stands outside for it, such as an operator's note.
+    /// Of money from or to the outside; `reference` identifies it there, such as an operator's note.
     fn outside(kind: LineKind, tenant: &str, reference: &str) -> EntryId {
         EntryId(format!("{}/{tenant}/{reference}", kind.name()).into())
     }
-    /// The purchase it is of, if it is of one.
+    /// The purchase of an entry that belongs to one.
     pub fn transaction(&self) -> Option<TransactionId> {
         self.0.split_once('/')?.0.parse().ok()
     }
@@ -177,7 +183,7 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// One line of an entry: so much more (or less) in that account.
+/// One line of an entry: the change of one account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
     pub account: AccountId,
@@ -191,17 +197,17 @@ impl Line {
     }
 }
 
-/// What an entry is about.
+/// The facts of an entry beside its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub id: EntryId,
     pub at: Time,
     pub transaction: Option<TransactionId>,
-    /// Words for the statement.
+    /// Text for the statement.
     pub note: Option<Arc<str>>,
 }
 
-/// Lines that belong together and sum to zero. It is not read back from anywhere: what is kept are [`Posting`]s.
+/// Lines that belong together and sum to zero. An entry is not read back; [`Posting`]s are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     head: Head,
@@ -231,21 +237,11 @@ pub enum Unfit {
     MoreThanHeld { asked: Ut, held: Ut },
 }
 
-/// What must be so for a change to happen, checked by the store in the commit itself.
+/// A balance that an account must have for an entry, checked by the store in the commit itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Guard {
-    /// The account holds at least that much.
-    Available(AccountId, Ut),
-    /// The transaction's row has this version; 0 means that there is none.
-    Transaction(TransactionId, u64),
-    /// The capability's row has this version: price and status are those that were looked at.
-    Capability { tenant: Arc<str>, id: crate::CapabilityId, version: u64 },
-    /// Nobody has used this confirmation.
-    Unused(crate::autonomy::Mark),
-    /// What the user's agents have spent by themselves that day is no more than that.
-    Spent { tenant: Arc<str>, user: UserId, day: i64, at_most: Ut },
-    /// The capability's row of counted sales is still this one.
-    Sold { tenant: Arc<str>, capability: crate::CapabilityId, sales: crate::Sales },
+pub struct Floor {
+    pub account: AccountId,
+    pub at_least: Ut,
 }
 
 impl Entry {
@@ -271,7 +267,7 @@ impl Entry {
         }
     }
 
-    /// Money that comes in. `reference` names where from; the same reference books once.
+    /// Money from outside. `reference` names its source; a reference is booked once.
     pub fn recharge(
         tenant: &Arc<str>,
         user: &UserId,
@@ -291,7 +287,7 @@ impl Entry {
         )
     }
 
-    /// Money that goes out.
+    /// Money to outside.
     pub fn withdraw(
         tenant: &Arc<str>,
         user: &UserId,
@@ -334,8 +330,8 @@ impl Entry {
         &self.lines
     }
 
-    /// What the accounts must hold for it. Frozen money is not asked for: it is there for as long as its hold is.
-    pub fn guards(&self) -> Vec<Guard> {
+    /// Balances that the entry needs. Frozen money is not among them: it exists as long as its hold does.
+    pub fn floors(&self) -> Vec<Floor> {
         let mut nets: BTreeMap<&AccountId, i128> = BTreeMap::new();
         for line in &self.lines {
             if matches!(line.account.purse, Purse::Available(_)) {
@@ -344,12 +340,12 @@ impl Entry {
         }
         let short = |(account, net): (&AccountId, i128)| {
             let needed = i64::try_from(-net).ok().filter(|needed| *needed > 0)?;
-            Some(Guard::Available(account.clone(), Ut::from_hundredths(needed)))
+            Some(Floor { account: account.clone(), at_least: Ut::from_hundredths(needed) })
         };
         nets.into_iter().filter_map(short).collect()
     }
 
-    /// The rows it makes of the accounts as `read` tells them. A store calls this inside its transaction.
+    /// The new rows, from the accounts that `read` returns. A store calls this inside its transaction.
     pub fn post(&self, mut read: impl FnMut(&AccountId) -> Option<Account>) -> Result<Posted, Refused> {
         let mut accounts: Vec<Account> = Vec::with_capacity(self.lines.len());
         let mut postings = Vec::with_capacity(self.lines.len());
@@ -384,8 +380,8 @@ impl Entry {
     }
 }
 
-/// Two lines: so much from here to there.
-pub(crate) fn moved(kind: LineKind, from: AccountId, to: AccountId, amount: Ut) -> Result<Vec<Line>, Unfit> {
+/// Two lines that move an amount from one account to another.
+pub fn moved(kind: LineKind, from: AccountId, to: AccountId, amount: Ut) -> Result<Vec<Line>, Unfit> {
     if !amount.is_positive() || amount > Ut::MOST {
         return Err(Unfit::Amount);
     }
@@ -402,19 +398,19 @@ pub enum Refused {
     Overflow(AccountId),
 }
 
-/// Rows to write: new postings, and accounts as they are from now on.
+/// Rows to write: new postings, and the accounts after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
     pub postings: Vec<Posting>,
     pub accounts: Vec<Account>,
 }
 
-/// An account's row. Everything in it can be told again from its postings.
+/// An account's row. All of it can be computed from its postings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     pub id: AccountId,
     pub balance: Ut,
-    /// How many postings it has.
+    /// Number of its postings.
     pub lines: u64,
 }
 
@@ -424,14 +420,14 @@ impl Account {
     }
 }
 
-/// A line as it is kept, and as an account's statement shows it.
+/// A line as it is stored, and as an account's statement shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Posting {
     pub entry: EntryId,
-    /// Its place in the entry, from 0.
+    /// Number of the line in the entry, from 0.
     pub line: u8,
     pub account: AccountId,
-    /// Its place in the account, from 1 and without a hole.
+    /// Number of the line in the account, from 1 and without gaps.
     pub no: u64,
     pub kind: LineKind,
     pub amount: Ut,
@@ -451,5 +447,5 @@ impl Posting {
 }
 
 #[cfg(test)]
-#[path = "ledger_tests.rs"]
+#[path = "journal_tests.rs"]
 mod tests;

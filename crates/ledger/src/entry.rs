@@ -1,4 +1,4 @@
-//! Entries as a store takes them: the ledger's words in the body, and what each account gains or loses beside it.
+//! Entries in the form that a store takes: the lines in the body, and the change of each account beside it.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::ledger::{AccountId, Entry, EntryId, LineKind};
+use crate::journal::{AccountId, Entry, EntryId, LineKind};
 use crate::{Row, TransactionId, Ut};
 
-/// The body of an entry, as a store keeps it.
+/// The stored body of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Booked {
     #[serde(rename = "i")]
@@ -36,7 +36,7 @@ impl Row for Booked {
     const NAME: &'static str = "entry";
 }
 
-/// An entry as the store takes it: its id follows from its name, so that nothing is booked twice.
+/// The store's form of an entry. Its id is derived from its name, so that nothing is booked twice.
 pub fn entry(entry: &Entry) -> model::Entry {
     let head = entry.head();
     let lines = entry.lines().iter().map(|line| BookedLine {
@@ -60,7 +60,7 @@ pub fn entry(entry: &Entry) -> model::Entry {
     model::Entry { id: entry_id(&head.id), at: head.at, body: body.to_row().into(), postings }
 }
 
-/// Entries of one time are neighbours: the beginning of a purchase's id is when it was made.
+/// The id of an entry in the store. It begins with the time of its purchase, so that entries of one time are neighbours.
 pub fn entry_id(id: &EntryId) -> Uuid {
     let hash = Sha256::digest(id.as_str());
     let mut bytes = [0; 16];

@@ -1,0 +1,26 @@
+//! The ledger: money, double-entry journal entries, holds, and the rows that products store.
+//!
+//! This crate is pure: no I/O, no clock, no randomness, no wire. Time and ids come in as arguments. The products share it, so
+//! that an amount, an account and a stored row have one form in all of them.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`money`] | amounts in hundredths of UT, rates, parsing and rounding |
+//! | [`id`] | typed text ids, users, transactions |
+//! | [`journal`] | accounts, entries that are always balanced, and the balances that an entry needs |
+//! | [`hold`] | money of a buyer between freezing and its one end |
+//! | [`entry`] | entries in the form that a store takes |
+//! | [`row`] | the encoding of stored rows |
+
+pub mod entry;
+pub mod hold;
+pub mod id;
+pub mod journal;
+pub mod money;
+pub mod row;
+
+pub use hold::{End, Hold, Share};
+pub use id::{NoTransactionId, TransactionId, UserId};
+pub use journal::{Account, AccountId, Entry, EntryId, Floor, Head, Line, LineKind, Posting, Purse, TurnEntry, Unfit};
+pub use money::{Rate, Ut};
+pub use row::Row;
