@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use server::courier::{Allow, Guard, HttpCourier, JWT_KEY, Options, SEAL_KEY, Seal, Signer};
+use server::courier::{AllowedHost, HttpCourier, JWT_KEY, Options, OutboundPolicy, SEAL_KEY, Seal, Signer};
 use systems::OnOff;
 
 use crate::config::secret;
@@ -129,7 +129,7 @@ impl Push {
         self.allowed().map(drop)
     }
 
-    fn allowed(&self) -> anyhow::Result<Vec<Allow>> {
+    fn allowed(&self) -> anyhow::Result<Vec<AllowedHost>> {
         self.allow.iter().map(|text| text.parse().map_err(|error| anyhow::anyhow!("push.allow: {error}"))).collect()
     }
 
@@ -185,7 +185,7 @@ impl Push {
         let options = Options {
             files: base.map(|base| (base, files)),
             // Who reaches us through a proxy is not on this machine, wherever we listen.
-            guard: Guard { loopback: address.ip().is_loopback() && !behind_proxy, allow: self.allowed()? },
+            policy: OutboundPolicy { loopback: address.ip().is_loopback() && !behind_proxy, allow: self.allowed()? },
             timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
             signing_secret: self.signing_secret.as_deref().map(secret).transpose().context("push.signing_secret")?,
             ..usual

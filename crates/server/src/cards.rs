@@ -15,12 +15,12 @@ use model::ports::agent::Profile;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use crate::body::{Body, Response};
 use crate::mount::Mounted;
 use crate::policy::Policy;
 use crate::settings::{CardForm, Door};
-use crate::throttle::{FORWARDED_HOST, FORWARDED_PROTO};
 use crate::{Server, Settings};
+use web::body::{Body, Response};
+use web::client_address::{FORWARDED_HOST, FORWARDED_PROTO};
 
 /// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
 const KEPT: usize = 256;

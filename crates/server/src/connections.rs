@@ -16,7 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::Settings;
-use crate::throttle::{Seat, Seats, network_of};
+use web::client_address::network_of;
+use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
 /// Connections of the reserve.
 const RESERVE: usize = 64;
@@ -25,7 +26,7 @@ pub(crate) const RESERVE_LASTS: Duration = Duration::from_secs(5);
 
 pub(crate) struct Connections {
     all: Arc<Semaphore>,
-    by_address: Arc<Seats>,
+    by_address: Arc<ConcurrencyLimit>,
     hasher: RandomState,
     reserve: Arc<Reserve>,
 }
@@ -34,7 +35,7 @@ pub(crate) struct Connections {
 pub(crate) enum Entrance {
     Served {
         _one: OwnedSemaphorePermit,
-        _of_address: Option<Seat>,
+        _of_address: Option<ConcurrencyPermit>,
     },
     /// One too many: it is served until it is replaced.
     Spare(Spare),
@@ -61,7 +62,7 @@ impl Connections {
             return Entrance::Served { _one: one, _of_address: None };
         }
         let key = self.hasher.hash_one(network_of(address));
-        match Seats::take(&self.by_address, key, settings.connections_per_address) {
+        match ConcurrencyLimit::take(&self.by_address, key, settings.connections_per_address) {
             Some(seat) => Entrance::Served { _one: one, _of_address: Some(seat) },
             None => Entrance::Spare(Reserve::enter(&self.reserve)),
         }

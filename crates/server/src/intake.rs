@@ -22,7 +22,8 @@ use model::{Fault, Kind, MemoryBudget, MemoryShare};
 use tokio::time::{Instant, timeout};
 
 use crate::Server;
-use crate::front::{Gate, Told};
+use crate::front::Gate;
+use web::request_log::{BodyShare, RequestLog};
 
 /// Read for every caller.
 pub(crate) const STRANGER_BYTES: usize = 16 << 10;
@@ -62,23 +63,14 @@ impl Intake {
     }
 }
 
-/// One body's share of the budget; kept until its request is answered.
-#[derive(Default)]
-pub(crate) struct BodyShare {
-    small: Option<MemoryShare>,
-    large: Option<MemoryShare>,
-}
-
-impl BodyShare {
-    fn grow(share: &mut Option<MemoryShare>, budget: &Arc<MemoryBudget>, bytes: usize) -> Result<(), Fault> {
-        if share.get_or_insert_with(|| budget.share()).grow(bytes) {
-            return Ok(());
-        }
-        let message = format!(
-            "the server has as many request bodies in memory as it takes; try again in {RETRY_AFTER_S} s, or send less at a time"
-        );
-        Err(Fault::new(Kind::Unavailable, message).retry_after(RETRY_AFTER_S))
+fn grow(share: &mut Option<MemoryShare>, budget: &Arc<MemoryBudget>, bytes: usize) -> Result<(), Fault> {
+    if share.get_or_insert_with(|| budget.share()).grow(bytes) {
+        return Ok(());
     }
+    let message = format!(
+        "the server has as many request bodies in memory as it takes; try again in {RETRY_AFTER_S} s, or send less at a time"
+    );
+    Err(Fault::new(Kind::Unavailable, message).retry_after(RETRY_AFTER_S))
 }
 
 /// Reads a whole body within the limits of size, time and memory. `limit` is the address's own, where it has one.
@@ -88,7 +80,7 @@ pub(crate) async fn read(
     mut body: Incoming,
     limit: Option<usize>,
     gate: Gate<'_>,
-    told: &mut Told,
+    told: &mut RequestLog,
 ) -> Result<Bytes, Fault> {
     let limit = limit.unwrap_or(server.engine.limits().body_bytes);
     let ahead = match body.frame().now_or_never() {
@@ -145,7 +137,7 @@ struct BodyReader<'a> {
 }
 
 impl BodyReader<'_> {
-    async fn run(mut self, gate: Gate<'_>, told: &mut Told) -> Result<Bytes, Fault> {
+    async fn run(mut self, gate: Gate<'_>, told: &mut RequestLog) -> Result<Bytes, Fault> {
         match self.gather(gate, told).await {
             Ok(()) => {
                 (told.held, told.body_ended) = (self.held, true);
@@ -158,7 +150,7 @@ impl BodyReader<'_> {
         }
     }
 
-    async fn gather(&mut self, gate: Gate<'_>, told: &mut Told) -> Result<(), Fault> {
+    async fn gather(&mut self, gate: Gate<'_>, told: &mut RequestLog) -> Result<(), Fault> {
         let announced = self.announced.unwrap_or(0);
         if announced > self.limit as u64 {
             return Err(too_large(self.limit));
@@ -181,7 +173,7 @@ impl BodyReader<'_> {
                 }
                 let counted = self.held.large.as_ref().map_or(0, MemoryShare::bytes);
                 let more = length - STRANGER_BYTES - counted;
-                BodyShare::grow(&mut self.held.large, &self.server.intake.large, more)?;
+                grow(&mut self.held.large, &self.server.intake.large, more)?;
             }
             self.join(data);
         }
@@ -220,7 +212,7 @@ impl BodyReader<'_> {
     async fn wait(&mut self) -> Result<Polled, Fault> {
         let intake = &self.server.intake;
         if self.held.small.is_none() {
-            BodyShare::grow(&mut self.held.small, &intake.small, STRANGER_BYTES)?;
+            grow(&mut self.held.small, &intake.small, STRANGER_BYTES)?;
         }
         let since = *self.waits_since.get_or_insert_with(Instant::now);
         let patience = Duration::from_millis(self.server.settings.timeouts.body_ms);

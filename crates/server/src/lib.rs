@@ -9,21 +9,17 @@
 
 pub mod accept;
 pub mod admin;
-mod body;
 mod cache;
 pub mod callers;
 mod capabilities;
 mod cards;
 mod connections;
-mod cors;
 pub mod courier;
 pub mod crypto;
 pub mod front;
-mod html;
 mod intake;
 mod linger;
 mod links;
-pub mod log;
 mod metrics;
 mod mount;
 pub mod oauth;
@@ -48,6 +44,7 @@ use policy::Policy;
 
 pub use serving::Serving;
 pub use settings::Settings;
+pub use web::request_log as log;
 
 /// Everything a request may need, as the settings have it.
 pub struct Server {
@@ -61,7 +58,7 @@ pub struct Server {
     /// None where nothing is limited.
     pub(crate) throttle: Option<throttle::Throttle>,
     /// The market's own limit, where it has one.
-    pub(crate) pace: Option<front::market::pace::Pace>,
+    pub(crate) pace: Option<front::market::pace::RequestRate>,
     /// What Orloj's endpoints know and count, where they are.
     pub(crate) orloj: Option<front::orloj::House>,
     /// Keys and tokens of workspaces, where Aly's endpoints are.
@@ -95,7 +92,7 @@ impl Server {
             cards: cards::Cards::new(&settings),
             cache: Arc::new(cache::Cache::new(settings.cache_bytes, engine.limits().retention_ms)),
             throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
-            pace: front::market::pace::Pace::new(&settings),
+            pace: front::market::pace::RequestRate::new(&settings),
             orloj: front::orloj::House::new(&settings, None),
             oauth: settings.aly.as_ref().map(|aly| oauth::Oauth::new(engine.clone(), aly.oauth.clone())),
             metrics: Arc::new(metrics),

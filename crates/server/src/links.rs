@@ -16,8 +16,8 @@ use model::ports::sealer::Sealer;
 use model::ports::store::Store;
 use tokio::sync::OnceCell;
 
-use crate::front::percent;
 use crate::settings::Files;
+use web::file_response::percent;
 
 /// Keys that a server made for itself, the same for every process on the store.
 const KIND: &str = "server/secret";

@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, request};
 use serde_json::json;
 
 use crate::Server;
-use crate::body::{Body, Response};
+use web::body::{Body, Response};
 
 /// A store that takes longer to say how it is cannot be counted on.
 const READY_WITHIN: Duration = Duration::from_secs(2);

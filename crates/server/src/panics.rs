@@ -1,5 +1,5 @@
 //! Panics: each is logged with its place and counted, wherever in the process it happens. A request or a stream that panics
-//! fails alone; its connection and all others go on ([`crate::service`], [`crate::body`]).
+//! fails alone; its connection and all others go on ([`crate::service`], `web::body`).
 
 use std::panic::PanicHookInfo;
 use std::sync::LazyLock;

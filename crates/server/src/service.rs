@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 use dialects::framing::jsonrpc::{self, OwnedId};
 use dialects::framing::scan;
 use futures_util::FutureExt;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version};
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use model::{Fault, Kind};
+use web::body::Response;
+use web::headers::{REQUEST_ID, check_media_type, request_id, trace};
+use web::request_log::RequestLine;
+use web::{client_address, cors};
 
-use crate::body::Response;
 use crate::front::langgraph::Address;
-use crate::front::{self, Gate, Told};
+use crate::front::{self, Gate, RequestLog};
 use crate::linger::BodyUnread;
-use crate::log::Line;
 use crate::metrics::Outcome;
 use crate::mount::{self, Mounted, Target};
 use crate::oauth::endpoints;
-use crate::{Server, cors, intake, operations, throttle};
+use crate::{Server, intake, operations};
 
-pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// How long the body of a refused request is waited for.
 const REFUSED_BODY: Duration = Duration::from_millis(250);
 
@@ -52,11 +52,11 @@ pub(crate) async fn respond(
     let began = Instant::now();
     let (mut head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
-    let address = throttle::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
+    let address = client_address::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
     // A small body that is not read is taken along with the next request: its connection lasts.
     let is_large = body.size_hint().upper().is_none_or(|bytes| bytes > intake::STRANGER_BYTES as u64);
-    let mut told = Told { address, body_ended: body.is_end_stream(), ..Told::default() };
-    let mut response = match cors::preflight(&server.settings, &head.method, &head.headers) {
+    let mut told = RequestLog { address, body_ended: body.is_end_stream(), ..RequestLog::default() };
+    let mut response = match cors::preflight(server.settings.allowed_origins(), &head.method, &head.headers) {
         Some(response) => response,
         None => {
             let answered =
@@ -68,7 +68,7 @@ pub(crate) async fn respond(
         }
     };
     let micros = began.elapsed().as_micros() as u64;
-    cors::allow(&server.settings, &head.headers, response.headers_mut());
+    cors::allow(server.settings.allowed_origins(), &head.headers, response.headers_mut());
     // Whatever does not say that copies may be kept is private.
     response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Ok(id) = HeaderValue::from_str(&request_id) {
@@ -84,7 +84,7 @@ pub(crate) async fn respond(
     let status = response.status();
     let failed = told.fault.is_some() || status.is_client_error() || status.is_server_error();
     server.metrics.count(told.operation, if failed { Outcome::Fault } else { Outcome::Ok }, micros);
-    server.log.request(&Line {
+    server.log.request(&RequestLine {
         method: head.method.as_str(),
         path: told.path.as_deref().unwrap_or(head.uri.path()),
         status: status.as_u16(),
@@ -106,7 +106,7 @@ async fn dispatch(
     head: &http::request::Parts,
     body: Incoming,
     coverage: Coverage,
-    told: &mut Told,
+    told: &mut RequestLog,
 ) -> Response {
     let path = head.uri.path();
     let get = head.method == Method::GET || head.method == Method::HEAD;
@@ -117,7 +117,7 @@ async fn dispatch(
     if let Some(throttle) = &server.throttle
         // A worker is known by its secret, and speaks often.
         && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
-        && let Err(fault) = throttle.knock(told.address)
+        && let Err(fault) = throttle.check_rate(told.address)
     {
         if matches!(target, Target::Rpc(_) | Target::Uumit) {
             told.rpc_id = Box::pin(refused_id(server, head, body)).await;
@@ -249,7 +249,12 @@ async fn dispatch(
 
 /// The answer to a request whose handling panicked: in the caller's own protocol, if that can be had without another panic.
 /// The panic itself is logged and counted by [`crate::panics`].
-async fn panicked(server: &Arc<Server>, head: &http::request::Parts, request_id: &str, told: &mut Told) -> Response {
+async fn panicked(
+    server: &Arc<Server>,
+    head: &http::request::Parts,
+    request_id: &str,
+    told: &mut RequestLog,
+) -> Response {
     let message = format!("Internal error; tell the operator of this server that it was request {request_id}");
     tracing::error!(request_id, path = head.uri.path(), "a request was answered with 500: its handling panicked");
     let fault = Fault::new(Kind::Internal, message.clone());
@@ -266,14 +271,14 @@ async fn panicked(server: &Arc<Server>, head: &http::request::Parts, request_id:
 }
 
 /// To whoever has something to say to it, an agent that is gone is not there; what it has done can be read.
-fn is_said_to_nobody(mounted: &Mounted, told: &Told) -> bool {
+fn is_said_to_nobody(mounted: &Mounted, told: &RequestLog) -> bool {
     mounted.retired && matches!(told.operation, "send" | "stream")
 }
 
 /// The id of a JSON-RPC request that is refused for its address's rate, so that its caller can tell which one it was. Only
 /// a small body that is there already is looked at.
 async fn refused_id(server: &Arc<Server>, head: &http::request::Parts, body: Incoming) -> Option<OwnedId> {
-    let mut told = Told::default();
+    let mut told = RequestLog::default();
     let read = intake::read(server, head, body, Some(intake::STRANGER_BYTES), Gate::Open, &mut told);
     let body = tokio::time::timeout(REFUSED_BODY, read).await.ok()?.ok()?;
     scan::scan(&body, server.engine.limits().json_depth).ok()?;
@@ -289,7 +294,7 @@ async fn turn_away(
     target: Target<'_>,
     head: &http::request::Parts,
     fault: Fault,
-    told: &mut Told,
+    told: &mut RequestLog,
 ) -> Response {
     match target {
         Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), told).await,
@@ -341,43 +346,4 @@ pub(crate) fn not_allowed(allow: &'static str) -> Response {
         operations::text(StatusCode::METHOD_NOT_ALLOWED, format!("this address answers to {allow} only\n"));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
-}
-
-/// JSON of any kind, or a request without the header, is read; anything else is refused with 415.
-pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Fault> {
-    let Some(said) = headers.get(CONTENT_TYPE) else { return Ok(()) };
-    // What nearly everybody says.
-    if said == "application/json" {
-        return Ok(());
-    }
-    let bare = said.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let json = bare == "application/json"
-        || bare == "text/json"
-        || (bare.starts_with("application/") && bare.ends_with("+json"));
-    if json || bare.is_empty() {
-        return Ok(());
-    }
-    let said: String = bare.chars().filter(char::is_ascii_graphic).take(64).collect();
-    let message = format!("send the header Content-Type: application/json; this request says {said}");
-    Err(Fault::new(Kind::MediaType, message))
-}
-
-/// The caller's own id for the request if it is a decent one, else ours.
-fn request_id(headers: &HeaderMap) -> String {
-    let given = headers.get(&REQUEST_ID).and_then(|v| v.to_str().ok());
-    match given {
-        Some(id) if !id.is_empty() && id.len() <= 128 && id.bytes().all(|b| b.is_ascii_graphic()) => id.to_owned(),
-        Some(_) | None => uuid::Uuid::now_v7().to_string(),
-    }
-}
-
-/// The W3C trace context, if it is one.
-pub(crate) fn trace(headers: &HeaderMap) -> Option<&str> {
-    let text = headers.get(&TRACEPARENT)?.to_str().ok()?;
-    let mut fields = text.split('-');
-    let hex = |field: Option<&str>, len: usize| {
-        field.is_some_and(|f| f.len() == len && f.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()))
-    };
-    let whole = hex(fields.next(), 2) && hex(fields.next(), 32) && hex(fields.next(), 16) && hex(fields.next(), 2);
-    (whole && fields.next().is_none()).then_some(text)
 }

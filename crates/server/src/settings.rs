@@ -11,7 +11,9 @@ pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
 pub use crate::oauth::Rules as OauthRules;
 pub use crate::policy::{Effect, Rule};
 use crate::resources::Shelf;
-pub use crate::throttle::{Limits as ThrottleLimits, Network, Rate};
+pub use crate::throttle::Limits as ThrottleLimits;
+pub use web::client_address::Network;
+pub use web::limiter::Rate;
 
 /// Agents that are remembered after they are gone, so that their tasks can be read.
 const RETIRED: usize = 10_000;
@@ -74,6 +76,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Pages of these origins may call from a browser.
+    pub(crate) fn allowed_origins(&self) -> web::cors::AllowedOrigins<'_> {
+        web::cors::AllowedOrigins { listed: &self.cors_origins, loopback: self.cors_loopback }
+    }
+
     /// What would stop a server from starting with these.
     pub fn check(&self) -> Result<(), Error> {
         crate::mount::Mounts::new(self)?;

@@ -3,19 +3,19 @@
 use model::{Fault, PushConfig};
 use url::Url;
 
-use super::guard::Guard;
+use web::outbound::OutboundPolicy;
 
 const URL_BYTES: usize = 2_048;
 const SECRET_BYTES: usize = 4_096;
 
-pub(super) fn check(guard: &Guard, config: &PushConfig) -> Result<(), Fault> {
-    address(guard, &config.url)?;
+pub(super) fn check(policy: &OutboundPolicy, config: &PushConfig) -> Result<(), Fault> {
+    address(policy, &config.url)?;
     fits("token", "the token", config.token.as_deref())?;
     fits("authentication", "the scheme", config.scheme.as_deref())?;
     fits("authentication", "the credentials", config.credentials.as_deref())
 }
 
-fn address(guard: &Guard, text: &str) -> Result<(), Fault> {
+fn address(policy: &OutboundPolicy, text: &str) -> Result<(), Fault> {
     let fault = |words: &str| Err(Fault::params("url", words));
     if text.len() > URL_BYTES {
         return fault("the url is longer than 2048 bytes; shorten it");
@@ -32,7 +32,7 @@ fn address(guard: &Guard, text: &str) -> Result<(), Fault> {
     if url.fragment().is_some() {
         return fault("the url has a fragment, which is never sent; leave it out");
     }
-    guard.admit(&url).map_err(|refused| Fault::params("url", format!("the url is refused: {}", refused.words())))
+    policy.admit(&url).map_err(|refused| Fault::params("url", format!("the url is refused: {}", refused.message())))
 }
 
 /// What is put into a header must not end it.
@@ -56,14 +56,14 @@ mod tests {
     }
 
     fn refused(config: &PushConfig) -> (String, String) {
-        let fault = check(&Guard::default(), config).unwrap_err();
+        let fault = check(&OutboundPolicy::default(), config).unwrap_err();
         assert_eq!(fault.kind, model::Kind::InvalidParams);
         (fault.field.unwrap(), fault.message)
     }
 
     #[test]
     fn a_url_that_could_never_be_delivered_to_is_refused() {
-        assert!(check(&Guard::default(), &config("https://example.com:8443/hook?a=b")).is_ok());
+        assert!(check(&OutboundPolicy::default(), &config("https://example.com:8443/hook?a=b")).is_ok());
         let long = format!("https://example.com/{}", "a".repeat(2_048));
         for (url, words) in [
             ("", "not an absolute address"),

@@ -1,17 +1,15 @@
 //! The courier: brings letters to webhooks. It knows the wire, the network and the seal; what is delivered, in which
 //! order and when again is the engine's.
 //!
-//! * `check` says which configs are taken at all, `guard` which addresses, `resolve` sees to it that these are connected to
+//! * `check` says which configs are taken at all; the outbound policy of the crate `web` says which addresses are connected to
 //! * `seal` keeps configs unreadable at rest, `keyfile` keeps our own keys
 //! * `headers`, `sign` and `jwt` are what goes around a body; `post` is one attempt over the network
 
 mod check;
-mod guard;
 mod headers;
 mod jwt;
 mod keyfile;
 mod post;
-mod resolve;
 mod seal;
 mod sign;
 
@@ -28,16 +26,15 @@ use model::ports::store::Store;
 use model::{Fault, PushConfig, PushSpec, PushState, TaskId};
 use url::Url;
 
-pub use guard::{Allow, Guard};
 pub use jwt::Signer;
 pub use keyfile::KeyFault;
-pub use resolve::{Lookup, System};
 pub use seal::Seal;
+pub use web::outbound::{AllowedHost, HostResolver, OutboundPolicy, SystemResolver};
 
-use crate::body::in_json;
 use crate::links::{Links, Terms};
 use crate::settings::Files;
 use headers::Around;
+use web::body::in_json;
 
 /// The name of the seal's key in the data folder.
 pub const SEAL_KEY: &str = "seal.key";
@@ -49,14 +46,14 @@ const SAMPLE: usize = 8;
 
 /// How deliveries are made.
 pub struct Options {
-    pub guard: Guard,
+    pub policy: OutboundPolicy,
     /// For a connection to be there, in milliseconds.
     pub connect_ms: u64,
     /// For a whole attempt, in milliseconds.
     pub timeout_ms: u64,
     /// Signs what no secret of a config's own does.
     pub signing_secret: Option<String>,
-    pub lookup: Arc<dyn Lookup>,
+    pub resolver: Arc<dyn HostResolver>,
     /// How large files are shown, and where the server is reached; without it, by their bytes.
     pub files: Option<(String, Files)>,
 }
@@ -64,11 +61,11 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            guard: Guard::default(),
+            policy: OutboundPolicy::default(),
             connect_ms: 5_000,
             timeout_ms: 15_000,
             signing_secret: None,
-            lookup: Arc::new(System),
+            resolver: Arc::new(SystemResolver),
             files: None,
         }
     }
@@ -81,7 +78,7 @@ struct Desk {
     store: Arc<dyn Store>,
     seal: Arc<Seal>,
     signer: Option<Signer>,
-    guard: Arc<Guard>,
+    policy: Arc<OutboundPolicy>,
     signing_secret: Option<String>,
     post: post::Post,
     links: Links,
@@ -96,10 +93,10 @@ impl HttpCourier {
         signer: Option<Signer>,
         options: Options,
     ) -> Result<HttpCourier, KeyFault> {
-        let Options { guard, connect_ms, timeout_ms, signing_secret, lookup, files } = options;
-        let guard = Arc::new(guard);
+        let Options { policy, connect_ms, timeout_ms, signing_secret, resolver, files } = options;
+        let policy = Arc::new(policy);
         let (connect, whole) = (Duration::from_millis(connect_ms), Duration::from_millis(timeout_ms));
-        let post = post::Post::new(&guard, &lookup, connect, whole);
+        let post = post::Post::new(&policy, &resolver, connect, whole);
         let post = post.map_err(|error| {
             KeyFault::new(format!(
                 "cannot make an HTTP client for webhooks: {error}; set push.enabled to false to go without"
@@ -107,7 +104,7 @@ impl HttpCourier {
         })?;
         let seal = seal.into();
         let links = Links::new(store.clone(), Some(seal.clone()));
-        Ok(HttpCourier(Arc::new(Desk { store, seal, signer, guard, signing_secret, post, links, files })))
+        Ok(HttpCourier(Arc::new(Desk { store, seal, signer, policy, signing_secret, post, links, files })))
     }
 
     /// Refuses a key that opens none of the configs there are, as far as a few of them tell: going on would give them all
@@ -131,7 +128,7 @@ impl HttpCourier {
 
 impl Courier for HttpCourier {
     fn check(&self, config: &PushConfig) -> Result<(), Fault> {
-        check::check(&self.0.guard, config)
+        check::check(&self.0.policy, config)
     }
 
     fn seal(&self, task: TaskId, spec: &PushSpec) -> Result<Bytes, Fault> {
@@ -183,7 +180,7 @@ impl Desk {
         let url = Url::parse(&spec.url).map_err(|_| gone("its url is not an address".into()))?;
         let endpoint = url.origin().ascii_serialization();
         // The list may have changed since the config was taken; and no resolver sees an address that is no name.
-        self.guard.admit(&url).map_err(|refused| gone(format!("{endpoint} is refused: {}", refused.words())))?;
+        self.policy.admit(&url).map_err(|error| gone(format!("{endpoint} is refused: {}", error.message())))?;
 
         let failed = |why: String| Receipt::Failed { why, retry_after_ms: None };
         let event = letter.id.to_string();

@@ -1,7 +1,6 @@
 //! One attempt over the network: no proxy, no redirect, no second try, and an end in sight. Who tries again, and when, is
 //! the engine's business.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
@@ -10,48 +9,36 @@ use std::time::Duration;
 use http::StatusCode;
 use http::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use model::ports::courier::Receipt;
-use reqwest::{Body, Client};
+use reqwest::Body;
 use url::Url;
-
-use super::guard::Guard;
-use super::resolve::{Guarded, Lookup, Unresolved};
+use web::outbound::{HostResolver, OutboundClients, OutboundPolicy, resolve};
 
 /// A receiver that wants to be left alone for longer is asked after a day all the same.
 const RETRY_MOST_MS: u64 = 24 * 3_600_000;
 
-/// Connections kept for an endpoint: as many as deliver to it at a time, or each burst would connect anew.
-const IDLE: usize = 64;
 /// Of an answer's body, what is worth a connection.
 const BODY_MOST: usize = 16 << 10;
 const BODY_TIME: Duration = Duration::from_millis(200);
 
-/// Clients, each with the addresses its resolver lets through.
+/// Sends with a time limit.
 pub(super) struct Post {
-    usual: Client,
-    /// For ports that an entry of the operator's list is about.
-    by_port: HashMap<u16, Client>,
+    clients: OutboundClients,
     connect: Duration,
     whole: Duration,
 }
 
 impl Post {
     pub(super) fn new(
-        guard: &Arc<Guard>,
-        lookup: &Arc<dyn Lookup>,
+        policy: &Arc<OutboundPolicy>,
+        resolver: &Arc<dyn HostResolver>,
         connect: Duration,
         whole: Duration,
     ) -> reqwest::Result<Post> {
-        let make = |port| client(Guarded { lookup: lookup.clone(), guard: guard.clone(), port }, connect);
-        let mut by_port = HashMap::new();
-        for port in guard.allow.iter().filter_map(super::guard::Allow::port) {
-            by_port.insert(port, make(Some(port))?);
-        }
-        Ok(Post { usual: make(None)?, by_port, connect, whole })
+        Ok(Post { clients: OutboundClients::new(policy, resolver, connect)?, connect, whole })
     }
 
     pub(super) async fn send(&self, endpoint: &str, url: Url, headers: HeaderMap, body: Body) -> Receipt {
-        let client = url.port_or_known_default().and_then(|port| self.by_port.get(&port)).unwrap_or(&self.usual);
-        let sending = client.post(url).headers(headers).body(body).send();
+        let sending = self.clients.to(&url).post(url).headers(headers).body(body).send();
         let failed = |why: &str| Receipt::Failed { why: format!("{endpoint} {why}"), retry_after_ms: None };
         match tokio::time::timeout(self.whole, sending).await {
             // The status is the answer, whatever becomes of the body.
@@ -81,28 +68,6 @@ async fn leave(mut response: reqwest::Response) {
         }
     };
     let _ = tokio::time::timeout(BODY_TIME, rest).await;
-}
-
-fn client(resolver: Guarded, connect: Duration) -> reqwest::Result<Client> {
-    let resolver = Arc::new(resolver);
-    let builder = || {
-        Client::builder()
-            .user_agent(concat!("Rialto/", env!("CARGO_PKG_VERSION")))
-            // A proxy would connect for us, to where nobody has looked.
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .dns_resolver(resolver.clone())
-            .connect_timeout(connect)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(IDLE)
-    };
-    builder().build().or_else(|error| {
-        // Most likely the machine has no certificates of authorities. Plain http needs none.
-        tracing::warn!(%error, "webhooks over https will fail: install the system's CA certificates (ca-certificates)");
-        builder().tls_certs_only([]).build()
-    })
 }
 
 fn answered(endpoint: &str, status: StatusCode, headers: &HeaderMap) -> Receipt {
@@ -147,7 +112,7 @@ fn find_trouble(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 fn known_trouble(error: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(unresolved) = error.downcast_ref::<Unresolved>() {
+    if let Some(unresolved) = error.downcast_ref::<resolve::Error>() {
         return Some(format!("cannot be reached: {unresolved}"));
     }
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {

@@ -23,12 +23,12 @@ use model::ports::storekeeper::Needs;
 use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send, Task};
 use url::{Host, Url};
 
-use super::{A2A_VERSION, CallContext, Done, EffectiveCall, Gate, Told, into_body, rest, rpc, sign, stream, terms};
-use crate::body::{Body, Response};
+use super::{A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, rpc, sign, stream, terms};
 use crate::mount::Mounted;
 use crate::oauth::{Oauth, covers, endpoints};
 use crate::settings::{self, Aly, Door, Settings};
 use crate::{Server, callers, intake, service};
+use web::body::{Body, Response};
 
 /// What would stop the endpoints from being served.
 pub(crate) fn check(settings: &Settings) -> Result<(), settings::Error> {
@@ -46,27 +46,27 @@ pub(crate) async fn answer(
     below: &str,
     head: &request::Parts,
     body: Incoming,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.dialect = aly::NAME;
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, told) };
-    told.agent = Some(desk.mounted.agent.clone());
+    log.dialect = aly::NAME;
+    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
+    log.agent = Some(desk.mounted.agent.clone());
     let response = match below {
         "" | "/" if head.method != Method::POST => service::not_allowed("POST"),
         "" | "/" => {
-            if let Err(fault) = service::check_media_type(&head.headers) {
-                let mut response = Box::pin(desk.rpc(Err(fault), told)).await;
+            if let Err(fault) = web::headers::check_media_type(&head.headers) {
+                let mut response = Box::pin(desk.rpc(Err(fault), log)).await;
                 *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
                 return signed(response);
             }
-            let body = intake::read(server, head, body, None, Gate::Aly, told).await;
-            Box::pin(desk.rpc(body, told)).await
+            let body = intake::read(server, head, body, None, Gate::Aly, log).await;
+            Box::pin(desk.rpc(body, log)).await
         }
         below => {
             let mut operation = Operation::Unknown;
-            match Box::pin(desk.rest(below, body, told, &mut operation)).await {
+            match Box::pin(desk.rest(below, body, log, &mut operation)).await {
                 Ok(response) => response,
-                Err(fault) => desk.rest_fault(&fault, operation, told),
+                Err(fault) => desk.rest_fault(&fault, operation, log),
             }
         }
     };
@@ -79,13 +79,13 @@ pub(crate) fn turned_away(
     below: &str,
     head: &request::Parts,
     fault: &Fault,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.dialect = aly::NAME;
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, told) };
+    log.dialect = aly::NAME;
+    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
     signed(match below {
-        "" | "/" => rpc_fault(&OwnedId::NULL, fault, Operation::Unknown, told),
-        _ => desk.rest_fault(fault, Operation::Unknown, told),
+        "" | "/" => rpc_fault(&OwnedId::NULL, fault, Operation::Unknown, log),
+        _ => desk.rest_fault(fault, Operation::Unknown, log),
     })
 }
 
@@ -113,12 +113,12 @@ impl<'a> Desk<'a> {
         Some(Desk { server, aly, oauth, mounted, head })
     }
 
-    async fn rpc(&self, body: Result<Bytes, Fault>, told: &mut Told) -> Response {
+    async fn rpc(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Response {
         let depth = self.server.engine.limits().json_depth;
         let body = match body.and_then(|body| scan::scan(&body, depth).map(|_| ()).map(|()| body.clone())) {
             Ok(body) => body,
             Err(fault) => {
-                let mut response = rpc_fault(&OwnedId::NULL, &fault, Operation::Unknown, told);
+                let mut response = rpc_fault(&OwnedId::NULL, &fault, Operation::Unknown, log);
                 // A body that never came whole is HTTP's own trouble.
                 if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
                     *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -129,12 +129,12 @@ impl<'a> Desk<'a> {
         // It is text: the scan has seen to that.
         let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
             Ok(request) => request,
-            Err(Unreadable { id, fault, .. }) => return rpc_fault(&id, &fault, Operation::Unknown, told),
+            Err(Unreadable { id, fault, .. }) => return rpc_fault(&id, &fault, Operation::Unknown, log),
         };
         let mut operation = Operation::Unknown;
-        let mut response = match self.call(&request, told, &mut operation).await {
+        let mut response = match self.call(&request, log, &mut operation).await {
             Ok(response) => response,
-            Err(fault) => rpc_fault(&request.id, &fault, operation, told),
+            Err(fault) => rpc_fault(&request.id, &fault, operation, log),
         };
         // Nobody waits for it; what HTTP has to say is said all the same.
         if request.is_notification {
@@ -150,19 +150,19 @@ impl<'a> Desk<'a> {
     async fn call(
         &self,
         request: &jsonrpc::Request<'_>,
-        told: &mut Told,
+        log: &mut RequestLog,
         operation: &mut Operation,
     ) -> Result<Response, Fault> {
         let limits = self.server.engine.limits();
         let known = METHODS.contains(&&*request.method);
         let is_send = matches!(&*request.method, "SendMessage" | "SendStreamingMessage");
         // What exists is for those who may ask; what does not exist is told to everybody.
-        let shown = if known { self.who(is_send, told).await? } else { Shown::Nothing };
+        let shown = if known { self.who(is_send, log).await? } else { Shown::Nothing };
         let decoded = WIRE.decode_rpc(&request.method, request.params, limits)?;
         *operation = Operation::from(&decoded.call);
         let params = request.params.map_or("", |params| params.get());
         let effective = EffectiveCall::of(decoded, &self.head.headers)?;
-        let (asked, done, tenant) = self.perform(shown, effective, params.as_bytes(), told).await?;
+        let (asked, done, tenant) = self.perform(shown, effective, params.as_bytes(), log).await?;
         Ok(match done {
             Done::Stream(follow) => {
                 let terms = terms(self.server, self.head, &tenant);
@@ -181,7 +181,7 @@ impl<'a> Desk<'a> {
         &self,
         below: &str,
         body: Incoming,
-        told: &mut Told,
+        log: &mut RequestLog,
         operation: &mut Operation,
     ) -> Result<Response, Fault> {
         let (server, head, limits) = (self.server, self.head, self.server.engine.limits());
@@ -193,10 +193,10 @@ impl<'a> Desk<'a> {
         }
         let asked_for = route.operation();
         let is_send = matches!(asked_for, Operation::Send | Operation::Stream);
-        let shown = self.who(is_send, told).await?;
+        let shown = self.who(is_send, log).await?;
         let body = if route.reads_body() {
-            service::check_media_type(&head.headers)?;
-            intake::read(server, head, body, None, Gate::Open, told).await?
+            web::headers::check_media_type(&head.headers)?;
+            intake::read(server, head, body, None, Gate::Open, log).await?
         } else {
             Bytes::new()
         };
@@ -206,7 +206,7 @@ impl<'a> Desk<'a> {
         let decoded = route.decode(text, limits)?;
         *operation = asked_for;
         let effective = EffectiveCall::of(decoded, &head.headers)?;
-        let (asked, done, tenant) = self.perform(shown, effective, &body, told).await?;
+        let (asked, done, tenant) = self.perform(shown, effective, &body, log).await?;
         Ok(match done {
             Done::Stream(follow) => stream::rest(server.clone(), &WIRE, *follow, terms(server, head, &tenant)),
             done => {
@@ -219,13 +219,13 @@ impl<'a> Desk<'a> {
 
     /// Who is calling, within the limits of calls. Whoever shows a key or a token wants to be somebody: a wrong one is
     /// refused also where none is needed. A session's token is no such thing.
-    async fn who(&self, is_send: bool, told: &mut Told) -> Result<Shown, Fault> {
+    async fn who(&self, is_send: bool, log: &mut RequestLog) -> Result<Shown, Fault> {
         let throttle = self.server.throttle.as_ref();
         let shown = match identify(self.server, self.oauth, &self.head.headers).await {
             Ok(shown) => shown,
             Err(fault) => {
                 if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
-                    throttle.failed(told.address)?;
+                    throttle.failed(log.address)?;
                 }
                 return Err(fault);
             }
@@ -239,9 +239,9 @@ impl<'a> Desk<'a> {
             Shown::Nothing => return Err(nobody("authentication is required")),
             Shown::Session => return Err(nobody("a browser session's token is not taken here")),
         };
-        told.caller = Some(caller.name.clone());
+        log.caller = Some(caller.name.clone());
         if let Some(throttle) = throttle {
-            throttle.admit(caller, told.address)?;
+            throttle.admit(caller, log.address)?;
         }
         Ok(shown)
     }
@@ -252,7 +252,7 @@ impl<'a> Desk<'a> {
         shown: Shown,
         mut effective: EffectiveCall,
         body: &[u8],
-        told: &mut Told,
+        log: &mut RequestLog,
     ) -> Result<(CallContext<'a>, Done, Arc<str>), Fault> {
         let caller = match (shown, sent(&mut effective.call)) {
             (Shown::Caller(caller), Some(send)) => {
@@ -278,12 +278,12 @@ impl<'a> Desk<'a> {
             threaded: false,
         };
         if let Call::Push(call) = &effective.call {
-            told.operation = call.name();
+            log.operation = call.name();
             let place = asked.place(&effective)?;
             let done = self.push(&place, call.clone()).await?;
             return Ok((asked, Done::Push(done, None), place.caller.tenant.clone()));
         }
-        let (done, tenant) = asked.perform(effective, body, told).await?;
+        let (done, tenant) = asked.perform(effective, body, log).await?;
         Ok((asked, done, tenant))
     }
 
@@ -359,8 +359,8 @@ impl<'a> Desk<'a> {
     }
 
     /// A fault as an HTTP status and the product's body.
-    fn rest_fault(&self, fault: &Fault, operation: Operation, told: &mut Told) -> Response {
-        told.fault(fault);
+    fn rest_fault(&self, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
+        log.fault(fault);
         let (status, encoded) = WIRE.rest_error(fault, operation);
         let mut response = rpc::json(encoded.as_bytes().cloned().unwrap_or_default().into());
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -502,8 +502,8 @@ fn check_url(config: &PushConfig) -> Result<(), Fault> {
 }
 
 /// JSON-RPC answers 200; only what HTTP itself has a word for has another status.
-fn rpc_fault(id: &Id<'_>, fault: &Fault, operation: Operation, told: &mut Told) -> Response {
-    told.fault(fault);
+fn rpc_fault(id: &Id<'_>, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
+    log.fault(fault);
     let mut out = Vec::with_capacity(256);
     WIRE.rpc_error(&mut out, id, fault, operation);
     let mut response = rpc::json(Bytes::from(out).into());
@@ -524,25 +524,25 @@ fn signed(mut response: Response) -> Response {
 }
 
 /// The card of the shop that the host is, else the platform's.
-pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, told: &mut Told) -> Response {
-    (told.operation, told.dialect) = ("card", aly::NAME);
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, told) };
+pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("card", aly::NAME);
+    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
     match desk.shop().await {
         Ok(shop) => signed(desk.card(shop.as_ref())),
-        Err(fault) => signed(desk.rest_fault(&fault, Operation::Unknown, told)),
+        Err(fault) => signed(desk.rest_fault(&fault, Operation::Unknown, log)),
     }
 }
 
 /// The card of the shop that the host is, if it is one's: at the origin, where others have theirs.
-pub(crate) async fn shop_card(server: &Arc<Server>, head: &request::Parts, told: &mut Told) -> Option<Response> {
+pub(crate) async fn shop_card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Option<Response> {
     let desk = Desk::open(server, head)?;
     match desk.shop().await {
         Ok(None) => None,
         Ok(shop) => {
-            (told.operation, told.dialect) = ("card", aly::NAME);
+            (log.operation, log.dialect) = ("card", aly::NAME);
             Some(signed(desk.card(shop.as_ref())))
         }
-        Err(fault) => Some(signed(desk.rest_fault(&fault, Operation::Unknown, told))),
+        Err(fault) => Some(signed(desk.rest_fault(&fault, Operation::Unknown, log))),
     }
 }
 

@@ -1,27 +1,24 @@
-//! Bytes as a download: whatever they claim to be, no browser runs them. And large files by their address.
+//! Large files by their signed address.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, IF_RANGE, RANGE, RETRY_AFTER,
-};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
+use http::header::RETRY_AFTER;
+use http::{Method, StatusCode, request};
 use model::Fault;
+use web::body::{Response, counted};
+use web::file_response::{FileFacts, head_only, is_known, unchanged, whole};
+use web::request_log::RequestLog;
 
-use super::Told;
 use crate::Server;
-use crate::body::{Body, Response, counted};
 use crate::links::{self, Bad};
 use crate::operations;
 
 /// A large file by its address; `below` is what follows `/files/`.
-pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Parts, told: &mut Told) -> Response {
-    told.operation = "file";
+pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
+    log.operation = "file";
     let again = "read the task again for a new one";
-    let fail = |told: &mut Told, fault: &Fault| {
-        told.fault(fault);
+    let fail = |log: &mut RequestLog, fault: &Fault| {
+        log.fault(fault);
         let status = super::status_of(fault.kind).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = operations::text(status, format!("{fault}\n"));
         if let Some(seconds) = fault.retry_after_s {
@@ -38,10 +35,11 @@ pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Pa
             let words = format!("this address was not made here, or not like this; {again}\n");
             return operations::text(StatusCode::FORBIDDEN, words);
         }
-        Err(fault) => return fail(told, &fault),
+        Err(fault) => return fail(log, &fault),
     };
     let hash = links::hex(&claim.hash);
-    let mut facts = Facts { name: claim.name.as_deref(), media_type: claim.media_type.as_deref(), hash: &hash, len: 0 };
+    let mut facts =
+        FileFacts { name: claim.name.as_deref(), media_type: claim.media_type.as_deref(), hash: &hash, len: 0 };
     if is_known(&head.headers, &hash) {
         return unchanged(&facts);
     }
@@ -53,171 +51,10 @@ pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Pa
             }
             match counted(&server.answers, bytes) {
                 Ok(bytes) => whole(head, &facts, bytes),
-                Err(fault) => fail(told, &fault),
+                Err(fault) => fail(log, &fault),
             }
         }
         Ok(None) => operations::text(StatusCode::NOT_FOUND, "this file is no longer kept: its task was removed\n"),
-        Err(fault) => fail(told, &fault),
-    }
-}
-
-/// What is known of a file besides its bytes.
-pub(crate) struct Facts<'a> {
-    pub(crate) name: Option<&'a str>,
-    pub(crate) media_type: Option<&'a str>,
-    /// In hex; the entity tag.
-    pub(crate) hash: &'a str,
-    pub(crate) len: u64,
-}
-
-/// Whether the caller has it already.
-pub(crate) fn is_known(headers: &HeaderMap, hash: &str) -> bool {
-    let said = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    said.split(',').any(|one| {
-        let tag = one.trim().trim_start_matches("W/");
-        tag == "*" || tag.trim_matches('"') == hash
-    })
-}
-
-/// That the caller has it already.
-pub(crate) fn unchanged(facts: &Facts<'_>) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    put(response.headers_mut(), facts);
-    response.headers_mut().remove(CONTENT_TYPE);
-    response
-}
-
-/// The head of a download, for whoever asks for no more.
-pub(crate) fn head_only(facts: &Facts<'_>) -> Response {
-    let mut response = Response::new(Body::empty());
-    put(response.headers_mut(), facts);
-    response.headers_mut().insert(CONTENT_LENGTH, facts.len.into());
-    response
-}
-
-/// All of it, or the one range that was asked for. What cannot be understood of a range is not asked for.
-pub(crate) fn whole(head: &request::Parts, facts: &Facts<'_>, bytes: Bytes) -> Response {
-    if head.method == Method::HEAD {
-        return head_only(facts);
-    }
-    let same =
-        head.headers.get(IF_RANGE).is_none_or(|tag| tag.to_str().is_ok_and(|t| t.trim_matches('"') == facts.hash));
-    let range = head.headers.get(RANGE).filter(|_| same).and_then(|value| value.to_str().ok());
-    let range = range.and_then(|text| range_of(text, bytes.len()));
-    let total = bytes.len();
-    let (status, bytes) = match &range {
-        Some(range) => (StatusCode::PARTIAL_CONTENT, bytes.slice(range.clone())),
-        None => (StatusCode::OK, bytes),
-    };
-    let len = bytes.len();
-    let mut response = Response::new(bytes.into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    put(headers, facts);
-    headers.insert(CONTENT_LENGTH, len.into());
-    if let Some(range) = range
-        && let Ok(said) =
-            HeaderValue::from_str(&format!("bytes {}-{}/{total}", range.start, range.end.saturating_sub(1)))
-    {
-        headers.insert(CONTENT_RANGE, said);
-    }
-    response
-}
-
-fn put(headers: &mut HeaderMap, facts: &Facts<'_>) {
-    let any = HeaderValue::from_static(trade::ANY_MEDIA);
-    let media =
-        facts.media_type.filter(|media| media.contains('/')).and_then(|media| HeaderValue::from_str(media).ok());
-    headers.insert(CONTENT_TYPE, media.unwrap_or(any));
-    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    headers.insert("content-security-policy", HeaderValue::from_static("sandbox; default-src 'none'"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    let named = HeaderValue::from_str(&disposition(facts.name));
-    headers.insert(CONTENT_DISPOSITION, named.unwrap_or(HeaderValue::from_static("attachment")));
-    if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", facts.hash)) {
-        headers.insert(ETAG, tag);
-    }
-}
-
-/// Always to be saved, under its name: in ASCII for old readers, and as it is.
-fn disposition(name: Option<&str>) -> String {
-    let Some(name) = name.filter(|name| !name.is_empty()) else { return "attachment".to_owned() };
-    let plain: String = name
-        .chars()
-        .map(|c| match c {
-            '"' | '\\' | '/' | '%' => '_',
-            c if c.is_ascii_graphic() || c == ' ' => c,
-            _ => '_',
-        })
-        .collect();
-    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", percent(name))
-}
-
-/// What may stand in any part of an address, and everything else as its bytes.
-pub(crate) fn percent(text: &str) -> String {
-    use std::fmt::Write;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            other => {
-                let _ = write!(out, "%{other:02X}");
-            }
-        }
-    }
-    out
-}
-
-/// One range of bytes.
-fn range_of(text: &str, len: usize) -> Option<std::ops::Range<usize>> {
-    let (from, to) = text.trim().strip_prefix("bytes=")?.split_once('-')?;
-    let digits =
-        |text: &str| (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse::<usize>().ok());
-    let range = match (digits(from), digits(to)) {
-        (Some(from), Some(to)) => from?..to?.min(len.checked_sub(1)?).checked_add(1)?,
-        (Some(from), None) if to.is_empty() => from?..len,
-        (None, Some(last)) if from.is_empty() => len.saturating_sub(last?)..len,
-        (Some(_) | None, Some(_) | None) => return None,
-    };
-    (range.start < range.end && range.end <= len).then_some(range)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_range_is_understood_or_left() {
-        for (text, expected) in [
-            ("bytes=0-0", Some(0..1)),
-            ("bytes=2-", Some(2..10)),
-            ("bytes=-3", Some(7..10)),
-            ("bytes=-99", Some(0..10)),
-            ("bytes=8-99", Some(8..10)),
-            ("bytes=10-", None),
-            ("bytes=5-4", None),
-            ("bytes=-0", None),
-            ("bytes=0-1,3-4", None),
-            ("bytes=a-b", None),
-            ("bytes=+1-2", None),
-            ("bytes=-", None),
-            ("bytes=99999999999999999999-", None),
-            ("lines=1-2", None),
-        ] {
-            assert_eq!(range_of(text, 10), expected, "{text}");
-        }
-        assert_eq!(range_of("bytes=0-0", 0), None);
-    }
-
-    #[test]
-    fn names_are_for_saving() {
-        assert_eq!(disposition(None), "attachment");
-        assert_eq!(disposition(Some("a.pdf")), "attachment; filename=\"a.pdf\"; filename*=UTF-8''a.pdf");
-        assert_eq!(
-            disposition(Some("ü\"/../x")),
-            "attachment; filename=\"___.._x\"; filename*=UTF-8''%C3%BC%22%2F..%2Fx"
-        );
+        Err(fault) => fail(log, &fault),
     }
 }

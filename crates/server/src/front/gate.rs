@@ -10,7 +10,7 @@ use http::request;
 use model::{Fault, Kind};
 
 use super::aly::{self, Shown};
-use super::{Told, credential_missing, uumit};
+use super::{RequestLog, credential_missing, uumit};
 use crate::mount::{Mounted, Target};
 use crate::settings::Door;
 use crate::{Server, callers};
@@ -65,13 +65,18 @@ impl<'a> Gate<'a> {
 
     /// Whether the headers show a caller who is let in. The fault is the one that the front would answer with, and a wrong
     /// credential counts against its address as it does there.
-    pub(crate) async fn check(&self, server: &Arc<Server>, head: &request::Parts, told: &Told) -> Result<(), Fault> {
+    pub(crate) async fn check(
+        &self,
+        server: &Arc<Server>,
+        head: &request::Parts,
+        log: &RequestLog,
+    ) -> Result<(), Fault> {
         let admitted = self.admit(server, head).await;
         if let (Some(throttle), Err(fault)) = (&server.throttle, &admitted)
             && fault.kind == Kind::Unauthenticated
             && (head.headers.contains_key(AUTHORIZATION) || head.headers.contains_key(&callers::API_KEY))
         {
-            throttle.failed(told.address)?;
+            throttle.failed(log.address)?;
         }
         admitted
     }

@@ -22,11 +22,11 @@ use model::ports::agent;
 use model::{Call, Fault, Kind, State};
 use uuid::Uuid;
 
-use super::{A2A_DIALECT, CallContext, Done, EffectiveCall, Told, into_body, sign, stream, terms, who};
+use super::{A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, sign, stream, terms, who};
 use crate::Server;
-use crate::body::Response;
 use crate::callers;
 use crate::mount::Mounted;
+use web::body::Response;
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +61,10 @@ pub(crate) async fn answer(
     address: Address,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
     let Some(profile) = server.mounts.langgraph() else { return reply(errors::detail(404, "Not Found")) };
-    told.dialect = profile.wire("").name();
+    log.dialect = profile.wire("").name();
     if head.method != Method::POST {
         return other_verb(server, profile, assistant, head);
     }
@@ -72,28 +72,28 @@ pub(crate) async fn answer(
         Ok(body) => body,
         // What is not JSON is refused in the product's own words.
         Err(fault) if fault.kind == Kind::Parse => Bytes::from_static(b"{"),
-        Err(fault) => return refuse(profile, &OwnedId::NULL, &fault, Operation::Unknown, told),
+        Err(fault) => return refuse(profile, &OwnedId::NULL, &fault, Operation::Unknown, log),
     };
     let accept: Vec<&str> = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let request = match envelope::read(profile, &body, Some(&accept.join(","))) {
         Ok(request) => request,
         Err(refused) => {
-            told.fault = Some("not a request of this product".to_owned());
+            log.fault = Some("not a request of this product".to_owned());
             return reply(refused);
         }
     };
     let mut operation = Operation::Unknown;
-    match call(server, profile, assistant, address, head, &request, &body, told, &mut operation).await {
+    match call(server, profile, assistant, address, head, &request, &body, log, &mut operation).await {
         Ok(response) => response,
         Err(Refusal::Reply(refused)) => reply(refused),
         Err(Refusal::Fault(fault)) => {
             let said_in_stream = envelope::is_stream(&request.method)
                 && errors::reply(profile, &request.id, &fault, operation).status == 200;
             if said_in_stream {
-                told.fault(&fault);
+                log.fault(&fault);
                 return stream::refused(profile.wire(&request.method), &request.id, &fault, operation);
             }
-            refuse(profile, &request.id, &fault, operation, told)
+            refuse(profile, &request.id, &fault, operation, log)
         }
     }
 }
@@ -118,7 +118,7 @@ async fn call(
     head: &request::Parts,
     request: &Request,
     body: &[u8],
-    told: &mut Told,
+    log: &mut RequestLog,
     operation: &mut Operation,
 ) -> Result<Response, Refusal> {
     decode::check(profile, request)?;
@@ -132,8 +132,8 @@ async fn call(
             Profile::Current => Fault::new(Kind::InvalidParams, message).into(),
         }
     })?;
-    told.agent = Some(mounted.agent.clone());
-    let caller = who(server, mounted, head, told).await?;
+    log.agent = Some(mounted.agent.clone());
+    let caller = who(server, mounted, head, log).await?;
     let takes_text = server.engine.profile(&mounted.agent).as_deref().is_none_or(takes_text);
     let cancel = match (profile, address) {
         (Profile::Documented, Address::Own) => decode::Cancels::Refused,
@@ -152,7 +152,7 @@ async fn call(
     let wire = profile.wire(&request.method);
     let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: true };
     sort(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
-    let (done, tenant) = asked.perform(effective, body, told).await.map_err(|fault| named(fault, request))?;
+    let (done, tenant) = asked.perform(effective, body, log).await.map_err(|fault| named(fault, request))?;
     let mut response = match done {
         Done::Stream(follow) => {
             stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.clone())
@@ -292,8 +292,8 @@ fn reply(reply: langgraph::Reply) -> Response {
     response
 }
 
-fn refuse(profile: Profile, id: &OwnedId, fault: &Fault, operation: Operation, told: &mut Told) -> Response {
-    told.fault(fault);
+fn refuse(profile: Profile, id: &OwnedId, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
+    log.fault(fault);
     let mut response = reply(errors::reply(profile, id, fault, operation));
     if fault.kind == Kind::Unauthenticated {
         response.headers_mut().insert(WWW_AUTHENTICATE, callers::challenge(fault));

@@ -18,13 +18,12 @@ pub(crate) mod uumit;
 pub(crate) mod worker;
 
 use std::borrow::{Borrow, Cow};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use dialects::framing::json::{Encoded, Segment, Writer};
-use dialects::framing::jsonrpc::OwnedId;
 use dialects::wire::{Codec, Decoded, Head, JsonWire, Operation, Page, TaskView};
 use engine::{Answer, Answers, Listing, PushAnswer, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
@@ -32,18 +31,18 @@ use model::call::Idempotency;
 use model::{Call, Caller, ContextId, Fault, Kind, Place, Task, TaskId, Wait};
 use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
+use web::body::{Body, Response, counted, in_json, room, with_room};
+use web::concurrency::ConcurrencyPermit;
+use web::headers::trace;
+pub(crate) use web::request_log::RequestLog;
 
 use effective::{EffectiveCall, StreamStart};
-pub(crate) use files::{answer as file, percent};
+pub(crate) use files::answer as file;
 pub(crate) use gate::{Gate, largest_body};
 
-use crate::body::{Body, Response, counted, in_json, room, with_room};
-use crate::intake::BodyShare;
 use crate::links::Terms;
 use crate::mount::Mounted;
-use crate::service::trace;
 use crate::settings::Door;
-use crate::throttle::Seat;
 use crate::{Server, callers};
 
 static A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
@@ -56,54 +55,6 @@ static A2A_DIALECT: HeaderName = HeaderName::from_static("x-a2a-dialect");
 
 /// How often an answer that has begun looks for room for its next piece.
 const ROOM_AGAIN: Duration = Duration::from_millis(20);
-
-const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-
-/// What the log and the metrics say of a request.
-pub(crate) struct Told {
-    pub(crate) operation: &'static str,
-    pub(crate) dialect: &'static str,
-    pub(crate) agent: Option<Arc<str>>,
-    pub(crate) caller: Option<Arc<str>>,
-    pub(crate) fault: Option<String>,
-    /// Where the caller calls from.
-    pub(crate) address: IpAddr,
-    /// What the log says in place of a path with a secret in it.
-    pub(crate) path: Option<String>,
-    /// The share of the memory for bodies that the request's body has.
-    pub(crate) held: BodyShare,
-    /// The JSON-RPC id of a request that is refused before it is read whole.
-    pub(crate) rpc_id: Option<OwnedId>,
-    /// The body was read to its end, kept or not.
-    pub(crate) body_ended: bool,
-}
-
-impl Default for Told {
-    fn default() -> Self {
-        Told {
-            operation: "other",
-            dialect: "-",
-            agent: None,
-            caller: None,
-            fault: None,
-            address: NOWHERE,
-            path: None,
-            held: BodyShare::default(),
-            rpc_id: None,
-            body_ended: false,
-        }
-    }
-}
-
-impl Told {
-    /// Notes a fault: its message for the log line, its cause for the log alone.
-    pub(crate) fn fault(&mut self, fault: &Fault) {
-        if let Some(cause) = &fault.cause {
-            tracing::warn!(%cause, kind = ?fault.kind, "a request failed: {fault}");
-        }
-        self.fault = Some(fault.message.clone());
-    }
-}
 
 /// What came of a call.
 pub(crate) enum Done {
@@ -128,7 +79,7 @@ pub(crate) struct Follow {
     /// Without the task as it was: the caller has it.
     only_later: bool,
     /// The caller's place among its streams, where they are limited.
-    _seat: Option<Seat>,
+    _seat: Option<ConcurrencyPermit>,
 }
 
 /// Who is calling: known, let in at this mount, and within the limits of calls.
@@ -136,7 +87,7 @@ async fn who(
     server: &Arc<Server>,
     mounted: &Mounted,
     head: &request::Parts,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Result<Arc<Caller>, Fault> {
     let throttle = server.throttle.as_ref();
     let caller = match mounted.door {
@@ -145,18 +96,18 @@ async fn who(
             Ok(caller) => caller,
             Err(fault) => {
                 if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
-                    throttle.failed(told.address)?;
+                    throttle.failed(log.address)?;
                 }
                 return Err(fault);
             }
         },
     };
-    told.caller = Some(caller.name.clone());
+    log.caller = Some(caller.name.clone());
     if !caller.authenticated && server.requires(mounted) && !server.opens(&mounted.agent) {
         return Err(credential_missing(mounted));
     }
     if let Some(throttle) = throttle {
-        throttle.admit(&caller, told.address)?;
+        throttle.admit(&caller, log.address)?;
     }
     Ok(caller)
 }
@@ -191,11 +142,11 @@ impl CallContext<'_> {
         &self,
         effective: EffectiveCall,
         body: &[u8],
-        told: &mut Told,
+        log: &mut RequestLog,
     ) -> Result<(Done, Arc<str>), Fault> {
-        told.operation = effective.call.name();
+        log.operation = effective.call.name();
         let place = self.place(&effective)?;
-        let (seat, _waiting) = self.seat(&effective.call, told.address)?;
+        let (seat, _waiting) = self.seat(&effective.call, log.address)?;
         let mut done = self.carry_out(&place, effective, body).await?;
         if let Done::Stream(follow) = &mut done {
             follow._seat = seat;
@@ -204,7 +155,11 @@ impl CallContext<'_> {
     }
 
     /// A place among the caller's streams or waiting calls, held for as long as it streams or waits.
-    fn seat(&self, call: &Call, address: IpAddr) -> Result<(Option<Seat>, Option<Counted<&Gauge>>), Fault> {
+    fn seat(
+        &self,
+        call: &Call,
+        address: IpAddr,
+    ) -> Result<(Option<ConcurrencyPermit>, Option<Counted<&Gauge>>), Fault> {
         let throttle = self.server.throttle.as_ref();
         match call {
             Call::Send(send) if send.wait != Wait::Exists => {

@@ -13,11 +13,11 @@ use http::{HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Call, Fault, Kind};
 
-use super::{CallContext, Done, EffectiveCall, Gate, Told, into_body, sign, stated_version, stream, terms, who};
+use super::{CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, sign, stated_version, stream, terms, who};
 use crate::Server;
-use crate::body::{Body, Response};
 use crate::mount::Mounted;
-use crate::{callers, intake, service};
+use crate::{callers, intake};
+use web::body::{Body, Response};
 
 const A2A_JSON: &str = "application/a2a+json";
 
@@ -27,20 +27,20 @@ pub(crate) async fn answer(
     head: &request::Parts,
     below: &str,
     body: Incoming,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
     let version = stated_version(head);
     let decided = decide::decide_route(below, version.as_ref().ok().copied().flatten());
     let wire = match (decided, version) {
         (Ok(wire), Ok(_)) => wire,
         (Ok(wire), Err(fault)) | (Err(Refusal { wire, fault }), _) => {
-            return self::fault(&fault, head, told, wire, Operation::Unknown);
+            return self::fault(&fault, head, log, wire, Operation::Unknown);
         }
     };
     let mut operation = Operation::Unknown;
-    match call(Asking { server, mounted, head, below, wire }, body, told, &mut operation).await {
+    match call(Asking { server, mounted, head, below, wire }, body, log, &mut operation).await {
         Ok(response) => response,
-        Err(fault) => self::fault(&fault, head, told, wire, operation),
+        Err(fault) => self::fault(&fault, head, log, wire, operation),
     }
 }
 
@@ -56,17 +56,17 @@ struct Asking<'a> {
 async fn call(
     asking: Asking<'_>,
     body: Incoming,
-    told: &mut Told,
+    log: &mut RequestLog,
     operation: &mut Operation,
 ) -> Result<Response, Fault> {
     let Asking { server, mounted, head, below, wire } = asking;
     let limits = server.engine.limits();
-    told.dialect = wire.name();
+    log.dialect = wire.name();
     let unstated = server.settings.strict_version && stated_version(head)?.is_none();
     if unstated && wire.name() == dialects::a2a_v1::NAME {
         return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
     }
-    let caller = who(server, mounted, head, told).await?;
+    let caller = who(server, mounted, head, log).await?;
     // HEAD asks for what GET would say; hyper leaves the body away.
     let verb = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
     let mut route = wire.route(verb, below, head.uri.query())?;
@@ -78,15 +78,15 @@ async fn call(
     }
     *operation = route.operation();
     let body = if route.reads_body() {
-        service::check_media_type(&head.headers)?;
-        intake::read(server, head, body, None, Gate::Open, told).await?
+        web::headers::check_media_type(&head.headers)?;
+        intake::read(server, head, body, None, Gate::Open, log).await?
     } else {
         Bytes::new()
     };
     let text = scan::scan(&body, limits.json_depth)?;
     let decoded = route.decode(text, limits)?;
     let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: false };
-    let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, &body, told).await?;
+    let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, &body, log).await?;
     let mut response = match done {
         Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, terms(server, head, &tenant)),
         Done::Kept(bytes) => json(head, wire, bytes.into()),
@@ -105,14 +105,14 @@ pub(crate) async fn old_extended_card(
     server: &Arc<Server>,
     mounted: &Mounted,
     head: &request::Parts,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
     let wire = wire_of("/v1/card");
-    told.dialect = wire.name();
+    log.dialect = wire.name();
     let asked = async {
-        let caller = who(server, mounted, head, told).await?;
+        let caller = who(server, mounted, head, log).await?;
         let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: false };
-        let (done, _) = asked.perform(EffectiveCall::plain(Call::ExtendedCard), &[], told).await?;
+        let (done, _) = asked.perform(EffectiveCall::plain(Call::ExtendedCard), &[], log).await?;
         let mut w = Writer::with_capacity(2_048);
         asked.write(&mut w, &done);
         Ok(w.finish().as_bytes().cloned().unwrap_or_default())
@@ -123,23 +123,23 @@ pub(crate) async fn old_extended_card(
             sign(&mut response, wire);
             response
         }
-        Err(fault) => self::fault(&fault, head, told, wire, Operation::ExtendedCard),
+        Err(fault) => self::fault(&fault, head, log, wire, Operation::ExtendedCard),
     }
 }
 
 /// What is not even read.
-pub(crate) fn turned_away(below: &str, head: &request::Parts, fault: &Fault, told: &mut Told) -> Response {
-    self::fault(fault, head, told, wire_of(below), Operation::Unknown)
+pub(crate) fn turned_away(below: &str, head: &request::Parts, fault: &Fault, log: &mut RequestLog) -> Response {
+    self::fault(fault, head, log, wire_of(below), Operation::Unknown)
 }
 
 /// What is at no address of ours.
-pub(crate) fn nothing_at(path: &str, head: &request::Parts, told: &mut Told) -> Response {
+pub(crate) fn nothing_at(path: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
     let missing = Fault::new(Kind::MethodNotFound, format!("there is nothing at {path}"));
-    fault(&missing, head, told, wire_of(path), Operation::Unknown)
+    fault(&missing, head, log, wire_of(path), Operation::Unknown)
 }
 
 /// An address that nothing is at, with the one that may have been meant.
-pub(crate) fn unknown_address(server: &Server, path: &str, head: &request::Parts, told: &mut Told) -> Response {
+pub(crate) fn unknown_address(server: &Server, path: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
     let shown: String = path.chars().take(128).collect();
     let agents = || server.mounts.agents().iter().map(|name| &**name);
     let message = match path.strip_prefix("/a2a/") {
@@ -159,7 +159,7 @@ pub(crate) fn unknown_address(server: &Server, path: &str, head: &request::Parts
             format!("there is nothing at {shown}; {advice}")
         }
     };
-    fault(&Fault::new(Kind::MethodNotFound, message), head, told, wire_of(path), Operation::Unknown)
+    fault(&Fault::new(Kind::MethodNotFound, message), head, log, wire_of(path), Operation::Unknown)
 }
 
 /// Addresses that are there whatever is served.
@@ -198,12 +198,12 @@ fn media_type(head: &request::Parts, wire: &'static dyn JsonWire) -> HeaderValue
 fn fault(
     fault: &Fault,
     head: &request::Parts,
-    told: &mut Told,
+    log: &mut RequestLog,
     wire: &'static dyn JsonWire,
     operation: Operation,
 ) -> Response {
-    told.fault(fault);
-    told.dialect = wire.name();
+    log.fault(fault);
+    log.dialect = wire.name();
     let (status, encoded) = wire.rest_error(fault, operation);
     let body = encoded.as_bytes().cloned().unwrap_or_default();
     let mut response = json(head, wire, body.into());

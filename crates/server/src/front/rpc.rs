@@ -15,12 +15,12 @@ use model::{Call, Caller, Fault, Kind};
 
 use super::langgraph::{self, Address};
 use super::{
-    A2A_DIALECT, CallContext, Done, EffectiveCall, Told, into_body, operation, orloj, sign, stated_version, status_of,
+    A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, operation, orloj, sign, stated_version, status_of,
     stream, terms, uumit, who,
 };
-use crate::body::{Body, Response, counted};
 use crate::mount::Mounted;
 use crate::{Server, callers};
+use web::body::{Body, Response, counted};
 
 /// Answers a request at an agent's address: decides whose it is, once, and hands it on. No front that a request is handed
 /// to comes back here; one that finds that it is for an agent after all calls [`answer_to`].
@@ -29,7 +29,7 @@ pub(crate) async fn answer(
     mounted: &Mounted,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
     // Where products share the address, a request may be one of their own.
     let products = match head.uri.path() {
@@ -41,10 +41,10 @@ pub(crate) async fn answer(
     };
     let by_headers = if products.any() { owner_by_headers(server, head, products) } else { Some(Owner::Any) };
     if by_headers == Some(Owner::Uumit) {
-        return uumit::answer(server, head, body, told).await;
+        return uumit::answer(server, head, body, log).await;
     }
     if by_headers == Some(Owner::Orloj) {
-        return Box::pin(orloj::answer(server, None, head, body, told)).await;
+        return Box::pin(orloj::answer(server, None, head, body, log)).await;
     }
     // Until the method is known, the version alone says how to complain.
     let version = stated_version(head);
@@ -53,7 +53,7 @@ pub(crate) async fn answer(
         && let Some(assistant) = server.mounts.assistant_at(head.uri.path())
         && body.as_ref().map_or(true, |body| langgraph::is_owner(server, head, body))
     {
-        return Box::pin(langgraph::answer(server, assistant, Address::Shared, head, body, told)).await;
+        return Box::pin(langgraph::answer(server, assistant, Address::Shared, head, body, log)).await;
     }
     let first = decide::by_version(stated);
     let text = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
@@ -63,8 +63,8 @@ pub(crate) async fn answer(
     let body = match text {
         Ok(body) => body,
         Err(fault) => {
-            let id = told.rpc_id.take().unwrap_or(OwnedId::NULL);
-            let mut response = refuse(first, &id, &fault, Operation::Unknown, told);
+            let id = log.rpc_id.take().unwrap_or(OwnedId::NULL);
+            let mut response = refuse(first, &id, &fault, Operation::Unknown, log);
             // A body that never came whole is HTTP's own trouble.
             if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
                 *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -78,21 +78,21 @@ pub(crate) async fn answer(
         Err(Unreadable { id, fault, method }) => {
             let decided = method.and_then(|method| decide::decide(&method, stated).ok());
             let wire = decided.map_or(first, |decided| decided.resolve(None));
-            return refuse(wire, &id, &fault, Operation::Unknown, told);
+            return refuse(wire, &id, &fault, Operation::Unknown, log);
         }
     };
     let by_params = || decide::by_params(&request.method, request.params.map(|params| params.get()), products);
     let owner = by_headers.unwrap_or_else(by_params);
     let by = match owner {
-        Owner::Uumit => return uumit::answer_to(server, head, &request, told).await,
-        Owner::Orloj => return Box::pin(orloj::answer_to(server, None, head, &request, told)).await,
+        Owner::Uumit => return uumit::answer_to(server, head, &request, log).await,
+        Owner::Orloj => return Box::pin(orloj::answer_to(server, None, head, &request, log)).await,
         Owner::OrlojUnlessKnown if Box::pin(orloj::owns(server, mounted, head, &request)).await => {
-            return Box::pin(orloj::answer_to(server, None, head, &request, told)).await;
+            return Box::pin(orloj::answer_to(server, None, head, &request, log)).await;
         }
         Owner::First => By::FirstGeneration,
         Owner::OrlojUnlessKnown | Owner::Any => By::Anybody,
     };
-    answer_to(server, mounted, head, &request, version, by, told).await
+    answer_to(server, mounted, head, &request, version, by, log).await
 }
 
 /// What is known of a request for an agent when it is handed on.
@@ -114,20 +114,20 @@ pub(super) async fn answer_to(
     request: &jsonrpc::Request<'_>,
     version: Result<Option<decide::Version>, Fault>,
     by: By,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
     let wire = decide::by_version(version.as_ref().ok().copied().flatten());
     let mut attempt = Attempt { server, mounted, head, request, by, wire, operation: Operation::Unknown };
-    match attempt.call(version, told).await {
+    match attempt.call(version, log).await {
         Ok(response) => response,
         Err(fault) => {
             let Attempt { wire, operation, .. } = attempt;
             if wire.json_facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
-                told.fault(&fault);
-                told.dialect = wire.name();
+                log.fault(&fault);
+                log.dialect = wire.name();
                 return stream::refused(wire, &request.id, &fault, operation);
             }
-            refuse(wire, &request.id, &fault, operation, told)
+            refuse(wire, &request.id, &fault, operation, log)
         }
     }
 }
@@ -144,7 +144,11 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    async fn call(&mut self, version: Result<Option<(u32, u32)>, Fault>, told: &mut Told) -> Result<Response, Fault> {
+    async fn call(
+        &mut self,
+        version: Result<Option<(u32, u32)>, Fault>,
+        log: &mut RequestLog,
+    ) -> Result<Response, Fault> {
         let (server, head, request) = (self.server, self.head, self.request);
         let version = version.inspect_err(|_| {
             // Whatever version it says, the method still tells in which dialect to complain.
@@ -159,7 +163,7 @@ impl Attempt<'_> {
         }
         let caller = match &self.by {
             By::Product(_, caller) => caller.clone(),
-            By::Anybody | By::FirstGeneration => who(server, self.mounted, head, told).await?,
+            By::Anybody | By::FirstGeneration => who(server, self.mounted, head, log).await?,
         };
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
@@ -182,9 +186,9 @@ impl Attempt<'_> {
             decoded = opener.decode_rpc(&request.method, request.params, limits)?;
         }
         let wire = asked.wire;
-        told.dialect = wire.name();
+        log.dialect = wire.name();
         let params = request.params.map_or("", |params| params.get());
-        let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, params.as_bytes(), told).await?;
+        let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, params.as_bytes(), log).await?;
         let mut response = match done {
             Done::Stream(follow) => {
                 stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.to_owned())
@@ -269,10 +273,10 @@ pub(super) fn refuse(
     id: &Id<'_>,
     fault: &Fault,
     operation: Operation,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.fault(fault);
-    told.dialect = wire.name();
+    log.fault(fault);
+    log.dialect = wire.name();
     let mut out = Vec::with_capacity(512);
     wire.rpc_error(&mut out, id, fault, operation);
     let mut response = json(Bytes::from(out).into());

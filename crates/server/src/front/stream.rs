@@ -20,8 +20,8 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::{Counted, Follow, load_all, sign};
 use crate::Server;
-use crate::body::{Body, Response, counted};
 use crate::links::Terms;
+use web::body::{Body, Response, counted};
 
 /// A piece of a stream grows no further than this before it is sent.
 const PIECE: usize = 32 << 10;

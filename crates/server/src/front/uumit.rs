@@ -24,11 +24,11 @@ use tokio::time::error::Elapsed;
 use trade::{Credentials, Filter, NotKnown, Once, Paging, Refused, What, Wish};
 
 use super::stream::as_events;
-use super::{A2A_DIALECT, Counted, IDEMPOTENCY_KEY, Told, rpc};
+use super::{A2A_DIALECT, Counted, IDEMPOTENCY_KEY, RequestLog, rpc};
 use crate::Server;
-use crate::body::{Body, Response};
 use crate::settings::Uumit;
-use crate::throttle::Seat;
+use web::body::{Body, Response};
+use web::concurrency::ConcurrencyPermit;
 
 static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(super) static PLATFORM_USER: HeaderName = HeaderName::from_static("x-platform-user-id");
@@ -40,15 +40,15 @@ pub(crate) async fn answer(
     server: &Arc<Server>,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
     let body = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
         Ok(_) => Ok(body),
         Err(fault) => Err(fault),
     });
-    let refuse = |fault: &Fault, id: &Id<'_>, told: &mut Told| {
-        told.dialect = uumit::NAME;
-        told.fault(fault);
+    let refuse = |fault: &Fault, id: &Id<'_>, log: &mut RequestLog| {
+        log.dialect = uumit::NAME;
+        log.fault(fault);
         // It is about no purchase yet, so no code of the operator's is needed.
         let mut response = respond(&Error::of_fault(fault, Line::InvalidParams.code()), id);
         // A body that never came whole is HTTP's own trouble.
@@ -60,14 +60,14 @@ pub(crate) async fn answer(
     let body = match body {
         Ok(body) => body,
         Err(fault) => {
-            let id = told.rpc_id.take().unwrap_or(OwnedId::NULL);
-            return refuse(&fault, &id, told);
+            let id = log.rpc_id.take().unwrap_or(OwnedId::NULL);
+            return refuse(&fault, &id, log);
         }
     };
     // It is text: the scan has seen to that.
     match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
-        Ok(request) => answer_to(server, head, &request, told).await,
-        Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, told),
+        Ok(request) => answer_to(server, head, &request, log).await,
+        Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, log),
     }
 }
 
@@ -76,18 +76,18 @@ pub(super) async fn answer_to(
     server: &Arc<Server>,
     head: &request::Parts,
     request: &jsonrpc::Request<'_>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.dialect = uumit::NAME;
-    told.agent = Some(trade::AGENT.into());
+    log.dialect = uumit::NAME;
+    log.agent = Some(trade::AGENT.into());
     let Some(uumit) = &server.settings.market else {
         let fault = Fault::new(Kind::MethodNotFound, "there is no market here");
         return respond(&Error::of_fault(&fault, Line::InvalidParams.code()), &request.id);
     };
-    let mut response = match call(server, uumit, head, request, told).await {
+    let mut response = match call(server, uumit, head, request, log).await {
         Ok(response) => response,
         Err(error) => {
-            told.fault.get_or_insert_with(|| error.told().to_owned());
+            log.fault.get_or_insert_with(|| error.told().to_owned());
             respond(&error, &request.id)
         }
     };
@@ -107,53 +107,52 @@ async fn call(
     uumit: &Uumit,
     head: &request::Parts,
     request: &jsonrpc::Request<'_>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Result<Response, Error> {
-    let fail = |fault: &Fault, told: &mut Told| {
-        told.fault(fault);
+    let fail = |fault: &Fault, log: &mut RequestLog| {
+        log.fault(fault);
         Error::of_fault(fault, uumit.invalid_state_code)
     };
-    decode::is_method(&request.method).map_err(|fault| fail(&fault, told))?;
-    let caller = who(server, uumit, &head.headers, told).await?;
+    decode::is_method(&request.method).map_err(|fault| fail(&fault, log))?;
+    let caller = who(server, uumit, &head.headers, log).await?;
     // Here the market's own pace is asked for, before anything is decoded: `market::pace`.
     let limits = server.engine.limits();
-    let wanted = decode::decode(&request.method, request.params, limits).map_err(|fault| fail(&fault, told))?;
-    told.operation = wanted.name();
+    let wanted = decode::decode(&request.method, request.params, limits).map_err(|fault| fail(&fault, log))?;
+    log.operation = wanted.name();
     let (market, id) = (&uumit.market, &request.id);
-    let refuse = |refused: Refused, told: &mut Told| error_of(uumit, &refused, told);
+    let refuse = |refused: Refused, log: &mut RequestLog| error_of(uumit, &refused, log);
     match wanted {
         Request::Send(send) => {
             let once = once(&head.headers, limits.id_bytes, &send.idempotency_key, print_of(&send));
-            let once = once.map_err(|fault| fail(&fault, told))?;
-            let row = market.order(&caller, wish(*send), once).await.map_err(|refused| refuse(refused, told))?;
+            let once = once.map_err(|fault| fail(&fault, log))?;
+            let row = market.order(&caller, wish(*send), once).await.map_err(|refused| refuse(refused, log))?;
             Ok(json(encode::sent(id, &row)))
         }
         Request::Get { id: None } => Err(Error::no_task()),
         Request::Get { id: Some(transaction) } => {
-            let row =
-                market.transaction(&caller.actor(), transaction).await.map_err(|refused| refuse(refused, told))?;
+            let row = market.transaction(&caller.actor(), transaction).await.map_err(|refused| refuse(refused, log))?;
             Ok(json(encode::got(id, &row)))
         }
         Request::Cancel(Cancel { id: None, .. }) => Err(Error::no_task()),
         Request::Cancel(Cancel { id: Some(transaction), idempotency_key }) => {
             let print = print(&[b"cancel", transaction.to_string().as_bytes()]);
             let once =
-                once(&head.headers, limits.id_bytes, &idempotency_key, print).map_err(|fault| fail(&fault, told))?;
+                once(&head.headers, limits.id_bytes, &idempotency_key, print).map_err(|fault| fail(&fault, log))?;
             let once = once.map(|once| (&caller, once));
             let row = market.act(&caller.actor(), transaction, Action::Cancel, once).await;
-            Ok(json(encode::canceled(id, &row.map_err(|refused| refuse(refused, told))?)))
+            Ok(json(encode::canceled(id, &row.map_err(|refused| refuse(refused, log))?)))
         }
         // Nobody would hear anything.
         Request::Subscribe { .. } if request.is_notification => Ok(json(Vec::new())),
         Request::Subscribe { id: transaction } => {
             let guest = guest(&caller);
             let throttle = server.throttle.as_ref();
-            let seat = throttle.map(|throttle| throttle.stream(&guest, told.address)).transpose();
-            let seat = seat.map_err(|fault| fail(&fault, told))?.flatten();
+            let seat = throttle.map(|throttle| throttle.stream(&guest, log.address)).transpose();
+            let seat = seat.map_err(|fault| fail(&fault, log))?.flatten();
             match subscribe(uumit, &caller, transaction).await {
                 Ok(follow) => Ok(follow_up(server, uumit, follow, id.to_owned(), seat)),
                 Err(refused) => {
-                    let error = refuse(refused, told);
+                    let error = refuse(refused, log);
                     match error.in_stream() {
                         Some(said) => Ok(refused_in_stream(&said, id)),
                         None => Err(error),
@@ -165,10 +164,15 @@ async fn call(
 }
 
 /// Who is calling: by a key with its user, or by a token; within the limits of calls.
-async fn who(server: &Server, uumit: &Uumit, headers: &HeaderMap, told: &mut Told) -> Result<trade::Caller, Error> {
+async fn who(
+    server: &Server,
+    uumit: &Uumit,
+    headers: &HeaderMap,
+    log: &mut RequestLog,
+) -> Result<trade::Caller, Error> {
     let throttle = server.throttle.as_ref();
-    let fail = |fault: Fault, told: &mut Told| {
-        told.fault(&fault);
+    let fail = |fault: Fault, log: &mut RequestLog| {
+        log.fault(&fault);
         Error::of_fault(&fault, uumit.invalid_state_code)
     };
     let caller = match uumit.market.who(credentials(headers)).await {
@@ -176,14 +180,14 @@ async fn who(server: &Server, uumit: &Uumit, headers: &HeaderMap, told: &mut Tol
         Err(refused) => {
             let guessed = matches!(refused, Refused::Who(NotKnown::Key | NotKnown::NotLinked | NotKnown::Token));
             if let (Some(throttle), true) = (throttle, guessed) {
-                throttle.failed(told.address).map_err(|fault| fail(fault, told))?;
+                throttle.failed(log.address).map_err(|fault| fail(fault, log))?;
             }
-            return Err(error_of(uumit, &refused, told));
+            return Err(error_of(uumit, &refused, log));
         }
     };
-    told.caller = Some(caller.user.0.clone());
+    log.caller = Some(caller.user.0.clone());
     if let Some(throttle) = throttle {
-        throttle.admit(&guest(&caller), told.address).map_err(|fault| fail(fault, told))?;
+        throttle.admit(&guest(&caller), log.address).map_err(|fault| fail(fault, log))?;
     }
     Ok(caller)
 }
@@ -257,7 +261,7 @@ fn print(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn error_of(uumit: &Uumit, refused: &Refused, told: &mut Told) -> Error {
+fn error_of(uumit: &Uumit, refused: &Refused, log: &mut RequestLog) -> Error {
     let said = |line| Error::new(line, refused.to_string());
     match refused {
         Refused::Rule(rule) => Error::of_refusal(rule, uumit.invalid_state_code, uumit.market.now()),
@@ -274,7 +278,7 @@ fn error_of(uumit: &Uumit, refused: &Refused, told: &mut Told) -> Error {
         }
         Refused::NotServed(_) => said(Line::Internal),
         Refused::Fault(fault) => {
-            told.fault(fault);
+            log.fault(fault);
             Error::of_fault(fault, uumit.invalid_state_code)
         }
     }
@@ -301,7 +305,7 @@ struct Feed {
     shown: Vec<u8>,
     over: bool,
     _open: Counted<Gauge>,
-    _seat: Option<Seat>,
+    _seat: Option<ConcurrencyPermit>,
 }
 
 impl Feed {
@@ -349,7 +353,13 @@ impl Feed {
     }
 }
 
-fn follow_up(server: &Server, uumit: &Uumit, follow: trade::Follow, id: OwnedId, seat: Option<Seat>) -> Response {
+fn follow_up(
+    server: &Server,
+    uumit: &Uumit,
+    follow: trade::Follow,
+    id: OwnedId,
+    seat: Option<ConcurrencyPermit>,
+) -> Response {
     let feed = Feed {
         follow,
         id,
@@ -394,10 +404,10 @@ fn sign(mut response: Response) -> Response {
 }
 
 /// The platform's card: what is for sale, the newest first.
-pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, told: &mut Told) -> Response {
-    told.operation = "card";
-    told.dialect = uumit::NAME;
-    let Some(uumit) = &server.settings.market else { return super::rest::nothing_at(head.uri.path(), head, told) };
+pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
+    log.operation = "card";
+    log.dialect = uumit::NAME;
+    let Some(uumit) = &server.settings.market else { return super::rest::nothing_at(head.uri.path(), head, log) };
     match uumit.market.on_sale(&Filter::default(), Paging { page: 1, size: SKILLS }).await {
         Ok(page) => {
             let mut response = json(card::platform(&endpoint(server, head), &page.items));
@@ -405,8 +415,8 @@ pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, told: &mut
             response
         }
         Err(refused) => {
-            let error = error_of(uumit, &refused, told);
-            told.fault.get_or_insert_with(|| error.told().to_owned());
+            let error = error_of(uumit, &refused, log);
+            log.fault.get_or_insert_with(|| error.told().to_owned());
             let mut response = respond(&error, &OwnedId::NULL);
             if error.http == 200 {
                 *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;

@@ -23,11 +23,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::{Counted, Gate, Told};
+use super::{Counted, Gate, RequestLog};
 use crate::Server;
-use crate::body::{Body, Response};
+use crate::intake;
 use crate::settings::{self, Settings};
-use crate::{intake, service};
+use web::body::{Body, Response};
 
 static X_LEASE: HeaderName = HeaderName::from_static("x-lease");
 static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -160,14 +160,14 @@ pub(crate) async fn answer(
     below: &str,
     head: &request::Parts,
     body: Incoming,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.operation = "worker";
-    match route(server, agent, below, head, body, told).await {
+    log.operation = "worker";
+    match route(server, agent, below, head, body, log).await {
         Ok(response) => response,
         Err(Refused(status, says, retry_after)) => {
             let mut response = document(status, json!({ "error": says }).to_string());
-            told.fault = Some(says);
+            log.fault = Some(says);
             let headers = response.headers_mut();
             if status == StatusCode::UNAUTHORIZED {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -190,13 +190,13 @@ async fn route(
     below: &str,
     head: &request::Parts,
     body: Incoming,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Result<Response, Refused> {
     let nothing = || Refused::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", head.uri.path()));
     let desk = desk(server, agent).ok_or_else(|| {
         Refused::new(StatusCode::NOT_FOUND, format!("{agent:?} is no agent that leaves its turns to workers"))
     })?;
-    told.agent = Some(agent.into());
+    log.agent = Some(agent.into());
     let mut segments = below.trim_start_matches('/').split('/');
     let asked = (segments.next(), segments.next(), segments.next(), segments.next());
     let verb = match asked {
@@ -210,19 +210,19 @@ async fn route(
     }
     if !desk.admits(bearer(&head.headers)) {
         if let Some(throttle) = &server.throttle {
-            throttle.failed(told.address)?;
+            throttle.failed(log.address)?;
         }
         let says = "send Authorization: Bearer with the secret of this agent's workers";
         return Err(Refused::new(StatusCode::UNAUTHORIZED, says));
     }
-    told.caller = Some("worker".into());
+    log.caller = Some("worker".into());
     if verb == Method::GET {
-        told.operation = "worker_stream";
+        log.operation = "worker_stream";
         return stream(server, &*desk, head.uri.query());
     }
-    service::check_media_type(&head.headers)
+    web::headers::check_media_type(&head.headers)
         .map_err(|fault| Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, fault.message))?;
-    let body = intake::read(server, head, body, None, Gate::Open, told).await?;
+    let body = intake::read(server, head, body, None, Gate::Open, log).await?;
     let said = Said::read(&body, server.engine.limits().json_depth)?;
     if let (Some("turns"), Some(turn), Some(what), _) = asked {
         let turn: TurnId = turn.parse().map_err(|_| Refused::from(Refusal::Unknown))?;
@@ -233,7 +233,7 @@ async fn route(
             return Err(Refused::unreadable(format!("id: choose one of at most {LONGEST_NAME} bytes")));
         }
         let word;
-        (told.operation, word) = match what {
+        (log.operation, word) = match what {
             "heartbeat" => ("worker_heartbeat", Word::Alive),
             "events" => ("worker_events", Word::Events(said.events()?)),
             "deliver" => ("worker_deliver", Word::Deliver(said.event())),
@@ -245,7 +245,7 @@ async fn route(
         let contact = desk.take(turn, lease, delivery, word).await?;
         return Ok(document(StatusCode::OK, contact_json(contact)));
     }
-    told.operation = "worker_lease";
+    log.operation = "worker_lease";
     let worker = name(said.text("worker")?.as_deref())?;
     let wait = said.read_member("wait_ms")?.unwrap_or(WAIT_MS).min(LONGEST_WAIT_MS);
     lease(server, &*desk, &worker, Duration::from_millis(wait)).await

@@ -21,10 +21,10 @@ use super::makers::{Maker, subject_of};
 use super::rows::Client;
 use super::{ACCESS, Error, Oauth, covers, draw, page, same};
 use crate::Server;
-use crate::body::{Body, Response};
 use crate::callers::jwt;
-use crate::front::Told;
-use crate::html::{self, Forms};
+use crate::front::RequestLog;
+use web::body::{Body, Response};
+use web::html::{self, Forms};
 
 /// No request to these endpoints is larger.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
@@ -51,49 +51,49 @@ pub(crate) async fn answer(
     below: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.dialect = "oauth";
+    log.dialect = "oauth";
     let asking = Asking { server, oauth, head, base: server.cards.base_url(&server.settings, head) };
     let (post, get) = (head.method == Method::POST, matches!(head.method, Method::GET | Method::HEAD));
     let outcome = match below {
         "/authorize" if get => {
-            told.operation = "authorize";
-            return asking.authorize(head.uri.query().unwrap_or_default(), None, told).await;
+            log.operation = "authorize";
+            return asking.authorize(head.uri.query().unwrap_or_default(), None, log).await;
         }
         "/authorize" if post => {
-            told.operation = "authorize";
+            log.operation = "authorize";
             return match asking.form(body) {
-                Ok(form) => asking.decide(form, told).await,
-                Err(error) => asking.shown(&error, told),
+                Ok(form) => asking.decide(form, log).await,
+                Err(error) => asking.shown(&error, log),
             };
         }
         "/token" if post => {
-            told.operation = "token";
-            asking.token(body, told).await
+            log.operation = "token";
+            asking.token(body, log).await
         }
         "/revoke" if post => {
-            told.operation = "revoke";
-            asking.revoke(body, told).await
+            log.operation = "revoke";
+            asking.revoke(body, log).await
         }
         "/introspect" if post => {
-            told.operation = "introspect";
-            asking.introspect(body, told).await
+            log.operation = "introspect";
+            asking.introspect(body, log).await
         }
         "/register" if post => {
-            told.operation = "register";
-            asking.register(body, told).await
+            log.operation = "register";
+            asking.register(body, log).await
         }
         "/authorize" => return not_allowed("GET, HEAD, POST"),
         "/token" | "/revoke" | "/introspect" | "/register" => return not_allowed("POST"),
-        _ => return crate::front::rest::nothing_at(head.uri.path(), head, told),
+        _ => return crate::front::rest::nothing_at(head.uri.path(), head, log),
     };
-    outcome.unwrap_or_else(|error| asking.refused(&error, told))
+    outcome.unwrap_or_else(|error| asking.refused(&error, log))
 }
 
 /// One of the documents.
-pub(crate) fn document(server: &Server, which: Document, head: &request::Parts, told: &mut Told) -> Response {
-    (told.operation, told.dialect) = ("metadata", "oauth");
+pub(crate) fn document(server: &Server, which: Document, head: &request::Parts, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("metadata", "oauth");
     let base = server.cards.base_url(&server.settings, head);
     let scopes: Vec<&str> = dialects::aly::SCOPES.iter().map(|(scope, _)| *scope).collect();
     let at = |name: &str| format!("{base}/oauth/{name}");
@@ -190,9 +190,9 @@ pub(super) struct Request {
 
 /// A request that cannot be agreed to.
 enum Unasked {
-    /// Told to the person: nobody knows where to send them.
+    /// RequestLog to the person: nobody knows where to send them.
     Here(Error),
-    /// Told to the client.
+    /// RequestLog to the client.
     Back(Error, String, Option<String>),
 }
 
@@ -256,22 +256,22 @@ impl Asking<'_> {
     }
 
     /// Shows what is asked for; `said` is what was wrong with an answer to it.
-    async fn authorize(&self, query: &str, said: Option<&str>, told: &mut Told) -> Response {
+    async fn authorize(&self, query: &str, said: Option<&str>, log: &mut RequestLog) -> Response {
         let form = match Form::read(query) {
             Ok(form) => form,
-            Err(error) => return self.shown(&error, told),
+            Err(error) => return self.shown(&error, log),
         };
-        self.ask(&form, said, told).await
+        self.ask(&form, said, log).await
     }
 
-    async fn ask(&self, form: &Form, said: Option<&str>, told: &mut Told) -> Response {
+    async fn ask(&self, form: &Form, said: Option<&str>, log: &mut RequestLog) -> Response {
         let request = match self.request(form).await {
             Ok(request) => request,
-            Err(unasked) => return self.unasked(unasked, told),
+            Err(unasked) => return self.unasked(unasked, log),
         };
         let nonce = match draw::<32>() {
             Ok(bytes) => URL_SAFE_NO_PAD.encode(bytes),
-            Err(fault) => return self.shown(&fault.into(), told),
+            Err(fault) => return self.shown(&fault.into(), log),
         };
         let fields = form.0.iter().filter(|(name, _)| page::CARRIED.contains(&&**name));
         let html = page::ask(&request, fields, &nonce, said);
@@ -286,35 +286,35 @@ impl Asking<'_> {
     }
 
     /// What the person said.
-    async fn decide(&self, form: Form, told: &mut Told) -> Response {
+    async fn decide(&self, form: Form, log: &mut RequestLog) -> Response {
         let request = match self.request(&form).await {
             Ok(request) => request,
-            Err(unasked) => return self.unasked(unasked, told),
+            Err(unasked) => return self.unasked(unasked, log),
         };
         // Whoever posts this has seen the page in the same browser: another site cannot read the cookie or set it.
         let seen = cookie(&self.head.headers).zip(form.get("csrf")).is_some_and(|(kept, sent)| same(kept, sent));
         if !seen {
-            return self.ask(&form, Some("this page was open for too long; please answer again"), told).await;
+            return self.ask(&form, Some("this page was open for too long; please answer again"), log).await;
         }
         if form.get("decision") != Some("allow") {
             let denied = Error::new("access_denied", "the person said no");
-            return self.back(&denied, &request.redirect, request.state.as_deref(), told);
+            return self.back(&denied, &request.redirect, request.state.as_deref(), log);
         }
-        let (person, maker) = match self.person(form.get("key").unwrap_or_default().trim(), told).await {
+        let (person, maker) = match self.person(form.get("key").unwrap_or_default().trim(), log).await {
             Ok(Some(person)) => person,
-            Ok(None) => return self.ask(&form, Some("this is no API key of a workspace here"), told).await,
-            Err(fault) if fault.kind == Kind::RateLimited => return self.shown(&fault.into(), told),
-            Err(fault) => return self.back(&fault.into(), &request.redirect, request.state.as_deref(), told),
+            Ok(None) => return self.ask(&form, Some("this is no API key of a workspace here"), log).await,
+            Err(fault) if fault.kind == Kind::RateLimited => return self.shown(&fault.into(), log),
+            Err(fault) => return self.back(&fault.into(), &request.redirect, request.state.as_deref(), log),
         };
         if request.client.workspace.as_ref().is_some_and(|workspace| *workspace != person.tenant) {
             let said = "the program belongs to another workspace than the key";
-            return self.ask(&form, Some(said), told).await;
+            return self.ask(&form, Some(said), log).await;
         }
         let Request { client, redirect, state, scopes, challenge } = request;
         let scopes: Vec<String> = scopes.into_iter().filter(|scope| covers(&person.scopes, scope)).collect();
         if scopes.is_empty() {
             let said = "this key is good for nothing of what is asked for; use another";
-            return self.ask(&form, Some(said), told).await;
+            return self.ask(&form, Some(said), log).await;
         }
         let agreed = Agreed {
             client: &client,
@@ -327,13 +327,13 @@ impl Asking<'_> {
         };
         match self.oauth.agree(agreed).await {
             Ok(code) => self.redirect(&redirect, &[("code", Some(&code)), ("state", state.as_deref())]),
-            Err(error) => self.back(&error, &redirect, state.as_deref(), told),
+            Err(error) => self.back(&error, &redirect, state.as_deref(), log),
         }
     }
 
     /// Whose key this is: one of a workspace's own, or one that the server knows anyway. A token is no key: nobody gives
     /// away more than they were given.
-    async fn person(&self, key: &str, told: &mut Told) -> Result<Option<(Arc<Caller>, Maker)>, Fault> {
+    async fn person(&self, key: &str, log: &mut RequestLog) -> Result<Option<(Arc<Caller>, Maker)>, Fault> {
         let known = if key.is_empty() || key.starts_with(ACCESS) || jwt::is_token(key) {
             None
         } else {
@@ -341,22 +341,22 @@ impl Asking<'_> {
         };
         match known {
             Some((caller, maker)) => {
-                told.caller = Some(caller.name.clone());
+                log.caller = Some(caller.name.clone());
                 Ok(Some((caller, maker)))
             }
-            None => self.guessed(told).map(|()| None),
+            None => self.guessed(log).map(|()| None),
         }
     }
 
     /// Somebody showed a secret that is none.
-    fn guessed(&self, told: &Told) -> Result<(), Fault> {
-        self.server.throttle.as_ref().map_or(Ok(()), |throttle| throttle.failed(told.address))
+    fn guessed(&self, log: &RequestLog) -> Result<(), Fault> {
+        self.server.throttle.as_ref().map_or(Ok(()), |throttle| throttle.failed(log.address))
     }
 
-    async fn token(&self, body: Result<Bytes, Fault>, told: &mut Told) -> Result<Response, Error> {
+    async fn token(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
         let form = self.form(body)?;
         let grant = form.required("grant_type")?;
-        let client = self.client(&form, told).await?;
+        let client = self.client(&form, log).await?;
         self.check_resource(&form)?;
         let tokens = match grant {
             CODE_GRANT => {
@@ -395,23 +395,23 @@ impl Asking<'_> {
         Ok(secret_response(StatusCode::OK, &answer))
     }
 
-    async fn revoke(&self, body: Result<Bytes, Fault>, told: &mut Told) -> Result<Response, Error> {
+    async fn revoke(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
         let form = self.form(body)?;
-        let (client, _) = self.client(&form, told).await?;
+        let (client, _) = self.client(&form, log).await?;
         self.oauth.revoke(&client, form.required("token")?).await?;
         Ok(secret_response(StatusCode::OK, &json!({})))
     }
 
     /// What a token is good for: told to the client it was given to, if that has a secret, and to keys of its workspace.
-    async fn introspect(&self, body: Result<Bytes, Fault>, told: &mut Told) -> Result<Response, Error> {
+    async fn introspect(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
         let form = self.form(body)?;
         let (workspace, client) = match self.bearer() {
             Some(key) => {
-                let Some((caller, _)) = self.person(key, told).await? else { return Err(Error::client("no such key")) };
+                let Some((caller, _)) = self.person(key, log).await? else { return Err(Error::client("no such key")) };
                 (Some(caller.tenant.clone()), None)
             }
             None => {
-                let (client, _) = self.client(&form, told).await?;
+                let (client, _) = self.client(&form, log).await?;
                 if client.secret.is_none() {
                     return Err(Error::client("introspection is for clients with a secret, and for API keys"));
                 }
@@ -440,10 +440,10 @@ impl Asking<'_> {
         Ok(secret_response(StatusCode::OK, &answer))
     }
 
-    async fn register(&self, body: Result<Bytes, Fault>, told: &mut Told) -> Result<Response, Error> {
+    async fn register(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
         let by = match self.bearer() {
             None => None,
-            Some(key) => match self.person(key, told).await? {
+            Some(key) => match self.person(key, log).await? {
                 Some(by) => Some(by),
                 None => return Err(Error::new("invalid_token", "this is no API key of a workspace here")),
             },
@@ -474,16 +474,16 @@ impl Asking<'_> {
     }
 
     /// The client that asks, as it shows itself.
-    async fn client(&self, form: &Form, told: &mut Told) -> Result<(Client, u64), Error> {
+    async fn client(&self, form: &Form, log: &mut RequestLog) -> Result<(Client, u64), Error> {
         let shown = self.client_shown(form)?;
         match self.oauth.authenticate(&self.server.callers, &shown).await {
             Ok(found) => {
-                told.caller = Some(found.0.id.clone());
+                log.caller = Some(found.0.id.clone());
                 Ok(found)
             }
             Err(error) => {
                 if error.fault.is_none() {
-                    self.guessed(told)?;
+                    self.guessed(log)?;
                 }
                 Err(error)
             }
@@ -513,22 +513,22 @@ impl Asking<'_> {
         Ok(Shown { id: Some(id), secret: Some(secret).filter(|secret| !secret.is_empty()) })
     }
 
-    fn unasked(&self, unasked: Unasked, told: &mut Told) -> Response {
+    fn unasked(&self, unasked: Unasked, log: &mut RequestLog) -> Response {
         match unasked {
-            Unasked::Here(error) => self.shown(&error, told),
-            Unasked::Back(error, redirect, state) => self.back(&error, &redirect, state.as_deref(), told),
+            Unasked::Here(error) => self.shown(&error, log),
+            Unasked::Back(error, redirect, state) => self.back(&error, &redirect, state.as_deref(), log),
         }
     }
 
     /// An error as a page.
-    fn shown(&self, error: &Error, told: &mut Told) -> Response {
-        note(error, told);
+    fn shown(&self, error: &Error, log: &mut RequestLog) -> Response {
+        note(error, log);
         html_response(status_of(error), page::refusal(&error.description))
     }
 
     /// An error, told to the client by way of the person's browser.
-    fn back(&self, error: &Error, redirect: &str, state: Option<&str>, told: &mut Told) -> Response {
-        note(error, told);
+    fn back(&self, error: &Error, redirect: &str, state: Option<&str>, log: &mut RequestLog) -> Response {
+        note(error, log);
         let fields = [("error", Some(error.code)), ("error_description", Some(&*error.description)), ("state", state)];
         self.redirect(redirect, &fields)
     }
@@ -555,8 +555,8 @@ impl Asking<'_> {
     }
 
     /// An error as JSON.
-    fn refused(&self, error: &Error, told: &mut Told) -> Response {
-        note(error, told);
+    fn refused(&self, error: &Error, log: &mut RequestLog) -> Response {
+        note(error, log);
         let body = json!({ "error": error.code, "error_description": error.description });
         let mut response = secret_response(status_of(error), &body);
         if response.status() == StatusCode::UNAUTHORIZED {
@@ -570,10 +570,10 @@ impl Asking<'_> {
     }
 }
 
-fn note(error: &Error, told: &mut Told) {
+fn note(error: &Error, log: &mut RequestLog) {
     match &error.fault {
-        Some(fault) => told.fault(fault),
-        None => told.fault = Some(format!("{}: {}", error.code, error.description)),
+        Some(fault) => log.fault(fault),
+        None => log.fault = Some(format!("{}: {}", error.code, error.description)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The page where a person agrees: plain, without a script.
 
 use super::endpoints::Request;
-use crate::html::{document, escaped, hidden};
+use web::html::{document, escaped, hidden};
 
 /// The fields of a request that come back with the answer.
 pub(super) const CARRIED: [&str; 8] = [

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Document, MOST, Origin, Resource, Sort, troubled};
-use crate::throttle::{Seat, Seats};
+use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
 /// The record that counts changes.
 const REVISION: &str = "orloj/revision";
@@ -269,7 +269,7 @@ struct Inner {
     state: RwLock<State>,
     /// The place of the newest event.
     news: watch::Sender<u64>,
-    watching: Arc<Seats>,
+    watching: Arc<ConcurrencyLimit>,
 }
 
 #[derive(Default)]
@@ -514,7 +514,7 @@ impl Shelf {
     /// Follows the resources of a sort: what is there, unless `from` says what is known already; then what happens. `None`
     /// if that is too long ago; an error if there are too many who follow.
     pub(crate) fn watch(&self, sort: Sort, from: Option<&str>) -> Result<Option<Watcher>, ()> {
-        let seat = Seats::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
+        let seat = ConcurrencyLimit::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
         let state = self.0.state.read();
         let (mut ready, seen) = (
             VecDeque::new(),
@@ -566,7 +566,7 @@ pub(crate) struct Watcher {
     seen: u64,
     ready: VecDeque<Event>,
     news: watch::Receiver<u64>,
-    _seat: Seat,
+    _seat: ConcurrencyPermit,
 }
 
 impl Watcher {

@@ -4,10 +4,7 @@
 //! A caller with a credential is counted by tenant and name. Those without one are many people under one name: they are
 //! counted by the address they call from, and so are credentials that turn out to be none.
 
-mod address;
 mod quota;
-mod rate;
-mod seats;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -17,12 +14,9 @@ use std::time::Duration;
 
 use model::{Caller, Fault, Kind};
 use tokio_util::sync::CancellationToken;
-
-pub use address::Network;
-pub(crate) use address::{FORWARDED_HOST, FORWARDED_PROTO, network_of, settle};
-pub(crate) use rate::Limiter;
-pub use rate::Rate;
-pub(crate) use seats::{Seat, Seats};
+use web::client_address::network_of;
+use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
+use web::limiter::{Limiter, Rate};
 
 use crate::Server;
 use crate::metrics::RateLimited;
@@ -54,10 +48,10 @@ impl Limits {
     }
 }
 
-/// A rate, and what callers have used of it.
-type Rated = (Rate, Arc<rate::Limiter>);
-/// So many at most, and who has them.
-type Places = (u32, Arc<seats::Seats>);
+/// A rate, and the part of it that callers have used.
+type Rated = (Rate, Arc<Limiter>);
+/// The limit, and the permits that are taken.
+type Places = (u32, Arc<ConcurrencyLimit>);
 
 pub(crate) struct Throttle {
     per_caller: Option<Rated>,
@@ -77,7 +71,7 @@ impl Throttle {
         let rated = |rate: Option<Rate>, before: Option<&Rated>| {
             let rate = rate?;
             let known = before.filter(|(known, _)| *known == rate).map(|(_, limiter)| limiter.clone());
-            Some((rate, known.unwrap_or_else(|| Arc::new(rate::Limiter::new(rate)))))
+            Some((rate, known.unwrap_or_else(|| Arc::new(Limiter::new(rate)))))
         };
         let places = |most: Option<u32>, before: Option<&Places>| {
             most.map(|most| (most, before.map(|(_, seats)| seats.clone()).unwrap_or_default()))
@@ -99,14 +93,14 @@ impl Throttle {
     }
 
     /// A request from an address, before anything else is known of it.
-    pub(crate) fn knock(&self, address: IpAddr) -> Result<(), Fault> {
+    pub(crate) fn check_rate(&self, address: IpAddr) -> Result<(), Fault> {
         let Some((_, limiter)) = &self.per_ip else { return Ok(()) };
         limiter.take(self.hasher.hash_one(network_of(address))).map_err(|wait| self.refuse("per_ip", wait))
     }
 
     /// A credential that was none: a guess counts against its address once more.
     pub(crate) fn failed(&self, address: IpAddr) -> Result<(), Fault> {
-        self.knock(address)?;
+        self.check_rate(address)?;
         let Some((_, limiter)) = &self.per_caller else { return Ok(()) };
         limiter.take(self.hasher.hash_one(network_of(address))).map_err(|wait| self.refuse("per_caller", wait))
     }
@@ -131,12 +125,12 @@ impl Throttle {
     }
 
     /// A place among the caller's streams, given back when it is dropped.
-    pub(crate) fn stream(&self, caller: &Caller, address: IpAddr) -> Result<Option<Seat>, Fault> {
+    pub(crate) fn stream(&self, caller: &Caller, address: IpAddr) -> Result<Option<ConcurrencyPermit>, Fault> {
         self.seat(&self.streams, "streams_per_caller", caller, address)
     }
 
     /// A place among the caller's waiting calls, given back when it is dropped.
-    pub(crate) fn waiting(&self, caller: &Caller, address: IpAddr) -> Result<Option<Seat>, Fault> {
+    pub(crate) fn waiting(&self, caller: &Caller, address: IpAddr) -> Result<Option<ConcurrencyPermit>, Fault> {
         self.seat(&self.waiting, "waiting_per_caller", caller, address)
     }
 
@@ -146,9 +140,9 @@ impl Throttle {
         limit: &'static str,
         caller: &Caller,
         address: IpAddr,
-    ) -> Result<Option<Seat>, Fault> {
+    ) -> Result<Option<ConcurrencyPermit>, Fault> {
         let Some((most, seats)) = places else { return Ok(None) };
-        seats::Seats::take(seats, self.key(caller, address), *most).map(Some).ok_or_else(|| {
+        ConcurrencyLimit::take(seats, self.key(caller, address), *most).map(Some).ok_or_else(|| {
             self.count(limit);
             let message = match limit {
                 "streams_per_caller" => format!("you have {most} streams open, which is the limit; close one first"),

@@ -10,19 +10,19 @@ use model::{
     Body, ContextId, Event, EventId, Message, Part, PushSpec, Role, Seq, State, StatusChange, Task, TaskId, Time,
 };
 use parking_lot::Mutex;
-use server::courier::{Guard, HttpCourier, Lookup, Options, Seal, Signer};
+use server::courier::{HostResolver, HttpCourier, Options, OutboundPolicy, Seal, Signer};
 
 pub(crate) fn task_id() -> TaskId {
     "0190f3c4-1111-7222-8333-444455556666".parse().unwrap()
 }
 
-pub(crate) fn guard(loopback: bool, allow: &[&str]) -> Guard {
-    Guard { loopback, allow: allow.iter().map(|text| text.parse().unwrap()).collect() }
+pub(crate) fn policy(loopback: bool, allow: &[&str]) -> OutboundPolicy {
+    OutboundPolicy { loopback, allow: allow.iter().map(|text| text.parse().unwrap()).collect() }
 }
 
 /// Patient enough for a busy machine, but not for ever.
 pub(crate) fn options() -> Options {
-    Options { guard: guard(true, &[]), ..Options::default() }
+    Options { policy: policy(true, &[]), ..Options::default() }
 }
 
 pub(crate) fn courier(options: Options) -> HttpCourier {
@@ -109,7 +109,7 @@ impl Names {
     }
 }
 
-impl Lookup for Names {
+impl HostResolver for Names {
     fn lookup(&self, _name: String) -> Future<'static, std::io::Result<Vec<IpAddr>>> {
         let mut answers = self.answers.lock();
         let next = if answers.len() > 1 { answers.pop().unwrap() } else { answers[0].clone() };

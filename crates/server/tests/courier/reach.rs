@@ -7,11 +7,11 @@ use server::courier::{HttpCourier, Options};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::kit::{Names, courier, deliver, guard, letter, options, spec, task, why};
+use crate::kit::{Names, courier, deliver, letter, options, policy, spec, task, why};
 use crate::receiver::{Act, Receiver};
 
 fn named(names: Arc<Names>, loopback: bool, allow: &[&str]) -> HttpCourier {
-    courier(Options { guard: guard(loopback, allow), lookup: names, ..options() })
+    courier(Options { policy: policy(loopback, allow), resolver: names, ..options() })
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_name_that_changes_its_mind_is_looked_at_again() {
 async fn an_address_without_a_name_is_looked_at_before_every_attempt() {
     let receiver = Receiver::start(Act::status("200 OK")).await;
     let port = receiver.addr.port();
-    let strict = courier(Options { guard: guard(false, &[]), ..options() });
+    let strict = courier(Options { policy: policy(false, &[]), ..options() });
     for host in ["127.0.0.1", "localhost", "[::1]", "2130706433", "[::ffff:127.0.0.1]", "0.0.0.0"] {
         for scheme in ["http", "https"] {
             let receipt = deliver(&strict, spec(&format!("{scheme}://{host}:{port}/"))).await;

@@ -8,7 +8,7 @@ use model::ports::Future;
 use model::ports::storekeeper::{Needs, Shop, Storekeeper};
 use model::{Content, Fault, Limits, Message, Task};
 use serde_json::{Value, json};
-use server::courier::{Guard, HttpCourier, Options, Seal};
+use server::courier::{HttpCourier, Options, OutboundPolicy, Seal};
 use server::oauth::NewKey;
 use server::settings::{Aly, Door, Mount};
 use server::{Server, Settings};
@@ -59,7 +59,7 @@ pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Aly)) -> Runnin
     server::crypto::install();
     let store = Arc::new(stores::memory::Store::new());
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
-    let options = Options { guard: Guard { loopback: true, allow: Vec::new() }, ..Options::default() };
+    let options = Options { policy: OutboundPolicy { loopback: true, allow: Vec::new() }, ..Options::default() };
     let courier = HttpCourier::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();
     let engine = Engine::start(store, agents, Limits::default(), Some(Arc::new(courier))).await.unwrap();
     let (mut settings, mut aly) = (settings(), Aly::new("scripted", Arc::new(Keeper)));

@@ -8,9 +8,9 @@ use trade::{Approval, DeviceState, Tokens};
 use super::refusal::Refusal;
 use super::table::{Ask, Going};
 use super::{credentials, printable};
-use crate::body::Response;
-use crate::html::{self, Forms};
-use crate::throttle::network_of;
+use web::body::Response;
+use web::client_address::network_of;
+use web::html::{self, Forms};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Login {

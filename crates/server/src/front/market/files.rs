@@ -12,9 +12,9 @@ use trade::{Allowed, File, NotGiven, Upload};
 use super::refusal::{Code, Refusal};
 use super::table::{Ask, Going, Param, ParamKind, Reply, written};
 use crate::Server;
-use crate::body::{room, with_room};
-use crate::front::files::{self, Facts};
 use crate::settings::Uumit;
+use web::body::{room, with_room};
+use web::file_response::{self, FileFacts};
 
 /// Where files are brought.
 pub(super) const UPLOAD: &str = "/deliverables/upload";
@@ -121,7 +121,7 @@ pub(super) struct Link {
 
 fn link(ask: &Ask<'_>, token: &str, allowed: &Allowed) -> Link {
     Link {
-        download_url: format!("{}/api/v1/deliverables/{}/download", ask.base(), files::percent(token)),
+        download_url: format!("{}/api/v1/deliverables/{}/download", ask.base(), file_response::percent(token)),
         max_downloads: allowed.max_downloads,
         remaining_downloads: allowed.remaining,
         expires_at: allowed.expires_at.to_string(),
@@ -217,23 +217,23 @@ pub(super) fn download<'a>(ask: &'a Ask<'a>) -> Going<'a, Reply> {
         let allowed = ask.market.allowed(token).await.map_err(not_given)?;
         // A caller that asks only about the file has had none of it.
         let known = facts(&allowed.file);
-        if files::is_known(&ask.head.headers, known.hash) {
-            return Ok(Reply::Whole(files::unchanged(&known)));
+        if file_response::is_known(&ask.head.headers, known.hash) {
+            return Ok(Reply::Whole(file_response::unchanged(&known)));
         }
         if ask.head.method == Method::HEAD {
-            return Ok(Reply::Whole(files::head_only(&known)));
+            return Ok(Reply::Whole(file_response::head_only(&known)));
         }
         // Before the download is counted: an answer without room must not use one up.
         let share = room(&ask.server.answers, usize::try_from(allowed.file.len).unwrap_or(usize::MAX))?;
         let (allowed, bytes) = ask.market.download(token).await.map_err(not_given)?;
-        let mut response = files::whole(ask.head, &facts(&allowed.file), with_room(bytes, share));
+        let mut response = file_response::whole(ask.head, &facts(&allowed.file), with_room(bytes, share));
         response.headers_mut().insert("x-remaining-downloads", allowed.remaining.into());
         Ok(Reply::Whole(response))
     })
 }
 
-fn facts(file: &File) -> Facts<'_> {
-    Facts { name: Some(&file.name), media_type: Some(&file.media_type), hash: &file.hash, len: file.len }
+fn facts(file: &File) -> FileFacts<'_> {
+    FileFacts { name: Some(&file.name), media_type: Some(&file.media_type), hash: &file.hash, len: file.len }
 }
 
 fn not_given(not_given: NotGiven) -> Refusal {

@@ -35,10 +35,10 @@ pub(crate) use files::{body_bytes, largest_body};
 use refusal::{Code, Refusal, RefusalData};
 use table::{Ask, Keyed, Reply, Route, Who};
 
-use super::{IDEMPOTENCY_KEY, Told};
+use super::{IDEMPOTENCY_KEY, RequestLog};
 use crate::Server;
-use crate::body::Response;
-use crate::service::check_media_type;
+use web::body::Response;
+use web::headers::check_media_type;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Of an idempotency key.
@@ -50,16 +50,16 @@ pub(crate) async fn answer(
     below: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.dialect = trade::DIALECT;
-    told.operation = "market";
-    match call(server, below, head, body, told).await {
+    log.dialect = trade::DIALECT;
+    log.operation = "market";
+    match call(server, below, head, body, log).await {
         Ok(Reply::Data(data)) => enveloped(&data),
         Ok(Reply::Whole(response)) => response,
         Err(refusal) => {
             debug_assert!(is_documented(head, below, refusal.code), "{below}: {refusal:?} is not in the document");
-            told.fault = Some(refusal.message.clone());
+            log.fault = Some(refusal.message.clone());
             refused(&refusal)
         }
     }
@@ -75,7 +75,7 @@ async fn call(
     below: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Result<Reply, Refusal> {
     let Some(uumit) = &server.settings.market else { return Err(Refusal::missing("there is no market here")) };
     let market = &uumit.market;
@@ -90,23 +90,23 @@ async fn call(
         Who::Either if shown.api_key.is_none() && shown.user.is_none() && shown.bearer.is_none() => Ok(None),
         Who::Either | Who::Caller => market.who(shown).await.map(Some),
     };
-    pace::keep(server, &head.headers, matches!(caller, Ok(Some(_))), told)?;
+    pace::keep(server, &head.headers, matches!(caller, Ok(Some(_))), log)?;
     let caller = match caller {
         Ok(caller) => caller,
         Err(refused) => {
             if let (Some(throttle), Refused::Who(NotKnown::Key | NotKnown::Token)) = (&server.throttle, &refused) {
-                throttle.failed(told.address)?;
+                throttle.failed(log.address)?;
             }
             return Err(refused.into());
         }
     };
-    told.caller = caller.as_ref().map(|caller| caller.user.0.clone());
+    log.caller = caller.as_ref().map(|caller| caller.user.0.clone());
     let (route, named) = found?;
     let body = body?;
     let query = table::read_query(route, head.uri.query())?;
     let (text, by_form) = read(server, route, head, &body)?;
     let once = once(route, head, below, &text)?;
-    let ask = Ask { server, market, head, caller, named, query, once, by_form, body: &body, address: told.address };
+    let ask = Ask { server, market, head, caller, named, query, once, by_form, body: &body, address: log.address };
     (route.go)(&ask, &text).await
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::refusal::Code;
 use super::table::{Ask, Gives, Going, Param, ParamKind, ROUTES, Route, Schemed, Who};
 use super::{FORM, MAX_KEY, RefusedEnvelope};
-use crate::body::Response;
+use web::body::Response;
 
 /// All but where the server is.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);

@@ -9,32 +9,33 @@ use http::HeaderMap;
 use model::{Fault, Kind};
 
 use crate::Server;
-use crate::front::Told;
+use crate::front::RequestLog;
 use crate::settings::Settings;
-use crate::throttle::{Limiter, Rate, network_of};
+use web::client_address::network_of;
+use web::limiter::{Limiter, Rate};
 
 /// What callers have used of it. It outlives a change of the settings.
 #[derive(Clone)]
-pub(crate) struct Pace {
+pub(crate) struct RequestRate {
     limiter: Arc<Limiter>,
     /// Drawn at the start, so that nobody can choose keys that are counted together.
     hasher: RandomState,
 }
 
-impl Pace {
-    pub(crate) fn new(settings: &Settings) -> Option<Pace> {
+impl RequestRate {
+    pub(crate) fn new(settings: &Settings) -> Option<RequestRate> {
         let per_minute = NonZeroU32::new(settings.market.as_ref()?.requests_per_minute?)?;
         let limiter = Arc::new(Limiter::new(Rate { per_minute, burst: per_minute }));
-        Some(Pace { limiter, hasher: RandomState::new() })
+        Some(RequestRate { limiter, hasher: RandomState::new() })
     }
 }
 
 /// One request more. A key counts only once it is `known` to be one: whoever makes keys up is counted by address.
-pub(crate) fn keep(server: &Server, headers: &HeaderMap, known: bool, told: &Told) -> Result<(), Fault> {
+pub(crate) fn keep(server: &Server, headers: &HeaderMap, known: bool, log: &RequestLog) -> Result<(), Fault> {
     let Some(pace) = &server.pace else { return Ok(()) };
     let key = match headers.get("x-api-key").filter(|_| known) {
         Some(key) => pace.hasher.hash_one(key.as_bytes()),
-        None => pace.hasher.hash_one(network_of(told.address)),
+        None => pace.hasher.hash_one(network_of(log.address)),
     };
     pace.limiter.take(key).map_err(|wait| {
         let wait = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);

@@ -15,11 +15,11 @@ use super::names;
 use super::purchases::{DeliveredFile, Shown as Transaction, files};
 use super::refusal::Refusal;
 use super::table::{Ask, Going};
-use crate::body::{Body, Response};
 use crate::front::stream::as_events;
 use crate::front::uumit::guest;
 use crate::front::{Counted, LAST_EVENT_ID};
-use crate::throttle::Seat;
+use web::body::{Body, Response};
+use web::concurrency::ConcurrencyPermit;
 
 /// A job: a sale that waits for your program, or that it has accepted and not done yet. The same job may be told again;
 /// it is known by its id.
@@ -70,7 +70,7 @@ struct Feed {
     user: String,
     over: bool,
     _open: Counted<Gauge>,
-    _seat: Option<Seat>,
+    _seat: Option<ConcurrencyPermit>,
 }
 
 impl Feed {

@@ -14,7 +14,7 @@ use super::purchases::Shown as Transaction;
 use super::refusal::Refusal;
 use super::table::{Ask, Going, Keyed, Param, ParamKind};
 use super::{Page, json, names};
-use crate::body::Response;
+use web::body::Response;
 
 pub(super) const FILTER: [Param; 4] = [
     Param { name: "category", words: "Only of this category.", kind: ParamKind::Text { most: 50 } },

@@ -17,7 +17,7 @@ use trade::{Caller, Market, Once, Paging};
 
 use super::refusal::{Code, Refusal};
 use crate::Server;
-use crate::body::Response;
+use web::body::Response;
 
 pub(super) use rows::ROUTES;
 

@@ -10,23 +10,23 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode, request};
 use serde_json::Value;
 
-use super::super::{Told, rpc};
+use super::super::{RequestLog, rpc};
 use super::{Desk, address, refused, signed};
-use crate::body::Response;
 use crate::settings::{Orloj, OrlojSystem};
 use crate::{Server, operations};
+use web::body::Response;
 
 /// The card of the system that the path names, or of the one there is.
-pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Parts, told: &mut Told) -> Response {
-    (told.operation, told.dialect) = ("card", orloj::NAME);
-    let Ok(desk) = Desk::open(server, named, head, told) else { return no_card() };
+pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Parts, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("card", orloj::NAME);
+    let Ok(desk) = Desk::open(server, named, head, log) else { return no_card() };
     let system = match named {
         Some(_) => desk.system(None, Operation::Unknown).ok(),
         None => desk.only(),
     };
     match system {
         Some(system) => {
-            told.agent = Some(system.name.clone());
+            log.agent = Some(system.name.clone());
             document(&card_of(server, desk.orloj, system, head))
         }
         None => no_card(),
@@ -34,15 +34,15 @@ pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Pa
 }
 
 /// Every card that the caller may see, and the agents elsewhere.
-pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, told: &mut Told) -> Response {
-    (told.operation, told.dialect) = ("card", orloj::NAME);
-    let desk = match Desk::open(server, None, head, told) {
+pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("card", orloj::NAME);
+    let desk = match Desk::open(server, None, head, log) {
         Ok(desk) => desk,
-        Err(error) => return refused(&error, &OwnedId::NULL, told),
+        Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
-    let caller = match desk.who(told).await {
+    let caller = match desk.who(log).await {
         Ok(caller) => caller,
-        Err(error) => return refused(&error, &OwnedId::NULL, told),
+        Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
     let wanted = |system: &&OrlojSystem| {
         desk.admits(&caller, system) && desk.namespace.as_deref().is_none_or(|n| *system.namespace == *n)

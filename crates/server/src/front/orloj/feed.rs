@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 use super::super::{Counted, load_all};
 use super::{PLAIN, address};
 use crate::Server;
-use crate::body::counted;
 use crate::links::Terms;
 use crate::settings::OrlojSystem;
-use crate::throttle::Seat;
+use web::body::counted;
+use web::concurrency::ConcurrencyPermit;
 
 /// A stream as it is served: the whole task at every change of its status, until it has ended.
 pub(super) struct Feed {
@@ -32,7 +32,7 @@ pub(super) struct Feed {
     pub(super) heartbeat: Duration,
     pub(super) over: bool,
     pub(super) _open: Counted<Gauge>,
-    pub(super) _seats: (Option<Seat>, Option<Seat>),
+    pub(super) _seats: (Option<ConcurrencyPermit>, Option<ConcurrencyPermit>),
 }
 
 impl Feed {

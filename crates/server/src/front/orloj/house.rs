@@ -10,8 +10,9 @@ use http::header::AUTHORIZATION;
 use model::{Caller, Fault, Kind, Time};
 
 use crate::settings::{Key, Settings};
-use crate::throttle::{Limiter, Rate, Seats};
 use crate::{Server, callers};
+use web::concurrency::ConcurrencyLimit;
+use web::limiter::{Limiter, Rate};
 
 /// What the endpoints know and count beside the settings.
 pub(crate) struct House {
@@ -19,8 +20,8 @@ pub(crate) struct House {
     pub(super) tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
     pub(super) pace: Option<(NonZeroU32, Arc<Limiter>)>,
     pub(super) hasher: RandomState,
-    pub(super) waiting: Arc<Seats>,
-    pub(super) streams: Arc<Seats>,
+    pub(super) waiting: Arc<ConcurrencyLimit>,
+    pub(super) streams: Arc<ConcurrencyLimit>,
 }
 
 impl House {

@@ -36,13 +36,14 @@ pub(crate) use house::House;
 
 use super::rpc::By;
 use super::stream::as_events;
-use super::{A2A_DIALECT, Counted, Told, complete, into_body, rpc, stated_version, terms};
+use super::{A2A_DIALECT, Counted, RequestLog, complete, into_body, rpc, stated_version, terms};
 use crate::Server;
-use crate::body::{Body, Response};
 use crate::callers;
 use crate::mount::Mounted;
 use crate::settings::{self, Door, Orloj, OrlojSystem, Settings};
-use crate::throttle::{Seat, Seats, network_of};
+use web::body::{Body, Response};
+use web::client_address::network_of;
+use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
 /// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
 pub(super) const MOUNT: &str = "orloj";
@@ -77,15 +78,15 @@ pub(crate) async fn answer(
     named: Option<&str>,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.dialect = orloj::NAME;
+    log.dialect = orloj::NAME;
     let body = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
         Ok(_) => Ok(body),
         Err(fault) => Err(fault),
     });
-    let refuse = |fault: &Fault, id: &Id<'_>, told: &mut Told| {
-        told.fault(fault);
+    let refuse = |fault: &Fault, id: &Id<'_>, log: &mut RequestLog| {
+        log.fault(fault);
         let mut response = respond(&Error::of(fault, Operation::Unknown), id);
         // A body that never came whole is HTTP's own trouble.
         if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
@@ -95,13 +96,13 @@ pub(crate) async fn answer(
     };
     let body = match body {
         Ok(body) => body,
-        Err(fault) => return refuse(&fault, &OwnedId::NULL, told),
+        Err(fault) => return refuse(&fault, &OwnedId::NULL, log),
     };
     // It is text: the scan has seen to that.
     match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
-        Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, told).await,
-        Ok(request) => answer_to(server, named, head, &request, told).await,
-        Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, told),
+        Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, log).await,
+        Ok(request) => answer_to(server, named, head, &request, log).await,
+        Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, log),
     }
 }
 
@@ -111,15 +112,15 @@ pub(super) async fn answer_to(
     named: Option<&str>,
     head: &request::Parts,
     request: &jsonrpc::Request<'_>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    told.dialect = orloj::NAME;
-    let mut response = match Desk::open(server, named, head, told) {
-        Err(error) => refused(&error, &OwnedId::NULL, told),
+    log.dialect = orloj::NAME;
+    let mut response = match Desk::open(server, named, head, log) {
+        Err(error) => refused(&error, &OwnedId::NULL, log),
         // Boxed, so that others at a shared address do not carry its weight.
-        Ok(desk) => match Box::pin(desk.call(request, told)).await {
+        Ok(desk) => match Box::pin(desk.call(request, log)).await {
             Ok(response) => response,
-            Err(error) => refused(&error, &request.id, told),
+            Err(error) => refused(&error, &request.id, log),
         },
     };
     // Nobody waits for it; what HTTP has to say is said all the same.
@@ -178,17 +179,17 @@ async fn newer(
     named: Option<&str>,
     head: &request::Parts,
     request: &jsonrpc::Request<'_>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    let desk = match Desk::open(server, named, head, told) {
+    let desk = match Desk::open(server, named, head, log) {
         Ok(desk) => desk,
-        Err(error) => return refused(&error, &OwnedId::NULL, told),
+        Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
     // The caller speaks 1.0, and reads in 1.0 what is wrong with its credential.
-    let caller = match desk.identified(told).await {
+    let caller = match desk.identified(log).await {
         Ok(caller) => caller,
         Err(fault) => {
-            return rpc::refuse(dialects::decide::by_version(None), &request.id, &fault, Operation::Unknown, told);
+            return rpc::refuse(dialects::decide::by_version(None), &request.id, &fault, Operation::Unknown, log);
         }
     };
     let found = async {
@@ -201,11 +202,11 @@ async fn newer(
     };
     match found.await {
         Ok(mounted) => {
-            told.agent = Some(mounted.agent.clone());
+            log.agent = Some(mounted.agent.clone());
             let by = By::Product(orloj::NAME, caller);
-            Box::pin(rpc::answer_to(server, mounted, head, request, stated_version(head), by, told)).await
+            Box::pin(rpc::answer_to(server, mounted, head, request, stated_version(head), by, log)).await
         }
-        Err(error) => refused(&error, &request.id, told),
+        Err(error) => refused(&error, &request.id, log),
     }
 }
 
@@ -226,13 +227,13 @@ impl<'a> Desk<'a> {
         server: &'a Arc<Server>,
         named: Option<&'a str>,
         head: &'a request::Parts,
-        told: &Told,
+        log: &RequestLog,
     ) -> Result<Desk<'a>, Error> {
         let (Some(house), Some(orloj)) = (&server.orloj, &server.settings.orloj) else {
             return Err(Error::not_enabled());
         };
         if let Some((_, limiter)) = &house.pace
-            && let Err(wait) = limiter.take(house.hasher.hash_one(network_of(told.address)))
+            && let Err(wait) = limiter.take(house.hasher.hash_one(network_of(log.address)))
         {
             let wait = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
             return Err(Error { retry_after_s: Some(wait), ..Error::new(INTERNAL, "rate limit exceeded") });
@@ -240,25 +241,25 @@ impl<'a> Desk<'a> {
         Ok(Desk { server, house, orloj, named, head, namespace: namespace(head) })
     }
 
-    async fn call(&self, request: &jsonrpc::Request<'_>, told: &mut Told) -> Result<Response, Error> {
+    async fn call(&self, request: &jsonrpc::Request<'_>, log: &mut RequestLog) -> Result<Response, Error> {
         let limits = self.server.engine.limits();
         let decoded = decode::decode(&request.method, request.params, limits);
-        let decoded = decoded.map_err(|fault| told_of(&fault, Operation::Unknown, told))?;
-        told.operation = decoded.call.name();
-        let caller = self.who(told).await?;
+        let decoded = decoded.map_err(|fault| told_of(&fault, Operation::Unknown, log))?;
+        log.operation = decoded.call.name();
+        let caller = self.who(log).await?;
         match &decoded.call {
-            Call::Send(send) => self.send(&caller, &decoded, (**send).clone(), request, told).await,
+            Call::Send(send) => self.send(&caller, &decoded, (**send).clone(), request, log).await,
             Call::Stream(send) if request.is_notification => {
-                self.send(&caller, &decoded, (**send).clone(), request, told).await
+                self.send(&caller, &decoded, (**send).clone(), request, log).await
             }
-            Call::Stream(send) => self.subscribe(&caller, &decoded, (**send).clone(), told).await,
+            Call::Stream(send) => self.subscribe(&caller, &decoded, (**send).clone(), log).await,
             Call::Get(get) => {
                 let (system, _, task) = self.find(&caller, &decoded, &get.task).await?;
-                told.agent = Some(system.name.clone());
+                log.agent = Some(system.name.clone());
                 let view = TaskView { history: get.history, ..PLAIN };
                 self.result(&request.id, system, &task, &view).await
             }
-            Call::Cancel(cancel) => self.cancel(&caller, &decoded, cancel, request, told).await,
+            Call::Cancel(cancel) => self.cancel(&caller, &decoded, cancel, request, log).await,
             // The dialect has no words for these.
             Call::List(_) | Call::Subscribe(_) | Call::Push(_) | Call::ExtendedCard => Err(Error::not_enabled()),
         }
@@ -266,20 +267,20 @@ impl<'a> Desk<'a> {
 
     /// Who is calling, within the limits of calls. Whoever shows a token wants to be somebody: a wrong one is refused
     /// also where none is needed.
-    async fn who(&self, told: &mut Told) -> Result<Arc<Caller>, Error> {
-        let outcome = self.identified(told).await;
-        outcome.map_err(|fault| told_of(&fault, Operation::Unknown, told))
+    async fn who(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Error> {
+        let outcome = self.identified(log).await;
+        outcome.map_err(|fault| told_of(&fault, Operation::Unknown, log))
     }
 
-    pub(super) async fn identified(&self, told: &mut Told) -> Result<Arc<Caller>, Fault> {
+    pub(super) async fn identified(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Fault> {
         let throttle = self.server.throttle.as_ref();
         match identify(self.server, self.house, &self.head.headers).await {
             Ok(caller) => {
-                told.caller = Some(caller.name.clone());
-                throttle.map_or(Ok(()), |throttle| throttle.admit(&caller, told.address)).map(|()| caller)
+                log.caller = Some(caller.name.clone());
+                throttle.map_or(Ok(()), |throttle| throttle.admit(&caller, log.address)).map(|()| caller)
             }
             Err(fault) if fault.kind == Kind::Unauthenticated => {
-                throttle.map_or(Ok(()), |throttle| throttle.failed(told.address)).and(Err(fault))
+                throttle.map_or(Ok(()), |throttle| throttle.failed(log.address)).and(Err(fault))
             }
             Err(fault) => Err(fault),
         }
@@ -380,10 +381,10 @@ impl<'a> Desk<'a> {
         decoded: &Decoded,
         send: &mut Send,
         operation: Operation,
-        told: &mut Told,
+        log: &mut RequestLog,
     ) -> Result<(&'a OrlojSystem, Place), Error> {
         let system = self.system(decoded.target.as_ref(), operation)?;
-        told.agent = Some(system.name.clone());
+        log.agent = Some(system.name.clone());
         if !self.admits(caller, system) {
             return Err(Error::not_available());
         }
@@ -391,10 +392,10 @@ impl<'a> Desk<'a> {
         let name: Arc<str> = address(system).task_name(id).into();
         let ids = Ids { again: self.orloj.again, also: Some((NAMES.into(), name)), ..Ids::default() };
         let place = self.place(caller, system, &decoded.call, ids);
-        let place = place.map_err(|fault| told_of(&fault, operation, told))?;
+        let place = place.map_err(|fault| told_of(&fault, operation, log))?;
         let body = send.message.text();
         complete(self.server, &self.head.headers, send, body.as_bytes())
-            .map_err(|fault| told_of(&fault, operation, told))?;
+            .map_err(|fault| told_of(&fault, operation, log))?;
         Ok((system, place))
     }
 
@@ -404,10 +405,10 @@ impl<'a> Desk<'a> {
         decoded: &Decoded,
         mut send: Send,
         request: &jsonrpc::Request<'_>,
-        told: &mut Told,
+        log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::from(&decoded.call);
-        let (system, place) = self.addressed(caller, decoded, &mut send, operation, told)?;
+        let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
         send.wait = match self.orloj.wait_ms {
             Some(max_ms) if !request.is_notification => Wait::Rest { max_ms: Some(max_ms) },
             Some(_) | None => Wait::Exists,
@@ -416,8 +417,8 @@ impl<'a> Desk<'a> {
             (Wait::Exists, _) => None,
             (Wait::Rest { .. }, most) => {
                 let throttle = self.server.throttle.as_ref();
-                let own = throttle.map(|throttle| throttle.waiting(caller, told.address)).transpose();
-                let own = own.map_err(|fault| told_of(&fault, operation, told))?.flatten();
+                let own = throttle.map(|throttle| throttle.waiting(caller, log.address)).transpose();
+                let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
                 let full = || Error::new(INTERNAL, "too many concurrent A2A wait connections");
                 let seat = seat(&self.house.waiting, most).map_err(|()| full())?;
                 Some((own, seat, Counted::new(&self.server.metrics.waiting)))
@@ -428,7 +429,7 @@ impl<'a> Desk<'a> {
             Ok(Answer::Task(task)) => self.result(&request.id, system, &task, &PLAIN).await,
             // Whoever chose an id has a task under it.
             Ok(Answer::Reply(_)) => Err(Error::new(INTERNAL, "failed to create task")),
-            Err(fault) => Err(told_of(&fault, operation, told).about(&id)),
+            Err(fault) => Err(told_of(&fault, operation, log).about(&id)),
         }
     }
 
@@ -437,19 +438,19 @@ impl<'a> Desk<'a> {
         caller: &Caller,
         decoded: &Decoded,
         mut send: Send,
-        told: &mut Told,
+        log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::Stream;
-        let (system, place) = self.addressed(caller, decoded, &mut send, operation, told)?;
+        let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
         let throttle = self.server.throttle.as_ref();
-        let own = throttle.map(|throttle| throttle.stream(caller, told.address)).transpose();
-        let own = own.map_err(|fault| told_of(&fault, operation, told))?.flatten();
+        let own = throttle.map(|throttle| throttle.stream(caller, log.address)).transpose();
+        let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
         let full = || Error::new(INTERNAL, "too many concurrent subscribe connections");
         let seat = seat(&self.house.streams, self.orloj.streams).map_err(|()| full())?;
         let terms = terms(self.server, self.head, &place.caller.tenant);
         let id = send.alias.clone().unwrap_or_default();
         let subscription = self.server.engine.stream_to_end(&place, send).await;
-        let subscription = subscription.map_err(|fault| told_of(&fault, operation, told).about(&id))?;
+        let subscription = subscription.map_err(|fault| told_of(&fault, operation, log).about(&id))?;
         let first = subscription.first().cloned();
         let feed = Feed {
             first,
@@ -480,11 +481,11 @@ impl<'a> Desk<'a> {
         decoded: &Decoded,
         cancel: &Cancel,
         request: &jsonrpc::Request<'_>,
-        told: &mut Told,
+        log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let id = &cancel.task;
         let (system, place, task) = self.find(caller, decoded, id).await?;
-        told.agent = Some(system.name.clone());
+        log.agent = Some(system.name.clone());
         if let Some(error) = Error::of_cancel(id, task.state()) {
             return Err(error);
         }
@@ -495,9 +496,9 @@ impl<'a> Desk<'a> {
             Err(fault) if fault.kind == Kind::TaskNotCancelable => {
                 let (_, _, task) = self.find(caller, decoded, id).await?;
                 let refused = Error::of_cancel(id, task.state());
-                return Err(refused.unwrap_or_else(|| told_of(&fault, Operation::Cancel, told).about(id)));
+                return Err(refused.unwrap_or_else(|| told_of(&fault, Operation::Cancel, log).about(id)));
             }
-            Err(fault) => return Err(told_of(&fault, Operation::Cancel, told).about(id)),
+            Err(fault) => return Err(told_of(&fault, Operation::Cancel, log).about(id)),
         };
         self.result(&request.id, system, &task, &PLAIN).await
     }
@@ -562,21 +563,21 @@ fn namespace(head: &request::Parts) -> Option<String> {
 }
 
 /// A seat among all, where there are only so many.
-fn seat(seats: &Arc<Seats>, most: Option<u32>) -> Result<Option<Seat>, ()> {
+fn seat(seats: &Arc<ConcurrencyLimit>, most: Option<u32>) -> Result<Option<ConcurrencyPermit>, ()> {
     match most {
         None => Ok(None),
-        Some(most) => Seats::take(seats, 0, most).map(Some).ok_or(()),
+        Some(most) => ConcurrencyLimit::take(seats, 0, most).map(Some).ok_or(()),
     }
 }
 
 /// A fault as it is told here, and noted.
-fn told_of(fault: &Fault, operation: Operation, told: &mut Told) -> Error {
-    told.fault(fault);
+fn told_of(fault: &Fault, operation: Operation, log: &mut RequestLog) -> Error {
+    log.fault(fault);
     Error::of(fault, operation)
 }
 
-fn refused(error: &Error, id: &Id<'_>, told: &mut Told) -> Response {
-    told.fault.get_or_insert_with(|| error.message.clone());
+fn refused(error: &Error, id: &Id<'_>, log: &mut RequestLog) -> Response {
+    log.fault.get_or_insert_with(|| error.message.clone());
     respond(error, id)
 }
 

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::Clerk;
 use super::no::No;
 use super::tasks::{self, Found, Run, Runs, step};
-use crate::body::Response;
 use crate::resources::{API_VERSION, document};
 use crate::settings::OrlojSystem;
+use web::body::Response;
 
 /// Runs that are looked at for approvals that were decided; those that wait are all found, up to the second number.
 const RECENT: usize = 200;

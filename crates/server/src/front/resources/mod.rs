@@ -22,11 +22,11 @@ use model::{Caller, Fault};
 use no::No;
 
 use super::orloj::{Desk, signed};
-use super::{Told, rpc};
-use crate::body::{Body, Response};
+use super::{RequestLog, rpc};
 use crate::resources::{Document, Refusal, Resource, Selector, Shelf, Sort, Verb, Write, document};
-use crate::service::check_media_type;
 use crate::{Server, callers};
+use web::body::{Body, Response};
+use web::headers::check_media_type;
 
 /// Of a list.
 const PAGE: usize = 100;
@@ -47,22 +47,22 @@ pub(crate) async fn answer(
     rest: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    (told.operation, told.dialect) = ("resources", orloj::NAME);
-    match Box::pin(call(server, collection, rest, head, body, told)).await {
+    (log.operation, log.dialect) = ("resources", orloj::NAME);
+    match Box::pin(call(server, collection, rest, head, body, log)).await {
         Ok(response) => signed(response),
         Err(no) => {
-            told.fault = Some(no.message.clone());
+            log.fault = Some(no.message.clone());
             signed(no.respond())
         }
     }
 }
 
 /// Says no before anything is read.
-pub(crate) fn turned_away(fault: &Fault, told: &mut Told) -> Response {
-    (told.operation, told.dialect) = ("resources", orloj::NAME);
-    told.fault = Some(fault.message.clone());
+pub(crate) fn turned_away(fault: &Fault, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("resources", orloj::NAME);
+    log.fault = Some(fault.message.clone());
     signed(No::told(fault).respond())
 }
 
@@ -72,15 +72,15 @@ async fn call(
     rest: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Result<Response, No> {
-    let desk = Desk::open(server, None, head, told).map_err(|error| No::paced(&error))?;
-    let caller = desk.identified(told).await.map_err(No::of)?;
+    let desk = Desk::open(server, None, head, log).map_err(|error| No::paced(&error))?;
+    let caller = desk.identified(log).await.map_err(No::of)?;
     let Some(shelf) = desk.orloj.resources.as_ref() else {
         return Err(No::new(StatusCode::NOT_FOUND, "NotFound", "this server keeps no resources"));
     };
     let wanted = Wanted::read(head.uri.query().unwrap_or_default())?;
-    let clerk = Clerk { server, desk, shelf, caller, wanted, head, address: told.address };
+    let clerk = Clerk { server, desk, shelf, caller, wanted, head, address: log.address };
     let rest = query::decode_segment(rest.trim_end_matches('/')).map_err(No::of)?;
     let path: Vec<&str> = rest.split('/').skip(1).collect();
     match collection {

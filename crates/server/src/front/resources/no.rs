@@ -7,7 +7,7 @@ use model::{Fault, Kind};
 use serde_json::json;
 
 use super::Refusal;
-use crate::body::Response;
+use web::body::Response;
 
 #[derive(Debug)]
 pub(super) struct No {

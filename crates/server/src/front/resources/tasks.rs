@@ -19,9 +19,9 @@ use super::super::orloj::{MOUNT, NAMES};
 use super::no::No;
 use super::{Clerk, watch};
 use crate::Server;
-use crate::body::{Body, Response};
 use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Sort, document};
 use crate::settings::OrlojSystem;
+use web::body::{Body, Response};
 
 /// The member of a message's metadata in which a run's own is kept, and that of the steps of a system.
 const OWN: &str = "https://rialto.dev/ext/orloj/v1";

@@ -21,10 +21,10 @@ use super::no::No;
 use super::tasks::{self, Runs};
 use super::{Clerk, Wanted};
 use crate::Server;
-use crate::body::{Body, Response};
 use crate::resources::Sort;
 use crate::resources::shelf::{Happened, Watcher};
-use crate::throttle::Seat;
+use web::body::{Body, Response};
+use web::concurrency::ConcurrencyPermit;
 
 /// How often runs are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub(super) fn resources(clerk: &Clerk<'_>, sort: Sort) -> Result<Response, No> {
     Ok(events(clerk, Body::stream(pieces)))
 }
 
-fn seat(clerk: &Clerk<'_>) -> Result<Option<Seat>, No> {
+fn seat(clerk: &Clerk<'_>) -> Result<Option<ConcurrencyPermit>, No> {
     let throttle = clerk.server.throttle.as_ref();
     let seat = throttle.map(|throttle| throttle.stream(&clerk.caller, clerk.address)).transpose();
     Ok(seat.map_err(No::of)?.flatten())
@@ -98,7 +98,7 @@ struct Feed {
     heartbeat: Duration,
     over: bool,
     _open: Counted<Gauge>,
-    _seat: Option<Seat>,
+    _seat: Option<ConcurrencyPermit>,
 }
 
 impl Feed {
@@ -179,7 +179,7 @@ struct RunFeed {
     heartbeat: Duration,
     said: tokio::time::Instant,
     _open: Counted<Gauge>,
-    _seat: Option<Seat>,
+    _seat: Option<ConcurrencyPermit>,
 }
 
 impl RunFeed {
@@ -213,7 +213,7 @@ impl RunFeed {
         for (system, task) in found {
             let seq = task.seq().0;
             let what = match self.known.get(&task.id) {
-                Some((told, _)) if *told == seq => continue,
+                Some((log, _)) if *log == seq => continue,
                 Some(_) => "MODIFIED",
                 None => "ADDED",
             };

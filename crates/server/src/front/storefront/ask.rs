@@ -15,7 +15,7 @@ use super::refusal::{Code, Refusal};
 use super::table::{Keyed, Route};
 use crate::Server;
 use crate::front::IDEMPOTENCY_KEY;
-use crate::service::check_media_type;
+use web::headers::check_media_type;
 
 /// Of an idempotency key.
 const MAX_KEY: usize = 255;

@@ -34,10 +34,10 @@ use refusal::{Code, Refusal};
 use table::Who;
 
 use super::aly::{self, Shown};
-use super::{Told, rest};
+use super::{RequestLog, rest};
 use crate::Server;
-use crate::body::Response;
 use crate::oauth::{covers, endpoints};
+use web::body::Response;
 
 /// No request to these addresses is larger.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
@@ -63,15 +63,15 @@ pub(crate) async fn answer(
     inside: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    (told.dialect, told.operation) = (dialects::aly::NAME, "storefront");
-    told.path = without_secrets(head.uri.path());
-    let Some(shop) = shop_of(server) else { return rest::nothing_at(head.uri.path(), head, told) };
-    match call(server, shop, inside, head, body, told).await {
+    (log.dialect, log.operation) = (dialects::aly::NAME, "storefront");
+    log.path = without_secrets(head.uri.path());
+    let Some(shop) = shop_of(server) else { return rest::nothing_at(head.uri.path(), head, log) };
+    match call(server, shop, inside, head, body, log).await {
         Ok(reply) => json_response(reply.status, &reply.body),
         Err(refusal) => {
-            told.fault = Some(refusal.message.clone());
+            log.fault = Some(refusal.message.clone());
             refused(server, head, &refusal)
         }
     }
@@ -87,11 +87,11 @@ async fn call(
     inside: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Result<Reply, Refusal> {
     let body = body?;
     let (route, named) = table::find(&head.method, inside)?;
-    let caller = who(server, route.who, head, told).await?;
+    let caller = who(server, route.who, head, log).await?;
     let ask = Ask::new(server, shop, head, route, caller, named, &body)?;
     (route.go)(&ask).await
 }
@@ -101,7 +101,7 @@ async fn who(
     server: &Arc<Server>,
     who: Who,
     head: &request::Parts,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Result<Option<retail::Caller>, Refusal> {
     let throttle = server.throttle.as_ref();
     let Some(oauth) = &server.oauth else { return Err(Refusal::new(Code::NOT_FOUND, "there is no shop here")) };
@@ -109,7 +109,7 @@ async fn who(
         Ok(shown) => shown,
         Err(fault) => {
             if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
-                throttle.failed(told.address)?;
+                throttle.failed(log.address)?;
             }
             return Err(fault.into());
         }
@@ -124,9 +124,9 @@ async fn who(
         }
         (Shown::Nothing | Shown::Session, Who::Anyone | Who::Holder) => server.callers.anonymous().clone(),
     };
-    told.caller = Some(caller.name.clone());
+    log.caller = Some(caller.name.clone());
     if let Some(throttle) = throttle {
-        throttle.admit(&caller, told.address)?;
+        throttle.admit(&caller, log.address)?;
     }
     match who {
         Who::Scope(scope) if !covers(&caller.scopes, scope) => Err(retail::Refused::Scope(scope).into()),

@@ -20,10 +20,10 @@ use shop::{
 use super::refusal::{Code, Refusal};
 use super::shop_of;
 use crate::Server;
-use crate::body::{Body, Response};
-use crate::front::{Told, rest};
-use crate::html::{self, Forms, escaped};
+use crate::front::{RequestLog, rest};
 use crate::service::not_allowed;
+use web::body::{Body, Response};
+use web::html::{self, Forms, escaped};
 
 /// `id` is what follows `/checkout/`.
 pub(crate) async fn answer(
@@ -31,17 +31,17 @@ pub(crate) async fn answer(
     id: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Response {
-    (told.dialect, told.operation) = (dialects::aly::NAME, "checkout");
-    let Some(shop) = shop_of(server) else { return rest::nothing_at(head.uri.path(), head, told) };
+    (log.dialect, log.operation) = (dialects::aly::NAME, "checkout");
+    let Some(shop) = shop_of(server) else { return rest::nothing_at(head.uri.path(), head, log) };
     if !matches!(head.method, Method::GET | Method::HEAD | Method::POST) {
         return not_allowed("GET, HEAD, POST");
     }
-    match call(server, shop, id, head, body, told).await {
+    match call(server, shop, id, head, body, log).await {
         Ok(response) => response,
         Err(refusal) => {
-            told.fault = Some(refusal.message.clone());
+            log.fault = Some(refusal.message.clone());
             refused(&refusal)
         }
     }
@@ -53,11 +53,11 @@ async fn call(
     id: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
-    told: &mut Told,
+    log: &mut RequestLog,
 ) -> Result<Response, Refusal> {
     let body = body?;
     if let Some(throttle) = &server.throttle {
-        throttle.admit(server.callers.anonymous(), told.address)?;
+        throttle.admit(server.callers.anonymous(), log.address)?;
     }
     let said = query::value(head.uri.query().unwrap_or_default(), "token")?;
     let token = said.as_deref().and_then(ConfirmationToken::read).ok_or(Refused::Unknown(What::Session))?;
@@ -71,7 +71,7 @@ async fn call(
                 Typed { email: place.session.email.as_deref().unwrap_or_default().to_owned(), ..Typed::default() };
             Ok(place.form(StatusCode::OK, &typed, &Wrong::default()))
         }
-        (SessionStatus::Open, true) => place.complete(Typed::read(head, &body)?, told).await,
+        (SessionStatus::Open, true) => place.complete(Typed::read(head, &body)?, log).await,
         // What was sent twice was bought once.
         (SessionStatus::Completed, true) => Ok(place.again()),
         (SessionStatus::Completed, false) => match shop.order(&place.token).await? {
@@ -187,7 +187,7 @@ impl Place<'_> {
         self.session.items.iter().any(|item| !item.digital)
     }
 
-    async fn complete(&self, typed: Typed, told: &mut Told) -> Result<Response, Refusal> {
+    async fn complete(&self, typed: Typed, log: &mut RequestLog) -> Result<Response, Refusal> {
         let buyer = match typed.buyer(self.is_sent()) {
             Ok(buyer) => buyer,
             Err(wrong) => return Ok(self.form(StatusCode::UNPROCESSABLE_ENTITY, &typed, &wrong)),
@@ -200,7 +200,7 @@ impl Place<'_> {
         if matches!(self.shop.order(&self.token).await?, Bought::Order { .. }) {
             return Ok(self.again());
         }
-        told.fault = Some(refused.to_string());
+        log.fault = Some(refused.to_string());
         match refused {
             Refused::Rule(Rule::SessionClosed(_)) => {
                 Ok(self.over(self.shop.session(&self.session.id, &self.token).await?.status))
@@ -320,8 +320,8 @@ impl Place<'_> {
             main.push_str(&format!("<h2>Sent to</h2>\n<p class=\"lines\" id=\"address\">{name}\n{address}</p>\n"));
         }
         if !order.tracking.is_empty() {
-            let told: String = order.tracking.iter().map(|one| format!("<li>{}</li>\n", escaped(one))).collect();
-            main.push_str(&format!("<h2>Under way as</h2>\n<ul>\n{told}</ul>\n"));
+            let tracking: String = order.tracking.iter().map(|one| format!("<li>{}</li>\n", escaped(one))).collect();
+            main.push_str(&format!("<h2>Under way as</h2>\n<ul>\n{tracking}</ul>\n"));
         }
         main.push_str(
             "<p>This page stays at this address. Keep it to yourself: whoever has it can read your order.</p>\n",

@@ -1,4 +1,4 @@
-//! What a response is made of: bytes at hand, or a stream of them; and how large content gets into either.
+//! The body of a response: bytes in memory or a stream of them, and the memory that large answers share.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,23 +12,25 @@ use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 use model::{BlobKind, Fault, Kind, MemoryBudget, MemoryShare};
 
-pub(crate) type Response = http::Response<Body>;
+pub type Response = http::Response<Body>;
 
-pub(crate) enum Body {
+pub enum Body {
     Whole(Option<Bytes>),
     Stream(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
 }
 
 impl Body {
-    pub(crate) fn empty() -> Body {
+    #[inline]
+    pub fn empty() -> Body {
         Body::Whole(None)
     }
-    pub(crate) fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Body {
+    pub fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Body {
         Body::Stream(Box::pin(stream))
     }
 }
 
 impl From<Bytes> for Body {
+    #[inline]
     fn from(bytes: Bytes) -> Body {
         Body::Whole(Some(bytes).filter(|b| !b.is_empty()))
     }
@@ -41,9 +43,10 @@ impl From<String> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    /// What breaks a body off half way also breaks its connection, so that nobody takes the half for the whole.
+    /// An error in the middle of a body also breaks its connection, so that no client takes the part for the whole.
     type Error = io::Error;
 
+    #[inline]
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
@@ -61,10 +64,12 @@ impl http_body::Body for Body {
         }
     }
 
+    #[inline]
     fn is_end_stream(&self) -> bool {
         matches!(self, Body::Whole(None))
     }
 
+    #[inline]
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
@@ -73,8 +78,8 @@ impl http_body::Body for Body {
     }
 }
 
-/// An answer above this counts against the memory for answers.
-pub(crate) const LARGE: usize = 64 << 10;
+/// An answer above this size counts against the memory for answers.
+pub const LARGE: usize = 64 << 10;
 
 /// Bytes that hold a part of the memory for answers until the last of them is on its way.
 struct BudgetedBytes {
@@ -90,7 +95,8 @@ impl AsRef<[u8]> for BudgetedBytes {
 
 /// A large answer, counted until it is sent; a caller that reads slowly holds it for as long. The fault is for one that
 /// finds no room.
-pub(crate) fn counted(answers: &Arc<MemoryBudget>, bytes: Bytes) -> Result<Bytes, Fault> {
+#[inline]
+pub fn counted(answers: &Arc<MemoryBudget>, bytes: Bytes) -> Result<Bytes, Fault> {
     if bytes.len() <= LARGE {
         return Ok(bytes);
     }
@@ -99,7 +105,7 @@ pub(crate) fn counted(answers: &Arc<MemoryBudget>, bytes: Bytes) -> Result<Bytes
 }
 
 /// Room for a large answer.
-pub(crate) fn room(answers: &Arc<MemoryBudget>, bytes: usize) -> Result<MemoryShare, Fault> {
+pub fn room(answers: &Arc<MemoryBudget>, bytes: usize) -> Result<MemoryShare, Fault> {
     let mut share = answers.share();
     if share.grow_alone(bytes) {
         return Ok(share);
@@ -109,12 +115,12 @@ pub(crate) fn room(answers: &Arc<MemoryBudget>, bytes: usize) -> Result<MemorySh
 }
 
 /// The same bytes with the room that was found for them.
-pub(crate) fn with_room(bytes: Bytes, share: MemoryShare) -> Bytes {
+pub fn with_room(bytes: Bytes, share: MemoryShare) -> Bytes {
     Bytes::from_owner(BudgetedBytes { bytes, _share: share })
 }
 
-/// Large content as it stands in a JSON value.
-pub(crate) fn in_json(kind: BlobKind, content: &[u8]) -> Bytes {
+/// Large content as a JSON string.
+pub fn in_json(kind: BlobKind, content: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(content.len() * 4 / 3 + 4);
     let mut transform = Transform::new(kind);
     transform.push(&mut out, content);

@@ -1,4 +1,4 @@
-//! So many a minute, for each key: governor's cells, whose number is bounded.
+//! Rate limits by key. The number of keys that are counted is bounded.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,14 +9,14 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-/// Above this many keys new ones share cells, until old ones are forgotten.
+/// Above this number of keys, new ones share cells until old ones are forgotten.
 const KEYS: usize = 100_000;
 /// The cells they share.
 const SHARED: u64 = 1_024;
-/// How often the number of keys is looked at.
+/// The number of keys is checked once in so many requests.
 const LOOK_EVERY: u32 = 4_096;
 
-/// So many a minute, and so many at once.
+/// Requests a minute, and how many of them may come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub per_minute: NonZeroU32,
@@ -29,7 +29,7 @@ impl Rate {
     }
 }
 
-pub(crate) struct Limiter<C: Clock = DefaultClock> {
+pub struct Limiter<C: Clock = DefaultClock> {
     cells: RateLimiter<u64, DashMapStateStore<u64>, C, NoOpMiddleware<C::Instant>>,
     clock: C,
     keys: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Limiter<C: Clock = DefaultClock> {
 }
 
 impl Limiter {
-    pub(crate) fn new(rate: Rate) -> Limiter {
+    pub fn new(rate: Rate) -> Limiter {
         Limiter::with(rate, DefaultClock::default(), KEYS)
     }
 }
@@ -49,8 +49,8 @@ impl<C: Clock + Clone> Limiter<C> {
         Limiter { cells, clock, keys, asked: AtomicU32::new(0), full: AtomicBool::new(false) }
     }
 
-    /// Takes one, or says how long until there is one.
-    pub(crate) fn take(&self, key: u64) -> Result<(), Duration> {
+    /// Takes one request of a key's rate. The error is the time until one is free.
+    pub fn take(&self, key: u64) -> Result<(), Duration> {
         if self.asked.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1 {
             self.look();
         }
@@ -64,8 +64,8 @@ impl<C: Clock + Clone> Limiter<C> {
         }
     }
 
-    /// Forgets keys that have all of theirs again.
-    pub(crate) fn tidy(&self) {
+    /// Forgets keys whose rate is unused again.
+    pub fn tidy(&self) {
         self.cells.retain_recent();
         self.cells.shrink_to_fit();
         self.full.store(self.cells.len() > self.keys, Ordering::Relaxed);

@@ -1,12 +1,12 @@
-//! What the operator's list makes of addresses.
+//! Addresses under the policy, with and without an operator's list.
 
 use super::*;
 
-fn guard(loopback: bool, allow: &[&str]) -> Guard {
-    Guard { loopback, allow: allow.iter().map(|text| text.parse().unwrap()).collect() }
+fn guard(loopback: bool, allow: &[&str]) -> OutboundPolicy {
+    OutboundPolicy { loopback, allow: allow.iter().map(|text| text.parse().unwrap()).collect() }
 }
 
-fn admitted(guard: &Guard, url: &str) -> Result<(), Refused> {
+fn admitted(guard: &OutboundPolicy, url: &str) -> Result<(), Error> {
     guard.admit(&Url::parse(url).unwrap())
 }
 
@@ -16,25 +16,25 @@ fn an_address_is_looked_at_however_it_is_written() {
     assert_eq!(admitted(&strict, "https://example.com/hook"), Ok(()));
     assert_eq!(admitted(&strict, "https://8.8.8.8/"), Ok(()));
     for (url, refused) in [
-        ("http://example.com/hook", Refused::Scheme),
-        ("http://8.8.8.8/", Refused::Scheme),
-        ("ftp://example.com/", Refused::Scheme),
-        ("file:///etc/passwd", Refused::Scheme),
-        ("https://127.0.0.1/", Refused::Loopback),
-        ("https://localhost/", Refused::Loopback),
-        ("https://LOCALHOST./", Refused::Loopback),
-        ("https://a.localhost/", Refused::Loopback),
-        ("https://2130706433/", Refused::Loopback),
-        ("https://0x7f.1/", Refused::Loopback),
-        ("https://0177.0.0.1/", Refused::Loopback),
-        ("https://127.1/", Refused::Loopback),
-        ("https://[::1]/", Refused::Loopback),
-        ("https://[::ffff:127.0.0.1]/", Refused::Loopback),
-        ("https://[::ffff:a9fe:a9fe]/latest/meta-data", Refused::Private),
-        ("https://169.254.169.254/latest/meta-data", Refused::Private),
-        ("https://0/", Refused::Private),
-        ("https://10.0.0.1/", Refused::Private),
-        ("https://[fd00::1]/", Refused::Private),
+        ("http://example.com/hook", Error::Scheme),
+        ("http://8.8.8.8/", Error::Scheme),
+        ("ftp://example.com/", Error::Scheme),
+        ("file:///etc/passwd", Error::Scheme),
+        ("https://127.0.0.1/", Error::Loopback),
+        ("https://localhost/", Error::Loopback),
+        ("https://LOCALHOST./", Error::Loopback),
+        ("https://a.localhost/", Error::Loopback),
+        ("https://2130706433/", Error::Loopback),
+        ("https://0x7f.1/", Error::Loopback),
+        ("https://0177.0.0.1/", Error::Loopback),
+        ("https://127.1/", Error::Loopback),
+        ("https://[::1]/", Error::Loopback),
+        ("https://[::ffff:127.0.0.1]/", Error::Loopback),
+        ("https://[::ffff:a9fe:a9fe]/latest/meta-data", Error::Private),
+        ("https://169.254.169.254/latest/meta-data", Error::Private),
+        ("https://0/", Error::Private),
+        ("https://10.0.0.1/", Error::Private),
+        ("https://[fd00::1]/", Error::Private),
     ] {
         assert_eq!(admitted(&strict, url), Err(refused), "{url}");
     }
@@ -46,8 +46,8 @@ fn loopback_is_for_servers_on_loopback() {
     for url in ["http://127.0.0.1:9/x", "http://localhost:9/x", "https://[::1]/", "http://[::ffff:127.0.0.1]/"] {
         assert_eq!(admitted(&local, url), Ok(()), "{url}");
     }
-    assert_eq!(admitted(&local, "http://10.0.0.1/"), Err(Refused::Private));
-    assert_eq!(admitted(&local, "http://example.com/"), Err(Refused::Scheme));
+    assert_eq!(admitted(&local, "http://10.0.0.1/"), Err(Error::Private));
+    assert_eq!(admitted(&local, "http://example.com/"), Err(Error::Scheme));
     let own: IpAddr = "127.0.0.1".parse().unwrap();
     assert!(local.passes("localhost", own, None));
     assert!(!local.passes("rebound.example.com", own, None), "another name for ourselves");
@@ -86,7 +86,7 @@ fn an_entry_that_names_nothing_is_refused() {
     for text in
         ["", "10.0.0.0/33", "fd00::/129", "x/8", "host:port", "host:99999", "host:0", "*", "*.", "a b", "*.10.0.0.1"]
     {
-        assert!(text.parse::<Allow>().is_err(), "{text:?}");
+        assert!(text.parse::<AllowedHost>().is_err(), "{text:?}");
     }
     assert!(guard(false, &["0.0.0.0/0"]).passes("x", "10.0.0.1".parse().unwrap(), None));
     assert!(guard(false, &["::/0"]).passes("x", "fd00::1".parse().unwrap(), None));

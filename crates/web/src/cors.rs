@@ -1,4 +1,4 @@
-//! Which pages in a browser may call. Off unless configured; the demo lets loopback pages in.
+//! Cross-origin requests of browsers. None are allowed unless configured; the demo allows loopback pages.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -6,21 +6,29 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use crate::Settings;
 use crate::body::{Body, Response};
 
 const HEADERS: &str = "authorization, content-type, accept, a2a-version, a2a-extensions, x-a2a-extensions, x-api-key, \
                        x-platform-user-id, last-event-id, idempotency-key, x-a2a-dialect, traceparent, tracestate, x-request-id";
 const EXPOSED: &str = "a2a-extensions, x-a2a-dialect, etag, retry-after, x-request-id";
 
-/// The answer to a browser's question whether it may ask.
-pub(crate) fn preflight(settings: &Settings, method: &Method, headers: &HeaderMap) -> Option<Response> {
+/// Origins whose pages may read answers.
+#[derive(Clone, Copy, Debug)]
+pub struct AllowedOrigins<'a> {
+    /// Origins as browsers send them; `*` is every origin.
+    pub listed: &'a [String],
+    /// Pages of loopback addresses, too.
+    pub loopback: bool,
+}
+
+/// The answer to a preflight request, if the request is one.
+pub fn preflight(origins: AllowedOrigins<'_>, method: &Method, headers: &HeaderMap) -> Option<Response> {
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    if allow(settings, headers, response.headers_mut()) {
+    if allow(origins, headers, response.headers_mut()) {
         let out = response.headers_mut();
         out.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, DELETE, OPTIONS"));
         out.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(HEADERS));
@@ -29,14 +37,12 @@ pub(crate) fn preflight(settings: &Settings, method: &Method, headers: &HeaderMa
     Some(response)
 }
 
-/// Lets the calling page read the answer, if it may. False when it may not or there is none.
-pub(crate) fn allow(settings: &Settings, headers: &HeaderMap, out: &mut HeaderMap) -> bool {
+/// Adds the headers that let the calling page read the answer. False where there is no page, or it is not allowed.
+pub fn allow(origins: AllowedOrigins<'_>, headers: &HeaderMap, out: &mut HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let Ok(text) = origin.to_str() else { return false };
-    let any = settings.cors_origins.iter().any(|o| o == "*");
-    let listed = any || settings.cors_origins.iter().any(|o| o == text);
-    let allowed = listed || (settings.cors_loopback && is_loopback(text));
-    if !allowed {
+    let listed = origins.listed.iter().any(|listed| listed == "*" || listed == text);
+    if !listed && !(origins.loopback && is_loopback(text)) {
         return false;
     }
     out.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

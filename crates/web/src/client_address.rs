@@ -1,4 +1,4 @@
-//! Where a caller calls from: the other end of the connection, or what a proxy of ours says of it.
+//! The address of a client: the other end of the connection, or the address that a trusted proxy forwards.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -42,8 +42,8 @@ impl FromStr for Network {
     }
 }
 
-/// What is counted together: one address of IPv4; of IPv6 what one household has, since it has 2^64 of them.
-pub(crate) fn network_of(address: IpAddr) -> IpAddr {
+/// The addresses that limits count as one: an IPv4 address, or the /64 network of an IPv6 address.
+pub fn network_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) >> 64 << 64)),
@@ -53,14 +53,14 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
 /// The headers by which proxies say how a request reached them.
 const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 const FORWARDED_FOR: &str = "x-forwarded-for";
-pub(crate) const FORWARDED_HOST: &str = "x-forwarded-host";
-pub(crate) const FORWARDED_PROTO: &str = "x-forwarded-proto";
+pub const FORWARDED_HOST: &str = "x-forwarded-host";
+pub const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
-/// Settles how a request came here, and says from which address. Only a proxy we trust is believed: from anybody else the
-/// headers are removed before a front sees them. Each proxy on the way adds the address it was called by, so the last one
-/// that is none of ours is the caller's, and what stands before it is hearsay. Afterwards `X-Forwarded-Host` and
-/// `X-Forwarded-Proto` are there only as the outermost of our proxies has them, and the other headers are gone.
-pub(crate) fn settle(peer: IpAddr, headers: &mut HeaderMap, trusted: &[Network]) -> IpAddr {
+/// The client's address, from the connection and the forwarding headers. Only trusted proxies are believed: the headers of
+/// other peers are removed before a front sees them. Each proxy appends the address of its peer, so the last address that
+/// is no trusted proxy is the client's; addresses before it are unverified. Afterwards `X-Forwarded-Host` and
+/// `X-Forwarded-Proto` have the values of the outermost trusted proxy, and the other forwarding headers are removed.
+pub fn settle(peer: IpAddr, headers: &mut HeaderMap, trusted: &[Network]) -> IpAddr {
     let peer = peer.to_canonical();
     let ours = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     if trusted.is_empty() || !ours(peer) {
@@ -76,7 +76,7 @@ pub(crate) fn settle(peer: IpAddr, headers: &mut HeaderMap, trusted: &[Network])
     let said = said(headers);
     let (mut caller, mut proxies) = (peer, 1);
     for hop in said.hops.iter().rev() {
-        // What cannot be read ends the chain: the last one known to be true is the caller.
+        // An unreadable hop ends the chain: the last verified address is the client's.
         let Some(address) = hop else { break };
         caller = *address;
         if !ours(caller) {
@@ -84,7 +84,7 @@ pub(crate) fn settle(peer: IpAddr, headers: &mut HeaderMap, trusted: &[Network])
         }
         proxies += 1;
     }
-    // A proxy adds to a list, or puts its own word in its place: what is left was said by ours.
+    // A proxy appends to a list or replaces it: the last entries come from trusted proxies.
     let outermost = |list: Vec<String>| {
         let at = list.len().saturating_sub(proxies);
         list.into_iter().nth(at).and_then(|text| HeaderValue::from_str(&text).ok())
@@ -101,14 +101,15 @@ pub(crate) fn settle(peer: IpAddr, headers: &mut HeaderMap, trusted: &[Network])
     caller
 }
 
-/// What the headers say, hop by hop.
+/// The forwarding headers, hop by hop.
 struct Said {
     hops: Vec<Option<IpAddr>>,
     hosts: Vec<String>,
     protos: Vec<String>,
 }
 
-/// `X-Forwarded-*` where any of it is there, else `Forwarded`. A proxy sets one family: who mixes them lets callers speak.
+/// `X-Forwarded-*` where any of it is there, else `Forwarded`. A proxy sets one family: mixing them would let clients add to
+/// the other.
 fn said(headers: &HeaderMap) -> Said {
     let lines = |name: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());

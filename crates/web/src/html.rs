@@ -1,5 +1,5 @@
-//! Pages for people: plain, rendered here, without a script. What they have in common is their head, their style and the
-//! headers that keep them to themselves.
+//! HTML pages, rendered on the server and without scripts: their shared head and style, and the response headers that
+//! keep a page out of frames and caches.
 
 use std::sync::LazyLock;
 
@@ -22,17 +22,17 @@ th,td{text-align:left;padding:.35rem .5rem .35rem 0;border-bottom:1px solid #ddd
 .number{text-align:right;white-space:nowrap}.wrong{color:#a00}.said{border-left:4px solid #888;padding-left:.75rem}\
 code{word-break:break-all}.lines{white-space:pre-line}";
 
-/// Where the forms of a page lead.
+/// Targets of a page's forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forms {
-    /// Back to this server.
+pub enum Forms {
+    /// This server.
     Here,
-    /// Through it, to wherever it sends the browser then.
+    /// To this server, which then redirects the browser elsewhere.
     Onwards,
 }
 
 /// A whole page; `main` is markup.
-pub(crate) fn document(title: &str, main: &str) -> String {
+pub fn document(title: &str, main: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
 <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"robots\" content=\"noindex\">\
@@ -41,7 +41,7 @@ pub(crate) fn document(title: &str, main: &str) -> String {
     )
 }
 
-pub(crate) fn response(status: StatusCode, page: String, forms: Forms) -> Response {
+pub fn response(status: StatusCode, page: String, forms: Forms) -> Response {
     let mut response = Response::new(Bytes::from(page).into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -50,8 +50,8 @@ pub(crate) fn response(status: StatusCode, page: String, forms: Forms) -> Respon
     response
 }
 
-/// What is for one person is shown in no frame, runs nothing, loads nothing, is kept nowhere and tells nobody where it was.
-pub(crate) fn guard(headers: &mut HeaderMap, forms: Forms) {
+/// Headers of a page for one person: no frame, no script, no subresource, no cache, no referrer.
+pub fn guard(headers: &mut HeaderMap, forms: Forms) {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         let style = STANDARD.encode(Sha256::digest(STYLE));
         format!("default-src 'none'; style-src 'sha256-{style}'; frame-ancestors 'none'; base-uri 'none'")
@@ -68,12 +68,12 @@ pub(crate) fn guard(headers: &mut HeaderMap, forms: Forms) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-pub(crate) fn hidden(name: &str, value: &str) -> String {
+pub fn hidden(name: &str, value: &str) -> String {
     format!("<input type=\"hidden\" name=\"{}\" value=\"{}\">\n", escaped(name), escaped(value))
 }
 
 /// A text as it stands in markup and in its attributes.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_somebody_else_wrote_is_markup() {
+    fn foreign_text_is_never_markup() {
         assert_eq!(escaped("<a href=\"x\" id='y'>&"), "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;");
         assert!(!hidden("state", "\"><script>").contains("<script>"));
         assert!(!document("<script>", "").contains("<script>"));

@@ -1,16 +1,17 @@
-//! Where the log goes: one line a request, and whatever else the process has to say, in order, on standard error.
+//! The log: one line a request and the lines of `tracing`, in order, on standard error.
 //!
-//! Lines are collected in memory and written by a thread of their own: a request never waits for a terminal or a pipe. When
-//! nobody reads, lines are dropped and counted rather than kept.
+//! Lines are collected in memory and written by a thread of their own: a request never waits for a terminal or a pipe. Where
+//! standard error is not read, lines are dropped and counted. [`RequestLog`] collects the facts of one request for its line.
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use model::Time;
+use dialects::framing::jsonrpc::OwnedId;
+use model::{Fault, MemoryShare, Time};
 use parking_lot::{Condvar, Mutex};
 
 const LIMIT: usize = 4 << 20;
@@ -35,20 +36,75 @@ struct Lines {
     waiting: bool,
 }
 
-/// One request, as the log tells it.
-pub(crate) struct Line<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) status: u16,
-    pub(crate) micros: u64,
-    pub(crate) operation: &'a str,
-    pub(crate) dialect: &'a str,
-    pub(crate) agent: &'a str,
-    pub(crate) caller: &'a str,
-    pub(crate) request_id: &'a str,
-    pub(crate) trace: Option<&'a str>,
-    pub(crate) fault: Option<&'a str>,
-    pub(crate) peer: SocketAddr,
+/// The line of one request.
+pub struct RequestLine<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+    pub status: u16,
+    pub micros: u64,
+    pub operation: &'a str,
+    pub dialect: &'a str,
+    pub agent: &'a str,
+    pub caller: &'a str,
+    pub request_id: &'a str,
+    pub trace: Option<&'a str>,
+    pub fault: Option<&'a str>,
+    pub peer: SocketAddr,
+}
+
+/// The share of the memory for bodies that one request's body has; kept until the request is answered.
+#[derive(Default)]
+pub struct BodyShare {
+    pub small: Option<MemoryShare>,
+    pub large: Option<MemoryShare>,
+}
+
+const UNKNOWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// Facts of one request for its log line and the metrics, and the state that lasts as long as the request.
+pub struct RequestLog {
+    pub operation: &'static str,
+    pub dialect: &'static str,
+    pub agent: Option<Arc<str>>,
+    pub caller: Option<Arc<str>>,
+    pub fault: Option<String>,
+    /// The client's address.
+    pub address: IpAddr,
+    /// The path as the log shows it, where the path itself has a secret in it.
+    pub path: Option<String>,
+    /// The share of the memory for bodies that the request's body has.
+    pub held: BodyShare,
+    /// The JSON-RPC id of a request that is refused before it is read whole.
+    pub rpc_id: Option<OwnedId>,
+    /// The body was read to its end, kept or not.
+    pub body_ended: bool,
+}
+
+impl Default for RequestLog {
+    fn default() -> Self {
+        RequestLog {
+            operation: "other",
+            dialect: "-",
+            agent: None,
+            caller: None,
+            fault: None,
+            address: UNKNOWN_ADDRESS,
+            path: None,
+            held: BodyShare::default(),
+            rpc_id: None,
+            body_ended: false,
+        }
+    }
+}
+
+impl RequestLog {
+    /// Notes a fault: its message for the log line, its cause for the log alone.
+    pub fn fault(&mut self, fault: &Fault) {
+        if let Some(cause) = &fault.cause {
+            tracing::warn!(%cause, kind = ?fault.kind, "a request failed: {fault}");
+        }
+        self.fault = Some(fault.message.clone());
+    }
 }
 
 impl Sink {
@@ -81,7 +137,7 @@ impl Sink {
         let _ = io::stderr().write_all(&bytes);
     }
 
-    pub(crate) fn request(&self, line: &Line<'_>) {
+    pub fn request(&self, line: &RequestLine<'_>) {
         if !self.shared.requests.load(Ordering::Relaxed) {
             return;
         }
@@ -105,7 +161,7 @@ impl Sink {
     }
 }
 
-impl Line<'_> {
+impl RequestLine<'_> {
     // Piece by piece: one formatted write of the line cost a tenth of the request that it tells of.
     fn write_text(&self, out: &mut Vec<u8>) {
         formatted(out, now());
@@ -225,7 +281,7 @@ impl Shared {
     }
 }
 
-/// What tracing writes through.
+/// The writer of `tracing`.
 impl Write for &Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut lines = self.shared.lines.lock();
@@ -247,8 +303,8 @@ impl Write for &Sink {
 mod tests {
     use super::*;
 
-    fn line(peer: &str) -> Line<'static> {
-        Line {
+    fn line(peer: &str) -> RequestLine<'static> {
+        RequestLine {
             method: "POST",
             path: "/a2a/\"e\"",
             status: 404,
@@ -265,7 +321,7 @@ mod tests {
     }
 
     /// The line without its first member, the time, which has 24 characters after `skip`.
-    fn written<'a>(write: fn(&Line<'a>, &mut Vec<u8>), line: &Line<'a>, skip: usize) -> String {
+    fn written<'a>(write: fn(&RequestLine<'a>, &mut Vec<u8>), line: &RequestLine<'a>, skip: usize) -> String {
         let mut out = Vec::new();
         write(line, &mut out);
         String::from_utf8(out[skip + 24..].to_vec()).unwrap()
@@ -275,18 +331,18 @@ mod tests {
     fn a_line_of_text_has_every_member() {
         let plain = "  INFO request method=POST path=/a2a/\"e\" status=404 ms=1020.045 operation=get dialect=1.0 agent=echo caller=ann request_id=r1";
         for peer in ["127.0.0.1:65535", "[::1]:8080", "10.200.30.4:1"] {
-            assert_eq!(written(Line::write_text, &line(peer), 0), format!("{plain} peer={peer}\n"));
+            assert_eq!(written(RequestLine::write_text, &line(peer), 0), format!("{plain} peer={peer}\n"));
         }
-        let more = Line { trace: Some("00-a"), fault: Some("no \"x\""), ..line("127.0.0.1:1") };
+        let more = RequestLine { trace: Some("00-a"), fault: Some("no \"x\""), ..line("127.0.0.1:1") };
         let end = " peer=127.0.0.1:1 traceparent=00-a fault=\"no \\\"x\\\"\"\n";
-        assert_eq!(written(Line::write_text, &more, 0), format!("{plain}{end}"));
+        assert_eq!(written(RequestLine::write_text, &more, 0), format!("{plain}{end}"));
     }
 
     #[test]
     fn a_line_of_json_has_every_member() {
         for (trace, fault) in [(None, None), (Some("00-a"), Some("no \"x\""))] {
-            let line = Line { trace, fault, micros: 7, ..line("[::1]:8080") };
-            let text = written(Line::write_json, &line, r#"{"timestamp":""#.len());
+            let line = RequestLine { trace, fault, micros: 7, ..line("[::1]:8080") };
+            let text = written(RequestLine::write_json, &line, r#"{"timestamp":""#.len());
             let value: serde_json::Value = serde_json::from_str(&format!("{{\"timestamp\":\"{text}")).unwrap();
             let mut expected = serde_json::json!({
                 "timestamp": "", "level": "INFO", "message": "request", "method": "POST", "path": "/a2a/\"e\"",

@@ -1,0 +1,18 @@
+//! HTTP kit of the gateway and its products: everything about HTTP that needs no engine.
+//!
+//! * [`body`], [`html`], [`file_response`]: responses
+//! * [`headers`]: readers of request headers
+//! * [`client_address`], [`cors`], [`limiter`], [`concurrency`]: where a request comes from, and how many there may be
+//! * [`request_log`]: the log, and the facts of one request for it
+//! * [`outbound`]: connections to addresses that callers choose
+
+pub mod body;
+pub mod client_address;
+pub mod concurrency;
+pub mod cors;
+pub mod file_response;
+pub mod headers;
+pub mod html;
+pub mod limiter;
+pub mod outbound;
+pub mod request_log;
