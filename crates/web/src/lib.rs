@@ -1,7 +1,7 @@
 //! HTTP kit of the gateway and its products: everything about HTTP that needs no engine.
 //!
 //! * [`body`], [`html`], [`file_response`]: responses
-//! * [`headers`]: readers of request headers
+//! * [`headers`], [`credentials`]: readers of request headers
 //! * [`client_address`], [`cors`], [`limiter`], [`concurrency`]: where a request comes from, and how many there may be
 //! * [`request_log`]: the log, and the facts of one request for it
 //! * [`outbound`]: connections to addresses that callers choose
@@ -10,6 +10,7 @@ pub mod body;
 pub mod client_address;
 pub mod concurrency;
 pub mod cors;
+pub mod credentials;
 pub mod file_response;
 pub mod headers;
 pub mod html;

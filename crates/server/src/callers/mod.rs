@@ -10,17 +10,15 @@ pub(crate) mod jwt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use model::{AccessKey, Caller, Fault, Kind, Time};
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use web::credentials::{self, AuthScheme, Authorization};
 
 use crate::Settings;
 use crate::settings::{self, Key};
-
-pub(crate) static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// What a fault about a token says of itself, for the challenge.
 const INVALID_TOKEN: (&str, &str) = ("error", "invalid_token");
@@ -190,25 +188,29 @@ impl Callers {
     }
 
     fn look<'h>(&self, headers: &'h HeaderMap) -> Result<Shown<'h>, Fault> {
-        let secret = match (headers.get(AUTHORIZATION), headers.get(&API_KEY)) {
-            (None, None) => return Ok(Shown::Caller(self.anonymous.clone())),
-            (Some(value), key) => {
-                let text = value.to_str().map_err(|_| refused("the Authorization header is not text"))?;
-                let (scheme, secret) = text.split_once(' ').unwrap_or((text, ""));
-                match key {
-                    _ if scheme.eq_ignore_ascii_case("bearer") => {
-                        let secret = secret.trim();
+        let key =
+            || credentials::api_key(headers).map(|key| key.map_err(|_| refused("the X-Api-Key header is not text")));
+        let secret = match Authorization::of(headers) {
+            None => match key() {
+                None => return Ok(Shown::Caller(self.anonymous.clone())),
+                Some(key) => key?,
+            },
+            Some(authorization) => {
+                let authorization = authorization.map_err(|_| refused("the Authorization header is not text"))?;
+                match authorization.scheme {
+                    AuthScheme::Bearer => {
+                        let secret = authorization.credentials.unwrap_or_default();
                         if self.tokens.is_some() && jwt::is_token(secret) {
                             return Ok(Shown::Token(secret));
                         }
                         secret
                     }
                     // A proxy's own credential may stand there; the key is in its own header.
-                    Some(key) => text_of(key)?,
-                    None => return Err(refused("use a bearer key: Authorization: Bearer <key>, or X-Api-Key: <key>")),
+                    AuthScheme::Basic | AuthScheme::Other => key().ok_or_else(|| {
+                        refused("use a bearer key: Authorization: Bearer <key>, or X-Api-Key: <key>")
+                    })??,
                 }
             }
-            (None, Some(key)) => text_of(key)?,
         };
         let hash = hash(secret);
         let caller = match self.keys.get(&hash) {
@@ -256,11 +258,7 @@ pub(crate) fn reserved(name: &str) -> String {
     )
 }
 
-fn text_of(key: &HeaderValue) -> Result<&str, Fault> {
-    key.to_str().map(str::trim).map_err(|_| refused("the X-Api-Key header is not text"))
-}
-
-/// What is kept and compared instead of a secret.
+/// The form in which a secret is stored and compared.
 pub fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret).into()
 }

@@ -6,13 +6,13 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use model::PushSpec;
+use web::credentials::API_KEY;
 
 static NOTIFICATION_TOKEN: HeaderName = HeaderName::from_static("a2a-notification-token");
 /// As everybody but one called it.
 static X_NOTIFICATION_TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
 static NOTIFICATION_JWT: HeaderName = HeaderName::from_static("x-a2a-notification-jwt");
 static EVENT_ID: HeaderName = HeaderName::from_static("x-a2a-event-id");
-static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 static WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 static WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");

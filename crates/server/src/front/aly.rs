@@ -29,6 +29,7 @@ use crate::oauth::{Oauth, covers, endpoints};
 use crate::settings::{self, Aly, Door, Settings};
 use crate::{Server, callers, intake, service};
 use web::body::{Body, Response};
+use web::credentials::bearer;
 
 /// What would stop the endpoints from being served.
 pub(crate) fn check(settings: &Settings) -> Result<(), settings::Error> {
@@ -460,11 +461,6 @@ fn sent(call: &mut Call) -> Option<&mut Send> {
             None
         }
     }
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 pub(super) fn nobody(why: &str) -> Fault {

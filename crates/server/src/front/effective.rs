@@ -11,8 +11,6 @@ use dialects::wire::{Decoded, TaskView};
 use http::HeaderMap;
 use model::{Call, EventId, Fault, Subscribe};
 
-use super::LAST_EVENT_ID;
-
 pub(crate) struct EffectiveCall {
     pub(crate) call: Call,
     /// The tenant that the request names.
@@ -66,13 +64,9 @@ impl EffectiveCall {
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Fault> {
-    let Some(value) = headers.get(&LAST_EVENT_ID) else { return Ok(None) };
-    let text = value.to_str().map_or("?", str::trim);
-    if text.is_empty() {
-        return Ok(None);
-    }
+    let Some(id) = web::headers::last_event_id(headers) else { return Ok(None) };
     let unreadable = "Last-Event-ID is not an id of this server's streams: <task>.<number>";
-    text.parse().map(Some).map_err(|()| Fault::params("Last-Event-ID", unreadable))
+    id.ok().and_then(|id| id.parse().ok()).map(Some).ok_or_else(|| Fault::params("Last-Event-ID", unreadable))
 }
 
 #[cfg(test)]
@@ -87,7 +81,7 @@ mod tests {
     fn of(call: Call, header: Option<&[u8]>) -> Result<EffectiveCall, Fault> {
         let mut headers = HeaderMap::new();
         if let Some(value) = header {
-            headers.insert(&LAST_EVENT_ID, HeaderValue::from_bytes(value).unwrap());
+            headers.insert("last-event-id", HeaderValue::from_bytes(value).unwrap());
         }
         EffectiveCall::of(Decoded { call, tenant: None }, &headers)
     }

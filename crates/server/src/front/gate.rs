@@ -14,6 +14,7 @@ use super::{RequestLog, credential_missing, uumit};
 use crate::mount::{Mounted, Target};
 use crate::settings::Door;
 use crate::{Server, callers};
+use web::credentials::API_KEY;
 
 /// Where a body is read, as far as it matters who sends it.
 #[derive(Clone, Copy)]
@@ -74,7 +75,7 @@ impl<'a> Gate<'a> {
         let admitted = self.admit(server, head).await;
         if let (Some(throttle), Err(fault)) = (&server.throttle, &admitted)
             && fault.kind == Kind::Unauthenticated
-            && (head.headers.contains_key(AUTHORIZATION) || head.headers.contains_key(&callers::API_KEY))
+            && (head.headers.contains_key(AUTHORIZATION) || head.headers.contains_key(&API_KEY))
         {
             throttle.failed(log.address)?;
         }

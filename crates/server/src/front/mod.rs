@@ -33,7 +33,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
 use web::body::{Body, Response, counted, in_json, room, with_room};
 use web::concurrency::ConcurrencyPermit;
-use web::headers::trace;
+use web::headers::{idempotency_key, trace};
 pub(crate) use web::request_log::RequestLog;
 
 use effective::{EffectiveCall, StreamStart};
@@ -48,8 +48,6 @@ use crate::{Server, callers};
 static A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
 static A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
 static X_A2A_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
-static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Which dialect answered; in a request, which one should.
 static A2A_DIALECT: HeaderName = HeaderName::from_static("x-a2a-dialect");
 
@@ -391,8 +389,8 @@ impl Server {
 fn complete(server: &Server, headers: &HeaderMap, send: &mut model::Send, body: &[u8]) -> Result<(), Fault> {
     send.extensions = extensions(headers);
     send.trace = trace(headers).map(str::to_owned);
-    if let Some(key) = headers.get(&IDEMPOTENCY_KEY) {
-        let key = key.to_str().unwrap_or_default().trim();
+    if let Some(key) = idempotency_key(headers) {
+        let key = key.unwrap_or_default();
         if key.is_empty() || key.len() > server.engine.limits().id_bytes {
             return Err(Fault::params("Idempotency-Key", "an Idempotency-Key is 1 to 256 printable characters"));
         }

@@ -12,7 +12,7 @@ use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
 use dialects::uumit::errors::{Error, Line};
 use dialects::uumit::{self, Cancel, Request, Send, card, decode, encode};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use market::TransactionId;
 use market::transaction::Action;
@@ -24,13 +24,14 @@ use tokio::time::error::Elapsed;
 use trade::{Credentials, Filter, NotKnown, Once, Paging, Refused, What, Wish};
 
 use super::stream::as_events;
-use super::{A2A_DIALECT, Counted, IDEMPOTENCY_KEY, RequestLog, rpc};
+use super::{A2A_DIALECT, Counted, RequestLog, rpc};
 use crate::Server;
 use crate::settings::Uumit;
 use web::body::{Body, Response};
 use web::concurrency::ConcurrencyPermit;
+use web::credentials;
+use web::headers::idempotency_key;
 
-static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(super) static PLATFORM_USER: HeaderName = HeaderName::from_static("x-platform-user-id");
 
 /// So many capabilities at most are skills of the platform's card.
@@ -192,14 +193,12 @@ async fn who(
     Ok(caller)
 }
 
-/// What headers show of who is calling. A value that is no text is one that nobody knows.
+/// Credentials in the headers. A value that is not text is an unknown one.
 pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
-    let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
-    let bearer = text(&AUTHORIZATION).and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
-    });
-    Credentials { api_key: text(&API_KEY), user: text(&PLATFORM_USER), bearer }
+    let api_key = credentials::api_key(headers).map(|key| key.unwrap_or_default());
+    let user = web::headers::text(headers, &PLATFORM_USER).map(|user| user.unwrap_or_default());
+    let bearer = credentials::bearer(headers).filter(|token| !token.is_empty());
+    Credentials { api_key, user, bearer }
 }
 
 /// A caller of the market, as limits count callers.
@@ -225,7 +224,7 @@ fn wish(send: Send) -> Wish {
 
 /// The key a request is known again by, wherever it stands.
 fn once(headers: &HeaderMap, most: usize, said: &Option<String>, print: [u8; 32]) -> Result<Option<Once>, Fault> {
-    let header = headers.get(&IDEMPOTENCY_KEY).map(|value| value.to_str().unwrap_or_default().trim().to_owned());
+    let header = idempotency_key(headers).map(|key| key.unwrap_or_default().to_owned());
     let Some(key) = said.clone().or(header) else { return Ok(None) };
     if key.is_empty() || key.len() > most {
         let message = format!("an idempotency key is 1 to {most} printable characters");

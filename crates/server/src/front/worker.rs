@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use dialects::framing::{query, scan, sse};
 use futures_util::StreamExt as _;
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, request};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, ToStrError, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::agent::Agent;
 use model::ports::worker::{Contact, Desk, Leased, Notice, Refusal, Word};
@@ -28,9 +28,10 @@ use crate::Server;
 use crate::intake;
 use crate::settings::{self, Settings};
 use web::body::{Body, Response};
+use web::credentials;
+use web::headers::{idempotency_key, text};
 
 static X_LEASE: HeaderName = HeaderName::from_static("x-lease");
-static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// How long a worker waits for a turn if it does not say, and at most.
 const WAIT_MS: u64 = 20_000;
@@ -208,7 +209,7 @@ async fn route(
     if head.method != verb {
         return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, format!("send {verb}")));
     }
-    if !desk.admits(bearer(&head.headers)) {
+    if !desk.admits(credentials::bearer(&head.headers)) {
         if let Some(throttle) = &server.throttle {
             throttle.failed(log.address)?;
         }
@@ -226,9 +227,9 @@ async fn route(
     let said = Said::read(&body, server.engine.limits().json_depth)?;
     if let (Some("turns"), Some(turn), Some(what), _) = asked {
         let turn: TurnId = turn.parse().map_err(|_| Refused::from(Refusal::Unknown))?;
-        let lease = said.text("lease")?.or_else(|| header(&head.headers, &X_LEASE));
+        let lease = said.text("lease")?.or_else(|| given(text(&head.headers, &X_LEASE)));
         let lease = lease.ok_or_else(|| Refused::unreadable("say which lease: as \"lease\" or in X-Lease"))?;
-        let delivery = said.text("id")?.or_else(|| header(&head.headers, &IDEMPOTENCY_KEY));
+        let delivery = said.text("id")?.or_else(|| given(idempotency_key(&head.headers)));
         if delivery.as_ref().is_some_and(|id| id.len() > LONGEST_NAME) {
             return Err(Refused::unreadable(format!("id: choose one of at most {LONGEST_NAME} bytes")));
         }
@@ -335,14 +336,9 @@ fn document(status: StatusCode, text: String) -> Response {
     response
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, secret) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
-}
-
-fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    let text = headers.get(name)?.to_str().ok()?.trim();
-    Some(text.to_owned()).filter(|text| !text.is_empty())
+/// A header that has text in it.
+fn given(value: Option<Result<&str, ToStrError>>) -> Option<String> {
+    value?.ok().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// What a worker calls itself, for the log.

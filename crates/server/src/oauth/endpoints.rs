@@ -4,13 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use dialects::framing::query;
 use dialects::wire::Operation;
-use http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE,
-};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 use model::{Caller, Fault, Kind};
 use serde_json::{Value, json};
@@ -24,6 +22,7 @@ use crate::Server;
 use crate::callers::jwt;
 use crate::front::RequestLog;
 use web::body::{Body, Response};
+use web::credentials::{Authorization, bearer};
 use web::html::{self, Forms};
 
 /// No request to these endpoints is larger.
@@ -405,7 +404,7 @@ impl Asking<'_> {
     /// What a token is good for: told to the client it was given to, if that has a secret, and to keys of its workspace.
     async fn introspect(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
         let form = self.form(body)?;
-        let (workspace, client) = match self.bearer() {
+        let (workspace, client) = match bearer(&self.head.headers) {
             Some(key) => {
                 let Some((caller, _)) = self.person(key, log).await? else { return Err(Error::client("no such key")) };
                 (Some(caller.tenant.clone()), None)
@@ -441,7 +440,7 @@ impl Asking<'_> {
     }
 
     async fn register(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
-        let by = match self.bearer() {
+        let by = match bearer(&self.head.headers) {
             None => None,
             Some(key) => match self.person(key, log).await? {
                 Some(by) => Some(by),
@@ -468,11 +467,6 @@ impl Asking<'_> {
         Ok(secret_response(StatusCode::CREATED, &answer))
     }
 
-    fn bearer(&self) -> Option<&str> {
-        let (scheme, token) = self.head.headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
-    }
-
     /// The client that asks, as it shows itself.
     async fn client(&self, form: &Form, log: &mut RequestLog) -> Result<(Client, u64), Error> {
         let shown = self.client_shown(form)?;
@@ -495,18 +489,11 @@ impl Asking<'_> {
             id: form.get("client_id").map(str::to_owned),
             secret: form.get("client_secret").map(str::to_owned),
         };
-        let Some(value) = self.head.headers.get(AUTHORIZATION) else { return Ok(in_form) };
+        let Some(authorization) = Authorization::of(&self.head.headers) else { return Ok(in_form) };
         let unreadable = || Error::client("the Authorization header is not Basic with a client's id and secret");
-        let text = value.to_str().map_err(|_| unreadable())?;
-        let (scheme, encoded) = text.split_once(' ').ok_or_else(unreadable)?;
-        if !scheme.eq_ignore_ascii_case("basic") {
-            return Err(unreadable());
-        }
-        let decoded = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let decoded = decoded.ok_or_else(unreadable)?;
-        let (id, secret) = decoded.split_once(':').ok_or_else(unreadable)?;
+        let (id, secret) = authorization.ok().and_then(Authorization::basic).ok_or_else(unreadable)?;
         let plain = |text: &str| query::decode_segment(text).map(Cow::into_owned).map_err(|_| unreadable());
-        let (id, secret) = (plain(id)?, plain(secret)?);
+        let (id, secret) = (plain(&id)?, plain(&secret)?);
         if in_form.secret.is_some() || in_form.id.is_some_and(|other| other != id) {
             return Err(Error::request("say who you are in one place: by HTTP Basic or in the form"));
         }

@@ -22,23 +22,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dialects::framing::{query, scan};
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode, request};
 use model::Fault;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use trade::{Credentials, NotKnown, Once, Paged, Refused};
+use web::credentials::{self, AuthScheme, Authorization};
+use web::headers::{check_media_type, idempotency_key, request_fingerprint, text};
 
 pub(crate) use files::{body_bytes, largest_body};
 use refusal::{Code, Refusal, RefusalData};
 use table::{Ask, Keyed, Reply, Route, Who};
 
-use super::{IDEMPOTENCY_KEY, RequestLog};
+use super::RequestLog;
+use super::uumit::PLATFORM_USER;
 use crate::Server;
 use web::body::Response;
-use web::headers::check_media_type;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Of an idempotency key.
@@ -110,17 +111,15 @@ async fn call(
     (route.go)(&ask, &text).await
 }
 
+/// Credentials in the headers. A value that is not text, and a token of another scheme, are shown and unknown.
 fn credentials(headers: &HeaderMap) -> Credentials<'_> {
-    // What is no text is none of ours, but it was shown.
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}").trim());
-    let bearer = headers.get(AUTHORIZATION).map(|value| {
-        let value = value.to_str().unwrap_or_default();
-        match value.split_once(' ') {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
-            Some(_) | None => "",
-        }
+    let bearer = Authorization::of(headers).map(|authorization| {
+        let is_bearer = |one: &Authorization<'_>| one.scheme == AuthScheme::Bearer;
+        authorization.ok().filter(is_bearer).and_then(|bearer| bearer.credentials).unwrap_or_default()
     });
-    Credentials { api_key: text("x-api-key"), user: text("x-platform-user-id"), bearer }
+    let api_key = credentials::api_key(headers).map(|key| key.unwrap_or("\u{fffd}"));
+    let user = text(headers, &PLATFORM_USER).map(|user| user.unwrap_or("\u{fffd}"));
+    Credentials { api_key, user, bearer }
 }
 
 /// The body as the text of an object, and whether it came as a form.
@@ -172,10 +171,7 @@ fn once(route: &Route, head: &request::Parts, below: &str, text: &str) -> Result
         return Ok(None);
     }
     let wrong = || Refusal::field("idempotency_key", format!("must have 1 to {MAX_KEY} printable characters"));
-    let header = match head.headers.get(&IDEMPOTENCY_KEY) {
-        Some(value) => Some(value.to_str().map_err(|_| wrong())?.trim().to_owned()),
-        None => None,
-    };
+    let header = idempotency_key(&head.headers).transpose().map_err(|_| wrong())?.map(str::to_owned);
     // A body in which it cannot be read is refused with all that is wrong with it, later.
     let member = serde_json::from_str::<Keyed>(text).ok().and_then(|keyed| keyed.idempotency_key);
     let key = match (header, member) {
@@ -189,12 +185,7 @@ fn once(route: &Route, head: &request::Parts, below: &str, text: &str) -> Result
     if !(1..=MAX_KEY).contains(&count) || key.chars().any(char::is_control) {
         return Err(wrong());
     }
-    let mut print = Sha256::new();
-    for part in [head.method.as_str(), below, text] {
-        print.update((part.len() as u64).to_be_bytes());
-        print.update(part);
-    }
-    Ok(Some(Once { key, print: print.finalize().into() }))
+    Ok(Some(Once { key, print: request_fingerprint([head.method.as_str(), below, text]) }))
 }
 
 fn enveloped(data: &[u8]) -> Response {

@@ -15,11 +15,12 @@ use super::names;
 use super::purchases::{DeliveredFile, Shown as Transaction, files};
 use super::refusal::Refusal;
 use super::table::{Ask, Going};
+use crate::front::Counted;
 use crate::front::stream::as_events;
 use crate::front::uumit::guest;
-use crate::front::{Counted, LAST_EVENT_ID};
 use web::body::{Body, Response};
 use web::concurrency::ConcurrencyPermit;
+use web::headers::last_event_id;
 
 /// A job: a sale that waits for your program, or that it has accepted and not done yet. The same job may be told again;
 /// it is known by its id.
@@ -110,15 +111,12 @@ fn frame(id: Option<&str>, event: &str, data: &impl Serialize) -> Bytes {
     piece.into()
 }
 
-/// What a program has seen last.
+/// The last event that a program has seen.
 fn last(ask: &Ask<'_>) -> Result<Option<TransactionId>, Refusal> {
-    let Some(value) = ask.head.headers.get(&LAST_EVENT_ID) else { return Ok(None) };
-    match value.to_str().unwrap_or("\u{fffd}").trim() {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            Refusal::field("Last-Event-ID", "is no id of this stream's events: send the last one you got, or none")
-        }),
-    }
+    let Some(id) = last_event_id(&ask.head.headers) else { return Ok(None) };
+    id.ok().and_then(|id| id.parse().ok()).map(Some).ok_or_else(|| {
+        Refusal::field("Last-Event-ID", "is no id of this stream's events: send the last one you got, or none")
+    })
 }
 
 pub(super) fn connect<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {

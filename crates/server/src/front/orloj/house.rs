@@ -6,12 +6,12 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use model::{Caller, Fault, Kind, Time};
 
 use crate::settings::{Key, Settings};
 use crate::{Server, callers};
 use web::concurrency::ConcurrencyLimit;
+use web::credentials::bearer;
 use web::limiter::{Limiter, Rate};
 
 /// What the endpoints know and count beside the settings.
@@ -75,11 +75,7 @@ impl House {
 
     /// Whose token of these endpoints is shown, if one is.
     pub(super) fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
-        let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return None;
-        }
-        let (caller, end) = self.tokens.get(&callers::hash(token.trim()))?;
+        let (caller, end) = self.tokens.get(&callers::hash(bearer(headers)?))?;
         if end.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
             return Some(Err(Fault::new(Kind::Unauthenticated, "the token has expired; ask for a new one")));
         }

@@ -15,8 +15,8 @@ use http::header::CONNECTION;
 use model::{TaskId, Time};
 use prometheus_client::metrics::gauge::Gauge;
 
+use super::super::Counted;
 use super::super::stream::as_events;
-use super::super::{Counted, LAST_EVENT_ID};
 use super::no::No;
 use super::tasks::{self, Runs};
 use super::{Clerk, Wanted};
@@ -25,6 +25,7 @@ use crate::resources::Sort;
 use crate::resources::shelf::{Happened, Watcher};
 use web::body::{Body, Response};
 use web::concurrency::ConcurrencyPermit;
+use web::headers::{has_last_event_id, last_event_id};
 
 /// How often runs are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -41,8 +42,8 @@ const EXPIRED: &str =
 
 /// Follows the resources of a sort.
 pub(super) fn resources(clerk: &Clerk<'_>, sort: Sort) -> Result<Response, No> {
-    let header = clerk.head.headers.get(&LAST_EVENT_ID).and_then(|value| value.to_str().ok()).map(str::trim);
-    let from = header.filter(|id| !id.is_empty()).or(clerk.wanted.version.as_deref());
+    let header = last_event_id(&clerk.head.headers).and_then(Result::ok);
+    let from = header.or(clerk.wanted.version.as_deref());
     let seat = seat(clerk)?;
     let full =
         || No::new(http::StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watch already; try again later");
@@ -141,7 +142,7 @@ fn frame(id: Option<&str>, what: &str, object: &str) -> Bytes {
 
 /// Follows runs.
 pub(super) async fn runs(clerk: &Clerk<'_>, runs: Runs) -> Result<Response, No> {
-    if clerk.wanted.version.is_some() || clerk.head.headers.contains_key(&LAST_EVENT_ID) {
+    if clerk.wanted.version.is_some() || has_last_event_id(&clerk.head.headers) {
         return Err(No::gone(
             "runs cannot be watched from a version on; watch again without one, it begins with what is there",
         ));

@@ -7,15 +7,13 @@ use dialects::framing::{query, scan};
 use http::request;
 use retail::{Caller, Once, Refused, Shop, What};
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 use shop::{Site, Slug};
 use url::Url;
 
 use super::refusal::{Code, Refusal};
 use super::table::{Keyed, Route};
 use crate::Server;
-use crate::front::IDEMPOTENCY_KEY;
-use web::headers::check_media_type;
+use web::headers::{check_media_type, idempotency_key, request_fingerprint};
 
 /// Of an idempotency key.
 const MAX_KEY: usize = 255;
@@ -165,7 +163,7 @@ fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'
 fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>, Refusal> {
     let said = match keyed {
         Keyed::Never => return Ok(None),
-        Keyed::May | Keyed::Must => head.headers.get(&IDEMPOTENCY_KEY),
+        Keyed::May | Keyed::Must => idempotency_key(&head.headers),
     };
     let Some(said) = said else {
         return match keyed {
@@ -176,14 +174,11 @@ fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>,
             Keyed::Never | Keyed::May => Ok(None),
         };
     };
-    let key = said.to_str().unwrap_or_default().trim();
+    let key = said.unwrap_or_default();
     if key.is_empty() || key.len() > MAX_KEY {
         return Err(Refusal::field("Idempotency-Key", format!("must have 1 to {MAX_KEY} printable ASCII characters")));
     }
-    let mut print = Sha256::new();
-    for part in [head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default(), text] {
-        print.update((part.len() as u64).to_be_bytes());
-        print.update(part);
-    }
-    Ok(Some(Once { key: key.to_owned(), print: print.finalize().into() }))
+    let print =
+        request_fingerprint([head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default(), text]);
+    Ok(Some(Once { key: key.to_owned(), print }))
 }
