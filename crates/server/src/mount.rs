@@ -1,4 +1,4 @@
-//! What a path means. Where a product's own path tells the dialect, nothing is guessed.
+//! The meaning of a path: an address of the server, of an agent, or of a product.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,11 +9,9 @@ use model::{Caller, Place, Visibility};
 
 use uuid::Uuid;
 
-use crate::Settings;
-use crate::front::resources::Collection;
-use crate::oauth::endpoints::Document;
-use crate::resources::Sort;
+use crate::product::{ProductEndpoint, ProductRoute, ProductService};
 use crate::settings::{self, Door, Mount};
+use crate::{Settings, products};
 
 /// Names an agent cannot have: they are routes.
 pub(crate) const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
@@ -27,14 +25,8 @@ pub(crate) struct Mounts {
     order: Vec<Arc<str>>,
     default: Arc<str>,
     langgraph: Option<Profile>,
-    /// UUMit's endpoints are here.
-    market: bool,
-    /// Orloj's endpoints are here.
-    orloj: bool,
-    /// Aly's endpoints are here.
-    aly: bool,
-    /// And a shop's REST and checkout page.
-    shop: bool,
+    /// In the order in which they are asked.
+    products: Vec<Box<dyn ProductService>>,
     assistants: HashMap<Uuid, Arc<str>>,
 }
 
@@ -121,36 +113,14 @@ pub(crate) enum Target<'a> {
     /// The public keys that tokens on deliveries are checked with.
     Jwks,
     Card(&'a Mounted),
-    /// An assistant at LangSmith's endpoint, and the card that names one in its query.
-    Assistant(&'a str),
-    AssistantCard,
     /// The extended card, as 0.2 asks for it.
     OldExtendedCard(&'a Mounted),
     /// JSON-RPC by POST.
     Rpc(&'a Mounted),
     /// HTTP+JSON: what follows the agent's base, with its leading slash.
     Rest(&'a Mounted, &'a str),
-    /// The market's JSON-RPC endpoint of its own, and the card of its platform.
-    Uumit,
-    UumitCard,
-    /// The market's REST: what follows `/api/v1`, with its leading slash.
-    Market(&'a str),
-    /// Orloj's JSON-RPC endpoints and cards, with the system that the path names; and the registry of cards.
-    Orloj(Option<&'a str>),
-    OrlojCard(Option<&'a str>),
-    OrlojAgents,
-    /// Aly's endpoint and what is below it: what follows `/api/a2a`.
-    Aly(&'a str),
-    AlyCard,
-    /// Tokens for it: what follows `/oauth`; and the documents about them.
-    Oauth(&'a str),
-    OauthDocument(Document),
-    /// A shop's REST: the whole path without the mount.
-    Storefront(&'a str),
-    /// The page where somebody completes a checkout: what follows `/checkout/`.
-    CheckoutPage(&'a str),
-    /// Orloj's resources, and what follows the address of their collection.
-    Resources(Collection, &'a str),
+    /// An address of a product.
+    Product(Box<dyn ProductEndpoint + 'a>),
     /// A file by its address: what follows `/files/`.
     File(&'a str),
     /// An agent's name, and what follows it: for its workers.
@@ -189,14 +159,16 @@ impl Mounts {
         }
         let assistants = settings.langgraph.assistants.iter().cloned().collect();
         let langgraph = settings.langgraph.profile;
-        let (market, orloj, aly) = (settings.market.is_some(), settings.orloj.is_some(), settings.aly.is_some());
-        let shop = settings.aly.as_ref().is_some_and(|aly| aly.shop.is_some());
         let (order, default) = (agents.to_vec(), default.clone());
-        Ok(Mounts { agents: mounted, order, default, langgraph, market, orloj, aly, shop, assistants })
+        Ok(Mounts { agents: mounted, order, default, langgraph, products: products::services(settings), assistants })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
         &self.default
+    }
+
+    pub(crate) fn products(&self) -> &[Box<dyn ProductService>] {
+        &self.products
     }
 
     /// The face LangSmith's endpoint shows, where it is served.
@@ -248,36 +220,12 @@ impl Mounts {
             OLD_EXTENDED_CARD => return Target::OldExtendedCard(default),
             _ => {}
         }
-        if self.market {
-            match path {
-                "/uumit/a2a" | "/uumit/a2a/" => return Target::Uumit,
-                "/uumit/.well-known/agent.json" | "/uumit/.well-known/agent-card.json" => return Target::UumitCard,
-                _ => {}
+        for product in &self.products {
+            match product.route(path) {
+                ProductRoute::Found(endpoint) => return Target::Product(endpoint),
+                ProductRoute::Nothing => return Target::Unknown,
+                ProductRoute::NotMine => {}
             }
-            if let Some(below) = path.strip_prefix("/api/v1")
-                && (below.is_empty() || below.starts_with('/'))
-            {
-                return Target::Market(below);
-            }
-        }
-        if self.orloj {
-            match path.strip_prefix("/orloj") {
-                Some("/a2a" | "/a2a/") => return Target::Orloj(None),
-                Some(CARD | OLD_CARD) => return Target::OrlojCard(None),
-                Some(below) if below.starts_with('/') => {
-                    return systems(below).or_else(|| runs(below)).unwrap_or(Target::Unknown);
-                }
-                Some(_) | None => {}
-            }
-            // Its own clients know no mount.
-            if let Some(target) = systems(path) {
-                return target;
-            }
-        }
-        if self.aly
-            && let Some(target) = shops(path, self.shop)
-        {
-            return target;
         }
         if let Some(file) = path.strip_prefix("/files/") {
             return Target::File(file);
@@ -285,15 +233,6 @@ impl Mounts {
         if let Some(below) = path.strip_prefix("/workers/") {
             let (name, rest) = below.split_at(below.find('/').unwrap_or(below.len()));
             return Target::Workers(name, rest);
-        }
-        if self.langgraph.is_some()
-            && let Some(below) = path.strip_prefix("/langgraph")
-        {
-            return match below.strip_prefix("/a2a/").map(|rest| rest.trim_end_matches('/')) {
-                Some(id) if !id.is_empty() && !id.contains('/') => Target::Assistant(id),
-                None if below == CARD || below == OLD_CARD => Target::AssistantCard,
-                Some(_) | None => Target::Unknown,
-            };
         }
         let Some(below) = path.strip_prefix("/a2a/") else {
             // At the root only the default agent's own routes: a tenant segment needs the agent before it.
@@ -312,9 +251,12 @@ impl Mounts {
         let Some(mounted) = named else {
             // 0.2 clients ask for it beside the agent's own address.
             let beside = path.ends_with(OLD_EXTENDED_CARD) && below.len() + 1 == OLD_EXTENDED_CARD.len();
-            // An id that no assistant has is refused in LangSmith's words.
-            if post && let Some(id) = self.assistant_at(path) {
-                return Target::Assistant(id);
+            let alone = matches!(rest, "" | "/");
+            if post
+                && alone
+                && let Some(endpoint) = self.products.iter().find_map(|product| product.unknown_agent(name))
+            {
+                return Target::Product(endpoint);
             }
             return if beside { Target::OldExtendedCard(default) } else { Target::Unknown };
         };
@@ -325,71 +267,6 @@ impl Mounts {
             rest => Target::Rest(mounted, rest),
         }
     }
-}
-
-/// What a path means that only Orloj has.
-fn systems(path: &str) -> Option<Target<'_>> {
-    let below = path.strip_prefix("/v1/")?;
-    if below == "a2a/agents" {
-        return Some(Target::OrlojAgents);
-    }
-    let (sort, below) = [Sort::AgentSystem, Sort::Agent].into_iter().find_map(|sort| {
-        let below = below.strip_prefix(sort.plural())?;
-        (below.is_empty() || below.starts_with('/')).then_some((sort, below))
-    })?;
-    let resources = Target::Resources(Collection::Resources(sort), below);
-    let Some(named) = below.strip_prefix('/').filter(|named| !named.is_empty()) else { return Some(resources) };
-    let (name, rest) = named.split_at(named.find('/').unwrap_or(named.len()));
-    match rest {
-        _ if name.is_empty() => None,
-        // Whatever the sort: an older address of the same, at which a system is named, too.
-        "/a2a" | "/a2a/" => Some(Target::Orloj(Some(name))),
-        CARD | OLD_CARD => Some(Target::OrlojCard(Some(name))),
-        _ => Some(resources),
-    }
-}
-
-/// What a path means that only Aly has: the same below its mount and at the root, where its own clients look.
-fn shops(path: &str, sells: bool) -> Option<Target<'_>> {
-    let mounted = path.strip_prefix("/aly").filter(|below| below.starts_with('/'));
-    let inside = mounted.unwrap_or(path);
-    let below = |prefix: &str| inside.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    if let Some(rest) = below("/api/a2a") {
-        return Some(if matches!(rest, CARD | OLD_CARD) { Target::AlyCard } else { Target::Aly(rest) });
-    }
-    if let Some(rest) = below("/oauth") {
-        return Some(Target::Oauth(rest));
-    }
-    if sells {
-        if ["/api/storefront/v1", "/api/ucp/v1", "/api/x402"].iter().any(|prefix| below(prefix).is_some()) {
-            return Some(Target::Storefront(inside));
-        }
-        if let Some(rest) = below("/checkout") {
-            return Some(Target::CheckoutPage(rest.strip_prefix('/').unwrap_or(rest)));
-        }
-    }
-    // Readers look where the path of what they read about comes last.
-    let about = |prefix: &str| matches!(below(prefix), Some("" | "/" | "/aly" | "/api/a2a" | "/aly/api/a2a"));
-    if about("/.well-known/oauth-authorization-server") {
-        return Some(Target::OauthDocument(Document::Server));
-    }
-    if about("/.well-known/oauth-protected-resource") {
-        return Some(Target::OauthDocument(Document::Resource));
-    }
-    match mounted? {
-        CARD | OLD_CARD => Some(Target::AlyCard),
-        _ => Some(Target::Unknown),
-    }
-}
-
-/// What a path means that only Orloj's own mount has: elsewhere `/v1/tasks` is another dialect's.
-fn runs(path: &str) -> Option<Target<'_>> {
-    let below = path.strip_prefix("/v1/")?;
-    let (collection, rest) = match below.strip_prefix("tasks") {
-        Some(rest) => (Collection::Tasks, rest),
-        None => (Collection::Approvals, below.strip_prefix("tool-approvals")?),
-    };
-    (rest.is_empty() || rest.starts_with('/')).then_some(Target::Resources(collection, rest))
 }
 
 /// Whether a path begins with a route rather than with an agent's name.
@@ -422,24 +299,7 @@ mod tests {
             Target::Agents => "agents".into(),
             Target::Index => "index".into(),
             Target::Jwks => "jwks".into(),
-            Target::Assistant(id) => format!("assistant {id}"),
-            Target::AssistantCard => "assistant card".into(),
-            Target::Uumit => "uumit".into(),
-            Target::UumitCard => "uumit card".into(),
-            Target::Market(path) => format!("market {path}"),
-            Target::Orloj(name) => format!("orloj {}", name.unwrap_or("-")),
-            Target::OrlojCard(name) => format!("orloj card {}", name.unwrap_or("-")),
-            Target::OrlojAgents => "orloj agents".into(),
-            Target::Aly(below) => format!("aly {below}"),
-            Target::AlyCard => "aly card".into(),
-            Target::Oauth(below) => format!("oauth {below}"),
-            Target::OauthDocument(Document::Server) => "oauth server".into(),
-            Target::OauthDocument(Document::Resource) => "oauth resource".into(),
-            Target::Storefront(path) => format!("storefront {path}"),
-            Target::CheckoutPage(id) => format!("checkout {id}"),
-            Target::Resources(Collection::Resources(sort), rest) => format!("resources {} {rest}", sort.plural()),
-            Target::Resources(Collection::Tasks, rest) => format!("runs {rest}"),
-            Target::Resources(Collection::Approvals, rest) => format!("approvals {rest}"),
+            Target::Product(_) => "product".into(),
             Target::File(file) => format!("file {file}"),
             Target::Workers(name, path) => format!("workers {name} {path}"),
             Target::Unknown => "unknown".into(),
@@ -502,7 +362,7 @@ mod tests {
                 (known, "", true, "rpc echo".to_owned()),
                 (known, "/", true, "rpc echo".to_owned()),
                 (known, "/message:send", true, "rest echo /message:send".to_owned()),
-                (unknown, "", true, if served { format!("assistant {unknown}") } else { "unknown".to_owned() }),
+                (unknown, "", true, if served { "product".to_owned() } else { "unknown".to_owned() }),
                 (unknown, "", false, "unknown".to_owned()),
                 (unknown, "/message:send", true, "unknown".to_owned()),
             ] {
@@ -517,119 +377,26 @@ mod tests {
     }
 
     #[test]
-    fn orlojs_paths_are_its_own_only_where_it_is_mounted() {
+    fn a_product_has_its_addresses_only_where_it_is_configured_and_leaves_the_others_alone() {
         let orloj = Some(crate::settings::Orloj::new(Vec::new()));
         let mounted = Mounts::new(&Settings { orloj, ..Settings::test(&["echo"]) }).unwrap();
-        for (path, expected) in [
-            ("/orloj/a2a", "orloj -"),
-            ("/orloj/a2a/", "orloj -"),
-            ("/orloj/v1/agent-systems/sum/a2a", "orloj sum"),
-            ("/orloj/v1/agents/sum/a2a", "orloj sum"),
-            ("/v1/agent-systems/sum/a2a", "orloj sum"),
-            ("/v1/agents/sum/a2a", "orloj sum"),
-            ("/orloj/.well-known/agent-card.json", "orloj card -"),
-            ("/orloj/.well-known/agent.json", "orloj card -"),
-            ("/orloj/v1/agent-systems/sum/.well-known/agent-card.json", "orloj card sum"),
-            ("/v1/agents/sum/.well-known/agent.json", "orloj card sum"),
-            ("/orloj/v1/a2a/agents", "orloj agents"),
-            ("/v1/a2a/agents", "orloj agents"),
-            ("/v1/agent-systems//a2a", "unknown"),
-            ("/orloj/v1/tasks", "runs "),
-            ("/orloj/v1/tasks/a/messages", "runs /a/messages"),
-            ("/orloj/v1/tool-approvals/a/deny", "approvals /a/deny"),
-            ("/orloj/v1/tasksx", "unknown"),
-            ("/v1/tasks", "rest echo /v1/tasks"),
-            ("/v1/tool-approvals", "unknown"),
-            ("/v1/agent-systems", "resources agent-systems "),
-            ("/v1/agent-systems/", "resources agent-systems /"),
-            ("/orloj/v1/agent-systems/sum", "resources agent-systems /sum"),
-            ("/v1/agents/watch", "resources agents /watch"),
-            ("/v1/agents/sum/status", "resources agents /sum/status"),
-            ("/v1/agentsx", "unknown"),
-            ("/orloj", "unknown"),
-            ("/a2a", "rpc echo"),
-            ("/v1/message:send", "rest echo /v1/message:send"),
-            ("/.well-known/agent-card.json", "card echo"),
+        for (path, with, without) in [
+            ("/orloj/a2a", "product", "unknown"),
+            ("/v1/agent-systems/sum/a2a", "product", "unknown"),
+            ("/v1/a2a/agents", "product", "unknown"),
+            ("/v1/agents", "product", "unknown"),
+            ("/orloj/v1/tasks", "product", "unknown"),
+            ("/orloj/v1/tasksx", "unknown", "unknown"),
+            ("/api/v1/capabilities", "unknown", "unknown"),
+            ("/oauth/token", "unknown", "unknown"),
+            ("/langgraph/a2a/x", "unknown", "unknown"),
+            ("/v1/tasks", "rest echo /v1/tasks", "rest echo /v1/tasks"),
+            ("/a2a", "rpc echo", "rpc echo"),
+            ("/v1/message:send", "rest echo /v1/message:send", "rest echo /v1/message:send"),
+            ("/.well-known/agent-card.json", "card echo", "card echo"),
         ] {
-            assert_eq!(name(mounted.resolve(path, true)), expected, "{path}");
-        }
-        for path in [
-            "/orloj/a2a",
-            "/v1/agent-systems/sum/a2a",
-            "/v1/agents/sum/a2a",
-            "/v1/a2a/agents",
-            "/v1/agents",
-            "/orloj/v1/tasks",
-        ] {
-            assert_eq!(name(mounts().resolve(path, true)), "unknown", "{path}");
-        }
-    }
-
-    #[test]
-    fn shops_have_addresses_of_their_own_and_leave_others_theirs() {
-        let mut settings = Settings::test(&["echo", "scripted"]);
-        settings.aly = Some(crate::settings::Aly::new("echo", Arc::new(Nobody)));
-        let mounted = Mounts::new(&settings).unwrap();
-        for (path, expected) in [
-            ("/api/a2a", "aly "),
-            ("/api/a2a/", "aly /"),
-            ("/api/a2a/message:send", "aly /message:send"),
-            ("/aly/api/a2a/tasks/t/push-configs/c", "aly /tasks/t/push-configs/c"),
-            ("/api/a2a/.well-known/agent-card.json", "aly card"),
-            ("/aly/.well-known/agent-card.json", "aly card"),
-            ("/oauth/token", "oauth /token"),
-            ("/aly/oauth/authorize", "oauth /authorize"),
-            ("/.well-known/oauth-authorization-server", "oauth server"),
-            ("/.well-known/oauth-authorization-server/aly", "oauth server"),
-            ("/.well-known/oauth-protected-resource/api/a2a", "oauth resource"),
-            ("/.well-known/oauth-protected-resource/else", "unknown"),
-            ("/api/v1/capabilities", "unknown"),
-            ("/api/a2ab", "unknown"),
-            ("/oauthx", "unknown"),
-            ("/aly", "unknown"),
-            ("/aly/else", "unknown"),
-            ("/a2a", "rpc echo"),
-            ("/message:send", "rest echo /message:send"),
-            ("/.well-known/agent-card.json", "card echo"),
-        ] {
-            assert_eq!(name(mounted.resolve(path, true)), expected, "{path}");
-        }
-        for path in ["/api/a2a", "/aly/api/a2a", "/oauth/token", "/.well-known/oauth-protected-resource"] {
-            assert_eq!(name(mounts().resolve(path, true)), "unknown", "{path}");
-        }
-        for (path, expected) in [
-            ("/api/storefront/v1/carts", "storefront /api/storefront/v1/carts"),
-            ("/aly/api/storefront/v1/stores/acme", "storefront /api/storefront/v1/stores/acme"),
-            ("/api/ucp/v1/checkout-sessions", "storefront /api/ucp/v1/checkout-sessions"),
-            ("/api/x402/product/acme/sun", "storefront /api/x402/product/acme/sun"),
-            ("/checkout/cs_1", "checkout cs_1"),
-            ("/aly/checkout/cs_1", "checkout cs_1"),
-            ("/api/storefront/v2", "-"),
-            ("/checkoutx", "-"),
-        ] {
-            assert_eq!(shops(path, true).map_or("-".to_owned(), name), expected, "{path}");
-            assert!(shops(path, false).is_none_or(|target| matches!(target, Target::Unknown)), "{path}");
-        }
-    }
-
-    struct Nobody;
-
-    impl model::ports::storekeeper::Storekeeper for Nobody {
-        fn needs<'a>(
-            &'a self,
-            _task: Option<&'a model::Task>,
-            _message: &'a model::Message,
-        ) -> model::ports::Future<'a, Result<model::ports::storekeeper::Needs, model::Fault>> {
-            Box::pin(async { Ok(model::ports::storekeeper::Needs::default()) })
-        }
-        fn scope(&self, _skill: &str) -> Option<&'static str> {
-            None
-        }
-        fn shop<'a>(
-            &'a self,
-            _host: &'a str,
-        ) -> model::ports::Future<'a, Result<Option<model::ports::storekeeper::Shop>, model::Fault>> {
-            Box::pin(async { Ok(None) })
+            assert_eq!(name(mounted.resolve(path, true)), with, "{path}");
+            assert_eq!(name(mounts().resolve(path, true)), without, "{path}");
         }
     }
 

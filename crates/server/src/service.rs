@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use dialects::framing::jsonrpc::{self, OwnedId};
 use dialects::framing::scan;
 use futures_util::FutureExt;
@@ -18,12 +19,11 @@ use web::headers::{REQUEST_ID, check_media_type, request_id, trace};
 use web::request_log::RequestLine;
 use web::{client_address, cors};
 
-use crate::front::langgraph::Address;
 use crate::front::{self, Gate, RequestLog};
 use crate::linger::BodyUnread;
 use crate::metrics::Outcome;
 use crate::mount::{self, Mounted, Target};
-use crate::oauth::endpoints;
+use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RequestBody};
 use crate::{Server, intake, operations};
 
 /// How long the body of a refused request is waited for.
@@ -55,15 +55,15 @@ pub(crate) async fn respond(
     let address = client_address::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
     // A small body that is not read is taken along with the next request: its connection lasts.
     let is_large = body.size_hint().upper().is_none_or(|bytes| bytes > intake::STRANGER_BYTES as u64);
-    let mut told = RequestLog { address, body_ended: body.is_end_stream(), ..RequestLog::default() };
+    let mut log = RequestLog { address, body_ended: body.is_end_stream(), ..RequestLog::default() };
     let mut response = match cors::preflight(server.settings.allowed_origins(), &head.method, &head.headers) {
         Some(response) => response,
         None => {
             let answered =
-                AssertUnwindSafe(Box::pin(dispatch(&server, &head, body, coverage, &mut told))).catch_unwind().await;
+                AssertUnwindSafe(Box::pin(dispatch(&server, &head, body, coverage, &mut log))).catch_unwind().await;
             match answered {
                 Ok(response) => response,
-                Err(_) => Box::pin(panicked(&server, &head, &request_id, &mut told)).await,
+                Err(_) => Box::pin(panicked(&server, &head, &request_id, &mut log)).await,
             }
         }
     };
@@ -74,28 +74,28 @@ pub(crate) async fn respond(
     if let Ok(id) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
     }
-    if !told.body_ended {
+    if !log.body_ended {
         response.extensions_mut().insert(BodyUnread);
     }
-    let closes = coverage == Coverage::HealthOnly || (is_large && !told.body_ended);
+    let closes = coverage == Coverage::HealthOnly || (is_large && !log.body_ended);
     if closes && head.version <= Version::HTTP_11 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let status = response.status();
-    let failed = told.fault.is_some() || status.is_client_error() || status.is_server_error();
-    server.metrics.count(told.operation, if failed { Outcome::Fault } else { Outcome::Ok }, micros);
+    let failed = log.fault.is_some() || status.is_client_error() || status.is_server_error();
+    server.metrics.count(log.operation, if failed { Outcome::Fault } else { Outcome::Ok }, micros);
     server.log.request(&RequestLine {
         method: head.method.as_str(),
-        path: told.path.as_deref().unwrap_or(head.uri.path()),
+        path: log.path.as_deref().unwrap_or(head.uri.path()),
         status: status.as_u16(),
         micros,
-        operation: told.operation,
-        dialect: told.dialect,
-        agent: told.agent.as_deref().unwrap_or("-"),
-        caller: told.caller.as_deref().unwrap_or("-"),
+        operation: log.operation,
+        dialect: log.dialect,
+        agent: log.agent.as_deref().unwrap_or("-"),
+        caller: log.caller.as_deref().unwrap_or("-"),
         request_id: &request_id,
         trace: trace(&head.headers),
-        fault: told.fault.as_deref(),
+        fault: log.fault.as_deref(),
         peer,
     });
     Ok(response)
@@ -106,34 +106,37 @@ async fn dispatch(
     head: &http::request::Parts,
     body: Incoming,
     coverage: Coverage,
-    told: &mut RequestLog,
+    log: &mut RequestLog,
 ) -> Response {
     let path = head.uri.path();
     let get = head.method == Method::GET || head.method == Method::HEAD;
     let target = server.mounts.resolve(path, head.method == Method::POST);
     if coverage == Coverage::HealthOnly && !matches!(target, Target::Health | Target::Ready) {
-        return Box::pin(turn_away(server, target, head, no_connection_left(), told)).await;
+        return Box::pin(turn_away(server, target, head, no_connection_left(), log)).await;
     }
     if let Some(throttle) = &server.throttle
         // A worker is known by its secret, and speaks often.
         && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
-        && let Err(fault) = throttle.check_rate(told.address)
+        && let Err(fault) = throttle.check_rate(log.address)
     {
-        if matches!(target, Target::Rpc(_) | Target::Uumit) {
-            told.rpc_id = Box::pin(refused_id(server, head, body)).await;
+        let is_jsonrpc =
+            matches!(&target, Target::Rpc(_)) || matches!(&target, Target::Product(endpoint) if endpoint.is_jsonrpc());
+        if is_jsonrpc {
+            log.rpc_id = Box::pin(refused_id(server, head, body)).await;
         }
-        return Box::pin(turn_away(server, target, head, fault, told)).await;
+        return Box::pin(turn_away(server, target, head, fault, log)).await;
     }
-    // A shop's own host has the shop's card, where others have the default agent's.
-    if get
-        && matches!(target, Target::Card(_))
-        && matches!(path, mount::CARD | mount::OLD_CARD)
-        && server.settings.aly.is_some()
-        && let Some(card) = Box::pin(front::aly::shop_card(server, head, told)).await
-    {
-        return card;
+    if get && matches!(target, Target::Card(_)) {
+        let is_origin = matches!(path, mount::CARD | mount::OLD_CARD);
+        for product in server.mounts.products() {
+            let request = CardRequest { server, head, is_origin, log };
+            if let Some(card) = product.card(request)
+                && let Some(card) = card.await
+            {
+                return card;
+            }
+        }
     }
-    let gate = Gate::of(&target);
     // Whatever is rarer than a call of the protocol is boxed: every request would have to carry it.
     match target {
         Target::Health if get => operations::text(StatusCode::OK, "ok\n"),
@@ -141,24 +144,16 @@ async fn dispatch(
         Target::Metrics if get => Box::pin(server.show_metrics()).await,
         Target::Agents if get => server.list_agents(head),
         Target::Index if get => server.index(head),
-        Target::Jwks if get => server.jwks().unwrap_or_else(|| front::rest::nothing_at(path, head, told)),
-        // An origin's card may be asked for an assistant's.
-        Target::Card(_) if get && asks_for_assistant(server, head) => front::langgraph::card_by_query(server, head),
-        Target::AssistantCard if get => front::langgraph::card_by_query(server, head),
-        Target::UumitCard if get => Box::pin(front::uumit::card(server, head, told)).await,
-        Target::OrlojCard(named) if get => front::orloj::card(server, named, head, told),
-        Target::OrlojAgents if get => Box::pin(front::orloj::registry(server, head, told)).await,
-        Target::AlyCard if get => Box::pin(front::aly::card(server, head, told)).await,
-        Target::OauthDocument(which) if get => endpoints::document(server, which, head, told),
-        Target::File(file) if get => Box::pin(front::file(server, file, head, told)).await,
+        Target::Jwks if get => server.jwks().unwrap_or_else(|| front::rest::nothing_at(path, head, log)),
+        Target::File(file) if get => Box::pin(front::file(server, file, head, log)).await,
         Target::Card(mounted) if get => {
-            told.operation = "card";
-            told.agent = Some(mounted.agent.clone());
-            server.public_card(mounted, head).unwrap_or_else(|| front::rest::unknown_address(server, path, head, told))
+            log.operation = "card";
+            log.agent = Some(mounted.agent.clone());
+            server.public_card(mounted, head).unwrap_or_else(|| front::rest::unknown_address(server, path, head, log))
         }
         Target::OldExtendedCard(mounted) if get => {
-            told.agent = Some(mounted.agent.clone());
-            Box::pin(front::rest::old_extended_card(server, mounted, head, told)).await
+            log.agent = Some(mounted.agent.clone());
+            Box::pin(front::rest::old_extended_card(server, mounted, head, log)).await
         }
         Target::Index => not_allowed("GET, HEAD, POST"),
         Target::OldExtendedCard(_)
@@ -167,83 +162,34 @@ async fn dispatch(
         | Target::Metrics
         | Target::Agents
         | Target::Jwks
-        | Target::AssistantCard
-        | Target::UumitCard
-        | Target::OrlojCard(_)
-        | Target::OrlojAgents
-        | Target::AlyCard
-        | Target::OauthDocument(_)
         | Target::File(_)
         | Target::Card(_) => not_allowed("GET, HEAD"),
-        Target::Orloj(_) if head.method != Method::POST => not_allowed("POST"),
-        Target::Orloj(named) => {
-            if let Err(fault) = check_media_type(&head.headers) {
-                return Box::pin(front::orloj::answer(server, named, head, Err(fault), told)).await;
-            }
-            let limit = server.settings.orloj.as_ref().map(|orloj| orloj.body_bytes);
-            let body = intake::read(server, head, body, limit, gate, told).await;
-            Box::pin(front::orloj::answer(server, named, head, body, told)).await
-        }
-        Target::Aly(below) => Box::pin(front::aly::answer(server, below, head, body, told)).await,
-        Target::Oauth(below) => {
-            let Some(oauth) = &server.oauth else { return front::rest::nothing_at(path, head, told) };
-            let body = intake::read(server, head, body, Some(endpoints::BODY_BYTES), gate, told).await;
-            Box::pin(endpoints::answer(server, oauth, below, head, body, told)).await
-        }
-        Target::Storefront(inside) => {
-            let body = intake::read(server, head, body, Some(front::storefront::BODY_BYTES), gate, told).await;
-            Box::pin(front::storefront::answer(server, inside, head, body, told)).await
-        }
-        Target::CheckoutPage(id) => {
-            let body = intake::read(server, head, body, Some(front::storefront::BODY_BYTES), gate, told).await;
-            Box::pin(front::storefront::page::answer(server, id, head, body, told)).await
-        }
-        Target::Resources(collection, rest) => {
-            let body = intake::read(server, head, body, Some(crate::resources::DOCUMENT_BYTES), gate, told).await;
-            Box::pin(front::resources::answer(server, collection, rest, head, body, told)).await
-        }
-        Target::Uumit if head.method != Method::POST => not_allowed("POST"),
-        Target::Uumit => {
-            if let Err(fault) = check_media_type(&head.headers) {
-                return Box::pin(front::uumit::answer(server, head, Err(fault), told)).await;
-            }
-            let body = intake::read(server, head, body, None, gate, told).await;
-            Box::pin(front::uumit::answer(server, head, body, told)).await
-        }
-        Target::Market(below) => {
-            let limit = front::market::body_bytes(server, below);
-            let body = intake::read(server, head, body, limit, gate, told).await;
-            Box::pin(front::market::answer(server, below, head, body, told)).await
-        }
+        Target::Product(endpoint) => Box::pin(at_product(server, &*endpoint, head, body, log)).await,
         Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
         Target::Rpc(mounted) => {
-            told.agent = Some(mounted.agent.clone());
+            log.agent = Some(mounted.agent.clone());
             if let Err(fault) = check_media_type(&head.headers) {
-                return Box::pin(front::rpc::answer(server, mounted, head, Err(fault), told)).await;
+                return Box::pin(front::rpc::answer(server, mounted, head, Err(fault), log)).await;
             }
-            let body = intake::read(server, head, body, None, gate, told).await;
-            let response = front::rpc::answer(server, mounted, head, body, told).await;
-            if is_said_to_nobody(mounted, told) {
-                front::rest::unknown_address(server, path, head, told)
+            let body = intake::read(server, head, body, None, Gate::Agent(mounted), log).await;
+            let response = front::rpc::answer(server, mounted, head, body, log).await;
+            if is_said_to_nobody(mounted, log) {
+                front::rest::unknown_address(server, path, head, log)
             } else {
                 response
             }
-        }
-        Target::Assistant(assistant) => {
-            let body = intake::read(server, head, body, None, gate, told).await;
-            Box::pin(front::langgraph::answer(server, assistant, Address::Own, head, body, told)).await
         }
         Target::Rest(mounted, below) => {
-            told.agent = Some(mounted.agent.clone());
-            let response = front::rest::answer(server, mounted, head, below, body, told).await;
-            if is_said_to_nobody(mounted, told) {
-                front::rest::unknown_address(server, path, head, told)
+            log.agent = Some(mounted.agent.clone());
+            let response = front::rest::answer(server, mounted, head, below, body, log).await;
+            if is_said_to_nobody(mounted, log) {
+                front::rest::unknown_address(server, path, head, log)
             } else {
                 response
             }
         }
-        Target::Workers(agent, below) => Box::pin(front::worker::answer(server, agent, below, head, body, told)).await,
-        Target::Unknown => front::rest::unknown_address(server, path, head, told),
+        Target::Workers(agent, below) => Box::pin(front::worker::answer(server, agent, below, head, body, log)).await,
+        Target::Unknown => front::rest::unknown_address(server, path, head, log),
     }
 }
 
@@ -253,33 +199,33 @@ async fn panicked(
     server: &Arc<Server>,
     head: &http::request::Parts,
     request_id: &str,
-    told: &mut RequestLog,
+    log: &mut RequestLog,
 ) -> Response {
     let message = format!("Internal error; tell the operator of this server that it was request {request_id}");
     tracing::error!(request_id, path = head.uri.path(), "a request was answered with 500: its handling panicked");
     let fault = Fault::new(Kind::Internal, message.clone());
     let said = AssertUnwindSafe(async {
         let target = server.mounts.resolve(head.uri.path(), head.method == Method::POST);
-        turn_away(server, target, head, fault, told).await
+        turn_away(server, target, head, fault, log).await
     });
     let said = said.catch_unwind().await;
     let mut response =
         said.unwrap_or_else(|_| operations::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{message}\n")));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-    told.fault.get_or_insert(message);
+    log.fault.get_or_insert(message);
     response
 }
 
 /// To whoever has something to say to it, an agent that is gone is not there; what it has done can be read.
-fn is_said_to_nobody(mounted: &Mounted, told: &RequestLog) -> bool {
-    mounted.retired && matches!(told.operation, "send" | "stream")
+fn is_said_to_nobody(mounted: &Mounted, log: &RequestLog) -> bool {
+    mounted.retired && matches!(log.operation, "send" | "stream")
 }
 
 /// The id of a JSON-RPC request that is refused for its address's rate, so that its caller can tell which one it was. Only
 /// a small body that is there already is looked at.
 async fn refused_id(server: &Arc<Server>, head: &http::request::Parts, body: Incoming) -> Option<OwnedId> {
-    let mut told = RequestLog::default();
-    let read = intake::read(server, head, body, Some(intake::STRANGER_BYTES), Gate::Open, &mut told);
+    let mut log = RequestLog::default();
+    let read = intake::read(server, head, body, Some(intake::STRANGER_BYTES), Gate::Open, &mut log);
     let body = tokio::time::timeout(REFUSED_BODY, read).await.ok()?.ok()?;
     scan::scan(&body, server.engine.limits().json_depth).ok()?;
     match jsonrpc::read(std::str::from_utf8(&body).ok()?) {
@@ -294,22 +240,13 @@ async fn turn_away(
     target: Target<'_>,
     head: &http::request::Parts,
     fault: Fault,
-    told: &mut RequestLog,
+    log: &mut RequestLog,
 ) -> Response {
     match target {
-        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), told).await,
-        Target::Assistant(assistant) => {
-            front::langgraph::answer(server, assistant, Address::Own, head, Err(fault), told).await
-        }
-        Target::Uumit => front::uumit::answer(server, head, Err(fault), told).await,
-        Target::Orloj(named) => front::orloj::answer(server, named, head, Err(fault), told).await,
-        Target::Market(below) => front::market::answer(server, below, head, Err(fault), told).await,
-        Target::Aly(below) => front::aly::turned_away(server, below, head, &fault, told),
-        Target::Storefront(inside) => front::storefront::answer(server, inside, head, Err(fault), told).await,
-        Target::CheckoutPage(id) => front::storefront::page::answer(server, id, head, Err(fault), told).await,
-        Target::Resources(..) => front::resources::turned_away(&fault, told),
-        Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, told),
-        Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, told),
+        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), log).await,
+        Target::Product(endpoint) => endpoint.turn_away(server, head, fault, log).await,
+        Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, log),
+        Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, log),
         Target::Card(_)
         | Target::Agents
         | Target::Index
@@ -319,26 +256,43 @@ async fn turn_away(
         | Target::Health
         | Target::Ready
         | Target::Jwks
-        | Target::AssistantCard
-        | Target::UumitCard
-        | Target::OrlojCard(_)
-        | Target::OrlojAgents
-        | Target::AlyCard
-        | Target::Oauth(_)
-        | Target::OauthDocument(_)
-        | Target::Metrics => {
-            let status = front::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-            let mut response = operations::text(status, format!("{fault}\n"));
-            if let Some(seconds) = fault.retry_after_s {
-                response.headers_mut().insert(RETRY_AFTER, seconds.into());
-            }
-            response
-        }
+        | Target::Metrics => refused_as_text(&fault),
     }
 }
 
-fn asks_for_assistant(server: &Server, head: &http::request::Parts) -> bool {
-    server.mounts.langgraph().is_some() && head.uri.query().is_some_and(|query| query.contains("assistant_id="))
+/// A refusal in plain text, where the address has no form of its own.
+pub(crate) fn refused_as_text(fault: &Fault) -> Response {
+    let status = front::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    let mut response = operations::text(status, format!("{fault}\n"));
+    if let Some(seconds) = fault.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// Answers a request at a product's address.
+async fn at_product(
+    server: &Arc<Server>,
+    endpoint: &dyn ProductEndpoint,
+    head: &http::request::Parts,
+    body: Incoming,
+    log: &mut RequestLog,
+) -> Response {
+    let accepts = endpoint.accepts(server);
+    let read = match accepts {
+        Accepts::Get if head.method != Method::GET && head.method != Method::HEAD => return not_allowed("GET, HEAD"),
+        Accepts::Get => RequestBody::Read(Bytes::new()),
+        Accepts::PostJson(_) if head.method != Method::POST => return not_allowed("POST"),
+        Accepts::PostJson(limit) => match check_media_type(&head.headers) {
+            Ok(()) => RequestBody::of(intake::read(server, head, body, limit, Gate::Product(endpoint), log).await),
+            Err(fault) => RequestBody::Refused(fault),
+        },
+        Accepts::Any(limit) => {
+            RequestBody::of(intake::read(server, head, body, limit, Gate::Product(endpoint), log).await)
+        }
+        Accepts::Stream => RequestBody::Stream(body),
+    };
+    endpoint.answer(EndpointRequest { server, head, body: read, log }).await
 }
 
 pub(crate) fn not_allowed(allow: &'static str) -> Response {

@@ -153,7 +153,7 @@ mod tests {
             ("keys_revoke", true, false)
         );
         assert_eq!(request.line().unwrap(), r#"{"do":"keys_revoke","id":"k1"}"#);
-        for wrong in [r#"{"do":"brewery"}"#, "{}", "[]", r#"{"do":"doctor","more":1}"#, r#"{"do":7}"#] {
+        for wrong in [r#"{"do":"brewery"}"#, "{}", "[]", r#"{"do":"keys_revoke","id":"a","more":1}"#, r#"{"do":7}"#] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

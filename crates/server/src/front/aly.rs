@@ -23,9 +23,12 @@ use model::ports::storekeeper::Needs;
 use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send, Task};
 use url::{Host, Url};
 
-use super::{A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, rpc, sign, stream, terms};
+use super::{
+    A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, rpc, sign, stream, terms,
+};
 use crate::mount::Mounted;
 use crate::oauth::{Oauth, covers, endpoints};
+use crate::products::shop::ShopEndpoint;
 use crate::settings::{self, Aly, Door, Settings};
 use crate::{Server, callers, intake, service};
 use web::body::{Body, Response};
@@ -60,7 +63,7 @@ pub(crate) async fn answer(
                 *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
                 return signed(response);
             }
-            let body = intake::read(server, head, body, None, Gate::Aly, log).await;
+            let body = intake::read(server, head, body, None, Gate::Product(&ShopEndpoint::Agent(below)), log).await;
             Box::pin(desk.rpc(body, log)).await
         }
         below => {
@@ -100,7 +103,7 @@ struct Desk<'a> {
 }
 
 /// What a caller shows.
-pub(super) enum Shown {
+pub(crate) enum Shown {
     Nothing,
     /// A token of a person's session in a browser: it is nobody here.
     Session,
@@ -423,7 +426,7 @@ pub(super) async fn admit_elsewhere(asked: &CallContext<'_>, place: &Place, send
 }
 
 /// Whether everybody has to be known here.
-pub(super) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
+pub(crate) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
     match mounted.door {
         Door::Required => !server.opens(&mounted.agent),
         Door::Optional | Door::None => false,
@@ -431,7 +434,7 @@ pub(super) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
 }
 
 /// Who shows these.
-pub(super) async fn identify(server: &Server, oauth: &Oauth, headers: &HeaderMap) -> Result<Shown, Fault> {
+pub(crate) async fn identify(server: &Server, oauth: &Oauth, headers: &HeaderMap) -> Result<Shown, Fault> {
     let Some(bearer) = bearer(headers) else { return Ok(Shown::Nothing) };
     if callers::jwt::is_token(bearer) {
         return Ok(Shown::Session);
@@ -463,7 +466,7 @@ fn sent(call: &mut Call) -> Option<&mut Send> {
     }
 }
 
-pub(super) fn nobody(why: &str) -> Fault {
+pub(crate) fn nobody(why: &str) -> Fault {
     Fault::new(Kind::Unauthenticated, format!("{why}: send Authorization: Bearer and an OAuth access token or API key"))
 }
 

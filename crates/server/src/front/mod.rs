@@ -38,7 +38,7 @@ pub(crate) use web::request_log::RequestLog;
 
 use effective::{EffectiveCall, StreamStart};
 pub(crate) use files::answer as file;
-pub(crate) use gate::{Gate, largest_body};
+pub(crate) use gate::{Gate, at_mount, largest_body};
 
 use crate::links::Terms;
 use crate::mount::Mounted;

@@ -15,8 +15,8 @@ use model::{Call, Caller, Fault, Kind};
 
 use super::langgraph::{self, Address};
 use super::{
-    A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, operation, orloj, sign, stated_version, status_of,
-    stream, terms, uumit, who,
+    A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, operation, orloj, sign, stated_version,
+    status_of, stream, terms, uumit, who,
 };
 use crate::mount::Mounted;
 use crate::{Server, callers};

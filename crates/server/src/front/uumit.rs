@@ -194,7 +194,7 @@ async fn who(
 }
 
 /// Credentials in the headers. A value that is not text is an unknown one.
-pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+pub(crate) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let api_key = credentials::api_key(headers).map(|key| key.unwrap_or_default());
     let user = web::headers::text(headers, &PLATFORM_USER).map(|user| user.unwrap_or_default());
     let bearer = credentials::bearer(headers).filter(|token| !token.is_empty());

@@ -1,6 +1,9 @@
 //! The marketplace.
 
 pub mod admin;
+mod routes;
+
+pub(crate) use routes::MarketService;
 
 use std::sync::Arc;
 

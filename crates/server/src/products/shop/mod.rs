@@ -1,6 +1,9 @@
 //! Shops, with the keys and tokens of their workspaces.
 
 pub mod admin;
+mod routes;
+
+pub(crate) use routes::{ShopEndpoint, ShopService};
 
 use engine::Engine;
 use futures_util::future::BoxFuture;

@@ -1,6 +1,9 @@
 //! Systems of agents, and the resources that describe them.
 
 pub mod admin;
+mod routes;
+
+pub(crate) use routes::SystemsService;
 
 use crate::admin::AdminCommand;
 use crate::product::ProductKind;

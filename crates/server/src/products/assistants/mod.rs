@@ -1,0 +1,15 @@
+//! Assistants: agents at the endpoint of an assistant server.
+
+mod routes;
+
+pub(crate) use routes::AssistantsService;
+
+use crate::product::ProductKind;
+
+pub struct AssistantsProduct;
+
+impl ProductKind for AssistantsProduct {
+    fn name(&self) -> &'static str {
+        "assistants"
+    }
+}

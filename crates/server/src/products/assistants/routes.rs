@@ -1,0 +1,132 @@
+//! The addresses of assistants: JSON-RPC, and the card that a query names.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use http::request;
+use model::Fault;
+use uuid::Uuid;
+use web::body::Response;
+
+use crate::front::langgraph::{self, Address};
+use crate::front::{RequestLog, at_mount};
+use crate::mount::{CARD, OLD_CARD};
+use crate::product::{
+    Accepts, CardRequest, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody,
+};
+use crate::service::refused_as_text;
+use crate::{Server, callers};
+
+pub(crate) struct AssistantsService;
+
+impl ProductService for AssistantsService {
+    fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
+        let Some(below) = path.strip_prefix("/langgraph") else { return ProductRoute::NotMine };
+        match below.strip_prefix("/a2a/").map(|rest| rest.trim_end_matches('/')) {
+            Some(id) if !id.is_empty() && !id.contains('/') => {
+                ProductRoute::Found(Box::new(AssistantsEndpoint::Assistant(id)))
+            }
+            None if below == CARD || below == OLD_CARD => ProductRoute::Found(Box::new(AssistantsEndpoint::Card)),
+            Some(_) | None => ProductRoute::Nothing,
+        }
+    }
+
+    /// An id that no assistant has is refused in the product's form.
+    fn unknown_agent<'a>(&'a self, name: &'a str) -> Option<Box<dyn ProductEndpoint + 'a>> {
+        name.parse::<Uuid>().ok()?;
+        Some(Box::new(AssistantsEndpoint::Assistant(name)))
+    }
+
+    /// The query of a card's address may name an assistant.
+    fn card<'a>(&'a self, request: CardRequest<'a>) -> Option<BoxFuture<'a, Option<Response>>> {
+        let CardRequest { server, head, .. } = request;
+        let is_named = head.uri.query().is_some_and(|query| query.contains("assistant_id="));
+        is_named.then(|| {
+            let card = async move { Some(langgraph::card_by_query(server, head)) };
+            Box::pin(card) as BoxFuture<'a, Option<Response>>
+        })
+    }
+}
+
+enum AssistantsEndpoint<'a> {
+    Assistant(&'a str),
+    Card,
+}
+
+impl ProductEndpoint for AssistantsEndpoint<'_> {
+    fn accepts(&self, _server: &Server) -> Accepts {
+        match self {
+            AssistantsEndpoint::Assistant(_) => Accepts::Any(None),
+            AssistantsEndpoint::Card => Accepts::Get,
+        }
+    }
+
+    fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let AssistantsEndpoint::Assistant(id) = self else { return Ok(()) };
+            match id.parse().ok().and_then(|id| server.mounts.assistant(id)) {
+                Some(mounted) => at_mount(server, mounted, head).await,
+                // Only a caller who is let in learns that the assistant does not exist.
+                None => {
+                    let caller = server.callers.identify(&head.headers).await?;
+                    let closed = server.callers.required() && !caller.authenticated;
+                    if closed { Err(callers::nobody()) } else { Ok(()) }
+                }
+            }
+        })
+    }
+
+    fn answer<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response> {
+        let EndpointRequest { server, head, body, log } = request;
+        Box::pin(async move {
+            match self {
+                AssistantsEndpoint::Assistant(id) => {
+                    langgraph::answer(server, id, Address::Own, head, body.into_bytes(), log).await
+                }
+                AssistantsEndpoint::Card => langgraph::card_by_query(server, head),
+            }
+        })
+    }
+
+    fn turn_away<'a>(
+        &'a self,
+        server: &'a Arc<Server>,
+        head: &'a request::Parts,
+        fault: Fault,
+        log: &'a mut RequestLog,
+    ) -> BoxFuture<'a, Response> {
+        match self {
+            AssistantsEndpoint::Assistant(_) => {
+                self.answer(EndpointRequest { server, head, body: RequestBody::Refused(fault), log })
+            }
+            AssistantsEndpoint::Card => Box::pin(async move { refused_as_text(&fault) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_assistants() {
+        for (path, expected) in [
+            ("/langgraph/a2a/x", "found"),
+            ("/langgraph/a2a/x/", "found"),
+            ("/langgraph/.well-known/agent-card.json", "found"),
+            ("/langgraph/a2a/", "nothing"),
+            ("/langgraph/a2a/x/y", "nothing"),
+            ("/langgraph", "nothing"),
+            ("/a2a/x", "not mine"),
+        ] {
+            let found = match AssistantsService.route(path) {
+                ProductRoute::Found(_) => "found",
+                ProductRoute::Nothing => "nothing",
+                ProductRoute::NotMine => "not mine",
+            };
+            assert_eq!(found, expected, "{path}");
+        }
+        assert!(AssistantsService.unknown_agent("22222222-2222-4222-8222-222222222222").is_some());
+        assert!(AssistantsService.unknown_agent("echo").is_none());
+    }
+}
