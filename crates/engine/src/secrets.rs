@@ -105,6 +105,7 @@ fn no_key(place: &SecretPlace) -> Fault {
 mod tests {
     use std::sync::Arc;
 
+    use model::ports::store::RecordStore as _;
     use stores::memory;
 
     use super::*;

@@ -179,6 +179,7 @@ async fn own_key(store: &dyn Store, sealer: Option<&dyn Sealer>) -> Result<[u8; 
 
 #[cfg(test)]
 mod tests {
+    use model::ports::store::RecordStore as _;
     use model::{Blob, BlobKind, Content, Part};
 
     use super::*;

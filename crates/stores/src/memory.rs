@@ -13,8 +13,9 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{
-    Append, Commit, Cursor, Head, Health, KeyUse, ListPage, ListQuery, Opening, Outcome, Row, Seen, Store as Port,
-    TaskPage, TaskQuery, Timer, TimerChange, TimerKind, Trouble,
+    Append, Commit, Cursor, Head, Health, Journal, KeyUse, ListPage, ListQuery, Opening, Outcome, RecordStore,
+    Replicas, Row, Seen, TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, TimerChange, TimerKind, Trouble,
+    Upkeep,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, Listed, PushChange, PushRow, PushState, Record, RecordChange,
@@ -382,7 +383,7 @@ impl Inner {
     }
 }
 
-impl Port for Store {
+impl TaskLog for Store {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         let mut inner = self.inner.lock();
         let outcome = if inner.closed {
@@ -434,24 +435,30 @@ impl Port for Store {
         })
     }
 
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
-        Box::pin(async move { self.read(|inner| Ok(inner.list(&query))) })
-    }
-
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.use_of(&key, not_before))) })
-    }
-
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
-        Box::pin(async move { self.read(|inner| Ok(inner.tasks(&query))) })
     }
 
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.aliases.get(&key).copied())) })
     }
 
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
-        Box::pin(async move { self.read(|inner| Ok(inner.access.values().cloned().collect())) })
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.blobs.get(&(tenant, hash)).cloned())) })
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch(1)
+    }
+}
+
+impl TaskLists for Store {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.list(&query))) })
+    }
+
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.tasks(&query))) })
     }
 
     fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
@@ -478,8 +485,34 @@ impl Port for Store {
         })
     }
 
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
-        Box::pin(async move { self.read(|inner| Ok(inner.blobs.get(&(tenant, hash)).cloned())) })
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let running = inner.tasks.iter().filter(|(id, t)| t.row.running && after.is_none_or(|a| **id > a));
+                Ok(running.take(limit).map(|(id, t)| (*id, t.epoch)).collect())
+            })
+        })
+    }
+
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        Box::pin(async move {
+            self.read(|inner| Ok(inner.timers().into_iter().filter(|t| t.due <= now).take(limit).collect()))
+        })
+    }
+
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        let of_these = move |timer: &Timer| tasks.contains(&timer.task);
+        Box::pin(async move { self.read(|inner| Ok(inner.timers().into_iter().filter(of_these).collect())) })
+    }
+
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.timers.values().min().copied())) })
+    }
+}
+
+impl RecordStore for Store {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.access.values().cloned().collect())) })
     }
 
     fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
@@ -491,11 +524,9 @@ impl Port for Store {
     fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.records(&query))) })
     }
+}
 
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
-        Box::pin(async move { self.read(|inner| Ok(inner.search(&query))) })
-    }
-
+impl Journal for Store {
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
         Box::pin(async move {
             let on = |inner: &Inner, account| inner.balances.get(account).copied().unwrap_or_default();
@@ -533,31 +564,17 @@ impl Port for Store {
             })
         })
     }
+}
 
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        Box::pin(async move {
-            self.read(|inner| {
-                let running = inner.tasks.iter().filter(|(id, t)| t.row.running && after.is_none_or(|a| **id > a));
-                Ok(running.take(limit).map(|(id, t)| (*id, t.epoch)).collect())
-            })
-        })
+impl TextSearch for Store {
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+        Box::pin(async move { self.read(|inner| Ok(inner.search(&query))) })
     }
+}
 
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        Box::pin(async move {
-            self.read(|inner| Ok(inner.timers().into_iter().filter(|t| t.due <= now).take(limit).collect()))
-        })
-    }
+impl Replicas for Store {}
 
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        let of_these = move |timer: &Timer| tasks.contains(&timer.task);
-        Box::pin(async move { self.read(|inner| Ok(inner.timers().into_iter().filter(of_these).collect())) })
-    }
-
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
-        Box::pin(async move { self.read(|inner| Ok(inner.timers.values().min().copied())) })
-    }
-
+impl Upkeep for Store {
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
         Box::pin(async move {
             self.read(|inner| {
@@ -580,10 +597,6 @@ impl Port for Store {
 
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
         Box::pin(async move { self.read(|inner| Ok(inner.remove(task))) })
-    }
-
-    fn epoch(&self) -> Epoch {
-        Epoch(1)
     }
 
     fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), Trouble>> {

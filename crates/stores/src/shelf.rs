@@ -8,7 +8,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer, Trouble,
+    Commit, Head, Health, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, Store, TaskLists,
+    TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
@@ -60,45 +61,64 @@ macro_rules! pass {
     };
 }
 
-impl Store for Shelf {
+impl TaskLog for Shelf {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         if self.dead.load(Ordering::SeqCst) {
             return Box::pin(std::future::pending());
         }
         self.inner.commit(commit)
     }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
     pass! {
         head(task: TaskId) -> Option<Head>;
         events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
         beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
-        list(query: ListQuery) -> ListPage;
-        tasks(query: TaskQuery) -> TaskPage;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
         alias(key: [u8; 32]) -> Option<TaskId>;
-        access_keys() -> Vec<AccessKey>;
+        blob(tenant: Arc<str>, hash: [u8; 32]) -> Option<Bytes>;
+    }
+}
+
+impl TaskLists for Shelf {
+    pass! {
+        list(query: ListQuery) -> ListPage;
+        tasks(query: TaskQuery) -> TaskPage;
         push(task: TaskId) -> Vec<PushRow>;
         pushes(state: PushState, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Vec<PushRow>;
-        blob(tenant: Arc<str>, hash: [u8; 32]) -> Option<Bytes>;
-        record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
-        records(query: RecordQuery) -> RecordPage;
-        search(query: model::TextQuery) -> model::TextPage;
-        balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
-        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
-        accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
-        journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
         unfinished(after: Option<TaskId>, limit: usize) -> Vec<(TaskId, Epoch)>;
         due(now: Time, limit: usize) -> Vec<Timer>;
         timers(tasks: Vec<TaskId>) -> Vec<Timer>;
         next_due() -> Option<Time>;
-        purge(before: Time, keys_before: Time, limit: usize) -> u64;
-        remove(task: TaskId) -> bool;
-        backup(to: PathBuf) -> ();
-        health() -> Health;
     }
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
+}
+
+impl RecordStore for Shelf {
+    pass! {
+        access_keys() -> Vec<AccessKey>;
+        record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
+        records(query: RecordQuery) -> RecordPage;
     }
+}
+
+impl Journal for Shelf {
+    pass! {
+        balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
+        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
+        accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
+        journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
+    }
+}
+
+impl TextSearch for Shelf {
+    pass! {
+        search(query: model::TextQuery) -> model::TextPage;
+    }
+}
+
+impl Replicas for Shelf {
     fn ahead_ms(&self) -> i64 {
         if !self.by_sleepers.load(Ordering::SeqCst) {
             return 0;
@@ -107,7 +127,16 @@ impl Store for Shelf {
         let ms = |later: Instant, earlier: Instant| later.saturating_duration_since(earlier).as_millis() as i64;
         ms(asleep, awake) - ms(awake, asleep)
     }
+}
+
+impl Upkeep for Shelf {
     fn close(&self) -> Future<'_, ()> {
         if self.owns { self.inner.close() } else { Box::pin(std::future::ready(())) }
+    }
+    pass! {
+        purge(before: Time, keys_before: Time, limit: usize) -> u64;
+        remove(task: TaskId) -> bool;
+        backup(to: PathBuf) -> ();
+        health() -> Health;
     }
 }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ports::store::{
-    Append, Commit, KeyUse, ListQuery, Opening, Outcome, Row, Store as _, Timer, TimerChange, TimerKind,
+    Append, Commit, KeyUse, ListQuery, Opening, Outcome, Row, TaskLists as _, TaskLog as _, Timer, TimerChange,
+    TimerKind, Upkeep as _,
 };
 use model::{
     Body, ContextId, Event, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time, View, stored,

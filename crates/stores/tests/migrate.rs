@@ -10,7 +10,7 @@ use std::time::Duration;
 use cluster::{Cluster, Database};
 use model::ports::store::{
     AliasWrite, Append, BlobWrite, Commit, Conflict, Head, Health, KeyUse, ListQuery, Opening, Outcome, Row, Store,
-    Timer, TimerChange, TimerKind,
+    Timer, TimerChange, TimerKind, Upkeep as _,
 };
 use model::{
     AccessKey, Body, ContextId, Entry, Epoch, Event, Expect, Listed, Opened, Posting, PushRow, PushState, RecordChange,

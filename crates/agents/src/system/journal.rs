@@ -72,12 +72,12 @@ pub fn artifact_key(visit: &VisitId) -> String {
 
 /// The steps of a system's task, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Journal(pub Vec<Entry>);
+pub struct RunJournal(pub Vec<Entry>);
 
-impl Journal {
-    pub fn of(task: &Task) -> Journal {
+impl RunJournal {
+    pub fn of(task: &Task) -> RunJournal {
         let agents = task.history.iter().chain(&task.status.message).filter(|message| message.role == Role::Agent);
-        Journal(agents.filter_map(|message| Entry::of(message)).collect())
+        RunJournal(agents.filter_map(|message| Entry::of(message)).collect())
     }
 
     /// The entries of the run that goes on; empty if none does.

@@ -28,7 +28,7 @@ use crate::config;
 use crate::delegation::{Delegation, MAX_HOPS};
 use crate::speech::speak;
 
-pub use journal::{Entry, Journal, KEY, Step, artifact_key};
+pub use journal::{Entry, KEY, RunJournal, Step, artifact_key};
 
 /// The artifact that is the result of the whole system.
 pub const RESULT: &str = "result";

@@ -13,7 +13,7 @@ use model::{ContextId, Fault, Json, Kind, Message, Part, Role, State, Task, Task
 use systems::{Action, End, Finish, Graph, NodeEvent, Run, Start, VisitId};
 
 use super::answer;
-use super::journal::{self, Entry, Journal, KEY, Step, artifact_key, given};
+use super::journal::{self, Entry, KEY, RunJournal, Step, artifact_key, given};
 use crate::delegation::Delegation;
 use crate::speech::Voice;
 
@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
 pub(super) async fn turn(voice: Voice, turn: Turn, name: Arc<str>, graph: Arc<Graph>) {
-    let journal = Journal::of(&turn.so_far);
+    let journal = RunJournal::of(&turn.so_far);
     let known = journal.open_run();
     let run = known.first().map_or_else(|| turn.id.to_string(), |entry| entry.run.clone());
     let said: Vec<&Arc<Message>> = turn.so_far.history.iter().filter(|said| said.role == Role::User).collect();

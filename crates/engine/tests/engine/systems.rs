@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agents::system::{Journal, Step};
+use agents::system::{RunJournal, Step};
 use engine::Engine;
 use futures_util::stream::{self, StreamExt as _};
 use model::ports::agent::{Agent, EndState, Restart, Turn};
@@ -97,7 +97,7 @@ fn diamond() -> serde_json::Value {
 
 /// The steps of the task's newest run: `node#visit state`.
 fn steps(task: &Task) -> Vec<String> {
-    let journal = Journal::of(task);
+    let journal = RunJournal::of(task);
     let line = |entry: &agents::system::Entry| {
         let state = serde_json::to_value(entry.state).unwrap().as_str().unwrap().to_owned();
         entry.visit().map(|visit| format!("{visit} {state}")).unwrap_or(state)
@@ -147,7 +147,7 @@ async fn a_graph_is_one_task_and_a_task_for_each_visit() {
             assert_eq!((&*child.agent, child.state(), &child.owner), ("worker", State::Completed, &task.owner));
             let link = link(child);
             assert_eq!((link["parent"].as_str(), link["system"].as_str()), (Some(&*task.id.to_string()), Some("sys")));
-            let entry = Journal::of(&task).0.into_iter().find(|entry| entry.child == Some(child.id.to_string()));
+            let entry = RunJournal::of(&task).0.into_iter().find(|entry| entry.child == Some(child.id.to_string()));
             assert_eq!(entry.unwrap().node.as_deref(), link["node"].as_str());
             // Nobody meets it at the agent's own door.
             engine.get(&at("worker"), &child.id.to_string()).await.unwrap_err();
@@ -514,7 +514,7 @@ async fn an_approval_asks_and_goes_on_as_it_was_answered() {
             assert_eq!(states[1..], shown.collect::<Vec<_>>());
             let last = if printed == 1 { "print end" } else { "print sorry" };
             assert!(taken.contains(&last.to_owned()) && taken.len() == 1 + printed, "{taken:?}");
-            assert_eq!(Journal::of(&task).0.iter().filter(|entry| entry.state == Step::Approval).count(), 2);
+            assert_eq!(RunJournal::of(&task).0.iter().filter(|entry| entry.state == Step::Approval).count(), 2);
             house.kill().await;
         }
     })
@@ -620,7 +620,7 @@ async fn what_is_said_meanwhile_is_another_run() {
         assert_eq!(cue.heard(), ["two"]);
         cue.ends(EndState::Completed, "2");
         let task = task_when(&engine, id, |task| task.core.is_settled()).await;
-        let runs: BTreeSet<String> = Journal::of(&task).0.into_iter().map(|entry| entry.run).collect();
+        let runs: BTreeSet<String> = RunJournal::of(&task).0.into_iter().map(|entry| entry.run).collect();
         assert_eq!((task.state(), runs.len()), (State::Completed, 2));
         assert_eq!(children(&engine, id).await.len(), 2);
         assert!(!log(&engine, id).await.is_empty());

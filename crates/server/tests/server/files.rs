@@ -13,7 +13,8 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::Future;
 use model::ports::agent::{Admission, Agent, Emission, End, EndState, Piece, Profile, Restart, Turn};
 use model::ports::store::{
-    Commit, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer, Trouble,
+    Commit, Head, Health, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, TaskLists,
+    TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep,
 };
 use model::{
     AccessKey, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Limits, Line, Part, PushRow, PushState,
@@ -40,7 +41,7 @@ macro_rules! pass {
     };
 }
 
-impl Store for Counting {
+impl TaskLog for Counting {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         self.inner.commit(commit)
     }
@@ -48,39 +49,66 @@ impl Store for Counting {
         self.blobs.fetch_add(1, Ordering::SeqCst);
         self.inner.blob(tenant, hash)
     }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
     pass! {
         head(task: TaskId) -> Option<Head>;
         events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
         beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
-        list(query: ListQuery) -> ListPage;
-        tasks(query: TaskQuery) -> TaskPage;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
         alias(key: [u8; 32]) -> Option<TaskId>;
-        access_keys() -> Vec<AccessKey>;
+    }
+}
+
+impl TaskLists for Counting {
+    pass! {
+        list(query: ListQuery) -> ListPage;
+        tasks(query: TaskQuery) -> TaskPage;
         push(task: TaskId) -> Vec<PushRow>;
         pushes(state: PushState, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Vec<PushRow>;
-        record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
-        records(query: RecordQuery) -> RecordPage;
-        search(query: model::TextQuery) -> model::TextPage;
-        balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
-        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
-        accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
-        journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
         unfinished(after: Option<TaskId>, limit: usize) -> Vec<(TaskId, Epoch)>;
         due(now: Time, limit: usize) -> Vec<Timer>;
         timers(tasks: Vec<TaskId>) -> Vec<Timer>;
         next_due() -> Option<Time>;
+    }
+}
+
+impl RecordStore for Counting {
+    pass! {
+        access_keys() -> Vec<AccessKey>;
+        record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
+        records(query: RecordQuery) -> RecordPage;
+    }
+}
+
+impl Journal for Counting {
+    pass! {
+        balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
+        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
+        accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
+        journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
+    }
+}
+
+impl TextSearch for Counting {
+    pass! {
+        search(query: model::TextQuery) -> model::TextPage;
+    }
+}
+
+impl Replicas for Counting {}
+
+impl Upkeep for Counting {
+    fn close(&self) -> Future<'_, ()> {
+        self.inner.close()
+    }
+    pass! {
         purge(before: Time, keys_before: Time, limit: usize) -> u64;
         remove(task: TaskId) -> bool;
         backup(to: PathBuf) -> ();
         health() -> Health;
-    }
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
-    }
-    fn close(&self) -> Future<'_, ()> {
-        self.inner.close()
     }
 }
 

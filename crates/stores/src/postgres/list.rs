@@ -6,16 +6,18 @@
 //! Totals come from counters where there is one. Contexts have none: a counter that several replicas make when it is worth it
 //! cannot be made without locks, and a context's rows lie side by side in an index.
 
-use model::State;
-use model::ports::store::{Cursor, ListPage, ListQuery, TaskPage, TaskQuery};
-use model::{TaskId, Time};
+use std::sync::Arc;
+
+use model::ports::Future;
+use model::ports::store::{Cursor, ListPage, ListQuery, TaskLists, TaskPage, TaskQuery, Timer, Trouble};
+use model::{Epoch, PushRow, PushState, State, TaskId, Time};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::columns::{code, context_bytes};
 use super::connect::{Conn, Sql};
-use super::counters;
 use super::trouble::Failure;
+use super::{Store, counters, push, read};
 
 // $1 views, $2 states, $3 and $4 the place to begin after, $5 the earliest time, $6 the page and one more, $7 the context (or
 // nothing), $8 the kind of the counter that has the total.
@@ -164,4 +166,60 @@ pub(super) async fn tasks(db: &Conn, query: &TaskQuery) -> Result<TaskPage, Fail
     }
     page.next = page.next.filter(|_| found.len() as i64 == rows);
     Ok(page)
+}
+
+impl TaskLists for Store {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        let query = Arc::new(query);
+        self.read(move |db| {
+            let query = query.clone();
+            async move { page(&db, &query).await }
+        })
+    }
+
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        let query = Arc::new(query);
+        self.read(move |db| {
+            let query = query.clone();
+            async move { tasks(&db, &query).await }
+        })
+    }
+
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.read(move |db| async move { push::of_task(&db, task).await })
+    }
+
+    fn pushes(
+        &self,
+        state: PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.read(move |db| {
+            let after = after.clone();
+            async move { push::page(&db, state, after.as_ref(), limit).await }
+        })
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.read(move |db| async move { read::unfinished(&db, after, limit).await })
+    }
+
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        let judge = self.shared.replica.judge();
+        self.read(move |db| async move { read::due(&db, &judge, now, limit).await })
+    }
+
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        let tasks: Arc<[TaskId]> = tasks.into();
+        self.read(move |db| {
+            let tasks = tasks.clone();
+            async move { read::timers(&db, &tasks).await }
+        })
+    }
+
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        let judge = self.shared.replica.judge();
+        self.read(move |db| async move { read::next_due(&db, &judge).await })
+    }
 }

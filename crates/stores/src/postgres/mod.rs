@@ -48,18 +48,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::ready;
-use futures_util::stream::BoxStream;
 use model::ports::Future;
-use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, ReplicaRow, Seen, Store as Port, TaskPage,
-    TaskQuery, Timer, Trouble, Versions,
-};
-use model::{
-    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushStanding, PushState, Record, RecordPage, RecordQuery,
-    Seq, TaskId, TextPage, TextQuery, Time,
-};
+use model::ports::store::{Health, TaskLog as _, Trouble, Upkeep};
+use model::{TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -71,7 +63,6 @@ pub use self::options::{Durability, OpenError, Options};
 use self::queue::{Errand, Queue};
 use self::replica::{Heart, Replica};
 use self::trouble::Failure;
-use crate::shape;
 
 /// A shorter lease is not worth its traffic.
 const SHORTEST_LEASE: Duration = Duration::from_millis(500);
@@ -235,229 +226,13 @@ async fn finish(tasks: Tasks, shared: &Shared, leaving: &watch::Sender<bool>) {
     }
 }
 
-impl Port for Store {
-    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
-        let queued = match shape::malformed(&commit) {
-            Some(trouble) => Err(trouble),
-            None => self.shared.queue.push_commit(commit),
-        };
-        match queued {
-            Ok(answered) => Box::pin(async move {
-                // No answer means that the writer is gone, and whether it wrote before is anybody's guess.
-                answered.await.unwrap_or(Outcome::Unknown(Trouble::Closed))
-            }),
-            Err(trouble) => Box::pin(ready(Outcome::Refused(trouble))),
-        }
-    }
-
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
-        self.read(move |db| async move { read::head(&db, task).await })
-    }
-
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
-        self.read(move |db| async move { read::log_after(&db, task, after, bytes).await })
-    }
-
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
-        let sight = Arc::new(sight);
-        self.read(move |db| {
-            let sight = sight.clone();
-            async move { read::beginning(&db, task, &sight, bytes).await }
-        })
-    }
-
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
-        let tasks: Arc<[TaskId]> = tasks.into();
-        self.read(move |db| {
-            let tasks = tasks.clone();
-            async move { read::logs(&db, &tasks).await }
-        })
-    }
-
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
-        let query = Arc::new(query);
-        self.read(move |db| {
-            let query = query.clone();
-            async move { list::page(&db, &query).await }
-        })
-    }
-
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
-        let query = Arc::new(query);
-        self.read(move |db| {
-            let query = query.clone();
-            async move { list::tasks(&db, &query).await }
-        })
-    }
-
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
-        self.read(move |db| async move { read::key(&db, key, not_before).await })
-    }
-
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
-        self.read(move |db| async move { read::alias(&db, key).await })
-    }
-
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
-        self.read(move |db| async move { read::access_keys(&db).await })
-    }
-
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
-        self.read(move |db| async move { push::of_task(&db, task).await })
-    }
-
-    fn pushes(
-        &self,
-        state: PushState,
-        after: Option<(TaskId, Arc<str>)>,
-        limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
-        self.read(move |db| {
-            let after = after.clone();
-            async move { push::page(&db, state, after.as_ref(), limit).await }
-        })
-    }
-
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
-        self.read(move |db| {
-            let tenant = tenant.clone();
-            async move { read::blob(&db, &tenant, hash).await }
-        })
-    }
-
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
-        self.read(move |db| {
-            let (kind, key) = (kind.clone(), key.clone());
-            async move { products::record(&db, &kind, &key).await }
-        })
-    }
-
-    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
-        self.read(move |db| {
-            let query = query.clone();
-            async move { products::records(&db, &query).await }
-        })
-    }
-
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
-        let query = Arc::new(query);
-        self.read(move |db| {
-            let query = query.clone();
-            async move { texts::search(&db, &query).await }
-        })
-    }
-
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
-        self.read(move |db| {
-            let accounts = accounts.clone();
-            async move { products::balances(&db, &accounts).await }
-        })
-    }
-
-    fn statement(
-        &self,
-        account: Arc<str>,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
-        self.read(move |db| {
-            let account = account.clone();
-            async move { products::statement(&db, &account, before, limit).await }
-        })
-    }
-
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
-        self.read(move |db| {
-            let after = after.clone();
-            async move { products::accounts(&db, after.as_ref(), limit).await }
-        })
-    }
-
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
-        self.read(move |db| async move { products::journal(&db, after, limit).await })
-    }
-
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        self.read(move |db| async move { read::unfinished(&db, after, limit).await })
-    }
-
-    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| async move { read::orphans(&db, &judge, after, limit).await })
-    }
-
-    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| {
-            let after = after.clone();
-            async move { push::adopt(&db, &judge, after.as_ref(), limit).await }
-        })
-    }
-
-    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
-        let (me, configs) = (self.shared.replica.no, Arc::<[_]>::from(configs));
-        self.read(move |db| {
-            let configs = configs.clone();
-            async move { push::standings(&db, me, &configs).await }
-        })
-    }
-
-    fn tenure(&self) -> Option<u64> {
-        self.shared.replica.tenure()
-    }
-
-    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        let me = self.shared.replica.no;
-        self.read(move |db| async move { read::held_by(&db, me, after, limit).await })
-    }
-
-    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
-        let tasks: Arc<[TaskId]> = tasks.into();
-        self.read(move |db| {
-            let tasks = tasks.clone();
-            async move { read::lengths(&db, &tasks).await }
-        })
-    }
-
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| async move { read::due(&db, &judge, now, limit).await })
-    }
-
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        let tasks: Arc<[TaskId]> = tasks.into();
-        self.read(move |db| {
-            let tasks = tasks.clone();
-            async move { read::timers(&db, &tasks).await }
-        })
-    }
-
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| async move { read::next_due(&db, &judge).await })
-    }
-
+impl Upkeep for Store {
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
         self.ask(move |answer| Errand::Purge { before, keys_before, limit, answer })
     }
 
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
         self.ask(move |answer| Errand::Remove { task, answer })
-    }
-
-    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
-        let mut undecided = self.shared.undecided.subscribe();
-        Box::pin(async move {
-            let decided = undecided.wait_for(|undecided| !undecided);
-            match tokio::time::timeout(self.shared.options.bound(), decided).await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(_)) => Err(Trouble::Closed),
-                Err(_) => {
-                    let trouble = self.shared.trouble.lock().clone();
-                    Err(trouble.unwrap_or_else(|| Trouble::Unreachable("a commit is in doubt".into())))
-                }
-            }
-        })
     }
 
     fn answers_within(&self) -> Option<Duration> {
@@ -468,39 +243,6 @@ impl Port for Store {
         let trouble = self.shared.trouble.lock().clone();
         trouble
             .or_else(|| self.shared.replica.is_silent().then(|| Trouble::Unreachable("a heartbeat is missing".into())))
-    }
-
-    fn epoch(&self) -> Epoch {
-        Epoch(self.shared.replica.no as u64)
-    }
-
-    fn hold(&self, starts: u32) -> Epoch {
-        Epoch(u64::from(starts))
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn hints(&self) -> BoxStream<'static, Hint> {
-        self.ear.stream()
-    }
-
-    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
-        self.read(move |db| async move { read::versions(&db).await })
-    }
-
-    fn introduce(&self, about: String) {
-        self.shared.replica.introduce(about);
-    }
-
-    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| async move { read::replicas(&db, &judge).await })
-    }
-
-    fn ahead_ms(&self) -> i64 {
-        self.shared.replica.ahead_ms()
     }
 
     fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), Trouble>> {

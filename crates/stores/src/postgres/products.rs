@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::ports::store::Commit;
-use model::{Balance, Entry, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
+use model::ports::Future;
+use model::ports::store::{Commit, Journal, RecordStore, Trouble};
+use model::{AccessKey, Balance, Entry, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
 use tokio::join;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
@@ -16,6 +17,7 @@ use super::columns::{limit_of, text_from};
 use super::connect::{Conn, Sql, ask, run};
 use super::counters::{self, Tally};
 use super::trouble::Failure;
+use super::{Store, read};
 
 pub(super) static RECORDS_LOCK: Sql = Sql {
     text: "SELECT record.kind, record.key, record.version FROM unnest($1::bytea[], $2::bytea[]) AS u (kind, key)
@@ -499,4 +501,56 @@ pub(super) async fn journal(db: &Conn, after: u64, limit: usize) -> Result<Vec<(
         }
     }
     Ok(journal)
+}
+
+impl RecordStore for Store {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        self.read(move |db| async move { read::access_keys(&db).await })
+    }
+
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+        self.read(move |db| {
+            let (kind, key) = (kind.clone(), key.clone());
+            async move { record(&db, &kind, &key).await }
+        })
+    }
+
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+        self.read(move |db| {
+            let query = query.clone();
+            async move { records(&db, &query).await }
+        })
+    }
+}
+
+impl Journal for Store {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+        self.read(move |db| {
+            let accounts = accounts.clone();
+            async move { balances(&db, &accounts).await }
+        })
+    }
+
+    fn statement(
+        &self,
+        account: Arc<str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+        self.read(move |db| {
+            let account = account.clone();
+            async move { statement(&db, &account, before, limit).await }
+        })
+    }
+
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+        self.read(move |db| {
+            let after = after.clone();
+            async move { accounts(&db, after.as_ref(), limit).await }
+        })
+    }
+
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+        self.read(move |db| async move { journal(&db, after, limit).await })
+    }
 }

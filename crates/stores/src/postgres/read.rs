@@ -4,7 +4,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::ports::store::{Head, Health, KeyUse, ReplicaRow, Seen, Timer, TimerKind, Trouble, Versions};
+use futures_util::future::ready;
+use model::ports::Future;
+use model::ports::store::{
+    Commit, Head, Health, KeyUse, Outcome, ReplicaRow, Seen, TaskLog, Timer, TimerKind, Trouble, Versions,
+};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -14,7 +18,8 @@ use super::columns::{context_from, limit_of, row_from, text_from, unpack_uses};
 use super::connect::{Conn, Sql};
 use super::replica::{Judge, is_gone};
 use super::trouble::Failure;
-use super::{counters, schema, statements as sql};
+use super::{Store, counters, schema, statements as sql};
+use crate::shape;
 
 /// Rows of a log that are looked at in one go.
 const ROWS_AT_ONCE: i64 = 256;
@@ -404,4 +409,90 @@ pub(super) async fn health(db: &Conn, epoch: Epoch, trouble: Option<Trouble>) ->
 /// The numbers of these names, as far as they have any.
 pub(super) fn names_from(rows: &[tokio_postgres::Row]) -> Result<Vec<(Arc<str>, i32)>, Failure> {
     rows.iter().map(|row| Ok((text_from(row.try_get(0)?)?.into(), row.try_get(1)?))).collect()
+}
+
+impl TaskLog for Store {
+    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
+        let queued = match shape::malformed(&commit) {
+            Some(trouble) => Err(trouble),
+            None => self.shared.queue.push_commit(commit),
+        };
+        match queued {
+            Ok(answered) => Box::pin(async move {
+                // No answer means that the writer is gone, and whether it wrote before is anybody's guess.
+                answered.await.unwrap_or(Outcome::Unknown(Trouble::Closed))
+            }),
+            Err(trouble) => Box::pin(ready(Outcome::Refused(trouble))),
+        }
+    }
+
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+        self.read(move |db| async move { head(&db, task).await })
+    }
+
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        self.read(move |db| async move { log_after(&db, task, after, bytes).await })
+    }
+
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        let sight = Arc::new(sight);
+        self.read(move |db| {
+            let sight = sight.clone();
+            async move { beginning(&db, task, &sight, bytes).await }
+        })
+    }
+
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        let tasks: Arc<[TaskId]> = tasks.into();
+        self.read(move |db| {
+            let tasks = tasks.clone();
+            async move { logs(&db, &tasks).await }
+        })
+    }
+
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        self.read(move |db| async move { self::key(&db, key, not_before).await })
+    }
+
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        self.read(move |db| async move { alias(&db, key).await })
+    }
+
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.read(move |db| {
+            let tenant = tenant.clone();
+            async move { blob(&db, &tenant, hash).await }
+        })
+    }
+
+    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
+        let tasks: Arc<[TaskId]> = tasks.into();
+        self.read(move |db| {
+            let tasks = tasks.clone();
+            async move { lengths(&db, &tasks).await }
+        })
+    }
+
+    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
+        let mut undecided = self.shared.undecided.subscribe();
+        Box::pin(async move {
+            let decided = undecided.wait_for(|undecided| !undecided);
+            match tokio::time::timeout(self.shared.options.bound(), decided).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(_)) => Err(Trouble::Closed),
+                Err(_) => {
+                    let trouble = self.shared.trouble.lock().clone();
+                    Err(trouble.unwrap_or_else(|| Trouble::Unreachable("a commit is in doubt".into())))
+                }
+            }
+        })
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch(self.shared.replica.no as u64)
+    }
+
+    fn hold(&self, starts: u32) -> Epoch {
+        Epoch(u64::from(starts))
+    }
 }

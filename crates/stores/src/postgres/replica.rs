@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use model::ports::store::Hint;
+use futures_util::stream::BoxStream;
+use model::ports::Future;
+use model::ports::store::{Hint, ReplicaRow, Replicas, Trouble, Versions};
+use model::{Epoch, PushRow, PushStanding, TaskId};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -18,7 +21,7 @@ use tokio_postgres::types::Type;
 
 use super::connect::{Conn, Fault, Sql, Target};
 use super::hints::{self, Ear, LISTEN, Word};
-use super::{fence, schema};
+use super::{Store, fence, push, read, schema};
 
 /// Whether the replica of number `$no` is gone: the asker's lease in milliseconds, and whether it may judge. A replica is
 /// judged by its own lease, so that leases may differ; one of a release before did not say its own.
@@ -402,6 +405,63 @@ impl Clocks {
         if (best - current).abs() > JITTER_MS {
             known.store(best, Ordering::Relaxed);
         }
+    }
+}
+
+impl Replicas for Store {
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        let judge = self.shared.replica.judge();
+        self.read(move |db| async move { read::orphans(&db, &judge, after, limit).await })
+    }
+
+    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        let judge = self.shared.replica.judge();
+        self.read(move |db| {
+            let after = after.clone();
+            async move { push::adopt(&db, &judge, after.as_ref(), limit).await }
+        })
+    }
+
+    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
+        let (me, configs) = (self.shared.replica.no, Arc::<[_]>::from(configs));
+        self.read(move |db| {
+            let configs = configs.clone();
+            async move { push::standings(&db, me, &configs).await }
+        })
+    }
+
+    fn tenure(&self) -> Option<u64> {
+        self.shared.replica.tenure()
+    }
+
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        let me = self.shared.replica.no;
+        self.read(move |db| async move { read::held_by(&db, me, after, limit).await })
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        self.ear.stream()
+    }
+
+    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+        self.read(move |db| async move { read::versions(&db).await })
+    }
+
+    fn introduce(&self, about: String) {
+        self.shared.replica.introduce(about);
+    }
+
+    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, Trouble>> {
+        let judge = self.shared.replica.judge();
+        self.read(move |db| async move { read::replicas(&db, &judge).await })
+    }
+
+    fn ahead_ms(&self) -> i64 {
+        self.shared.replica.ahead_ms()
     }
 }
 

@@ -8,7 +8,9 @@ use cluster::{Cluster, Database};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::BoxStream;
-use model::ports::store::{Append, Commit, Conflict, Hint, Opening, Outcome, Row, Store as _, Trouble};
+use model::ports::store::{
+    Append, Commit, Conflict, Hint, Opening, Outcome, Replicas as _, Row, TaskLog as _, Trouble, Upkeep as _,
+};
 use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, stored};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

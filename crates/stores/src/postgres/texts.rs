@@ -2,13 +2,16 @@
 //! nothing here is left to a dictionary.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use model::ports::store::Commit;
+use model::ports::Future;
+use model::ports::store::{Commit, TextSearch, Trouble};
 use model::{TextChange, TextPage, TextPlace, TextQuery};
 use tokio::join;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
+use super::Store;
 use super::columns::text_from;
 use super::connect::{Conn, Sql, run};
 use super::trouble::Failure;
@@ -164,4 +167,14 @@ pub(super) async fn search(db: &Conn, query: &TextQuery) -> Result<TextPage, Fai
     page.more = page.found.len() > query.limit as usize;
     page.found.truncate(query.limit as usize);
     Ok(page)
+}
+
+impl TextSearch for Store {
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+        let query = Arc::new(query);
+        self.read(move |db| {
+            let query = query.clone();
+            async move { search(&db, &query).await }
+        })
+    }
 }

@@ -4,7 +4,7 @@
 //! What goes wrong with the connection decides what a commit is told. Before COMMIT was sent, nothing has happened, and the
 //! group is done again on another connection, for a while. After that the next connection decides it by the `fence`: the
 //! group has happened, or it is done again. Only what cannot be decided within the store's bound is told to be unknown, and
-//! `Store::decided` says when a read proves something again. Trouble fails a group, never the writer: it is noted for
+//! `TaskLog::decided` says when a read proves something again. Trouble fails a group, never the writer: it is noted for
 //! `health`, and the next group tries again.
 
 use std::collections::HashMap;

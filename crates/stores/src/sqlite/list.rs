@@ -3,14 +3,17 @@
 //! A view's rows are kept by state; a list over all states merges the (at most eight) runs. That is one index less to
 //! write for every task, and a page costs a few lookups more. A page is read on one snapshot with its total.
 
-use model::ports::store::{Cursor, ListPage, ListQuery, TaskPage, TaskQuery};
-use model::{State, View};
+use std::sync::Arc;
+
+use model::ports::Future;
+use model::ports::store::{Cursor, ListPage, ListQuery, TaskLists, TaskPage, TaskQuery, Timer, Trouble};
+use model::{Epoch, PushRow, PushState, State, TaskId, Time, View};
 use rusqlite::{Connection, params};
 
 use super::columns::{Context, Id};
-use super::counters;
 use super::pool::Error;
-use super::read::{snapshot, view_no};
+use super::read::{self, snapshot, view_no};
+use super::{Store, counters, push};
 
 /// The numbers of those views that there are.
 pub(super) fn view_numbers(db: &Connection, views: &[View]) -> Result<Vec<i64>, Error> {
@@ -190,4 +193,51 @@ impl List<'_> {
 pub(super) fn is_short(query: &ListQuery) -> bool {
     let filters = [query.context.is_some(), query.state.is_some()].into_iter().filter(|set| *set).count();
     query.limit <= 200 && query.views.len() <= 8 && filters <= 1 && (!query.count || query.since.is_none())
+}
+
+impl TaskLists for Store {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        if is_short(&query) {
+            self.read(move |db| page(db, &query))
+        } else {
+            self.read_aside(move |db| page(db, &query))
+        }
+    }
+
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        self.read_aside(move |db| tasks(db, &query))
+    }
+
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.read(move |db| push::of_task(db, task))
+    }
+
+    fn pushes(
+        &self,
+        state: PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        if push::is_short(state, limit) {
+            self.read(move |db| push::page(db, state, after.as_ref(), limit))
+        } else {
+            self.read_aside(move |db| push::page(db, state, after.as_ref(), limit))
+        }
+    }
+
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.read(move |db| read::unfinished(db, after, limit))
+    }
+
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.read(move |db| read::due(db, now, limit))
+    }
+
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.read(move |db| read::timers(db, &tasks))
+    }
+
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        self.read(read::next_due)
+    }
 }

@@ -51,17 +51,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::future::ready;
 use model::ports::Future;
-use model::ports::store::{
-    Commit, Head, Health, KeyUse, ListPage, ListQuery, Loss, Outcome, Seen, Store as Port, TaskPage, TaskQuery, Timer,
-    Trouble,
-};
-use model::{
-    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
-    TextPage, TextQuery, Time,
-};
+use model::ports::store::{Commit, Health, Loss, Replicas, Trouble, Upkeep};
+use model::{Epoch, TaskId, Time};
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -71,7 +63,6 @@ pub use self::options::{Durability, OpenError, Options};
 use self::pool::Pool;
 pub use self::position::COMMITS;
 use self::queue::{Job, Queue};
-use crate::shape;
 
 /// Above this many bytes asked for, a read of events is handed to another thread.
 const SHORT_READ_BYTES: usize = 1 << 20;
@@ -291,160 +282,15 @@ fn plan_once(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-impl Port for Store {
-    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
-        let queued = match shape::malformed(&commit).or_else(|| too_long(&commit)) {
-            Some(trouble) => Err(trouble),
-            None => self.shared.queue.push_commit(commit),
-        };
-        match queued {
-            Ok(answered) => Box::pin(async move {
-                // No answer means that the writer is gone, and whether it wrote before is anybody's guess.
-                answered.await.unwrap_or(Outcome::Unknown(Trouble::Closed))
-            }),
-            Err(trouble) => Box::pin(ready(Outcome::Refused(trouble))),
-        }
-    }
+impl Replicas for Store {}
 
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
-        self.read(move |db| read::head(db, &self.shared.tail, task))
-    }
-
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
-        if bytes <= SHORT_READ_BYTES {
-            self.read(move |db| read::log_after(db, &self.shared.tail, task, after, bytes))
-        } else {
-            let shared = self.shared.clone();
-            self.read_aside(move |db| read::log_after(db, &shared.tail, task, after, bytes))
-        }
-    }
-
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
-        if bytes <= SHORT_READ_BYTES {
-            self.read(move |db| read::beginning(db, &self.shared.tail, &self.shared.views, task, &sight, bytes))
-        } else {
-            let shared = self.shared.clone();
-            self.read_aside(move |db| read::beginning(db, &shared.tail, &shared.views, task, &sight, bytes))
-        }
-    }
-
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
-        if tasks.len() <= SHORT_READ_LOGS {
-            self.read(move |db| read::logs(db, &self.shared.tail, &tasks))
-        } else {
-            let shared = self.shared.clone();
-            self.read_aside(move |db| read::logs(db, &shared.tail, &tasks))
-        }
-    }
-
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
-        if list::is_short(&query) {
-            self.read(move |db| list::page(db, &query))
-        } else {
-            self.read_aside(move |db| list::page(db, &query))
-        }
-    }
-
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
-        self.read_aside(move |db| list::tasks(db, &query))
-    }
-
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
-        self.read(move |db| read::key(db, key, not_before))
-    }
-
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
-        self.read(move |db| read::alias(db, key))
-    }
-
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
-        self.read(read::access_keys)
-    }
-
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
-        self.read(move |db| push::of_task(db, task))
-    }
-
-    fn pushes(
-        &self,
-        state: PushState,
-        after: Option<(TaskId, Arc<str>)>,
-        limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
-        if push::is_short(state, limit) {
-            self.read(move |db| push::page(db, state, after.as_ref(), limit))
-        } else {
-            self.read_aside(move |db| push::page(db, state, after.as_ref(), limit))
-        }
-    }
-
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
-        self.read_aside(move |db| read::blob(db, &tenant, hash))
-    }
-
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
-        self.read(move |db| products::record(db, kind, key))
-    }
-
-    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
-        if products::is_short(&query) {
-            self.read(move |db| products::records(db, &query))
-        } else {
-            self.read_aside(move |db| products::records(db, &query))
-        }
-    }
-
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
-        self.read_aside(move |db| texts::search(db, &query))
-    }
-
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
-        self.read(move |db| products::balances(db, &accounts))
-    }
-
-    fn statement(
-        &self,
-        account: Arc<str>,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
-        self.read_aside(move |db| products::statement(db, &account, before, limit))
-    }
-
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
-        self.read_aside(move |db| products::accounts(db, after.as_ref(), limit))
-    }
-
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
-        self.read_aside(move |db| products::journal(db, after, limit))
-    }
-
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        self.read(move |db| read::unfinished(db, after, limit))
-    }
-
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        self.read(move |db| read::due(db, now, limit))
-    }
-
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        self.read(move |db| read::timers(db, &tasks))
-    }
-
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
-        self.read(read::next_due)
-    }
-
+impl Upkeep for Store {
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
         self.ask(move |answer| Job::Purge { before, keys_before, limit, answer })
     }
 
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
         self.ask(move |answer| Job::Remove { task, answer })
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.shared.epoch
     }
 
     fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {

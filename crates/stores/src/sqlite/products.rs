@@ -4,15 +4,17 @@ use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Balance, Entry, Line, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
+use model::ports::Future;
+use model::ports::store::{Journal, RecordStore, Trouble};
+use model::{AccessKey, Balance, Entry, Line, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::counters;
 use super::pen::Pen;
 use super::pool::Error;
 use super::read::{limit_of, snapshot};
+use super::{Store, counters, read};
 
 /// What the pen must know of a record.
 #[derive(Clone, Debug)]
@@ -367,4 +369,45 @@ pub(super) fn journal(db: &Connection, after: u64, limit: usize) -> Result<Vec<(
         journal.push((row.get::<_, i64>(0)? as u64, Entry { id, at, body: Bytes::from(body), postings }));
     }
     Ok(journal)
+}
+
+impl RecordStore for Store {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        self.read(read::access_keys)
+    }
+
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+        self.read(move |db| record(db, kind, key))
+    }
+
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+        if is_short(&query) {
+            self.read(move |db| records(db, &query))
+        } else {
+            self.read_aside(move |db| records(db, &query))
+        }
+    }
+}
+
+impl Journal for Store {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+        self.read(move |db| balances(db, &accounts))
+    }
+
+    fn statement(
+        &self,
+        account: Arc<str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+        self.read_aside(move |db| statement(db, &account, before, limit))
+    }
+
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+        self.read_aside(move |db| accounts(db, after.as_ref(), limit))
+    }
+
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+        self.read_aside(move |db| journal(db, after, limit))
+    }
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::ports::store::{Head, Health, KeyUse, Seen, Timer, TimerKind, Trouble};
+use futures_util::future::ready;
+use model::ports::Future;
+use model::ports::store::{Commit, Head, Health, KeyUse, Outcome, Seen, TaskLog, Timer, TimerKind, Trouble};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use parking_lot::RwLock;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -15,7 +17,7 @@ use super::columns::{Context, Id, first_seq, row_from, unpack_views};
 use super::pool::Error;
 use super::tail::{self, Piece, Pieces};
 use super::views::ViewNumbers;
-use super::{counters, folder, pen, schema, statements};
+use super::{SHORT_READ_BYTES, SHORT_READ_LOGS, Store, counters, folder, pen, schema, statements, too_long};
 use crate::shape;
 
 /// Runs several reads on one snapshot.
@@ -303,4 +305,67 @@ pub(super) fn limit_of(limit: usize) -> i64 {
 pub(super) fn view_no(db: &Connection, view: &Arc<str>) -> Result<Option<i64>, Error> {
     let mut statement = db.prepare_cached("SELECT no FROM name WHERE text = ?1")?;
     Ok(statement.query_row(params![view], |row| row.get(0)).optional()?)
+}
+
+impl TaskLog for Store {
+    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
+        let queued = match shape::malformed(&commit).or_else(|| too_long(&commit)) {
+            Some(trouble) => Err(trouble),
+            None => self.shared.queue.push_commit(commit),
+        };
+        match queued {
+            Ok(answered) => Box::pin(async move {
+                // No answer means that the writer is gone, and whether it wrote before is anybody's guess.
+                answered.await.unwrap_or(Outcome::Unknown(Trouble::Closed))
+            }),
+            Err(trouble) => Box::pin(ready(Outcome::Refused(trouble))),
+        }
+    }
+
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+        self.read(move |db| head(db, &self.shared.tail, task))
+    }
+
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        if bytes <= SHORT_READ_BYTES {
+            self.read(move |db| log_after(db, &self.shared.tail, task, after, bytes))
+        } else {
+            let shared = self.shared.clone();
+            self.read_aside(move |db| log_after(db, &shared.tail, task, after, bytes))
+        }
+    }
+
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        if bytes <= SHORT_READ_BYTES {
+            self.read(move |db| beginning(db, &self.shared.tail, &self.shared.views, task, &sight, bytes))
+        } else {
+            let shared = self.shared.clone();
+            self.read_aside(move |db| beginning(db, &shared.tail, &shared.views, task, &sight, bytes))
+        }
+    }
+
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        if tasks.len() <= SHORT_READ_LOGS {
+            self.read(move |db| logs(db, &self.shared.tail, &tasks))
+        } else {
+            let shared = self.shared.clone();
+            self.read_aside(move |db| logs(db, &shared.tail, &tasks))
+        }
+    }
+
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        self.read(move |db| self::key(db, key, not_before))
+    }
+
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        self.read(move |db| alias(db, key))
+    }
+
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.read_aside(move |db| blob(db, &tenant, hash))
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.shared.epoch
+    }
 }

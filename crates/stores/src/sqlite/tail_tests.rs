@@ -1,6 +1,6 @@
 //! Where chunks of live turns are: few pages, no holes, and nothing left over.
 
-use model::ports::store::{Append, Commit, Opening, Outcome, Row, Store as _, Trouble};
+use model::ports::store::{Append, Commit, Opening, Outcome, Row, TaskLog as _, Trouble, Upkeep as _};
 use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, stored};
 use tokio::sync::oneshot;
 use uuid::Uuid;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use model::ports::store::{Append, Commit, ListQuery, Opening, Outcome, Row, Store as _, Trouble};
+use model::ports::store::{
+    Append, Commit, Journal as _, ListQuery, Opening, Outcome, RecordStore as _, Row, TaskLists as _, TaskLog as _,
+    Trouble, Upkeep as _,
+};
 use model::{
     Body, ContextId, Entry, Event, Expect, Listed, Posting, PushChange, PushProgress, PushRow, PushState, RecordChange,
     RecordQuery, Seq, State, TaskId, Time, View, stored,

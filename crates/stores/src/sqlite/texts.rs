@@ -1,9 +1,12 @@
 //! What is found by its words. The rows have the texts; the words are in a table of FTS5's beside them, under the numbers
 //! of the rows. What a word is says [`model::text`]: the tokenizer only takes them apart at the spaces again.
 
+use model::ports::Future;
+use model::ports::store::{TextSearch, Trouble};
 use model::{TextChange, TextPage, TextPlace, TextQuery};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::Store;
 use super::pen::Pen;
 use super::pool::Error;
 use crate::words::{self, Asked};
@@ -131,4 +134,10 @@ fn everything(tx: &Connection, query: &TextQuery) -> Result<TextPage, Error> {
     page.more = page.found.len() > query.limit as usize;
     page.found.truncate(query.limit as usize);
     Ok(page)
+}
+
+impl TextSearch for Store {
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+        self.read_aside(move |db| search(db, &query))
+    }
 }

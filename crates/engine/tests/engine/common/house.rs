@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use model::ports::agent::Agent;
-use model::ports::store::Store as Port;
+use model::ports::store::TaskLog as _;
 use model::{Epoch, Limits};
 use stores::sqlite::{Durability, Options};
 use stores::{memory, sqlite};

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer, Trouble,
-    Versions,
+    Commit, Head, Health, Hint, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, Store,
+    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep, Versions,
 };
 use model::{Epoch, Event, Seq, TaskId, Time};
 use parking_lot::Mutex;
@@ -229,7 +229,7 @@ async fn alive<T>(dead: &CancellationToken, work: impl std::future::Future<Outpu
     }
 }
 
-impl Store for Shelf {
+impl TaskLog for Shelf {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         let dead = self.dead.clone();
         if dead.is_cancelled() {
@@ -308,7 +308,6 @@ impl Store for Shelf {
             alive(&dead, std::future::ready(outcome)).await
         })
     }
-
     fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
         self.read("head", self.inner.head(task))
     }
@@ -330,21 +329,39 @@ impl Store for Shelf {
         }
         self.read("logs", self.counted(self.inner.logs(tasks), |logs| logs.iter().map(Vec::len).sum()))
     }
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        self.read("alias", self.inner.alias(key))
+    }
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        self.read("key", self.inner.key(key, not_before))
+    }
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.read("blob", self.inner.blob(tenant, hash))
+    }
+    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
+        let mut undecided = self.undecided.subscribe();
+        Box::pin(async move {
+            let _ = undecided.wait_for(|undecided| !undecided).await;
+            Ok(())
+        })
+    }
+    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
+        self.read("lengths", self.inner.lengths(tasks))
+    }
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+    fn hold(&self, starts: u32) -> Epoch {
+        if self.inner.is_shared() { self.inner.hold(starts) } else { self.epoch }
+    }
+}
+
+impl TaskLists for Shelf {
     fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
         self.read("tasks", self.inner.tasks(query))
     }
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
         self.read("list", self.inner.list(query))
-    }
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
-        self.read("alias", self.inner.alias(key))
-    }
-
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
-        self.read("key", self.inner.key(key, not_before))
-    }
-    fn access_keys(&self) -> Future<'_, Result<Vec<model::AccessKey>, Trouble>> {
-        self.read("access_keys", self.inner.access_keys())
     }
     fn push(&self, task: TaskId) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
         self.read("push", self.inner.push(task))
@@ -357,8 +374,23 @@ impl Store for Shelf {
     ) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
         self.read("pushes", self.inner.pushes(state, after, limit))
     }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
-        self.read("blob", self.inner.blob(tenant, hash))
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.read("unfinished", self.inner.unfinished(after, limit))
+    }
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.read("due", self.inner.due(now, limit))
+    }
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.read("timers", self.inner.timers(tasks))
+    }
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        self.read("next_due", self.inner.next_due())
+    }
+}
+
+impl RecordStore for Shelf {
+    fn access_keys(&self) -> Future<'_, Result<Vec<model::AccessKey>, Trouble>> {
+        self.read("access_keys", self.inner.access_keys())
     }
     fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, Trouble>> {
         self.read("record", self.inner.record(kind, key))
@@ -366,9 +398,9 @@ impl Store for Shelf {
     fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
         self.read("records", self.inner.records(query))
     }
-    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
-        self.read("search", self.inner.search(query))
-    }
+}
+
+impl Journal for Shelf {
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
         self.read("balances", self.inner.balances(accounts))
     }
@@ -386,9 +418,15 @@ impl Store for Shelf {
     fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, Trouble>> {
         self.read("journal", self.inner.journal(after, limit))
     }
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        self.read("unfinished", self.inner.unfinished(after, limit))
+}
+
+impl TextSearch for Shelf {
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+        self.read("search", self.inner.search(query))
     }
+}
+
+impl Replicas for Shelf {
     fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
         self.read("orphans", self.inner.orphans(after, limit))
     }
@@ -414,44 +452,6 @@ impl Store for Shelf {
     fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
         self.read("held", self.inner.held(after, limit))
     }
-    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
-        let mut undecided = self.undecided.subscribe();
-        Box::pin(async move {
-            let _ = undecided.wait_for(|undecided| !undecided).await;
-            Ok(())
-        })
-    }
-    fn answers_within(&self) -> Option<std::time::Duration> {
-        self.inner.answers_within()
-    }
-    fn trouble(&self) -> Option<Trouble> {
-        self.inner.trouble()
-    }
-    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
-        self.read("lengths", self.inner.lengths(tasks))
-    }
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        self.read("due", self.inner.due(now, limit))
-    }
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        self.read("timers", self.inner.timers(tasks))
-    }
-
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
-        self.read("next_due", self.inner.next_due())
-    }
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
-        self.read("purge", self.inner.purge(before, keys_before, limit))
-    }
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
-        self.read("remove", self.inner.remove(task))
-    }
-    fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-    fn hold(&self, starts: u32) -> Epoch {
-        if self.inner.is_shared() { self.inner.hold(starts) } else { self.epoch }
-    }
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
     }
@@ -466,6 +466,21 @@ impl Store for Shelf {
             ahead -= awake.saturating_duration_since(asleep).as_millis() as i64;
         }
         ahead
+    }
+}
+
+impl Upkeep for Shelf {
+    fn answers_within(&self) -> Option<std::time::Duration> {
+        self.inner.answers_within()
+    }
+    fn trouble(&self) -> Option<Trouble> {
+        self.inner.trouble()
+    }
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+        self.read("purge", self.inner.purge(before, keys_before, limit))
+    }
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+        self.read("remove", self.inner.remove(task))
     }
     fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
         self.read("backup", self.inner.backup(to))

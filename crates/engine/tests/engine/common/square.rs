@@ -12,8 +12,8 @@ use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::Agent;
 use model::ports::store::{
-    Commit, Head, Health, Hint, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer, Trouble,
-    Versions,
+    Commit, Head, Health, Hint, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, TaskLists,
+    TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep, Versions,
 };
 use model::{AccessKey, Epoch, Event, Limits, PushChange, PushRow, PushStanding, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
@@ -167,7 +167,7 @@ impl Member {
     }
 }
 
-impl Store for Member {
+impl TaskLog for Member {
     fn commit(&self, mut commit: Commit) -> Future<'static, Outcome> {
         let mut deliverers = self.square.deliverers.lock();
         commit.push.retain(|change| match change {
@@ -208,7 +208,111 @@ impl Store for Member {
         }
         Box::pin(std::future::ready(outcome))
     }
+    fn hold(&self, starts: u32) -> Epoch {
+        Epoch(u64::from(starts))
+    }
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+        self.square.data.head(task)
+    }
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        self.square.data.events(task, after, bytes)
+    }
+    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+        self.square.data.beginning(task, sight, bytes)
+    }
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+        self.square.data.logs(tasks)
+    }
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+        self.square.data.key(key, not_before)
+    }
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+        self.square.data.alias(key)
+    }
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.square.data.blob(tenant, hash)
+    }
+    fn epoch(&self) -> Epoch {
+        Epoch(self.no)
+    }
+}
 
+impl TaskLists for Member {
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        Box::pin(async move {
+            let mut all = self.square.data.due(now, usize::MAX).await?;
+            all.retain(|timer| self.holds(timer.task) || self.is_orphan(timer.task));
+            all.truncate(limit);
+            Ok(all)
+        })
+    }
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        self.square.data.tasks(query)
+    }
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        self.square.data.list(query)
+    }
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.square.data.push(task)
+    }
+    fn pushes(
+        &self,
+        state: PushState,
+        after: Option<(TaskId, Arc<str>)>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+        self.square.data.pushes(state, after, limit)
+    }
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.square.data.unfinished(after, limit)
+    }
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.square.data.timers(tasks)
+    }
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        self.square.data.next_due()
+    }
+}
+
+impl RecordStore for Member {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        self.square.data.access_keys()
+    }
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, Trouble>> {
+        self.square.data.record(kind, key)
+    }
+    fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
+        self.square.data.records(query)
+    }
+}
+
+impl Journal for Member {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+        self.square.data.balances(accounts)
+    }
+    fn statement(
+        &self,
+        account: Arc<str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Future<'_, Result<Vec<model::Line>, Trouble>> {
+        self.square.data.statement(account, before, limit)
+    }
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<model::Balance>, Trouble>> {
+        self.square.data.accounts(after, limit)
+    }
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, Trouble>> {
+        self.square.data.journal(after, limit)
+    }
+}
+
+impl TextSearch for Member {
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+        self.square.data.search(query)
+    }
+}
+
+impl Replicas for Member {
     fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
         Box::pin(async move {
             let mut all = self.square.data.unfinished(after, usize::MAX).await?;
@@ -217,7 +321,6 @@ impl Store for Member {
             Ok(all)
         })
     }
-
     fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
         Box::pin(async move {
             let mut all = self.square.data.unfinished(after, usize::MAX).await?;
@@ -226,11 +329,6 @@ impl Store for Member {
             Ok(all)
         })
     }
-
-    fn answers_within(&self) -> Option<std::time::Duration> {
-        Some(ANSWERS_WITHIN)
-    }
-
     fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
         Box::pin(async move {
             let mut rows = self.square.data.pushes(PushState::Active, after, usize::MAX).await?;
@@ -254,7 +352,6 @@ impl Store for Member {
             Ok(rows)
         })
     }
-
     fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
         Box::pin(async move {
             let standings = self.square.data.standings(configs.clone()).await?;
@@ -264,21 +361,30 @@ impl Store for Member {
             Ok(known.map(|(config, now)| now.map(|now| PushStanding { ours: ours(config), ..now })).collect())
         })
     }
-
     fn tenure(&self) -> Option<u64> {
         let members = self.square.members.lock();
         members.get(&self.no).filter(|member| !member.lapsed).map(|member| member.lapses)
     }
-
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        Box::pin(async move {
-            let mut all = self.square.data.due(now, usize::MAX).await?;
-            all.retain(|timer| self.holds(timer.task) || self.is_orphan(timer.task));
-            all.truncate(limit);
-            Ok(all)
-        })
+    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+        let versions = *self.square.versions.lock();
+        Box::pin(std::future::ready(Ok(versions)))
     }
+    fn is_shared(&self) -> bool {
+        true
+    }
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        let ear = self.ear.lock().take().unwrap();
+        futures_util::stream::unfold(ear, |mut ear| async move { Some((ear.recv().await?, ear)) }).boxed()
+    }
+    fn ahead_ms(&self) -> i64 {
+        self.ahead_ms.load(Ordering::SeqCst)
+    }
+}
 
+impl Upkeep for Member {
+    fn answers_within(&self) -> Option<std::time::Duration> {
+        Some(ANSWERS_WITHIN)
+    }
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
         Box::pin(async move {
             let removed = self.square.data.remove(task).await?;
@@ -287,116 +393,12 @@ impl Store for Member {
             Ok(removed)
         })
     }
-
-    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
-        let versions = *self.square.versions.lock();
-        Box::pin(std::future::ready(Ok(versions)))
-    }
-
-    fn hold(&self, starts: u32) -> Epoch {
-        Epoch(u64::from(starts))
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn hints(&self) -> BoxStream<'static, Hint> {
-        let ear = self.ear.lock().take().unwrap();
-        futures_util::stream::unfold(ear, |mut ear| async move { Some((ear.recv().await?, ear)) }).boxed()
-    }
-
-    fn ahead_ms(&self) -> i64 {
-        self.ahead_ms.load(Ordering::SeqCst)
-    }
-
     fn close(&self) -> Future<'_, ()> {
         self.square.give_up(self.no);
         Box::pin(std::future::ready(()))
     }
-
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
-        self.square.data.head(task)
-    }
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
-        self.square.data.events(task, after, bytes)
-    }
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
-        self.square.data.beginning(task, sight, bytes)
-    }
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
-        self.square.data.logs(tasks)
-    }
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
-        self.square.data.tasks(query)
-    }
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
-        self.square.data.list(query)
-    }
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
-        self.square.data.key(key, not_before)
-    }
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
-        self.square.data.alias(key)
-    }
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
-        self.square.data.access_keys()
-    }
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
-        self.square.data.push(task)
-    }
-    fn pushes(
-        &self,
-        state: PushState,
-        after: Option<(TaskId, Arc<str>)>,
-        limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
-        self.square.data.pushes(state, after, limit)
-    }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
-        self.square.data.blob(tenant, hash)
-    }
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, Trouble>> {
-        self.square.data.record(kind, key)
-    }
-    fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
-        self.square.data.records(query)
-    }
-    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
-        self.square.data.search(query)
-    }
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
-        self.square.data.balances(accounts)
-    }
-    fn statement(
-        &self,
-        account: Arc<str>,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Future<'_, Result<Vec<model::Line>, Trouble>> {
-        self.square.data.statement(account, before, limit)
-    }
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<model::Balance>, Trouble>> {
-        self.square.data.accounts(after, limit)
-    }
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, Trouble>> {
-        self.square.data.journal(after, limit)
-    }
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        self.square.data.unfinished(after, limit)
-    }
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        self.square.data.timers(tasks)
-    }
-
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
-        self.square.data.next_due()
-    }
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
         self.square.data.purge(before, keys_before, limit)
-    }
-    fn epoch(&self) -> Epoch {
-        Epoch(self.no)
     }
     fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
         self.square.data.backup(to)

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{Cluster, Database};
-use model::ports::store::{Append, Commit, Outcome, Store as _, Trouble};
+use model::ports::store::{
+    Append, Commit, Outcome, RecordStore as _, Replicas as _, TaskLog as _, Trouble, Upkeep as _,
+};
 use model::{Expect, Record, RecordChange, Seq, TaskId};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

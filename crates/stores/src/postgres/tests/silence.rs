@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cluster::Cluster;
-use model::ports::store::{Outcome, Store as _, Trouble};
+use model::ports::store::{Outcome, TaskLog as _, Trouble, Upkeep as _};
 use tokio::time::timeout;
 
 use super::{HOLD, PASS, more, one, opening, options, proxy, put, until};

@@ -3,7 +3,7 @@
 use ledger::Ut;
 use market::{Via, autonomy};
 use model::Kind;
-use model::ports::store::Store;
+use model::ports::store::Upkeep as _;
 use proptest::prelude::*;
 
 use super::super::Tokens;

@@ -2,7 +2,7 @@
 
 use model::Fault;
 use model::ports::sealer::Sealer;
-use model::ports::store::Store as _;
+use model::ports::store::RecordStore as _;
 
 use super::*;
 

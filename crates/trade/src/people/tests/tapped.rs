@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Conflict, Head, Health, KeyUse, ListPage, ListQuery, Outcome, Seen, Store, TaskPage, TaskQuery, Timer,
-    Trouble,
+    Commit, Conflict, Head, Health, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen,
+    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep,
 };
 use model::{
     AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordChange, RecordPage, RecordQuery,
@@ -60,7 +60,7 @@ impl Tapped {
     }
 }
 
-impl Store for Tapped {
+impl TaskLog for Tapped {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         for change in &commit.records {
             let body = match change {
@@ -78,11 +78,6 @@ impl Store for Tapped {
             outcome
         })
     }
-    fn ahead_ms(&self) -> i64 {
-        let real = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
-        self.now.load(Ordering::SeqCst) - i64::try_from(real).unwrap()
-    }
-
     fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
         self.inner.head(task)
     }
@@ -95,20 +90,26 @@ impl Store for Tapped {
     fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
         self.inner.logs(tasks)
     }
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
-        self.inner.tasks(query)
-    }
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
-        self.inner.list(query)
-    }
     fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
         self.inner.alias(key)
     }
     fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
         self.inner.key(key, not_before)
     }
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
-        self.inner.access_keys()
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+        self.inner.blob(tenant, hash)
+    }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
+}
+
+impl TaskLists for Tapped {
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+        self.inner.tasks(query)
+    }
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+        self.inner.list(query)
     }
     fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
         self.inner.push(task)
@@ -121,8 +122,23 @@ impl Store for Tapped {
     ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
         self.inner.pushes(state, after, limit)
     }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
-        self.inner.blob(tenant, hash)
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+        self.inner.unfinished(after, limit)
+    }
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.inner.due(now, limit)
+    }
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+        self.inner.timers(tasks)
+    }
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+        self.inner.next_due()
+    }
+}
+
+impl RecordStore for Tapped {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+        self.inner.access_keys()
     }
     /// Others may come between who reads and what it does then.
     fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
@@ -136,9 +152,9 @@ impl Store for Tapped {
     fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
         self.inner.records(query)
     }
-    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
-        self.inner.search(query)
-    }
+}
+
+impl Journal for Tapped {
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
         self.inner.balances(accounts)
     }
@@ -156,27 +172,27 @@ impl Store for Tapped {
     fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
         self.inner.journal(after, limit)
     }
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        self.inner.unfinished(after, limit)
-    }
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        self.inner.due(now, limit)
-    }
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        self.inner.timers(tasks)
-    }
+}
 
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
-        self.inner.next_due()
+impl TextSearch for Tapped {
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+        self.inner.search(query)
     }
+}
+
+impl Replicas for Tapped {
+    fn ahead_ms(&self) -> i64 {
+        let real = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        self.now.load(Ordering::SeqCst) - i64::try_from(real).unwrap()
+    }
+}
+
+impl Upkeep for Tapped {
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
         self.inner.purge(before, keys_before, limit)
     }
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
         self.inner.remove(task)
-    }
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
     }
     fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
         self.inner.backup(to)
