@@ -7,12 +7,12 @@
 //! the first to the second. [`folder`] keeps a data folder to its owner and to one process.
 
 pub mod conformance;
+pub mod crashable;
 pub mod folder;
 pub mod memory;
 pub mod migrate;
 pub mod postgres;
 mod rules;
 mod shape;
-pub mod shelf;
 pub mod sqlite;
 mod words;

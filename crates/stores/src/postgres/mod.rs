@@ -8,31 +8,31 @@
 //!  reads ─────────────────────────────► lanes ──┘
 //! ```
 //!
-//! * One writer per replica (`writer`), many commits per transaction; `pen` decides them in memory under row locks, which is
+//! * One writer per replica (`writer`), many commits per transaction; `apply` decides them in memory under row locks, which is
 //!   what lets replicas write to the same tasks, and `tables` writes what became of them. `counters` sums up what a group
 //!   changed, `purge` takes tasks out again, `push` keeps the webhooks' rows. The writer's SQL is in `statements`.
-//! * Reads (`read`, `list`) are single statements and share a few connections (`lanes`).
-//! * `replica` keeps this process's lease and says who is gone; `hints` tells the others what happened here. Both are about
+//! * Reads (`read`, `list`) are single statements and share a few connections (`read_pool`).
+//! * `replica` keeps this process's lease and says who is gone; `notify` tells the others what happened here. Both are about
 //!   speed: what is right is decided by locks, lengths and epochs in the database.
 //! * The log has one row per commit and task; lists have a row per view; see `migrations/0001.sql`.
 //!
 //! Nothing here decodes an event on its way in: a payload is bytes until somebody reads it.
 
+mod apply;
 mod columns;
 mod connect;
 mod counters;
 mod fence;
-mod hints;
 pub(crate) mod import;
-mod lanes;
 mod list;
+mod notify;
 mod options;
-mod pen;
-mod products;
 mod purge;
 mod push;
 mod queue;
 mod read;
+mod read_pool;
+mod records;
 mod replica;
 mod schema;
 mod statements;
@@ -57,10 +57,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use self::connect::{Conn, Target};
-use self::hints::{Ear, Teller};
-use self::lanes::Lanes;
+use self::notify::{Ear, Teller};
 pub use self::options::{Durability, OpenError, Options};
 use self::queue::{Errand, Queue};
+use self::read_pool::Lanes;
 use self::replica::{Heart, Replica};
 use self::trouble::Failure;
 

@@ -6,10 +6,10 @@ use tokio::join;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::apply::Kept;
 use super::columns::{hash_from, limit_of, pack_uses, unpack_uses};
 use super::connect::{Conn, Sql, run};
 use super::counters::{self, Tally};
-use super::pen::Kept;
 use super::push::state_from;
 use super::statements as sql;
 use super::tables::Lists;

@@ -20,7 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_postgres::types::Type;
 
 use super::connect::{Conn, Fault, Sql, Target};
-use super::hints::{self, Ear, LISTEN, Word};
+use super::notify::{self, Ear, LISTEN, Word};
 use super::{Store, fence, push, read, schema};
 
 /// Whether the replica of number `$no` is gone: the asker's lease in milliseconds, and whether it may judge. A replica is
@@ -301,7 +301,7 @@ impl Heart {
     async fn leave(&self, db: &Conn) {
         let left = async {
             db.execute(&LEAVE, [&self.replica.no]).await?;
-            hints::say(db, self.replica.no, &[Word::Left]).await
+            notify::say(db, self.replica.no, &[Word::Left]).await
         };
         // Without a word, the others find out by the lease.
         match tokio::time::timeout(self.replica.lease, left).await {
@@ -364,7 +364,7 @@ impl Heart {
             self.ear.hear(Hint::Missed);
             return;
         }
-        let Some((sender, words)) = hints::unpack(payload) else {
+        let Some((sender, words)) = notify::unpack(payload) else {
             tracing::debug!("a notification of another kind was left alone");
             return;
         };

@@ -1,10 +1,10 @@
-//! What a group of commits does to the database, all in one place; when it does it is in `pen.rs`. Push configs are in
-//! `push.rs`, records and the journal in `products.rs`, removals in `purge.rs`.
+//! What a group of commits does to the database, all in one place; when it does it is in `apply.rs`. Push configs are in
+//! `push.rs`, records and the journal in `records.rs`, removals in `purge.rs`.
 
 use tokio_postgres::types::Type;
 
 use super::connect::Sql;
-use super::{counters, fence, products, purge, push, texts};
+use super::{counters, fence, purge, push, records, texts};
 
 /// What the writer prepares as soon as it is connected: all it uses, because one that is prepared in the middle of a pipeline
 /// would come after those behind it.
@@ -41,19 +41,19 @@ pub(super) static WRITER: &[&Sql] = &[
     &push::ADD,
     &push::MOVE,
     &push::DROP,
-    &products::RECORDS_LOCK,
-    &products::ACCOUNTS_LOCK,
-    &products::ENTRIES_KNOWN,
-    &products::ENTRY_NUMBERS,
-    &products::UNLIST,
-    &products::RECORD_DROP,
-    &products::RECORD_CHANGE,
-    &products::RECORD_ADD,
-    &products::LIST,
-    &products::ACCOUNT_ADD,
-    &products::ACCOUNT_CHANGE,
-    &products::ENTRY_ADD,
-    &products::POSTING_ADD,
+    &records::RECORDS_LOCK,
+    &records::ACCOUNTS_LOCK,
+    &records::ENTRIES_KNOWN,
+    &records::ENTRY_NUMBERS,
+    &records::UNLIST,
+    &records::RECORD_DROP,
+    &records::RECORD_CHANGE,
+    &records::RECORD_ADD,
+    &records::LIST,
+    &records::ACCOUNT_ADD,
+    &records::ACCOUNT_CHANGE,
+    &records::ENTRY_ADD,
+    &records::POSTING_ADD,
     &texts::PUT,
     &texts::DROP,
     &purge::ONE,

@@ -8,10 +8,10 @@ use tokio::join;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
+use super::apply::{Alias, Hash, Kept, Key, TimerEntry};
 use super::columns::{code, pack_uses, pack_views};
 use super::connect::{Conn, run};
 use super::counters::{self, Tally};
-use super::pen::{Alias, Hash, Kept, Key, TimerEntry};
 use super::statements as sql;
 use crate::shape;
 

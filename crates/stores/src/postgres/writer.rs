@@ -18,10 +18,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::Shared;
+use super::apply::{self, Numbers, Slate};
 use super::connect::{Conn, Fault};
 use super::fence::{self, Fence, Raised, Verdict};
-use super::hints::News;
-use super::pen::{self, Numbers, Slate};
+use super::notify::News;
 use super::purge::{self, Which};
 use super::queue::{Errand, Taken, Waiting};
 use super::trouble::{self, Failure, Kind, Unwritten};
@@ -225,7 +225,7 @@ impl Writer {
 
     /// Whether the group makes nothing but new tasks, as far as one can tell, and there are numbers for them.
     fn only_opens(&self, group: &[Waiting]) -> bool {
-        let opens = group.iter().map(|waiting| pen::only_opens(&waiting.commit)).sum::<Option<i64>>();
+        let opens = group.iter().map(|waiting| apply::only_opens(&waiting.commit)).sum::<Option<i64>>();
         opens.is_some_and(|opens| opens <= self.numbers.left())
     }
 
@@ -310,7 +310,7 @@ impl Writer {
         let Some(db) = &self.db else {
             return Err(Fault::Slow.into());
         };
-        let unknown: Vec<&[u8]> = pen::names(commits)
+        let unknown: Vec<&[u8]> = apply::names(commits)
             .into_iter()
             .filter(|name| !self.names.contains_key(*name))
             .map(|name| name.as_bytes())

@@ -7,8 +7,8 @@
 //!  reads ────────────────────────────────► pool ─────┘
 //! ```
 //!
-//! * One writer thread (`writer`), many commits per transaction; `pen` checks and writes one commit, `counters` sums
-//!   up what a group changed, `purge` takes tasks out again, `push` keeps the webhooks' rows, `products` records and the journal. All SQL of the
+//! * One writer thread (`writer`), many commits per transaction; `apply` checks and writes one commit, `counters` sums
+//!   up what a group changed, `purge` takes tasks out again, `push` keeps the webhooks' rows, `records` records and the journal. All SQL of the
 //!   writer is in `statements`.
 //! * Reads (`read`, `list`) run on a few connections (`pool`) wherever they were asked for.
 //! * The log has one row per commit and task, the chunks of a turn being one row once it is over; until then they are in
@@ -18,6 +18,7 @@
 //!
 //! `export` reads all of it, for whoever moves to another store.
 
+mod apply;
 mod backup;
 mod checkpoint;
 mod columns;
@@ -26,14 +27,13 @@ pub(crate) mod export;
 mod folder;
 mod list;
 mod options;
-mod pen;
 mod pool;
 mod position;
-mod products;
 mod purge;
 mod push;
 mod queue;
 mod read;
+mod records;
 mod schema;
 mod statements;
 mod tail;

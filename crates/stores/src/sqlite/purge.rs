@@ -3,9 +3,9 @@
 use model::{TaskId, Time};
 use rusqlite::params;
 
+use super::apply::{Kept, Pen};
 use super::columns::Id;
 use super::counters;
-use super::pen::{Kept, Pen};
 use crate::shape;
 
 /// Idempotency keys deleted in one go, so that a purge never holds the writer for long. The next purge goes on.

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use model::{Epoch, PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::apply::Pen;
 use super::columns::Id;
 use super::counters;
-use super::pen::Pen;
 use super::pool::Error;
 use super::read::limit_of;
 

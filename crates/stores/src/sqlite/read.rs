@@ -17,7 +17,7 @@ use super::columns::{Context, Id, first_seq, row_from, unpack_views};
 use super::pool::Error;
 use super::tail::{self, Piece, Pieces};
 use super::views::ViewNumbers;
-use super::{SHORT_READ_BYTES, SHORT_READ_LOGS, Store, counters, folder, pen, schema, statements, too_long};
+use super::{SHORT_READ_BYTES, SHORT_READ_LOGS, Store, apply, counters, folder, schema, statements, too_long};
 use crate::shape;
 
 /// Runs several reads on one snapshot.
@@ -172,7 +172,7 @@ pub(super) fn logs(db: &Connection, tail: &RwLock<Pieces>, tasks: &[TaskId]) -> 
 pub(super) fn key(db: &Connection, key: [u8; 32], not_before: Time) -> Result<Option<KeyUse>, Error> {
     let mut statement = db.prepare_cached(statements::KEY_FIND)?;
     let bound = params![key, shape::hour(not_before), not_before.0];
-    Ok(statement.query_row(bound, |row| pen::key_from(key, row)).optional()?)
+    Ok(statement.query_row(bound, |row| apply::key_from(key, row)).optional()?)
 }
 
 pub(super) fn alias(db: &Connection, key: [u8; 32]) -> Result<Option<TaskId>, Error> {

@@ -1,6 +1,6 @@
 //! The writer's statements, prepared once and held for the life of its thread. What the writer does to the file is all
-//! here, in one place; when it does it is in `pen.rs`, `push.rs`,
-//! `products.rs` and `purge.rs`.
+//! here, in one place; when it does it is in `apply.rs`, `push.rs`,
+//! `records.rs` and `purge.rs`.
 
 use rusqlite::{Connection, PrepFlags, Statement};
 

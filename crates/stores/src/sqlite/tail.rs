@@ -19,9 +19,9 @@ use model::{Seq, TaskId, stored};
 use parking_lot::RwLock;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::apply::Pen;
 use super::columns::{Id, MAX_SEQ, first_seq, log_key};
 use super::counters;
-use super::pen::Pen;
 
 /// A payload above this is a row of the log: pages are 4 KiB.
 pub(super) const CHUNK_BYTES: usize = 2 << 10;

@@ -7,7 +7,7 @@ use model::{TextChange, TextPage, TextPlace, TextQuery};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Store;
-use super::pen::Pen;
+use super::apply::Pen;
 use super::pool::Error;
 use crate::words::{self, Asked};
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use model::ports::store::{Conflict, Outcome, Trouble};
 use rusqlite::{Connection, ErrorCode};
 
-use super::pen::Pen;
+use super::apply::Pen;
 use super::position::Ledger;
 use super::queue::{Job, Taken, Waiting};
 use super::statements::Statements;

@@ -14,7 +14,7 @@ use stores::sqlite::{Durability, Options};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
 
-pub(crate) use stores::shelf::Shelf;
+pub(crate) use stores::crashable::Shelf;
 
 /// However slow the machine, a case that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -34,7 +34,7 @@ pub(crate) const HATS: &str = r#"{
 /// Where a case lives: data that outlasts the process, and the process that has it open.
 pub(crate) struct House {
     data: Data,
-    shelf: Option<Arc<Shelf>>,
+    crashable: Option<Arc<Shelf>>,
 }
 
 enum Data {
@@ -60,20 +60,20 @@ fn quick() -> Limits {
 
 impl House {
     pub(crate) fn memory() -> House {
-        House { data: Data::Memory(Arc::new(memory::Store::new())), shelf: None }
+        House { data: Data::Memory(Arc::new(memory::Store::new())), crashable: None }
     }
 
     pub(crate) fn sqlite() -> House {
-        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), shelf: None }
+        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), crashable: None }
     }
 
     pub(crate) fn postgres() -> House {
-        House { data: Data::Postgres(cluster::Cluster::shared().database()), shelf: None }
+        House { data: Data::Postgres(cluster::Cluster::shared().database()), crashable: None }
     }
 
     async fn open(&mut self) -> Arc<Shelf> {
-        assert!(self.shelf.is_none(), "one process at a time");
-        let shelf = match &self.data {
+        assert!(self.crashable.is_none(), "one process at a time");
+        let crashable = match &self.data {
             Data::Memory(store) => Shelf::new(store.clone(), false),
             Data::Sqlite(folder) => {
                 let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
@@ -84,29 +84,29 @@ impl House {
                 Shelf::new(Arc::new(store) as Arc<dyn Store>, true)
             }
         };
-        self.shelf = Some(shelf.clone());
-        shelf
+        self.crashable = Some(crashable.clone());
+        crashable
     }
 
     /// Shops on the data, with `acme` among them.
     pub(crate) async fn mall(&mut self, rules: Rules) -> Mall {
-        let shelf = self.open().await;
-        Mall::on(shelf, rules).await
+        let crashable = self.open().await;
+        Mall::on(crashable, rules).await
     }
 
     /// The same in memory, with time that is paused and goes by what sleeps.
     pub(crate) async fn paused(rules: Rules) -> Mall {
-        let shelf = House::memory().open().await;
-        shelf.go_by_sleepers();
-        Mall::on(shelf, rules).await
+        let crashable = House::memory().open().await;
+        crashable.go_by_sleepers();
+        Mall::on(crashable, rules).await
     }
 
     /// `kill -9`: whatever the process was about to do, it does not.
     pub(crate) async fn kill(&mut self) {
-        let shelf = self.shelf.take().unwrap();
-        shelf.die();
+        let crashable = self.crashable.take().unwrap();
+        crashable.die();
         if !matches!(self.data, Data::Memory(_)) {
-            shelf.close_inner().await;
+            crashable.close_inner().await;
         }
     }
 }
@@ -137,8 +137,8 @@ pub(crate) fn rule(refused: Refused) -> Refusal {
 }
 
 impl Mall {
-    async fn on(shelf: Arc<Shelf>, rules: Rules) -> Mall {
-        let engine = Engine::start(shelf, Vec::new(), quick(), None).await.unwrap();
+    async fn on(crashable: Arc<Shelf>, rules: Rules) -> Mall {
+        let engine = Engine::start(crashable, Vec::new(), quick(), None).await.unwrap();
         let config = Config { rules, base_url: "https://rialto.example/".to_owned() };
         let shop = Shop::start(engine, config, true).await.unwrap();
         let mall = Mall { shop };

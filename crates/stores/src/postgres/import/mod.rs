@@ -2,10 +2,10 @@
 //!
 //! Every batch is one transaction with the place it ends at, so that whoever goes on after a crash knows where. Turns and push
 //! configs come without a holder (0 is no replica's number): the first replica that looks takes them up. The rows are in
-//! `tasks`, `beside` and `products`.
+//! `tasks`, `beside` and `records`.
 
 mod beside;
-mod products;
+mod records;
 mod tasks;
 mod texts;
 

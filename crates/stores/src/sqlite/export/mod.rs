@@ -1,7 +1,7 @@
 //! Everything in a data folder, row by row, for whoever carries it to another store. The folder is locked, so nobody changes
 //! it meanwhile, and the file is opened for reading only.
 
-mod products;
+mod records;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

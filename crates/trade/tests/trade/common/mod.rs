@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use trade::{Callbacks, Caller, Config, Market, NewUser, Refused, Wish};
 
 pub(crate) use books::{adds_up, balance, frozen, purchases};
-pub(crate) use stores::shelf::Shelf;
+pub(crate) use stores::crashable::Shelf;
 pub(crate) use workers::{Phone, Post, acting, done, echo};
 
 pub(crate) const TENANT: &str = "default";
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Where a case lives: data that outlasts the process, and the process that has it open.
 pub(crate) struct House {
     data: Data,
-    shelf: Option<Arc<Shelf>>,
+    crashable: Option<Arc<Shelf>>,
 }
 
 enum Data {
@@ -67,24 +67,24 @@ pub(crate) fn quick() -> Limits {
 
 impl House {
     pub(crate) fn memory() -> House {
-        House { data: Data::Memory(Arc::new(memory::Store::new())), shelf: None }
+        House { data: Data::Memory(Arc::new(memory::Store::new())), crashable: None }
     }
 
     pub(crate) fn sqlite() -> House {
-        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), shelf: None }
+        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), crashable: None }
     }
 
     fn open(&mut self) -> Arc<Shelf> {
-        assert!(self.shelf.is_none(), "one process at a time");
-        let shelf = match &self.data {
+        assert!(self.crashable.is_none(), "one process at a time");
+        let crashable = match &self.data {
             Data::Memory(store) => Shelf::new(store.clone(), false),
             Data::Sqlite(folder) => {
                 let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
                 Shelf::new(Arc::new(sqlite::Store::open(options).unwrap()), true)
             }
         };
-        self.shelf = Some(shelf.clone());
-        shelf
+        self.crashable = Some(crashable.clone());
+        crashable
     }
 
     /// A market on the data, with these agents.
@@ -117,8 +117,8 @@ impl House {
     /// Another process on the same data, which nothing ends.
     pub(crate) async fn another(&self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
         let Data::Memory(store) = &self.data else { panic!("one process at a time has that open") };
-        let shelf = Shelf::new(store.clone(), false);
-        let engine = Engine::start(shelf, Vec::new(), quick(), Some(Arc::new(seal::Seal))).await.unwrap();
+        let crashable = Shelf::new(store.clone(), false);
+        let engine = Engine::start(crashable, Vec::new(), quick(), Some(Arc::new(seal::Seal))).await.unwrap();
         Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
     }
 
@@ -145,9 +145,9 @@ impl House {
         courier: Option<Arc<dyn model::ports::courier::Courier>>,
     ) -> Fair {
         let mut house = House::memory();
-        let shelf = house.open();
-        shelf.go_by_sleepers();
-        let engine = Engine::start(shelf, vec![echo()], quick(), courier).await.unwrap();
+        let crashable = house.open();
+        crashable.go_by_sleepers();
+        let engine = Engine::start(crashable, vec![echo()], quick(), courier).await.unwrap();
         let market = match callbacks {
             Some(callbacks) => Market::start_with(engine, config, true, callbacks).await.unwrap(),
             None => Market::start(engine, config, true).await.unwrap(),
@@ -157,10 +157,10 @@ impl House {
 
     /// `kill -9`: whatever the process was about to do, it does not.
     pub(crate) async fn kill(&mut self) {
-        let shelf = self.shelf.take().unwrap();
-        shelf.die();
+        let crashable = self.crashable.take().unwrap();
+        crashable.die();
         if matches!(self.data, Data::Sqlite(_)) {
-            shelf.close_inner().await;
+            crashable.close_inner().await;
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{Failed, Import, Sums};
 use crate::migrate::rows::{Account, Entry, Posting, Record, RecordPlace, Wrong};
 use crate::postgres::columns::text_from;
 use crate::postgres::connect::Sql;
-use crate::postgres::{counters, products as sql};
+use crate::postgres::{counters, records as sql};
 
 /// Text as it is in this column.
 fn text_at(row: &Columns, column: usize) -> Result<String, Failed> {

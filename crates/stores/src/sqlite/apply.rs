@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::columns::{Context, Id, pack_views, row_from, unpack_views};
 use super::counters::{self, Tally};
-use super::products::Memory;
+use super::records::Memory;
 use super::statements::Statements;
 use super::tail::{Pieces, Tail};
 use crate::{rules, shape};

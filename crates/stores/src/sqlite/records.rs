@@ -11,7 +11,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::pen::Pen;
+use super::apply::Pen;
 use super::pool::Error;
 use super::read::{limit_of, snapshot};
 use super::{Store, counters, read};

@@ -21,9 +21,9 @@ use super::columns::{context_bytes, hash_from, row_from, text_from, unpack_uses,
 use super::connect::{Conn, ask, run};
 use super::counters::{self, Tally};
 use super::fence::{PASS, Pass};
-use super::hints::News;
-use super::products::Products;
+use super::notify::News;
 use super::push::{Config, ConfigNow, state_from};
+use super::records::Products;
 use super::replica::Judge;
 use super::tables::{AliasColumns, KeyColumns, Lists, LogColumns, TaskColumns, TimerColumns};
 use super::texts::Texts;
