@@ -31,7 +31,6 @@ mod doubt;
 mod live;
 mod memory;
 mod modes;
-pub mod once;
 mod open;
 mod outbox;
 mod patience;

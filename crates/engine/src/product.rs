@@ -291,6 +291,21 @@ impl Engine {
         }
     }
 
+    /// Commits changes of records, unless one of the records has changed: then nothing happens, and the answer is false.
+    pub async fn keep_unchanged(&self, records: Vec<RecordChange>) -> Result<bool, Fault> {
+        match self.keep(Along { records, ..Along::default() }).await {
+            Ok(()) => Ok(true),
+            Err(Unmoved::Met(Conflict::Record(..))) => Ok(false),
+            Err(unmoved) => Err(unmoved.into()),
+        }
+    }
+
+    /// Idempotency keys of products that were used before this time have expired.
+    pub fn keys_since(&self) -> Time {
+        let kept = i64::try_from(self.limits().idempotency_ms).unwrap_or(i64::MAX);
+        Time(self.now().0.saturating_sub(kept))
+    }
+
     /// Changes what a product keeps, without a task. What cannot be known to have happened is looked up by its first
     /// record: whoever calls this puts one whose body nobody else would write.
     pub async fn keep(&self, along: Along) -> Result<(), Unmoved> {

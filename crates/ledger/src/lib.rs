@@ -11,16 +11,20 @@
 //! | [`hold`] | money of a buyer between freezing and its one end |
 //! | [`entry`] | entries in the form that a store takes |
 //! | [`row`] | the encoding of stored rows |
+//! | [`records`] | typed records, idempotency keys and the removal of old records |
 
 pub mod entry;
 pub mod hold;
 pub mod id;
 pub mod journal;
 pub mod money;
+pub mod records;
 pub mod row;
 
 pub use hold::{End, Hold, Share};
 pub use id::{NoTransactionId, TransactionId, UserId};
 pub use journal::{Account, AccountId, Entry, EntryId, Floor, Head, Line, LineKind, Posting, Purse, TurnEntry, Unfit};
 pub use money::{Rate, Ut};
+pub use records::RecordCollection;
+pub use records::idempotency::{FreshKey, Once, PriorUse, UsedKeys};
 pub use row::Row;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use engine::once::{Fresh, Used};
 use engine::{Along, Unmoved};
+use ledger::records::read_fault;
+use ledger::{FreshKey, PriorUse};
 use model::RecordChange;
 use model::ports::store::Conflict;
 use serde::{Deserialize, Serialize};
 use shop::{Act, Cart, CartToken, Place, ProductId, Refusal, Site, Slug, Totals, VariantId, Which, checkout, coupon};
 
-use crate::kept::{self, kind};
-use crate::refused::unread;
+use crate::records;
 use crate::{Caller, Once, Refused, Shop, What, secret};
 
 pub(crate) const ATTEMPTS: u32 = 32;
@@ -61,16 +61,16 @@ impl Shop {
         &self,
         whose: &Whose<'_>,
         once: Option<&Once>,
-    ) -> Result<Result<Option<Fresh>, Made>, Refused> {
+    ) -> Result<Result<Option<FreshKey>, Made>, Refused> {
         let Some(once) = once else { return Ok(Ok(None)) };
         let whose: &[&str] = match whose {
             Whose::Workspace(caller) => &["workspace", caller.workspace.as_str()],
             Whose::Token(key) => &["token", key],
         };
-        match self.engine().used(kind::ONCE, whose, once).await? {
-            Used::Fresh(fresh) => Ok(Ok(Some(fresh))),
-            Used::Made(made) => Ok(Err(made)),
-            Used::Otherwise => Err(Refused::KeyReused),
+        match records::USED_KEYS.lookup(self.store(), whose, once, self.engine().keys_since()).await? {
+            PriorUse::Unused(fresh) => Ok(Ok(Some(fresh))),
+            PriorUse::Same(made) => Ok(Err(made)),
+            PriorUse::Different => Err(Refused::KeyReused),
         }
     }
 
@@ -95,11 +95,11 @@ impl Shop {
         self.room_for_a_cart(slug).await?;
         let now = self.now();
         let cart = Cart::open(&site, now, &self.config().rules);
-        let mut records = vec![kept::put_cart(&token.key(), &cart, 0)];
+        let mut records = vec![records::put_cart(&token.key(), &cart, 0)];
         records.extend(fresh.map(|fresh| fresh.used_for(Made::Cart { drawn }, now)));
         match self.engine().keep(Along { records, ..Along::default() }).await {
             Ok(()) => {}
-            Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
+            Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                 // The same request was faster.
                 return match known().await? {
                     Err(Made::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
@@ -118,7 +118,7 @@ impl Shop {
         let known = self.shared.open.lock().get(site).copied();
         let open = match known {
             Some((open, at)) if now.0.saturating_sub(at.0) < COUNTED_MS => (open + 1, at),
-            Some(_) | None => (self.count(kind::CART, kept::of_site(site)).await? + 1, now),
+            Some(_) | None => (self.count(records::CARTS, records::of_site(site)).await? + 1, now),
         };
         self.shared.open.lock().insert(site.clone(), open);
         if open.0 > MOST_OPEN { Err(Refused::TooManyCarts) } else { Ok(()) }
@@ -127,7 +127,7 @@ impl Shop {
     /// A cart as it is kept, and its version. One that is over is ended first.
     pub(crate) async fn read_cart(&self, site: &Slug, key: &Arc<str>) -> Result<(Cart, u64), Refused> {
         for _ in 0..ATTEMPTS {
-            let found = self.read::<Cart>(kind::CART, key.clone()).await?;
+            let found = self.read(records::CARTS, key.clone()).await?;
             // A cart of another site is none.
             let Some((cart, version)) = found.filter(|(cart, _)| cart.site == *site) else {
                 return Err(Refused::Unknown(What::Cart));
@@ -149,7 +149,7 @@ impl Shop {
 
     /// Whose site a cart is of, for whoever has only its token.
     pub async fn site_of_cart(&self, token: &CartToken) -> Result<Slug, Refused> {
-        let found = self.read::<Cart>(kind::CART, token.key()).await?;
+        let found = self.read(records::CARTS, token.key()).await?;
         found.map(|(cart, _)| cart.site).ok_or(Refused::Unknown(What::Cart))
     }
 
@@ -172,14 +172,14 @@ impl Shop {
             let act = self.act_of(&site, &cart, change).await?;
             let now = self.now();
             let cart = cart.act(act, now, &self.config().rules)?;
-            let mut records = vec![kept::put_cart(&key, &cart, version)];
+            let mut records = vec![records::put_cart(&key, &cart, version)];
             records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Changed, now)));
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => {
                     let totals = cart.totals(&site.terms, now)?;
                     return Ok(Held { token: token.clone(), cart, totals });
                 }
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     return match self.once(&Whose::Token(&key), once.as_ref()).await? {
                         Err(Made::Changed) => self.cart(slug, token).await,
                         Ok(_) | Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => {
@@ -233,13 +233,13 @@ impl Shop {
 
     async fn left(&self, site: &Slug, item: &shop::Item) -> Result<u64, Refused> {
         let account = checkout::unit_of(site, item).account(Place::Available);
-        let left = self.engine().store().balances(vec![account]).await.map_err(unread)?;
+        let left = self.engine().store().balances(vec![account]).await.map_err(read_fault)?;
         Ok(left.first().map_or(0, |n| u64::try_from(*n).unwrap_or_default()))
     }
 
     /// Ends a cart whose time is over, with its checkout. Whoever was faster has done it, or made it needless.
     pub(crate) async fn expire(&self, key: &Arc<str>) -> Result<(), Refused> {
-        let Some((cart, version)) = self.read::<Cart>(kind::CART, key.clone()).await? else { return Ok(()) };
+        let Some((cart, version)) = self.read(records::CARTS, key.clone()).await? else { return Ok(()) };
         let session = match &cart.session {
             Some(id) => self.read_session(id).await?,
             None => None,
@@ -263,9 +263,9 @@ impl Shop {
         beside: Vec<RecordChange>,
     ) -> Result<(), Unmoved> {
         let mut records = Vec::new();
-        records.extend(step.order.as_ref().map(|order| kept::put_order(order, 0)));
-        records.extend(step.session.as_ref().map(|session| kept::put_session(session, session_version)));
-        records.push(kept::put_cart(key, &step.cart, cart_version));
+        records.extend(step.order.as_ref().map(|order| records::put_order(order, 0)));
+        records.extend(step.session.as_ref().map(|session| records::put_session(session, session_version)));
+        records.push(records::put_cart(key, &step.cart, cart_version));
         records.extend(beside);
         let stock = step.stock.as_ref().and_then(|moves| moves.entry(step.cart.updated_at));
         let money = step.money.as_ref().map(ledger::entry::entry);

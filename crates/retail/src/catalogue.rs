@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use engine::{Along, Unmoved};
 use futures_util::future::try_join_all;
+use ledger::records::read_fault;
 use model::ports::store::Conflict;
-use model::{RecordChange, TextChange};
+use model::{Expect, TextChange};
 use shop::import::{self, Counted, Format};
 use shop::view::Stocked;
 use shop::{
     Coupon, Move, Moves, Place, Product, ProductId, Refusal, Site, Slug, Unit, Variant, Workspace, WorkspaceId,
 };
 
-use crate::kept::{self, Host, kind};
-use crate::refused::unread;
+use crate::records::{self, Host};
 use crate::{Refused, Shop, What, secret};
 
 const ATTEMPTS: u32 = 16;
@@ -57,24 +57,24 @@ pub(crate) fn shelf(site: &Slug) -> Arc<str> {
 
 impl Shop {
     pub async fn site(&self, slug: &Slug) -> Result<Site, Refused> {
-        let found = self.read::<Site>(kind::SITE, slug.0.clone()).await?;
+        let found = self.read(records::SITES, slug.0.clone()).await?;
         found.map(|(site, _)| site).ok_or(Refused::Unknown(What::Site))
     }
 
     /// The site that a host of its own belongs to.
     pub async fn site_of_host(&self, host: &str) -> Result<Option<Site>, Refused> {
-        let Some((host, _)) = self.read::<Host>(kind::HOST, host.to_ascii_lowercase()).await? else { return Ok(None) };
-        Ok(self.read::<Site>(kind::SITE, host.site.0).await?.map(|(site, _)| site))
+        let Some((host, _)) = self.read(records::HOSTS, host.to_ascii_lowercase()).await? else { return Ok(None) };
+        Ok(self.read(records::SITES, host.site.0).await?.map(|(site, _)| site))
     }
 
     /// The sites of a workspace, or all.
     pub async fn sites(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Site>, Refused> {
         let list = match workspace {
             Some(id) => model::record::joined(&["workspace", id.as_str()]),
-            None => kept::ALL.into(),
+            None => records::ALL.into(),
         };
         let mut sites = Vec::new();
-        self.walk(kind::SITE, &list, |site| sites.push(site)).await?;
+        self.walk(records::SITES, &list, |site| sites.push(site)).await?;
         Ok(sites)
     }
 
@@ -83,7 +83,7 @@ impl Shop {
         site.check()?;
         for _ in 0..ATTEMPTS {
             let mut records = Vec::new();
-            let had = self.read::<Site>(kind::SITE, site.slug.0.clone()).await?;
+            let had = self.read(records::SITES, site.slug.0.clone()).await?;
             let mut row = site.clone();
             if let Some((had, _)) = &had {
                 if had.workspace != site.workspace {
@@ -97,29 +97,25 @@ impl Shop {
             }
             // A site that is as it was is not written again: every start puts those of the config.
             if had.as_ref().is_none_or(|(had, _)| *had != row) {
-                records.push(kept::put_site(&row, had.as_ref().map_or(0, |(_, version)| *version)));
+                records.push(records::put_site(&row, had.as_ref().map_or(0, |(_, version)| *version)));
             }
-            if self.read::<Workspace>(kind::WORKSPACE, site.workspace.0.clone()).await?.is_none() {
+            if self.read(records::WORKSPACES, site.workspace.0.clone()).await?.is_none() {
                 let title = site.workspace.0.clone();
                 let workspace = Workspace { id: site.workspace.clone(), title, created_at: self.now() };
-                records.push(kept::put_workspace(&workspace, 0));
+                records.push(records::put_workspace(&workspace, 0));
             }
             for host in &site.hosts {
-                let known = self.read::<Host>(kind::HOST, host.clone()).await?;
+                let known = self.read(records::HOSTS, host.clone()).await?;
                 if known.as_ref().is_some_and(|(known, _)| known.site != site.slug) {
                     let says = format!("{host} belongs to another site");
                     return Err(Refusal::Field { field: "hosts", says }.into());
                 }
                 if known.is_none() {
-                    records.push(kept::put_host(host, &Host { site: site.slug.clone() }, 0));
+                    records.push(records::put_host(host, &Host { site: site.slug.clone() }, 0));
                 }
             }
             let gone = had.iter().flat_map(|(had, _)| &had.hosts).filter(|host| !site.hosts.contains(host));
-            records.extend(gone.map(|host| RecordChange::Remove {
-                kind: kind::HOST.into(),
-                key: host.clone(),
-                expect: model::Expect::Any,
-            }));
+            records.extend(gone.map(|host| records::HOSTS.remove(host.clone(), Expect::Any)));
             if records.is_empty() {
                 return Ok(());
             }
@@ -134,11 +130,11 @@ impl Shop {
 
     /// How many products a site has.
     pub async fn product_count(&self, site: &Slug) -> Result<u64, Refused> {
-        self.count(kind::PRODUCT, kept::of_site(site)).await
+        self.count(records::PRODUCTS, records::of_site(site)).await
     }
 
     pub async fn product(&self, site: &Slug, id: &ProductId) -> Result<Goods, Refused> {
-        let found = self.read::<Product>(kind::PRODUCT, kept::product_key(site, id)).await?;
+        let found = self.read(records::PRODUCTS, records::product_key(site, id)).await?;
         let (product, _) = found.ok_or(Refused::Unknown(What::Product))?;
         let mut goods = self.goods(vec![product]).await?;
         goods.pop().ok_or(Refused::Unknown(What::Product))
@@ -152,7 +148,7 @@ impl Shop {
         for some in ids.chunks(READ_AT_ONCE) {
             let mut reads = Vec::with_capacity(some.len());
             for id in some {
-                reads.push(self.read::<Product>(kind::PRODUCT, kept::product_key(site, id)));
+                reads.push(self.read(records::PRODUCTS, records::product_key(site, id)));
             }
             products.extend(try_join_all(reads).await?.into_iter().flatten().map(|(product, _)| product));
         }
@@ -169,7 +165,7 @@ impl Shop {
         let left = if counted.is_empty() {
             Vec::new()
         } else {
-            self.engine().store().balances(counted).await.map_err(unread)?
+            self.engine().store().balances(counted).await.map_err(read_fault)?
         };
         let mut left = left.into_iter().map(|n| u64::try_from(n).unwrap_or_default());
         let goods = products.into_iter().map(|product| {
@@ -181,7 +177,7 @@ impl Shop {
     }
 
     pub(crate) async fn coupon(&self, site: &Slug, code: &str) -> Result<Option<(Coupon, u64)>, Refused> {
-        self.read(kind::COUPON, kept::coupon_key(site, code)).await
+        self.read(records::COUPONS, records::coupon_key(site, code)).await
     }
 
     /// Takes a catalogue, whole if it is right and not at all if it is not: products that are there are changed, others made,
@@ -208,8 +204,8 @@ impl Shop {
             let (mut records, mut texts, mut made) = (Vec::new(), Vec::new(), 0);
             let mut wanted: Vec<(Unit, u64)> = Vec::new();
             for Counted { product, stock } in batch {
-                let key = kept::product_key(&product.site, &product.id);
-                let had = self.read::<Product>(kind::PRODUCT, key).await?;
+                let key = records::product_key(&product.site, &product.id);
+                let had = self.read(records::PRODUCTS, key).await?;
                 let mut row = product.clone();
                 let version = match &had {
                     Some((had, version)) => {
@@ -228,7 +224,7 @@ impl Shop {
                         wanted.push((unit(&row, variant), *stock));
                     }
                 }
-                records.push(kept::put_product(&row, version));
+                records.push(records::put_product(&row, version));
             }
             let stock = self.stock_to(wanted).await?;
             let entries = stock.entry(self.now()).into_iter().collect();
@@ -248,7 +244,7 @@ impl Shop {
         let left = if accounts.is_empty() {
             Vec::new()
         } else {
-            self.engine().store().balances(accounts).await.map_err(unread)?
+            self.engine().store().balances(accounts).await.map_err(read_fault)?
         };
         let moves = wanted.into_iter().zip(left).filter_map(|((unit, wanted), left)| {
             let left = u64::try_from(left).unwrap_or_default();
@@ -274,7 +270,7 @@ impl Shop {
             let unit = Unit::Coupon { site: coupon.site.clone(), code: coupon.code.clone() };
             let wanted = coupon.limit.map(|limit| (unit, u64::from(limit))).into_iter().collect();
             let entries = self.stock_to(wanted).await?.entry(self.now()).into_iter().collect();
-            let records = vec![kept::put_coupon(coupon, version)];
+            let records = vec![records::put_coupon(coupon, version)];
             match self.engine().keep(Along { records, entries, ..Along::default() }).await {
                 Ok(()) => return Ok(()),
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Funds(..))) => {}
@@ -286,8 +282,8 @@ impl Shop {
 
     /// Takes a product off the market. What is in carts cannot be checked out any more; what was set aside can be completed.
     pub async fn remove_product(&self, site: &Slug, id: &ProductId) -> Result<(), Refused> {
-        let key = kept::product_key(site, id);
-        let records = vec![RecordChange::Remove { kind: kind::PRODUCT.into(), key, expect: model::Expect::Any }];
+        let key = records::product_key(site, id);
+        let records = vec![records::PRODUCTS.remove(key, Expect::Any)];
         let texts = vec![TextChange::Remove { shelf: shelf(site), id: id.0.clone() }];
         Ok(self.engine().keep(Along { records, texts, ..Along::default() }).await?)
     }
@@ -301,7 +297,7 @@ impl Shop {
         let mut rows = HashMap::new();
         for id in ids {
             if !rows.contains_key(id)
-                && let Some(found) = self.read::<Product>(kind::PRODUCT, kept::product_key(site, id)).await?
+                && let Some(found) = self.read(records::PRODUCTS, records::product_key(site, id)).await?
             {
                 rows.insert(id.clone(), found);
             }

@@ -2,6 +2,8 @@
 //! any number who come for the last pieces just as many get one, at the first attempt.
 
 use engine::Unmoved;
+use ledger::FreshKey;
+use ledger::records::unchanged;
 use model::ports::store::Conflict;
 use shop::{
     Buyer, CartToken, ConfirmationToken, Ground, Order, Product, Refusal, Session, SessionId, SessionStatus, Slug,
@@ -9,7 +11,7 @@ use shop::{
 };
 
 use crate::carts::{ATTEMPTS, Made, Whose};
-use crate::kept::{self, kind};
+use crate::records;
 use crate::{Once, Refused, Shop, What, secret};
 
 /// A checkout that was begun. The token is told here and nowhere else.
@@ -88,13 +90,13 @@ impl Shop {
             // What the prices rest on.
             let mut beside: Vec<_> = rows
                 .values()
-                .map(|(product, version)| kept::leave(kind::PRODUCT, kept::product_key(slug, &product.id), *version))
+                .map(|(product, version)| {
+                    records::PRODUCTS.leave(records::product_key(slug, &product.id), unchanged(*version))
+                })
                 .collect();
-            beside.extend(
-                coupon
-                    .as_ref()
-                    .map(|(coupon, version)| kept::leave(kind::COUPON, kept::coupon_key(slug, &coupon.code), *version)),
-            );
+            beside.extend(coupon.as_ref().map(|(coupon, version)| {
+                records::COUPONS.leave(records::coupon_key(slug, &coupon.code), unchanged(*version))
+            }));
             beside.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Session { drawn: drawn.clone() }, now)));
             match self.carry(&key, &step, (version, 0), beside).await {
                 Ok(()) => {
@@ -165,11 +167,11 @@ impl Shop {
         id: &SessionId,
         buyer: &Buyer,
         paid: &shop::Paid,
-        fresh: Option<&engine::once::Fresh>,
+        fresh: Option<&FreshKey>,
     ) -> Result<Order, Refused> {
         for _ in 0..ATTEMPTS {
             let (session, session_version) = self.read_session(id).await?.ok_or(Refused::Unknown(What::Session))?;
-            let found = self.read::<shop::Cart>(kind::CART, session.cart.clone()).await?;
+            let found = self.read(records::CARTS, session.cart.clone()).await?;
             let (cart, version) = found.ok_or(Refused::Unknown(What::Cart))?;
             let now = self.now();
             let step = session.complete(&cart, buyer, paid.clone(), now)?;
@@ -190,7 +192,7 @@ impl Shop {
         }
         for _ in 0..ATTEMPTS {
             let (session, session_version) = self.read_session(id).await?.ok_or(Refused::Unknown(What::Session))?;
-            let found = self.read::<shop::Cart>(kind::CART, session.cart.clone()).await?;
+            let found = self.read(records::CARTS, session.cart.clone()).await?;
             let (cart, version) = found.ok_or(Refused::Unknown(What::Cart))?;
             let step = session.cancel(&cart, self.now(), &self.config().rules)?;
             match self.carry(&session.cart, &step, (version, session_version), Vec::new()).await {

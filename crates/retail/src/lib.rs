@@ -10,30 +10,31 @@
 //! * `payments`: who takes the money
 //! * `skills`, `agent`: the store agent
 //! * `storekeeper`: what a message to it needs, before there is a task
-//! * `clock`: what expires
-//! * `check`: whether stock and money are what the rows say
-//! * `kept`: rows as records
+//! * `expiry`: what expires
+//! * `verify`: whether stock and money are what the rows say
+//! * `records`: the stored records
 
 mod agent;
 mod carts;
 mod catalogue;
-mod check;
 mod checkouts;
-mod clock;
-mod kept;
+mod error;
+mod expiry;
 mod orders;
 mod payments;
-mod refused;
+mod records;
 mod search;
 mod secret;
 mod skills;
 mod storekeeper;
+mod verify;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use engine::Engine;
+use model::ports::store::Store;
 use model::{Fault, Time};
 use parking_lot::Mutex;
 use shop::{Rules, Slug, WorkspaceId};
@@ -41,13 +42,13 @@ use shop::{Rules, Slug, WorkspaceId};
 pub use agent::{Counter, NAME as AGENT, StoreAgent};
 pub use carts::{CartChange, Held};
 pub use catalogue::{Goods, Imported};
-pub use check::{Difference, Report};
 pub use checkouts::Begun;
-pub use engine::once::Once;
+pub use error::{Refused, What};
+pub use ledger::Once;
 pub use orders::Bought;
 pub use payments::{OnPage, Payments};
-pub use refused::{Refused, What};
 pub use search::{Found, LOOKED_AT, Search};
+pub use verify::{Difference, Report};
 
 /// A handle on the shops; cheap to clone.
 #[derive(Clone)]
@@ -126,7 +127,7 @@ impl Shop {
         };
         let shop = Shop { shared: Arc::new(shared) };
         if serves {
-            tokio::spawn(clock::run(shop.clone()));
+            tokio::spawn(expiry::run(shop.clone()));
         }
         Ok(shop)
     }
@@ -141,6 +142,10 @@ impl Shop {
 
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &**self.shared.engine.store()
     }
 
     pub fn now(&self) -> Time {

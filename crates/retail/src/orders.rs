@@ -1,13 +1,12 @@
 //! Orders at work.
 
 use engine::{Along, Unmoved};
-use model::RecordQuery;
+use ledger::records::decode;
 use model::ports::store::Conflict;
 use shop::{ConfirmationToken, Order, OrderAct, OrderId, Product, Refusal, Session, Slug};
 
 use crate::carts::{ATTEMPTS, Made, Whose};
-use crate::kept::{self, kind, row};
-use crate::refused::unread;
+use crate::records;
 use crate::{Caller, Once, Refused, Shop, What};
 
 /// What a confirmation token stands for.
@@ -54,10 +53,9 @@ impl Shop {
             return Err(Refused::Workspace);
         }
         let after = after.map(|(rank, id)| (rank, id.0));
-        let (kind, list) = (kind::ORDER.into(), kept::of_site(slug));
-        let query = RecordQuery { kind, list, after, skip: 0, limit: limit.clamp(1, 100), count: false };
-        let page = self.engine().store().records(query).await.map_err(unread)?;
-        page.records.iter().map(|(record, _)| row(&record.body)).collect()
+        let (list, limit) = (records::of_site(slug), limit.clamp(1, 100));
+        let page = records::ORDERS.records(self.store(), list, after, limit).await?;
+        page.records.iter().map(|(record, _)| Ok(decode(&record.body)?)).collect()
     }
 
     /// What a shop does about an order of its own.
@@ -88,7 +86,7 @@ impl Shop {
             let step = order.act(act, now)?;
             let stock = step.stock.as_ref().and_then(|moves| moves.entry(now));
             let money = step.money.as_ref().map(ledger::entry::entry);
-            let mut records = vec![kept::put_order(&step.order, version)];
+            let mut records = vec![records::put_order(&step.order, version)];
             records.extend(fresh.map(|fresh| fresh.used_for(Made::Order, now)));
             let along = Along { records, entries: stock.into_iter().chain(money).collect(), ..Along::default() };
             match self.engine().keep(along).await {

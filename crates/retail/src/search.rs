@@ -9,11 +9,11 @@
 
 use std::sync::Arc;
 
+use ledger::records::read_fault;
 use model::{TextPlace, TextQuery};
 use shop::{Minor, ProductId, Query, Slug};
 
 use crate::catalogue::{MOST_AT_ONCE, shelf};
-use crate::refused::unread;
 use crate::{Goods, Refused, Shop};
 
 /// Found products that one search with conditions looks at.
@@ -104,7 +104,7 @@ impl Shop {
         let shelf = shelf(site);
         if search.is_plain() {
             let query = TextQuery { shelf, words, after, limit: limit as u32, count: true };
-            let page = self.engine().store().search(query).await.map_err(unread)?;
+            let page = self.engine().store().search(query).await.map_err(read_fault)?;
             let cursor = page.more.then(|| page.found.last().map(written)).flatten();
             let goods = self.goods_of(site, &page.found).await?;
             return Ok(Found { goods, total: page.total, cursor });
@@ -129,7 +129,7 @@ impl Shop {
             let most = at_once.min(LOOKED_AT - looked_at) as u32;
             let query =
                 TextQuery { shelf: shelf.clone(), words: words.to_owned(), after: place, limit: most, count: false };
-            let page = self.engine().store().search(query).await.map_err(unread)?;
+            let page = self.engine().store().search(query).await.map_err(read_fault)?;
             looked_at += page.found.len();
             let goods = self.goods_of(site, &page.found).await?;
             let mut admitted = goods.into_iter().filter(|goods| search.admits(goods));

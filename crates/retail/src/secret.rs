@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use shop::ids::RANDOM;
 
-use crate::kept::{ALL, kind, listed};
+use crate::records::{self, ALL};
+use ledger::records::listed;
 
 pub(crate) struct Secret([u8; 32]);
 
@@ -41,7 +42,7 @@ pub(crate) fn draw_text() -> Result<String, Fault> {
 impl Secret {
     /// The same for every process on the store; the first makes it.
     pub(crate) async fn load(engine: &Engine) -> Result<Secret, Fault> {
-        let place = SecretPlace { kind: kind::SECRET, key: ALL, lists: vec![listed(ALL, 0)] };
+        let place = SecretPlace { kind: records::SECRET, key: ALL, lists: vec![listed(ALL, 0)] };
         let kept = engine.own_secret(&place, || Ok(SecretRow { key: random()? }.to_row())).await?;
         SecretRow::from_row(&kept).map(|row| Secret(row.key)).map_err(Fault::internal)
     }

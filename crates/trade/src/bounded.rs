@@ -6,18 +6,17 @@
 
 use std::sync::Arc;
 
-use ledger::Row;
+use ledger::{RecordCollection, Row};
 use model::ports::store::Conflict;
-use model::{Expect, RecordChange, RecordQuery, Time};
+use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::kept::{self, kind, put};
-use crate::refused::unread;
+use crate::records;
 use crate::{Market, Refused};
 
 /// When the last addition to a bounded list was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Added {
+pub(crate) struct Added {
     at: Time,
 }
 impl Row for Added {
@@ -25,43 +24,41 @@ impl Row for Added {
 }
 
 /// A list of records of one kind.
-pub(crate) struct Bounded {
-    pub(crate) kind: &'static str,
+pub(crate) struct Bounded<R> {
+    pub(crate) collection: RecordCollection<R>,
     pub(crate) list: Arc<str>,
     pub(crate) most: u64,
 }
 
-impl Bounded {
+impl<R> Bounded<R> {
     fn key(&self) -> Arc<str> {
-        kept::joined(&[self.kind, &self.list])
+        records::joined(&[self.collection.kind(), &self.list])
     }
 
     /// The line that additions stand in, so that those of one process do not make each other try again.
     pub(crate) fn line(&self) -> Arc<str> {
-        kept::joined(&["added", self.kind, &self.list])
+        records::joined(&["added", self.collection.kind(), &self.list])
     }
 }
 
 /// Whether a conflict is about another addition to a bounded list.
 pub(crate) fn is_about_added(met: &Conflict) -> bool {
-    matches!(met, Conflict::Record(kind, ..) if **kind == *kind::ADDED)
+    matches!(met, Conflict::Record(kind, ..) if records::ADDITIONS.is(kind))
 }
 
 impl Market {
     /// What goes along in the commit that adds to the list, if there is room in it.
-    pub(crate) async fn room_in(&self, bounded: &Bounded) -> Result<Option<RecordChange>, Refused> {
-        let before = self.read::<Added>(kind::ADDED, bounded.key()).await?;
-        if self.length_of(bounded.kind, bounded.list.clone()).await? >= bounded.most {
+    pub(crate) async fn room_in<R>(&self, bounded: &Bounded<R>) -> Result<Option<RecordChange>, Refused> {
+        let before = self.read(records::ADDITIONS, bounded.key()).await?;
+        if self.length_of(bounded.collection, bounded.list.clone()).await? >= bounded.most {
             return Ok(None);
         }
         let expect = before.map_or(Expect::Absent, |(_, version)| Expect::Version(version));
-        Ok(Some(put(kind::ADDED, bounded.key(), expect, &Added { at: self.now() }, Vec::new())))
+        Ok(Some(records::ADDITIONS.put(bounded.key(), expect, &Added { at: self.now() }, Vec::new())))
     }
 
     /// How many records a list holds.
-    pub(crate) async fn length_of(&self, kind: &'static str, list: Arc<str>) -> Result<u64, Refused> {
-        let query = RecordQuery { kind: kind.into(), list, after: None, skip: 0, limit: 1, count: true };
-        let page = self.engine().store().records(query).await.map_err(unread)?;
-        Ok(page.total.unwrap_or_default())
+    pub(crate) async fn length_of<R>(&self, collection: RecordCollection<R>, list: Arc<str>) -> Result<u64, Refused> {
+        Ok(collection.count(self.store(), list).await?)
     }
 }

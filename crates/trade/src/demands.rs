@@ -4,24 +4,23 @@
 //! without a sale. Matching looks at so many offers and no more; what it finds, and in which order, follows from what is
 //! there alone.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::Duration;
-
-use engine::Along;
+use ledger::FreshKey;
+use ledger::records::{decode, listed};
 use ledger::{TransactionId, UserId};
 use market::demand::{self, Action, Clarity, Draft, Fit, Offered, Status, Wanted, fit};
 use market::transaction::Status as Stage;
 use market::{Actor, Capability, CapabilityId, Demand, DemandId, Refusal, Transaction};
 use model::ports::store::Conflict;
-use model::{Expect, Fault, Kind, Listed, RecordChange, RecordQuery, Time};
+use model::{Expect, Fault, Kind, Listed, RecordChange, Time};
 use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::bounded::{Bounded, is_about_added};
-use crate::kept::{self, kind, listed, put};
+use crate::idempotency::Made;
 use crate::offers::{in_category, is_about_once, on_market};
-use crate::once::{Fresh, Made};
-use crate::refused::unread;
+use crate::records;
 use crate::{Caller, Market, Once, Paged, Paging, Refused, What};
 
 const ATTEMPTS: u32 = 8;
@@ -57,22 +56,22 @@ fn best<T, K: Ord>(mut found: Vec<Matched<T>>, top: usize, then: impl Fn(&T) -> 
 }
 
 fn key(tenant: &str, id: &DemandId) -> Arc<str> {
-    kept::joined(&[tenant, id.as_str()])
+    records::joined(&[tenant, id.as_str()])
 }
 
 fn open(tenant: &str) -> Arc<str> {
-    kept::joined(&["open", tenant])
+    records::joined(&["open", tenant])
 }
 
 /// Categories are free text: their lists are named by a hash.
 fn open_in(tenant: &str, category: &str) -> Arc<str> {
-    kept::joined(&["open-category", tenant, &kept::hex(&Sha256::digest(category)[..16])])
+    records::joined(&["open-category", tenant, &records::hex(&Sha256::digest(category)[..16])])
 }
 
 fn owned(tenant: &str, owner: &UserId, status: Option<Status>) -> Arc<str> {
     match status {
-        Some(status) => kept::joined(&["owner-status", tenant, owner.as_str(), status.name()]),
-        None => kept::joined(&["owner", tenant, owner.as_str()]),
+        Some(status) => records::joined(&["owner-status", tenant, owner.as_str(), status.name()]),
+        None => records::joined(&["owner", tenant, owner.as_str()]),
     }
 }
 
@@ -98,7 +97,7 @@ fn lists_of(one: &Demand) -> Vec<Listed> {
 }
 
 fn put_demand(one: &Demand, expect: Expect) -> RecordChange {
-    put(kind::DEMAND, key(&one.tenant, &one.id), expect, one, lists_of(one))
+    records::DEMANDS.put(key(&one.tenant, &one.id), expect, one, lists_of(one))
 }
 
 fn demand_of(made: Made, id: Option<&DemandId>) -> Result<Demand, Refused> {
@@ -121,7 +120,7 @@ impl Market {
         let wanted = draft.check(now).map_err(Refused::Fields)?;
         self.expire(now).await?;
         let list = owned(&caller.tenant, &caller.user, Some(Status::Open));
-        let mine = Bounded { kind: kind::DEMAND, list, most: MOST_OPEN };
+        let mine = Bounded { collection: records::DEMANDS, list, most: MOST_OPEN };
         let line = self.shared.queues.of(&mine.line());
         let _turn = line.lock().await;
         let id = DemandId(format!("dem_{}", TransactionId::from(self.engine().new_task_id())).into());
@@ -151,7 +150,7 @@ impl Market {
         &self,
         next: &Demand,
         expect: Expect,
-        fresh: Option<&Fresh>,
+        fresh: Option<&FreshKey>,
         added: Option<RecordChange>,
     ) -> Result<Result<(), Conflict>, Refused> {
         let mut records = vec![put_demand(next, expect)];
@@ -162,7 +161,7 @@ impl Market {
 
     async fn read_demand(&self, id: &DemandId) -> Result<Option<(Demand, u64)>, Refused> {
         let tenant = self.config().tenant.clone();
-        self.read::<Demand>(kind::DEMAND, key(&tenant, id)).await
+        self.read(records::DEMANDS, key(&tenant, id)).await
     }
 
     /// An open one, or one of the caller's own, as it stands now.
@@ -190,7 +189,7 @@ impl Market {
         paging: Paging,
     ) -> Result<Paged<Demand>, Refused> {
         self.expire(self.now()).await?;
-        self.page(kind::DEMAND, owned(&caller.tenant, &caller.user, status), paging).await
+        self.page(records::DEMANDS, owned(&caller.tenant, &caller.user, status), paging).await
     }
 
     /// Everybody's that are open, the newest first.
@@ -198,7 +197,7 @@ impl Market {
         self.expire(self.now()).await?;
         let tenant = self.config().tenant.clone();
         let list = category.map_or_else(|| open(&tenant), |category| open_in(&tenant, category));
-        self.page(kind::DEMAND, list, paging).await
+        self.page(records::DEMANDS, list, paging).await
     }
 
     pub async fn cancel_demand(&self, caller: &Caller, id: &DemandId, once: Option<Once>) -> Result<Demand, Refused> {
@@ -263,7 +262,7 @@ impl Market {
             [demand.wants.category.as_deref().map(|category| in_category(tenant, category)), Some(on_market(tenant))];
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
         for list in lists.into_iter().flatten() {
-            self.walk_first(kind::CAPABILITY, list, LOOKED_AT, |row: Capability| {
+            self.walk_first(records::CAPABILITIES, list, LOOKED_AT, |row: Capability| {
                 if !seen.insert(row.id.clone()) || row.owner == demand.owner || !row.is_on_sale() {
                     return;
                 }
@@ -294,7 +293,7 @@ impl Market {
         let (tenant, now) = (&*offer.tenant, self.now());
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
         for list in [open_in(tenant, &offer.terms.category), open(tenant)] {
-            self.walk_first(kind::DEMAND, list, LOOKED_AT, |row: Demand| {
+            self.walk_first(records::DEMANDS, list, LOOKED_AT, |row: Demand| {
                 if !seen.insert(row.id.clone()) || row.owner == offer.owner || row.standing(now) != Status::Open {
                     return;
                 }
@@ -336,41 +335,22 @@ impl Market {
             let next = row.step(&Actor::Platform, Action::Expire, now).ok()?;
             Some(put_demand(&next, Expect::Version(version)))
         });
-        self.tidied(changes.collect()).await?;
-        Ok(all)
+        let changes: Vec<RecordChange> = changes.collect();
+        // Another process may do the same work, or the owner may have been faster.
+        Ok(!changes.is_empty() && self.engine().keep_unchanged(changes).await? && all)
     }
 
-    /// Forgets what has been over for long; so many at a time.
-    async fn forget_demands(&self) -> Result<bool, Refused> {
-        let old = self.first(OVER, Time(self.now().0.saturating_sub(KEPT_MS))).await?;
-        let all = old.len() == SWEEP as usize;
-        let changes = old.into_iter().map(|(row, version)| RecordChange::Remove {
-            kind: kind::DEMAND.into(),
-            key: key(&row.tenant, &row.id),
-            expect: Expect::Version(version),
-        });
-        self.tidied(changes.collect()).await?;
-        Ok(all)
-    }
-
-    async fn tidied(&self, records: Vec<RecordChange>) -> Result<(), Refused> {
-        if records.is_empty() {
-            return Ok(());
-        }
-        match self.engine().keep(Along { records, ..Along::default() }).await {
-            // Or somebody else is at the same work, or its owner was faster.
-            Ok(()) | Err(engine::Unmoved::Met(Conflict::Record(..))) => Ok(()),
-            Err(unmoved) => Err(unmoved.into()),
-        }
+    /// Removes demands that ended long ago.
+    async fn forget_demands(&self) -> Result<(), Refused> {
+        let before = Time(self.now().0.saturating_sub(KEPT_MS));
+        Ok(self.remove_expired(records::DEMANDS, OVER, before).await?)
     }
 
     /// The first of a list whose time has come by then, with their versions.
     async fn first(&self, list: &str, by: Time) -> Result<Vec<(Demand, u64)>, Refused> {
-        let (kind, list) = (kind::DEMAND.into(), list.into());
-        let query = RecordQuery { kind, list, after: None, skip: 0, limit: SWEEP, count: false };
-        let page = self.engine().store().records(query).await.map_err(unread)?;
+        let page = records::DEMANDS.records(self.store(), list, None, SWEEP).await?;
         let come = page.records.iter().filter(|(_, rank)| rank.saturating_neg() <= by.0);
-        come.map(|(record, _)| Ok((kept::row(&record.body)?, record.version))).collect()
+        come.map(|(record, _)| Ok((decode(&record.body)?, record.version))).collect()
     }
 }
 
@@ -382,7 +362,10 @@ pub(crate) async fn sweep(market: Market) {
             if market.engine().is_draining() {
                 return;
             }
-            let more = async { Ok::<_, Refused>(market.expire(market.now()).await? | market.forget_demands().await?) };
+            let more = async {
+                market.forget_demands().await?;
+                market.expire(market.now()).await
+            };
             match more.await {
                 Ok(true) => {}
                 Ok(false) => break,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ledger::records::listed;
 use ledger::{Row, TransactionId, UserId};
 use market::capability::called_at;
 use market::{FieldError, Refusal};
@@ -18,9 +19,9 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::kept::{self, kind, listed, put};
+use crate::idempotency::Made;
 use crate::offers::is_about_once;
-use crate::once::Made;
+use crate::records;
 use crate::{Caller, DIALECT, Event, Market, Once, Paged, Paging, Refused, What};
 
 const ATTEMPTS: u32 = 8;
@@ -143,11 +144,11 @@ pub(crate) struct Hook {
 }
 
 pub(crate) fn key(tenant: &str, id: &str) -> Arc<str> {
-    kept::joined(&[tenant, id])
+    records::joined(&[tenant, id])
 }
 
 fn owned(tenant: &str, owner: &UserId) -> Arc<str> {
-    kept::joined(&["owner", tenant, owner.as_str()])
+    records::joined(&["owner", tenant, owner.as_str()])
 }
 
 /// What the seal is bound to.
@@ -160,7 +161,7 @@ fn bound_to(one: &External) -> Result<TaskId, Fault> {
 impl External {
     fn put(&self, expect: Expect) -> RecordChange {
         let lists = vec![listed(owned(&self.tenant, &self.owner), self.created_at.0)];
-        put(kind::EXTERNAL, key(&self.tenant, &self.id), expect, self, lists)
+        records::EXTERNALS.put(key(&self.tenant, &self.id), expect, self, lists)
     }
 
     fn hook(&self) -> Hook {
@@ -267,7 +268,7 @@ impl Market {
 
     /// The caller's own, the newest first.
     pub async fn externals(&self, caller: &Caller, paging: Paging) -> Result<Paged<External>, Refused> {
-        self.page(kind::EXTERNAL, owned(&caller.tenant, &caller.user), paging).await
+        self.page(records::EXTERNALS, owned(&caller.tenant, &caller.user), paging).await
     }
 
     /// One of the caller's own; of others' nobody hears.
@@ -276,7 +277,7 @@ impl Market {
     }
 
     async fn own_external(&self, caller: &Caller, id: &str) -> Result<(External, u64), Refused> {
-        let found = self.read::<External>(kind::EXTERNAL, key(&caller.tenant, id)).await?;
+        let found = self.read(records::EXTERNALS, key(&caller.tenant, id)).await?;
         found.filter(|(one, _)| one.owner == caller.user).ok_or(Refused::Unknown(What::External))
     }
 
@@ -356,9 +357,8 @@ impl Market {
             };
             let (mut hooks, expect) = self.hooks_to_change(caller).await?;
             hooks.agents.retain(|hook| hook.agent != present.id);
-            let (kind, key) = (kind::EXTERNAL.into(), key(&present.tenant, &present.id));
             let mut records = vec![
-                RecordChange::Remove { kind, key, expect: Expect::Version(version) },
+                records::EXTERNALS.remove(key(&present.tenant, &present.id), Expect::Version(version)),
                 put_hooks(caller, expect, &hooks),
             ];
             records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Removed, self.now())));
@@ -373,13 +373,13 @@ impl Market {
     }
 
     pub(crate) async fn hooks(&self, tenant: &str, user: &UserId) -> Result<Hooks, Refused> {
-        let key = kept::user_key(tenant, user);
+        let key = records::user_key(tenant, user);
         let (quiet, is_shared) = (&self.shared.quiet, self.engine().store().is_shared());
         let (changes, is_quiet) = quiet.look(&key);
         if is_quiet && !is_shared {
             return Ok(Hooks::default());
         }
-        let found = self.read::<Hooks>(kind::HOOKS, key.clone()).await?.map(|(hooks, _)| hooks);
+        let found = self.read(records::HOOKS, key.clone()).await?.map(|(hooks, _)| hooks);
         if found.is_none() && !is_shared {
             quiet.keep(key, changes);
         }
@@ -393,7 +393,7 @@ impl Market {
     }
 
     async fn hooks_to_change(&self, caller: &Caller) -> Result<(Hooks, Expect), Refused> {
-        let found = self.read::<Hooks>(kind::HOOKS, kept::user_key(&caller.tenant, &caller.user)).await?;
+        let found = self.read(records::HOOKS, records::user_key(&caller.tenant, &caller.user)).await?;
         Ok(found.map_or((Hooks::default(), Expect::Absent), |(hooks, version)| (hooks, Expect::Version(version))))
     }
 
@@ -471,5 +471,5 @@ impl Market {
 }
 
 fn put_hooks(caller: &Caller, expect: Expect, hooks: &Hooks) -> RecordChange {
-    put(kind::HOOKS, kept::user_key(&caller.tenant, &caller.user), expect, hooks, Vec::new())
+    records::HOOKS.put(records::user_key(&caller.tenant, &caller.user), expect, hooks, Vec::new())
 }

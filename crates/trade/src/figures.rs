@@ -1,21 +1,17 @@
 //! What the market can tell of itself: its categories, its prices, and what sellers have earned.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use ledger::{Row, Ut};
+use ledger::{RecordCollection, Row, Ut};
 use market::capability::PricingModel;
 use market::transaction::{Role, Status};
 use market::{Capability, CapabilityId, Transaction};
-use model::RecordQuery;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::kept::{self, ALL, Standing, kind, row};
-use crate::refused::unread;
+use crate::records::{self, ALL, Standing};
 use crate::{Caller, Filter, Market, Paging, Refused, offers};
 
 /// Rows that are looked at, at most: what is older is not counted.
 pub(crate) const LOOKED_AT: u32 = 10_000;
-const AT_A_TIME: u32 = 200;
 /// Prices that a price can be compared with, at least.
 const ENOUGH: u64 = 4;
 
@@ -108,47 +104,35 @@ pub struct Community {
 }
 
 impl Market {
-    /// Shows every row of a list, the newest first, up to a bound.
+    /// Visits the newest rows of a list.
     pub(crate) async fn walk_rows<R: Row>(
         &self,
-        kind: &'static str,
+        collection: RecordCollection<R>,
         list: Arc<str>,
-        see: impl FnMut(R),
+        visit: impl FnMut(R),
     ) -> Result<(), Refused> {
-        self.walk_first(kind, list, LOOKED_AT, see).await
+        self.walk_first(collection, list, LOOKED_AT, visit).await
     }
 
-    /// The same, up to a bound of one's own.
+    /// Visits at most so many of the newest rows of a list.
     pub(crate) async fn walk_first<R: Row>(
         &self,
-        kind: &'static str,
+        collection: RecordCollection<R>,
         list: Arc<str>,
         most: u32,
-        mut see: impl FnMut(R),
+        visit: impl FnMut(R),
     ) -> Result<(), Refused> {
-        let (mut looked_at, mut after) = (0_u32, None);
-        while looked_at < most {
-            let (kind, list, limit) = (kind.into(), list.clone(), AT_A_TIME.min(most - looked_at));
-            let query = RecordQuery { kind, list, after, skip: 0, limit, count: false };
-            let page = self.engine().store().records(query).await.map_err(unread)?;
-            looked_at += page.records.len() as u32;
-            for (record, _) in &page.records {
-                see(row::<R>(&record.body)?);
-            }
-            after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
-            if !page.more || after.is_none() {
-                break;
-            }
-        }
-        Ok(())
+        Ok(collection.walk(self.store(), list, u64::from(most), visit).await?)
     }
 
     /// The categories on the market, with how much is in each.
     pub async fn categories(&self) -> Result<BTreeMap<Arc<str>, u64>, Refused> {
         let mut found = BTreeMap::new();
         let list = offers::on_market(&self.config().tenant);
-        self.walk_rows(kind::CAPABILITY, list, |one: Capability| *found.entry(one.terms.category).or_default() += 1)
-            .await?;
+        self.walk_rows(records::CAPABILITIES, list, |one: Capability| {
+            *found.entry(one.terms.category).or_default() += 1
+        })
+        .await?;
         Ok(found)
     }
 
@@ -161,7 +145,7 @@ impl Market {
             None => offers::on_market(&tenant),
         };
         let mut prices = Vec::new();
-        self.walk_rows(kind::CAPABILITY, list, |one: Capability| {
+        self.walk_rows(records::CAPABILITIES, list, |one: Capability| {
             if offers::fits(&one, &filter, &[]) {
                 prices.push(one.terms.price);
             }
@@ -175,8 +159,8 @@ impl Market {
     /// What the caller has earned: with each of its capabilities.
     pub async fn income(&self, caller: &Caller) -> Result<BTreeMap<CapabilityId, Income>, Refused> {
         let mut earned: BTreeMap<CapabilityId, Income> = BTreeMap::new();
-        let list = kept::purchases(Role::Seller, &caller.tenant, &caller.user, Standing::Over(Status::Settled));
-        self.walk_rows(kind::TRANSACTION, list, |sale: Transaction| {
+        let list = records::purchases(Role::Seller, &caller.tenant, &caller.user, Standing::Over(Status::Settled));
+        self.walk_rows(records::TRANSACTIONS, list, |sale: Transaction| {
             earned.entry(sale.capability.clone()).or_default().add(&sale);
         })
         .await?;
@@ -185,9 +169,8 @@ impl Market {
 
     pub async fn community(&self) -> Result<Community, Refused> {
         let one = Paging { page: 1, size: 1 };
-        let capabilities =
-            self.page::<Capability>(kind::CAPABILITY, offers::on_market(&self.config().tenant), one).await?;
-        let transactions = self.page::<Transaction>(kind::TRANSACTION, ALL, one).await?;
+        let capabilities = self.page(records::CAPABILITIES, offers::on_market(&self.config().tenant), one).await?;
+        let transactions = self.page(records::TRANSACTIONS, ALL, one).await?;
         Ok(Community { capabilities: capabilities.total, transactions: transactions.total })
     }
 }

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{Along, Unmoved};
+use ledger::records::{decode, listed, read_fault};
 use ledger::{Row, TransactionId, UserId};
 use market::transaction::{Deliverable, Role, Status, Verb};
 use market::{FieldError, Refusal, Transaction};
 use model::ports::store::{BlobWrite, Conflict};
-use model::{Expect, Fault, Kind, RecordChange, RecordQuery, Time};
+use model::{Expect, Fault, Kind, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::kept::{self, ALL, kind};
 use crate::people::{draw, print, text};
-use crate::refused::unread;
+use crate::records::{self, ALL};
 use crate::{Caller, Market, Refused, What};
 
 /// How often something is tried again when somebody else was faster.
@@ -95,17 +95,17 @@ impl File {
 
 /// What is kept of one purchase, or of one seller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Sum {
+pub(crate) struct FileSum {
     files: u64,
     bytes: u64,
 }
-impl Row for Sum {
+impl Row for FileSum {
     const NAME: &'static str = "file sum";
 }
 
 /// A token, under the hash of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct GrantRow {
+pub(crate) struct GrantRow {
     tenant: Arc<str>,
     access_id: Arc<str>,
     by: UserId,
@@ -178,20 +178,20 @@ impl From<Fault> for NotGiven {
 }
 
 fn file_key(tenant: &str, access_id: &str) -> Arc<str> {
-    kept::joined(&[tenant, access_id])
+    records::joined(&[tenant, access_id])
 }
 
 fn of_purchase(tenant: &str, id: TransactionId) -> Arc<str> {
-    kept::joined(&["of", tenant, &id.to_string()])
+    records::joined(&["of", tenant, &id.to_string()])
 }
 
 fn of_user(tenant: &str, user: &UserId) -> Arc<str> {
-    kept::joined(&["user", tenant, user.as_str()])
+    records::joined(&["user", tenant, user.as_str()])
 }
 
-fn put_sum(key: Arc<str>, sum: Sum, version: u64) -> RecordChange {
+fn put_sum(key: Arc<str>, sum: FileSum, version: u64) -> RecordChange {
     let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
-    kept::put(kind::FILE_SUM, key, expect, &sum, Vec::new())
+    records::FILE_SUMS.put(key, expect, &sum, Vec::new())
 }
 
 /// An id that follows from these.
@@ -201,7 +201,7 @@ fn id_of(prefix: &str, parts: &[&[u8]]) -> Arc<str> {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    format!("{prefix}{}", kept::hex(&hash.finalize()[..16])).into()
+    format!("{prefix}{}", records::hex(&hash.finalize()[..16])).into()
 }
 
 impl Upload {
@@ -258,10 +258,10 @@ impl Market {
         let line = self.shared.files.of(&row.seller.0);
         let _mine = line.lock().await;
         for _ in 0..ATTEMPTS {
-            if let Some((known, _)) = self.read::<File>(kind::FILE, key.clone()).await? {
+            if let Some((known, _)) = self.read(records::FILES, key.clone()).await? {
                 return Ok(known);
             }
-            if self.engine().store().head(row.id.0).await.map_err(unread)?.is_none() {
+            if self.engine().store().head(row.id.0).await.map_err(read_fault)?.is_none() {
                 return Err(Refused::Unknown(What::Transaction));
             }
             let file = File {
@@ -270,7 +270,7 @@ impl Market {
                 deliverable_id: id_of("dlv_", &told),
                 transaction: row.id,
                 by: row.seller.clone(),
-                hash: kept::hex(&digest),
+                hash: records::hex(&digest),
                 len: upload.bytes.len() as u64,
                 name: upload.name.clone(),
                 media_type: upload.media_type.clone(),
@@ -279,7 +279,7 @@ impl Market {
             let mut records = vec![put_file(&file, Expect::Absent)];
             let (purchase, user) = (of_purchase(&row.tenant, row.id), of_user(&row.tenant, &row.seller));
             for (key, is_purchase) in [(purchase, true), (user, false)] {
-                let (mut sum, version) = self.read::<Sum>(kind::FILE_SUM, key.clone()).await?.unwrap_or_default();
+                let (mut sum, version) = self.read(records::FILE_SUMS, key.clone()).await?.unwrap_or_default();
                 sum.files = sum.files.saturating_add(1);
                 sum.bytes = sum.bytes.saturating_add(file.len);
                 if is_purchase && sum.files > u64::from(limits.per_purchase) {
@@ -312,7 +312,7 @@ impl Market {
     }
 
     async fn file_row(&self, access_id: &str) -> Result<Option<(File, u64)>, Refused> {
-        self.read::<File>(kind::FILE, file_key(&self.config().tenant, access_id)).await
+        self.read(records::FILES, file_key(&self.config().tenant, access_id)).await
     }
 
     /// What a delivery names, as it is delivered: files that were uploaded for this purchase, or names of files that are
@@ -321,7 +321,7 @@ impl Market {
         let wrong = |words: String| Refused::from(FieldError::new("deliverables", words));
         let drawn = |id: Option<Arc<str>>, prefix: &str| match id {
             Some(id) => Ok::<Arc<str>, Fault>(id),
-            None => Ok(format!("{prefix}{}", kept::hex(&draw::<16>()?)).into()),
+            None => Ok(format!("{prefix}{}", records::hex(&draw::<16>()?)).into()),
         };
         if named.len() > market::transaction::MAX_DELIVERABLES {
             return Err(wrong(format!("must have at most {} files", market::transaction::MAX_DELIVERABLES)));
@@ -396,15 +396,15 @@ impl Market {
             expires_at,
             max_downloads,
             used: 0,
-            mark: kept::hex(&draw::<8>()?),
+            mark: records::hex(&draw::<8>()?),
         };
         let key = print(&token);
-        let line = self.shared.files.of(&kept::joined(&["tokens", &file.tenant, &file.access_id]));
+        let line = self.shared.files.of(&records::joined(&["tokens", &file.tenant, &file.access_id]));
         let _turn = line.lock().await;
         for _ in 0..ATTEMPTS {
             // The file's own record counts the tokens' additions: each one raises its version (see `bounded`).
             let (file, version) = self.file_row(access_id).await?.ok_or(Refused::Unknown(What::File))?;
-            if self.length_of(kind::GRANT, grants_of(&grant)).await? >= MAX_TOKENS {
+            if self.length_of(records::GRANTS, grants_of(&grant)).await? >= MAX_TOKENS {
                 let words = format!("has {MAX_TOKENS} tokens, which is as many as it may have; wait until some expire");
                 return Err(FieldError::new("access_id", words).into());
             }
@@ -429,7 +429,7 @@ impl Market {
     }
 
     async fn grant(&self, key: &Arc<str>) -> Result<(GrantRow, u64), NotGiven> {
-        let found = self.read::<GrantRow>(kind::GRANT, key.clone()).await?;
+        let found = self.read(records::GRANTS, key.clone()).await?;
         let (grant, version) =
             found.filter(|(grant, _)| grant.tenant == self.config().tenant).ok_or(NotGiven::Unknown)?;
         if grant.expires_at <= self.now() {
@@ -452,14 +452,14 @@ impl Market {
         let key = print(token);
         let (grant, _) = self.grant(&key).await?;
         let file = self.allowed_by(&grant).await?.file;
-        let bytes = self.engine().store().blob(file.tenant.clone(), file.digest()?).await.map_err(unread)?;
+        let bytes = self.engine().store().blob(file.tenant.clone(), file.digest()?).await.map_err(read_fault)?;
         let bytes = bytes.ok_or(NotGiven::Gone)?;
         let line = self.shared.files.of(&key);
         let _mine = line.lock().await;
         for _ in 0..ATTEMPTS {
             let (mut grant, version) = self.grant(&key).await?;
             grant.used += 1;
-            grant.mark = kept::hex(&draw::<8>()?);
+            grant.mark = records::hex(&draw::<8>()?);
             let put = put_grant(&key, Expect::Version(version), &grant);
             match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
                 Ok(()) => {
@@ -474,56 +474,16 @@ impl Market {
         Err(Refused::from(Refusal::Changed).into())
     }
 
-    /// Forgets tokens that have expired.
-    async fn forget_grants(&self) -> Result<(), Refused> {
-        loop {
-            let query = RecordQuery {
-                kind: kind::GRANT.into(),
-                list: ALL.into(),
-                after: None,
-                skip: 0,
-                limit: SWEEP,
-                count: false,
-            };
-            let page = self.engine().store().records(query).await.map_err(unread)?;
-            // A day later, so that whoever comes late is told why.
-            let oldest = self.now().0.saturating_sub(86_400_000);
-            let old = page.records.into_iter().filter(|(_, rank)| rank.saturating_neg() < oldest);
-            let records: Vec<RecordChange> = old
-                .map(|(record, _)| RecordChange::Remove {
-                    kind: record.kind,
-                    key: record.key,
-                    expect: Expect::Version(record.version),
-                })
-                .collect();
-            let all = records.len() == SWEEP as usize;
-            if !records.is_empty() {
-                self.engine().keep(Along { records, ..Along::default() }).await?;
-            }
-            if !all {
-                return Ok(());
-            }
-        }
-    }
-
     /// Forgets files whose task is gone, and answers where to go on.
     async fn forget_files(&self, mut after: Option<(i64, Arc<str>)>) -> Result<Option<(i64, Arc<str>)>, Refused> {
         let mut seen = 0;
         while seen < SWEEP_FILES {
-            let query = RecordQuery {
-                kind: kind::FILE.into(),
-                list: ALL.into(),
-                after: after.take(),
-                skip: 0,
-                limit: SWEEP,
-                count: false,
-            };
-            let page = self.engine().store().records(query).await.map_err(unread)?;
+            let page = records::FILES.records(self.store(), ALL, after.take(), SWEEP).await?;
             seen += page.records.len();
             after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
             for (record, _) in &page.records {
-                let file = kept::row::<File>(&record.body)?;
-                if self.engine().store().head(file.transaction.0).await.map_err(unread)?.is_none() {
+                let file = decode::<File>(&record.body)?;
+                if self.engine().store().head(file.transaction.0).await.map_err(read_fault)?.is_none() {
                     self.forget_file(&file, record.version).await?;
                 }
             }
@@ -536,21 +496,21 @@ impl Market {
 
     async fn forget_file(&self, file: &File, version: u64) -> Result<(), Refused> {
         for _ in 0..ATTEMPTS {
-            let (kind, key) = (kind::FILE.into(), file_key(&file.tenant, &file.access_id));
-            let mut records = vec![RecordChange::Remove { kind, key, expect: Expect::Version(version) }];
+            let key = file_key(&file.tenant, &file.access_id);
+            let mut records = vec![records::FILES.remove(key, Expect::Version(version))];
             for key in [of_purchase(&file.tenant, file.transaction), of_user(&file.tenant, &file.by)] {
-                let Some((mut sum, version)) = self.read::<Sum>(kind::FILE_SUM, key.clone()).await? else { continue };
+                let Some((mut sum, version)) = self.read(records::FILE_SUMS, key.clone()).await? else { continue };
                 sum.files = sum.files.saturating_sub(1);
                 sum.bytes = sum.bytes.saturating_sub(file.len);
                 records.push(match sum.files {
-                    0 => RecordChange::Remove { kind: kind::FILE_SUM.into(), key, expect: Expect::Version(version) },
+                    0 => records::FILE_SUMS.remove(key, Expect::Version(version)),
                     _ => put_sum(key, sum, version),
                 });
             }
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => return Ok(()),
                 // Another process has done it.
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::FILE => return Ok(()),
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::FILES.is(&kind) => return Ok(()),
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -561,31 +521,28 @@ impl Market {
 
 fn put_file(file: &File, expect: Expect) -> RecordChange {
     // The oldest is the first of its list.
-    let lists = vec![kept::listed(ALL, file.made_at.0.saturating_neg())];
-    kept::put(kind::FILE, file_key(&file.tenant, &file.access_id), expect, file, lists)
+    let lists = vec![listed(ALL, file.made_at.0.saturating_neg())];
+    records::FILES.put(file_key(&file.tenant, &file.access_id), expect, file, lists)
 }
 
 /// The tokens of a file.
 fn grants_of(grant: &GrantRow) -> Arc<str> {
-    kept::joined(&["of", &grant.tenant, &grant.access_id])
+    records::joined(&["of", &grant.tenant, &grant.access_id])
 }
 
 fn put_grant(key: &Arc<str>, expect: Expect, grant: &GrantRow) -> RecordChange {
     let rank = grant.expires_at.0.saturating_neg();
-    let lists = vec![kept::listed(ALL, rank), kept::listed(grants_of(grant), rank)];
-    kept::put(kind::GRANT, key.clone(), expect, grant, lists)
+    let lists = vec![listed(ALL, rank), listed(grants_of(grant), rank)];
+    records::GRANTS.put(key.clone(), expect, grant, lists)
 }
 
-/// Forgets what is of no more use, until the store is closed.
+/// Removes records of files whose task is gone, until the store is closed.
 pub(crate) async fn sweep(market: Market) {
     let mut place = None;
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         if market.engine().is_draining() {
             return;
-        }
-        if let Err(refused) = market.forget_grants().await {
-            tracing::warn!("old download tokens stay for now: {refused}");
         }
         place = match market.forget_files(place.take()).await {
             Ok(next) => next,

@@ -17,23 +17,24 @@
 //! * `sellers`: who does the work when no person does, and what the clock brings
 //! * `strays`: purchases that no timer watches
 //! * `till`: agents with a price, and budgets
-//! * `carry`, `kept`: a step as a commit, rows as records
-//! * `once`: the same request twice is one
+//! * `commit`, `records`: a step as a commit, and the stored records
+//! * `idempotency`, `expiry`: repeated requests, and the removal of expired records
 
 mod bounded;
-mod carry;
+mod commit;
 mod demands;
+mod error;
+mod expiry;
 mod externals;
 mod figures;
 mod files;
-mod kept;
+mod idempotency;
 mod notices;
 mod offers;
-mod once;
 mod orders;
 mod people;
 mod quote;
-mod refused;
+mod records;
 mod sales;
 mod sellers;
 mod strays;
@@ -46,22 +47,23 @@ use arc_swap::ArcSwap;
 use engine::Engine;
 use ledger::UserId;
 use market::{Actor, Via, autonomy, capability, transaction};
+use model::ports::store::Store;
 use model::{Fault, Time};
 
 pub use demands::{Matched, Nearest};
+pub use error::{NotKnown, Refused, What};
 pub use externals::{External, NewExternal, Webhook, WebhookEdit};
 pub use figures::{Anomaly, Community, Income, Prices};
 pub use files::{
     ANY_MEDIA, Allowed, DOWNLOADS, EXPIRES_S, File, FileLimits, Granted, NamedFile, NotGiven, USUAL_DOWNLOADS,
     USUAL_EXPIRES_S, Upload,
 };
+pub use ledger::Once;
 pub use notices::{Deliveries, Event, Lost};
 pub use offers::{Edit, Filter, Invoked, Without};
-pub use once::Once;
 pub use orders::{Follow, Wish};
 pub use people::{Approval, Credentials, Device, DeviceState, Issued, NewKey, NewUser, Secrets, Tokens, User};
 pub use quote::{Quote, Token};
-pub use refused::{NotKnown, Refused, What};
 pub use sellers::{Answered, Callbacks, Job, JobAct, JobEvent, Jobs, Letter, Web};
 pub use till::{Budgets, EXTENSION as PRICE_EXTENSION, Ledger, Priced, Terms};
 pub use wallet::{JournalEntry, Mismatch, Report, StatementLine, Stats, Wallet};
@@ -206,12 +208,10 @@ impl Market {
         let market = Market { shared: Arc::new(shared) };
         if serves {
             market.shared.engine.set_product(Arc::new(sellers::Clockwork(market.clone())));
-            tokio::spawn(once::sweep(market.clone()));
+            tokio::spawn(expiry::run(market.clone()));
             tokio::spawn(people::sweep(market.clone()));
-            tokio::spawn(people::sweep_logins(market.clone()));
             tokio::spawn(demands::sweep(market.clone()));
             tokio::spawn(notices::deliver(market.clone()));
-            tokio::spawn(notices::sweep(market.clone()));
             tokio::spawn(files::sweep(market.clone()));
             tokio::spawn(strays::walk(market.clone()));
         }
@@ -228,6 +228,10 @@ impl Market {
 
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &**self.shared.engine.store()
     }
 
     pub(crate) fn serves(&self) -> bool {

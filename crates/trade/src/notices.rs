@@ -11,20 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Along, Unmoved};
+use ledger::records::{decode, listed};
 use ledger::{Row, UserId};
 use market::capability::Status as Offering;
 use market::transaction::{Role, Status};
 use market::{Capability, Transaction};
 use model::ports::store::Conflict;
-use model::{Expect, Json, Listed, RecordChange, RecordQuery, Time};
+use model::{Expect, Json, Listed, RecordChange, Time};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::externals::{self, External};
-use crate::kept::{self, kind, listed};
-use crate::refused::unread;
+use crate::records;
 use crate::sellers::{self, Letter};
 use crate::{Caller, Market, Refused};
 
@@ -42,14 +42,12 @@ const AT_ONCE_EACH: usize = 4;
 const MOST_WAITING: u64 = 1_000;
 /// Lost notices of one agent that are kept, and for how long.
 const MOST_LOST: u64 = 100;
-const LOST_MS: i64 = 7 * 86_400_000;
+pub(crate) const LOST_MS: i64 = 7 * 86_400_000;
 /// Notices that are looked at in a round, and at a time.
 const LOOKED_AT: u32 = 2_000;
 const PAGE: u32 = 200;
 /// What a process left behind that is gone is found by looking.
 const LOOK: Duration = Duration::from_secs(5);
-const SWEEP_EVERY: Duration = Duration::from_secs(600);
-const SWEEP: u32 = 500;
 /// Of the words for why an attempt failed.
 const MAX_WORDS: usize = 200;
 
@@ -123,7 +121,7 @@ impl Event {
 
 /// What an agent has yet to hear, or never will.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Notice {
+pub(crate) struct WebhookNotice {
     tenant: Arc<str>,
     agent: Arc<str>,
     /// The same in every attempt.
@@ -142,7 +140,7 @@ struct Notice {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost_at: Option<Time>,
 }
-impl Row for Notice {
+impl Row for WebhookNotice {
     const NAME: &'static str = "notice";
 }
 
@@ -169,19 +167,19 @@ pub struct Lost {
 /// The next to be tried is the first.
 const DUE: &str = "due";
 /// The first that was lost is the first.
-const LOST: &str = "lost";
+pub(crate) const LOST: &str = "lost";
 
 fn waiting_for(tenant: &str, agent: &str) -> Arc<str> {
-    kept::joined(&["waiting", tenant, agent])
+    records::joined(&["waiting", tenant, agent])
 }
 
 fn lost_to(tenant: &str, agent: &str) -> Arc<str> {
-    kept::joined(&["lost", tenant, agent])
+    records::joined(&["lost", tenant, agent])
 }
 
-impl Notice {
+impl WebhookNotice {
     fn key(&self) -> Arc<str> {
-        kept::joined(&[&self.tenant, &self.agent, &self.id])
+        records::joined(&[&self.tenant, &self.agent, &self.id])
     }
 
     fn lists(&self) -> Vec<Listed> {
@@ -198,11 +196,11 @@ impl Notice {
     }
 
     fn put(&self, expect: Expect) -> RecordChange {
-        kept::put(kind::NOTICE, self.key(), expect, self, self.lists())
+        records::NOTICES.put(self.key(), expect, self, self.lists())
     }
 
     fn remove(&self, version: u64) -> RecordChange {
-        RecordChange::Remove { kind: kind::NOTICE.into(), key: self.key(), expect: Expect::Version(version) }
+        records::NOTICES.remove(self.key(), Expect::Version(version))
     }
 }
 
@@ -216,7 +214,7 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// Takes a notice up, unless it is, or its agent or this process has enough to do.
-    fn take(&self, notice: &Notice) -> bool {
+    fn take(&self, notice: &WebhookNotice) -> bool {
         let key = notice.key();
         let mut under_way = self.under_way.lock();
         let same = under_way.values().filter(|agent| **agent == notice.agent).count();
@@ -324,14 +322,13 @@ impl Market {
     }
 
     async fn count(&self, list: Arc<str>) -> Result<u64, Refused> {
-        self.length_of(kind::NOTICE, list).await
+        self.length_of(records::NOTICES, list).await
     }
 
     /// The first of a list, with their versions.
-    async fn first_notices(&self, list: Arc<str>, limit: u32) -> Result<Vec<(Notice, u64)>, Refused> {
-        let query = RecordQuery { kind: kind::NOTICE.into(), list, after: None, skip: 0, limit, count: false };
-        let page = self.engine().store().records(query).await.map_err(unread)?;
-        page.records.iter().map(|(record, _)| Ok((kept::row(&record.body)?, record.version))).collect()
+    async fn first_notices(&self, list: Arc<str>, limit: u32) -> Result<Vec<(WebhookNotice, u64)>, Refused> {
+        let page = records::NOTICES.records(self.store(), list, None, limit).await?;
+        page.records.iter().map(|(record, _)| Ok((decode(&record.body)?, record.version))).collect()
     }
 
     /// How the webhook of an agent of the caller's is doing.
@@ -356,7 +353,7 @@ impl Market {
         let lost = self.first_notices(lost_to(&one.tenant, &one.id), MOST_LOST as u32).await?;
         let now = self.now();
         let changes = lost.iter().map(|(notice, version)| {
-            let again = Notice { attempts: 0, due: now, lost_at: None, ..notice.clone() };
+            let again = WebhookNotice { attempts: 0, due: now, lost_at: None, ..notice.clone() };
             again.put(Expect::Version(*version))
         });
         let records: Vec<RecordChange> = changes.collect();
@@ -384,9 +381,7 @@ impl Market {
     async fn take_up(&self) -> Result<Duration, Refused> {
         let (mut looked_at, mut after) = (0, None);
         while looked_at < LOOKED_AT && !self.shared.notices.is_full() {
-            let (kind, list) = (kind::NOTICE.into(), DUE.into());
-            let query = RecordQuery { kind, list, after, skip: 0, limit: PAGE, count: false };
-            let page = self.engine().store().records(query).await.map_err(unread)?;
+            let page = records::NOTICES.records(self.store(), DUE, after, PAGE).await?;
             looked_at += page.records.len() as u32;
             let now = self.now();
             for (record, rank) in &page.records {
@@ -396,7 +391,7 @@ impl Market {
                     return Ok(Duration::from_millis(wait).min(LOOK));
                 }
                 // One that cannot be read keeps no other from being told.
-                let notice: Notice = match kept::row(&record.body) {
+                let notice: WebhookNotice = match decode(&record.body) {
                     Ok(notice) => notice,
                     Err(refused) => {
                         tracing::error!(key = %record.key.escape_debug(), "a webhook cannot be told: {refused}");
@@ -424,8 +419,8 @@ impl Market {
         Ok(LOOK)
     }
 
-    async fn deliver_one(&self, notice: Notice, version: u64) -> Result<(), Refused> {
-        let agent = self.read::<External>(kind::EXTERNAL, externals::key(&notice.tenant, &notice.agent)).await?;
+    async fn deliver_one(&self, notice: WebhookNotice, version: u64) -> Result<(), Refused> {
+        let agent = self.read(records::EXTERNALS, externals::key(&notice.tenant, &notice.agent)).await?;
         // Whoever is gone, or no longer wants to hear of it, does not.
         let wanting = agent
             .map(|(agent, _)| agent)
@@ -435,7 +430,7 @@ impl Market {
             return Ok(());
         };
         let now = self.now();
-        let mine = Notice { attempts: notice.attempts + 1, due: now.plus_ms(TAKEN_MS), ..notice };
+        let mine = WebhookNotice { attempts: notice.attempts + 1, due: now.plus_ms(TAKEN_MS), ..notice };
         if !self.changed(vec![mine.put(Expect::Version(version))]).await? {
             return Ok(());
         }
@@ -452,15 +447,15 @@ impl Market {
         let last = Some(words.chars().take(MAX_WORDS).collect::<String>().into());
         let now = self.now();
         if gone || mine.attempts >= ATTEMPTS {
-            return self.lose(Notice { last, lost_at: Some(now), ..mine }, version).await;
+            return self.lose(WebhookNotice { last, lost_at: Some(now), ..mine }, version).await;
         }
         let wait = RETRY_MS.saturating_mul(1 << (mine.attempts - 1).min(20)).min(RETRY_MOST_MS);
-        let later = Notice { last, due: now.plus_ms(wait), ..mine };
+        let later = WebhookNotice { last, due: now.plus_ms(wait), ..mine };
         self.changed(vec![later.put(Expect::Version(version))]).await?;
         Ok(())
     }
 
-    async fn send(&self, notice: &Notice, agent: &External, now: Time) -> Result<u16, String> {
+    async fn send(&self, notice: &WebhookNotice, agent: &External, now: Time) -> Result<u16, String> {
         let (url, secret) = self.unsealed(agent).map_err(|fault| fault.message)?;
         let (body, timestamp) = (notice.body.text().to_owned(), now.0.div_euclid(1_000).to_string());
         let signature = sellers::sign(secret.as_bytes(), &timestamp, &notice.id, body.as_bytes());
@@ -481,7 +476,7 @@ impl Market {
     }
 
     /// Keeps it as lost, in place of the oldest where there are enough.
-    async fn lose(&self, notice: Notice, version: u64) -> Result<(), Refused> {
+    async fn lose(&self, notice: WebhookNotice, version: u64) -> Result<(), Refused> {
         let list = lost_to(&notice.tenant, &notice.agent);
         let mut records = vec![notice.put(Expect::Version(version))];
         if self.count(list.clone()).await? >= MOST_LOST {
@@ -494,23 +489,10 @@ impl Market {
         }
         Ok(())
     }
-
-    async fn forget_lost(&self) -> Result<(), Refused> {
-        loop {
-            let oldest = Time(self.now().0.saturating_sub(LOST_MS));
-            let lost = self.first_notices(LOST.into(), SWEEP).await?;
-            let old = lost.iter().filter(|(notice, _)| notice.lost_at.is_none_or(|at| at < oldest));
-            let records: Vec<RecordChange> = old.map(|(notice, version)| notice.remove(*version)).collect();
-            let all = records.len() == SWEEP as usize;
-            if !self.changed(records).await? || !all {
-                return Ok(());
-            }
-        }
-    }
 }
 
 impl Told<'_> {
-    fn notice(&self, tenant: &Arc<str>, agent: &Arc<str>) -> Notice {
+    fn notice(&self, tenant: &Arc<str>, agent: &Arc<str>) -> WebhookNotice {
         let id: Arc<str> = format!("evt_{}.{}.{}", self.about, self.change, self.event.name()).into();
         let body = json!({
             "event_id": &*id,
@@ -521,7 +503,7 @@ impl Told<'_> {
             "idempotency_key": &*id,
             "data": self.data,
         });
-        Notice {
+        WebhookNotice {
             tenant: tenant.clone(),
             agent: agent.clone(),
             id,
@@ -588,19 +570,6 @@ pub(crate) async fn deliver(market: Market) {
         tokio::select! {
             () = market.shared.notices.bell.notified() => {}
             () = tokio::time::sleep(wait) => {}
-        }
-    }
-}
-
-/// Forgets what was lost long ago, until the store is closed.
-pub(crate) async fn sweep(market: Market) {
-    loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
-        if market.engine().is_draining() {
-            return;
-        }
-        if let Err(refused) = market.forget_lost().await {
-            tracing::warn!("webhooks that were lost stay for now: {refused}");
         }
     }
 }

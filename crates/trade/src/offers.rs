@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Along, Unmoved};
+use ledger::FreshKey;
+use ledger::records::listed;
 use ledger::{TransactionId, UserId, Ut};
 use market::capability::{Action, After, CapabilityType, Draft, FieldError, PricingModel, Status, Terms};
 use market::transaction::{self, Status as Stage};
 use market::{Actor, Capability, CapabilityId, Refusal, Served, Transaction, Via, autonomy};
 use model::ports::store::Conflict;
-use model::{Expect, Fault, Json, Kind, Listed, RecordChange, RecordQuery};
+use model::{Expect, Fault, Json, Kind, Listed, RecordChange};
 use sha2::{Digest, Sha256};
 
-use crate::kept::{self, capability_key, kind, listed, put};
-use crate::once::{Fresh, Made};
-use crate::refused::unread;
+use crate::idempotency::Made;
+use crate::records::{self, capability_key};
 use crate::{Caller, Config, Event, Market, Once, Paged, Paging, Refused, What, Wish};
 
 /// How often a change is tried again when somebody else was faster.
@@ -155,7 +156,7 @@ impl Market {
         let tenant = self.config().tenant.clone();
         let key = capability_key(&tenant, id);
         for _ in 0..ATTEMPTS {
-            let found = self.read::<Capability>(kind::CAPABILITY, key.clone()).await?;
+            let found = self.read(records::CAPABILITIES, key.clone()).await?;
             let (present, version) = found.ok_or(Refused::Unknown(What::Capability))?;
             let shown = *actor == Actor::Platform || actor.is(&present.tenant, &present.owner) || present.is_on_sale();
             if !shown {
@@ -179,11 +180,7 @@ impl Market {
                     }
                 }
                 After::Removed => {
-                    let removed = RecordChange::Remove {
-                        kind: kind::CAPABILITY.into(),
-                        key: key.clone(),
-                        expect: Expect::Version(version),
-                    };
+                    let removed = records::CAPABILITIES.remove(key.clone(), Expect::Version(version));
                     let mut records = vec![removed];
                     records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Removed, self.now())));
                     let last = Capability { version: present.version.saturating_add(1), ..present };
@@ -205,10 +202,10 @@ impl Market {
         from: Option<Status>,
         next: &Capability,
         expect: Expect,
-        fresh: Option<&Fresh>,
+        fresh: Option<&FreshKey>,
     ) -> Result<Result<(), Conflict>, Refused> {
         let mut records =
-            vec![put(kind::CAPABILITY, capability_key(&next.tenant, &next.id), expect, next, lists_of(next))];
+            vec![records::CAPABILITIES.put(capability_key(&next.tenant, &next.id), expect, next, lists_of(next))];
         records.extend(fresh.map(|fresh| fresh.used_for(Made::Capability(Box::new(next.clone())), next.updated_at)));
         let event = Event::of_capability(from, next.status);
         self.kept_and_told(records, event, next).await
@@ -241,7 +238,7 @@ impl Market {
         &self,
         caller: &Caller,
         once: Option<&Once>,
-    ) -> Result<Result<Option<Fresh>, Made>, Refused> {
+    ) -> Result<Result<Option<FreshKey>, Made>, Refused> {
         match once {
             Some(once) => Ok(self.used(caller, once).await?.map(Some)),
             None => Ok(Ok(None)),
@@ -261,14 +258,14 @@ impl Market {
         let tenant = self.config().tenant.clone();
         let by = [
             filter.category.as_deref().map(|category| in_category(&tenant, category)),
-            filter.capability_type.map(|what| kept::joined(&["sale-type", &tenant, what.name()])),
-            filter.pricing_model.map(|model| kept::joined(&["sale-model", &tenant, model.name()])),
+            filter.capability_type.map(|what| records::joined(&["sale-type", &tenant, what.name()])),
+            filter.pricing_model.map(|model| records::joined(&["sale-model", &tenant, model.name()])),
         ];
         let by: Vec<Arc<str>> = by.into_iter().flatten().collect();
         let words = words_of(filter.words.as_deref().unwrap_or_default());
         match (&by[..], words.is_empty()) {
-            ([], true) => self.page(kind::CAPABILITY, on_market(&tenant), paging).await,
-            ([only], true) => self.page(kind::CAPABILITY, only.clone(), paging).await,
+            ([], true) => self.page(records::CAPABILITIES, on_market(&tenant), paging).await,
+            ([only], true) => self.page(records::CAPABILITIES, only.clone(), paging).await,
             ([], false) => self.walked(on_market(&tenant), filter, &words, paging).await,
             (several, _) => {
                 let narrowest = self.narrowest(several).await?;
@@ -280,15 +277,7 @@ impl Market {
     async fn narrowest(&self, lists: &[Arc<str>]) -> Result<Arc<str>, Refused> {
         let mut narrowest: Option<(u64, &Arc<str>)> = None;
         for list in lists {
-            let query = RecordQuery {
-                kind: kind::CAPABILITY.into(),
-                list: list.clone(),
-                after: None,
-                skip: 0,
-                limit: 1,
-                count: true,
-            };
-            let total = self.engine().store().records(query).await.map_err(unread)?.total.unwrap_or(u64::MAX);
+            let total = records::CAPABILITIES.count(self.store(), list.clone()).await?;
             if narrowest.is_none_or(|(least, _)| total < least) {
                 narrowest = Some((total, list));
             }
@@ -306,7 +295,7 @@ impl Market {
     ) -> Result<Paged<Capability>, Refused> {
         let skip = u64::from(paging.page.saturating_sub(1)).saturating_mul(u64::from(paging.size));
         let (mut items, mut total) = (Vec::new(), 0_u64);
-        self.walk_rows(kind::CAPABILITY, list, |one: Capability| {
+        self.walk_rows(records::CAPABILITIES, list, |one: Capability| {
             if fits(&one, filter, words) {
                 if total >= skip && items.len() < paging.size as usize {
                     items.push(one);
@@ -325,13 +314,13 @@ impl Market {
         status: Option<Status>,
         paging: Paging,
     ) -> Result<Paged<Capability>, Refused> {
-        self.page(kind::CAPABILITY, owned(&caller.tenant, &caller.user, status), paging).await
+        self.page(records::CAPABILITIES, owned(&caller.tenant, &caller.user, status), paging).await
     }
 
     /// What a user has on the market, the newest first.
     pub async fn sold_by(&self, seller: &UserId, paging: Paging) -> Result<Paged<Capability>, Refused> {
         let tenant = self.config().tenant.clone();
-        self.page(kind::CAPABILITY, kept::joined(&["sale-owner", &tenant, seller.as_str()]), paging).await
+        self.page(records::CAPABILITIES, records::joined(&["sale-owner", &tenant, seller.as_str()]), paging).await
     }
 
     /// Buys, has it served, and settles, while the caller waits: for capabilities priced per query, by agents only. The
@@ -500,23 +489,23 @@ fn outcome_of(made: Made, id: &CapabilityId) -> Result<Option<Capability>, Refus
 }
 
 pub(crate) fn is_about_once(met: &Conflict) -> bool {
-    matches!(met, Conflict::Record(kind, ..) if **kind == *kind::ONCE)
+    matches!(met, Conflict::Record(kind, ..) if records::USED_KEYS.is(kind))
 }
 
 /// Everything on the market.
 pub(crate) fn on_market(tenant: &str) -> Arc<str> {
-    kept::joined(&["sale", tenant])
+    records::joined(&["sale", tenant])
 }
 
 /// Categories are free text: their lists are named by a hash.
 pub(crate) fn in_category(tenant: &str, category: &str) -> Arc<str> {
-    kept::joined(&["sale-category", tenant, &kept::hex(&Sha256::digest(category)[..16])])
+    records::joined(&["sale-category", tenant, &records::hex(&Sha256::digest(category)[..16])])
 }
 
 fn owned(tenant: &str, owner: &UserId, status: Option<Status>) -> Arc<str> {
     match status {
-        Some(status) => kept::joined(&["owner-status", tenant, owner.as_str(), status.name()]),
-        None => kept::joined(&["owner", tenant, owner.as_str()]),
+        Some(status) => records::joined(&["owner-status", tenant, owner.as_str(), status.name()]),
+        None => records::joined(&["owner", tenant, owner.as_str()]),
     }
 }
 
@@ -529,9 +518,9 @@ fn lists_of(one: &Capability) -> Vec<Listed> {
         let terms = &one.terms;
         lists.push(listed(on_market(tenant), rank));
         lists.push(listed(in_category(tenant, &terms.category), rank));
-        lists.push(listed(kept::joined(&["sale-type", tenant, terms.capability_type.name()]), rank));
-        lists.push(listed(kept::joined(&["sale-model", tenant, terms.pricing_model.name()]), rank));
-        lists.push(listed(kept::joined(&["sale-owner", tenant, one.owner.as_str()]), rank));
+        lists.push(listed(records::joined(&["sale-type", tenant, terms.capability_type.name()]), rank));
+        lists.push(listed(records::joined(&["sale-model", tenant, terms.pricing_model.name()]), rank));
+        lists.push(listed(records::joined(&["sale-owner", tenant, one.owner.as_str()]), rank));
     }
     lists
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use engine::{Birth, States, Unmoved};
+use ledger::FreshKey;
+use ledger::records::{decode, read_fault};
 use ledger::{AccountId, TransactionId, Ut};
 use market::autonomy;
 use market::transaction::{Action, Order, Role, Status};
@@ -14,10 +16,9 @@ use model::{ContextId, Json, Kind, Place, RecordChange, RecordQuery, Time, Visib
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::carry::{self, Setting};
-use crate::kept::{self, Spent, Standing, kind};
-use crate::once::{Fresh, Made};
-use crate::refused::unread;
+use crate::commit::{self, Setting};
+use crate::idempotency::Made;
+use crate::records::{self, Standing};
 use crate::{AGENT, Caller, DIALECT, Market, Once, Paged, Paging, Refused, User, What, sales, sellers};
 
 /// How often a step is tried again when somebody else was faster.
@@ -201,18 +202,18 @@ impl Market {
             let beside = self.beside(None, &step.transaction).await?;
             let told = !beside.is_empty();
             let capability = Some(capability);
-            let along = carry::along(&step, Setting { spent, capability, sold, look_at, once: made, beside });
+            let along = commit::along(&step, Setting { spent, capability, sold, look_at, once: made, beside });
             let row = &step.transaction;
-            let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: carry::moved(&step) };
+            let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: commit::moved(&step) };
             match self.engine().open_product(&place(row), birth, along).await {
                 Ok(_) => {
                     if let (Some(spend), Some((sum, version))) = (&step.spend, spent) {
-                        let key = kept::spent_key(&spend.tenant, &spend.user, spend.day);
-                        let now = (carry::spent_with(sum, spend), version + 1);
+                        let key = records::spent_key(&spend.tenant, &spend.user, spend.day);
+                        let now = (commit::spent_with(sum, spend), version + 1);
                         remember(&self.shared.grounds.spent, key, now, RECENT);
                     }
                     if let Some(sales) = step.sales {
-                        let key = kept::capability_key(&row.tenant, &row.capability);
+                        let key = records::capability_key(&row.tenant, &row.capability);
                         remember(&self.shared.grounds.sales, key, (sales, sold + 1), OFFERED);
                     }
                     self.shared.recent.keep(&step.transaction);
@@ -222,7 +223,7 @@ impl Market {
                 }
                 Err(Unmoved::Fault(fault)) => return Err(fault.into()),
                 Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     return match self.fresh(caller, once.as_ref()).await? {
                         Err(Made::Transaction(made)) => Ok(*made),
                         Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
@@ -230,7 +231,7 @@ impl Market {
                         }
                     };
                 }
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::USED => {
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
                     return Err(autonomy::TokenRefused::Used.into());
                 }
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
@@ -240,7 +241,7 @@ impl Market {
         Err(Refusal::Changed.into())
     }
 
-    async fn fresh(&self, caller: &Caller, once: Option<&Once>) -> Result<Result<Option<Fresh>, Made>, Refused> {
+    async fn fresh(&self, caller: &Caller, once: Option<&Once>) -> Result<Result<Option<FreshKey>, Made>, Refused> {
         match once {
             Some(once) => Ok(self.used(caller, once).await?.map(Some)),
             None => Ok(Ok(None)),
@@ -257,12 +258,12 @@ impl Market {
         turn: &mut Option<OwnedMutexGuard<()>>,
     ) -> Result<Ordered, Refused> {
         let config = self.config();
-        let key = kept::capability_key(&caller.tenant, &wish.capability);
+        let key = records::capability_key(&caller.tenant, &wish.capability);
         let known = by_heart.then(|| self.shared.grounds.capabilities.lock().get(&key).cloned()).flatten();
         let (capability, version) = match known {
             Some(known) => known,
             None => {
-                let found = self.read::<Capability>(kind::CAPABILITY, key.clone()).await?;
+                let found = self.read(records::CAPABILITIES, key.clone()).await?;
                 let (capability, version) = found.ok_or(Refused::Unknown(What::Capability))?;
                 let read = (Arc::new(capability), version);
                 remember(&self.shared.grounds.capabilities, key, read.clone(), OFFERED);
@@ -280,13 +281,11 @@ impl Market {
         };
         // After the counts were read, so that they are of no later time.
         let now = self.now();
-        let key = kept::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
+        let key = records::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
         let known = by_heart.then(|| self.shared.grounds.spent.lock().get(&key).copied()).flatten();
         let spent = match (caller.via, known) {
             (Via::Agent, Some(known)) => Some(known),
-            (Via::Agent, None) => {
-                self.read::<Spent>(kind::SPENT, key).await?.map(|(spent, version)| (spent.sum, version))
-            }
+            (Via::Agent, None) => self.read(records::SPENDING, key).await?.map(|(spent, version)| (spent.sum, version)),
             (Via::Person, _) => None,
         }
         .unwrap_or((Ut::ZERO, 0));
@@ -338,7 +337,7 @@ impl Market {
     }
 
     pub(crate) async fn balance(&self, account: &AccountId) -> Result<Ut, Refused> {
-        let balances = self.engine().store().balances(vec![account.key().into()]).await.map_err(unread)?;
+        let balances = self.engine().store().balances(vec![account.key().into()]).await.map_err(read_fault)?;
         Ok(Ut::from_hundredths(balances.first().copied().unwrap_or_default()))
     }
 
@@ -393,9 +392,9 @@ impl Market {
             let beside = self.beside(Some(row.status), &step.transaction).await?;
             let told = !beside.is_empty();
             let along =
-                carry::along(&step, Setting { spent: None, capability: None, sold: 0, look_at, once: made, beside });
+                commit::along(&step, Setting { spent: None, capability: None, sold: 0, look_at, once: made, beside });
             let without_task = along.clone();
-            match self.engine().move_product(id.0, carry::moved(&step), along).await {
+            match self.engine().move_product(id.0, commit::moved(&step), along).await {
                 Ok(_) => {
                     self.shared.recent.keep(&step.transaction);
                     self.drive(&step.transaction);
@@ -417,7 +416,7 @@ impl Market {
                 Err(Unmoved::Fault(fault)) if fault.kind == Kind::TaskSettled => {}
                 Err(Unmoved::Fault(fault)) => return Err(fault.into()),
                 Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ONCE => {
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     let Some((caller, once)) = &once else { return Err(Refusal::Changed.into()) };
                     return match self.used(caller, once).await? {
                         Err(Made::Transaction(made)) => Ok(*made),
@@ -426,7 +425,7 @@ impl Market {
                         }
                     };
                 }
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::USED => {
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
                     return Err(autonomy::TokenRefused::Used.into());
                 }
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
@@ -455,7 +454,7 @@ impl Market {
     }
 
     pub(crate) async fn read_transaction(&self, id: TransactionId) -> Result<Transaction, Refused> {
-        let found = self.read::<Transaction>(kind::TRANSACTION, kept::transaction_key(id)).await?;
+        let found = self.read(records::TRANSACTIONS, records::transaction_key(id)).await?;
         let tenant = self.config().tenant.clone();
         let row = found.map(|(row, _)| row).filter(|row| row.tenant == tenant);
         row.ok_or(Refused::Unknown(What::Transaction))
@@ -508,13 +507,15 @@ impl Market {
         status: Option<Status>,
         paging: Paging,
     ) -> Result<Paged<Transaction>, Refused> {
-        let list = |standing| kept::purchases(role, &caller.tenant, &caller.user, standing);
+        let list = |standing| records::purchases(role, &caller.tenant, &caller.user, standing);
         match status {
             None => self.merged(&all_lists(caller, role), paging).await,
-            Some(over) if over.is_terminal() => self.page(kind::TRANSACTION, list(Standing::Over(over)), paging).await,
+            Some(over) if over.is_terminal() => {
+                self.page(records::TRANSACTIONS, list(Standing::Over(over)), paging).await
+            }
             Some(under_way) => {
                 let mut items = Vec::new();
-                self.walk_rows(kind::TRANSACTION, list(Standing::Open), |row: Transaction| {
+                self.walk_rows(records::TRANSACTIONS, list(Standing::Open), |row: Transaction| {
                     if row.status == under_way {
                         items.push(row);
                     }
@@ -534,9 +535,8 @@ impl Market {
         let upto = skip.saturating_add(size);
         let read = async |list: &Arc<str>, skip: u64, limit: u64, count: bool| {
             let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-            let (kind, list) = (kind::TRANSACTION.into(), list.clone());
-            let query = RecordQuery { kind, list, after: None, skip, limit, count };
-            self.engine().store().records(query).await.map_err(unread)
+            let query = RecordQuery { skip, limit, count, ..records::TRANSACTIONS.query(list.clone()) };
+            self.engine().store().records(query).await.map_err(read_fault)
         };
         let mut counted: Vec<(&Arc<str>, u64)> = Vec::with_capacity(lists.len());
         for list in lists {
@@ -561,7 +561,7 @@ impl Market {
             }
         }
         let shown = rows.values().skip((skip - passed) as usize).take(paging.size as usize);
-        let items = shown.map(|body| kept::row::<Transaction>(body)).collect::<Result<Vec<_>, _>>()?;
+        let items = shown.map(|body| decode::<Transaction>(body)).collect::<Result<Vec<_>, _>>()?;
         let more = skip.saturating_add(items.len() as u64) < total;
         Ok(Paged { items, total, page: paging.page, size: paging.size, more })
     }
@@ -578,7 +578,7 @@ impl Market {
 fn all_lists(caller: &Caller, role: Role) -> Vec<Arc<str>> {
     let over = Status::ALL.iter().filter(|status| status.is_terminal()).map(|status| Standing::Over(*status));
     let standings = std::iter::once(Standing::Open).chain(over);
-    standings.map(|standing| kept::purchases(role, &caller.tenant, &caller.user, standing)).collect()
+    standings.map(|standing| records::purchases(role, &caller.tenant, &caller.user, standing)).collect()
 }
 
 /// A page of what was read from its beginning.

@@ -16,11 +16,12 @@ use market::autonomy;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use device::sweep;
-pub(crate) use keys::Seen;
+pub(crate) use device::{CodeRow, DeviceRow, sweep};
+pub(crate) use keys::{KeyRow, Seen};
 pub(crate) use login::Door;
 pub(crate) use secrets::{draw, print, secrets, text};
-pub(crate) use sessions::sweep as sweep_logins;
+pub(crate) use sessions::LoginRow;
+pub(crate) use users::AccountRow;
 
 /// Keys this server made for itself, the same for every process on the store.
 pub struct Secrets {

@@ -5,7 +5,7 @@ use market::autonomy::{self, Because, Decision, Question, Risk, TOKEN_MS};
 use market::{Capability, CapabilityId, Refusal, Via};
 use model::Time;
 
-use crate::kept::{self, Spent, kind};
+use crate::records;
 use crate::{Caller, Market, Refused, What, people};
 
 /// An offer as it would be bought now.
@@ -53,8 +53,8 @@ impl Market {
             capability: offer.id.clone(),
             fee: offer.terms.price_for(booked_hours)?,
         };
-        let key = kept::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
-        let spent = self.read::<Spent>(kind::SPENT, key).await?.map_or(Ut::ZERO, |(spent, _)| spent.sum);
+        let key = records::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
+        let spent = self.read(records::SPENDING, key).await?.map_or(Ut::ZERO, |(spent, _)| spent.sum);
         let risk = Risk::of(offer.terms.capability_type, question.fee, &caller.limits);
         let asks = match autonomy::decide(&caller.limits, spent, question.fee, risk) {
             Decision::Ask(because) => Some(because),

@@ -3,27 +3,26 @@
 use std::sync::Arc;
 
 use market::{Capability, Sales};
-use model::{RecordQuery, Time};
+use model::Time;
 
-use crate::kept::{self, kind};
-use crate::refused::unread;
+use crate::records;
 use crate::{Market, Refused};
 
 /// The line that orders of a capability with limits stand in. Each order changes the row that the next one is checked
 /// against; without the line those of one process would only make each other try again.
 pub(crate) fn line(capability: &Capability) -> Arc<str> {
-    kept::joined(&["sales", &capability.tenant, capability.id.as_str()])
+    records::joined(&["sales", &capability.tenant, capability.id.as_str()])
 }
 
 impl Market {
     /// The sales of a capability and the version of their row, zero where there is none yet.
     pub(crate) async fn sold(&self, capability: &Capability, by_heart: bool) -> Result<(Sales, u64), Refused> {
-        let key = kept::capability_key(&capability.tenant, &capability.id);
+        let key = records::capability_key(&capability.tenant, &capability.id);
         let known = by_heart.then(|| self.shared.grounds.sales.lock().get(&key).copied()).flatten();
         if let Some(known) = known {
             return Ok(known);
         }
-        match self.read::<Sales>(kind::SALES, key).await? {
+        match self.read(records::SALES, key).await? {
             Some(found) => Ok(found),
             None => Ok((self.listed_sales(capability).await?, 0)),
         }
@@ -35,15 +34,8 @@ impl Market {
         let (since, most) = (Sales::day_of(now), terms.daily_limit.max(terms.rate_limit_per_min).unwrap_or_default());
         let (mut times, mut after) = (Vec::new(), None);
         loop {
-            let query = RecordQuery {
-                kind: kind::TRANSACTION.into(),
-                list: kept::sales(&capability.tenant, &capability.id),
-                after,
-                skip: 0,
-                limit: 200,
-                count: false,
-            };
-            let page = self.engine().store().records(query).await.map_err(unread)?;
+            let list = records::sales(&capability.tenant, &capability.id);
+            let page = records::TRANSACTIONS.records(self.store(), list, after, 200).await?;
             times.extend(page.records.iter().map(|(_, rank)| Time(*rank)).filter(|time| *time >= since));
             after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
             let is_all = !page.more || after.as_ref().is_none_or(|(rank, _)| *rank < since.0);

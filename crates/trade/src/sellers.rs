@@ -5,15 +5,15 @@
 //! then, in whichever process. Doing something twice is refused by the rules.
 //!
 //! * `agent`: a purchase runs a turn of an agent of this server
-//! * `callback`, `outside`: the seller's endpoint is called, at an address that may be
+//! * `callback`, `callbacks_http`: calls of a seller's endpoint
 //! * `jobs`: a seller's program comes and asks for work
-//! * `alone`: parties who take their steps by themselves
+//! * `auto_sellers`: parties that take their steps by themselves
 
 mod agent;
-mod alone;
+mod auto_sellers;
 mod callback;
+mod callbacks_http;
 mod jobs;
-mod outside;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use market::transaction::{Action, Status};
 use market::{Actor, Served, Transaction};
 use model::ports::Future;
 use model::ports::product::Product;
-use model::{Expect, RecordChange, TaskId, Time};
+use model::{Expect, TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::kept::{self, kind};
+use crate::records;
 use crate::{Config, Market, Refused, User};
 
-pub(crate) use callback::sign;
+pub(crate) use callback::{Calls, sign};
+pub use callbacks_http::{Answered, Callbacks, Letter, Web};
 pub use jobs::{Job, JobAct, JobEvent, Jobs};
-pub use outside::{Answered, Callbacks, Letter, Web};
 
 /// Purchases that are worked on at a time in this process, and those that may wait for it here. Beyond that the timer
 /// brings them back.
@@ -161,7 +161,7 @@ pub(crate) fn look_at(
         return None;
     }
     let due = transaction.due.map(|due| due.at);
-    let alone = alone::acts_at(transaction, buyer, seller, config);
+    let alone = auto_sellers::acts_at(transaction, buyer, seller, config);
     // So that a crash between the commit and the act is made good.
     let machine = by_machine(transaction).then(|| {
         let age = u64::try_from(now.0.saturating_sub(transaction.updated_at.0)).unwrap_or_default();
@@ -262,15 +262,14 @@ impl Market {
 
     /// Sets the timer of a purchase that has not moved since this row was read. Where it has, its step has set the timer.
     pub(crate) async fn set_timer(&self, row: &Transaction, at: Option<Time>) -> Result<bool, Refused> {
-        let key = kept::transaction_key(row.id);
-        let rests_on =
-            vec![RecordChange::Leave { kind: kind::TRANSACTION.into(), key, expect: Expect::Version(row.version) }];
+        let key = records::transaction_key(row.id);
+        let rests_on = vec![records::TRANSACTIONS.leave(key, Expect::Version(row.version))];
         Ok(self.engine().set_deadline_while(row.id.0, at, rests_on).await?)
     }
 
     /// A timer has brought a purchase back: what is due is done, and the timer set to what comes next.
     async fn look(&self, id: TransactionId) -> Result<(), Refused> {
-        let found = self.read::<Transaction>(kind::TRANSACTION, kept::transaction_key(id)).await?;
+        let found = self.read(records::TRANSACTIONS, records::transaction_key(id)).await?;
         let row = match found {
             Some((row, _)) if row.tenant == self.config().tenant => row,
             // The market serves another tenant for now; its timer is kept for when it does not.

@@ -8,13 +8,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use ledger::records::read_fault;
 use ledger::{AccountId, TransactionId, UserId};
 use market::transaction::{Action, Role};
 use market::{Actor, Transaction};
 use model::ports::store::TimerKind;
 
-use crate::kept::{self, Standing, kind};
-use crate::refused::unread;
+use crate::records::{self, Standing};
 use crate::{Market, Refused};
 
 const WALK_EVERY: Duration = Duration::from_secs(600);
@@ -30,7 +30,7 @@ impl Market {
         let prefix = AccountId::frozen(&tenant, &UserId::from("")).key();
         let (mut after, mut found) = (Some(prefix.as_str().into()), 0);
         loop {
-            let page = self.engine().store().accounts(after.take(), AT_ONCE).await.map_err(unread)?;
+            let page = self.engine().store().accounts(after.take(), AT_ONCE).await.map_err(read_fault)?;
             for (account, balance) in &page {
                 let Some(user) = account.strip_prefix(&prefix) else { return Ok(found) };
                 if *balance > 0 {
@@ -45,9 +45,9 @@ impl Market {
     }
 
     async fn strays_of(&self, buyer: &UserId) -> Result<u64, Refused> {
-        let list = kept::purchases(Role::Buyer, &self.config().tenant, buyer, Standing::Open);
+        let list = records::purchases(Role::Buyer, &self.config().tenant, buyer, Standing::Open);
         let mut open: Vec<Transaction> = Vec::new();
-        self.walk_first(kind::TRANSACTION, list, OF_ONE, |row: Transaction| {
+        self.walk_first(records::TRANSACTIONS, list, OF_ONE, |row: Transaction| {
             if row.due.is_some() {
                 open.push(row);
             }
@@ -66,7 +66,7 @@ impl Market {
     /// Those that a timer watches.
     async fn timed(&self, rows: &[Transaction]) -> Result<HashSet<TransactionId>, Refused> {
         let ids = rows.iter().map(|row| row.id.0).collect();
-        let timers = self.engine().store().timers(ids).await.map_err(unread)?;
+        let timers = self.engine().store().timers(ids).await.map_err(read_fault)?;
         let deadlines = timers.into_iter().filter(|timer| timer.kind == TimerKind::Deadline);
         Ok(deadlines.map(|timer| timer.task.into()).collect())
     }
@@ -85,7 +85,7 @@ impl Market {
                 Err(refused) => Err(refused),
             };
         }
-        let has_task = self.engine().store().head(id).await.map_err(unread)?.is_some();
+        let has_task = self.engine().store().head(id).await.map_err(read_fault)?.is_some();
         if has_task {
             let is_set = self.set_timer(row, self.look_at(row).await?).await?;
             if is_set {

@@ -11,19 +11,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
+use ledger::records::listed;
 use ledger::{AccountId, Rate, Row, Unfit, UserId, Ut};
 use market::tariff::{Budget, Budgeted, Owed, Price, TurnHold, Usage, Window};
 use model::ports::agent::{Admission, Agent, Emission, Extension, Look, Profile, Turn};
 use model::ports::store::Conflict;
 use model::ports::till::{Asked, Books, Ended, Held, Settled, Till};
 use model::ports::worker::Desk;
-use model::{Entry, Expect, Fault, Inbound, Json, Kind, Posting, RecordChange, Task, Time, TurnId};
+use model::{Entry, Expect, Fault, Inbound, Json, Kind, Posting, Task, Time, TurnId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::kept::{self, ALL, joined, kind, listed, put};
+use crate::records::{self, ALL, joined};
 
 /// The extension under which a card tells the price and a task what it cost.
 pub const EXTENSION: &str = "https://rialto.dev/ext/price/v1";
@@ -157,7 +158,7 @@ impl Counter {
         }
         if let Some(amount) = per_context {
             // A context is any text its caller likes.
-            let context = kept::hex(&Sha256::digest(asked.context.as_str()));
+            let context = records::hex(&Sha256::digest(asked.context.as_str()));
             let account = joined(&["b", asked.tenant, "context", &context]);
             let window = Window::Total.name().into();
             budgets.push(Budgeted { account, amount: *amount, of: "context".into(), window });
@@ -271,8 +272,8 @@ pub(crate) fn turn_key(turn: TurnId) -> Arc<str> {
 /// What sets it aside.
 fn held(hold: &TurnHold) -> Result<Held, Unfit> {
     let lists = vec![listed(ALL, hold.made_at.0)];
-    let record = put(kind::TURN_HOLD, turn_key(hold.turn), Expect::Absent, hold, lists);
-    let mut entries = vec![kept::entry(&hold.frozen()?)];
+    let record = records::TURN_HOLDS.put(turn_key(hold.turn), Expect::Absent, hold, lists);
+    let mut entries = vec![records::entry(&hold.frozen()?)];
     entries.extend(budget_entry(hold, Drawn::Hold, hold.amount, hold.made_at));
     // Rows hold only texts and integers, which always have a JSON.
     let hold = Json::from_value(&serde_json::to_value(hold).unwrap_or_default());
@@ -339,11 +340,10 @@ impl Books for Ledger {
         let usage = Usage::told(facts.as_ref().and_then(|facts| facts.get("usage")), ended.ran_ms.unwrap_or_default());
         let cost = hold.cost(&usage, Owed::by(ended.state));
         let entry = hold.ended(cost, ended.now).map_err(Fault::internal)?;
-        let mut entries = vec![kept::entry(&entry)];
+        let mut entries = vec![records::entry(&entry)];
         let rest = hold.amount.minus(cost).unwrap_or(Ut::ZERO);
         entries.extend(budget_entry(&hold, Drawn::Back, rest, ended.now));
-        let record =
-            RecordChange::Remove { kind: kind::TURN_HOLD.into(), key: turn_key(hold.turn), expect: Expect::Version(1) };
+        let record = records::TURN_HOLDS.remove(turn_key(hold.turn), Expect::Version(1));
         let metadata = receipt(&hold, &usage, cost, entry.id().as_str(), ended);
         Ok(Settled { records: vec![record], entries, metadata })
     }

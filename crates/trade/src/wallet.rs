@@ -1,22 +1,22 @@
 //! Balances, statements, credit from outside, and the check of it all.
 
-mod check;
+mod verify;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::{Along, Unmoved};
+use ledger::records::{decode, read_fault};
 use ledger::{AccountId, Entry, EntryId, LineKind, Row, TransactionId, UserId, Ut};
 use market::capability::FieldError;
 use model::ports::store::Conflict;
 use model::{Expect, Line, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::kept::{self, Booked, joined, kind};
-use crate::refused::unread;
+use crate::records::{self, Booked, joined};
 use crate::{Caller, Market, Paged, Paging, Refused, What};
 
-pub use check::{Mismatch, Report};
+pub use verify::{Mismatch, Report};
 
 /// Lines of the store that are read at a time.
 const AT_ONCE: usize = 1_000;
@@ -66,12 +66,12 @@ pub struct Stats {
 
 /// What a reference was used for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Credit {
+pub(crate) struct CreditRow {
     user: UserId,
     amount: Ut,
     entry: EntryId,
 }
-impl Row for Credit {
+impl Row for CreditRow {
     const NAME: &'static str = "credit";
 }
 
@@ -80,7 +80,7 @@ impl Market {
         let tenant = self.config().tenant.clone();
         let accounts = [AccountId::available(&tenant, user), AccountId::frozen(&tenant, user)];
         let keys = accounts.iter().map(|account| account.key().into()).collect();
-        let balances = self.engine().store().balances(keys).await.map_err(unread)?;
+        let balances = self.engine().store().balances(keys).await.map_err(read_fault)?;
         let on = |place: usize| Ut::from_hundredths(balances.get(place).copied().unwrap_or_default());
         Ok(Wallet { available: on(0), frozen: on(1) })
     }
@@ -142,7 +142,7 @@ impl Market {
     pub async fn journal(&self, limit: usize) -> Result<Vec<JournalEntry>, Refused> {
         let (mut newest, mut after) = (VecDeque::new(), 0);
         loop {
-            let page = self.engine().store().journal(after, AT_ONCE).await.map_err(unread)?;
+            let page = self.engine().store().journal(after, AT_ONCE).await.map_err(read_fault)?;
             let Some((last, _)) = page.last() else { return Ok(newest.into()) };
             after = *last;
             for (place, entry) in page {
@@ -164,7 +164,7 @@ impl Market {
         let (mut before, mut left) = (None, most);
         while left > 0 {
             let limit = left.min(AT_ONCE);
-            let page = self.engine().store().statement(key.clone(), before, limit).await.map_err(unread)?;
+            let page = self.engine().store().statement(key.clone(), before, limit).await.map_err(read_fault)?;
             for line in &page {
                 lines_of(account, line)?.into_iter().for_each(&mut each);
             }
@@ -192,14 +192,14 @@ impl Market {
         let known = self.user(user).await?.ok_or(Refused::Unknown(What::User))?;
         let entry = Entry::recharge(&known.tenant, user, amount, reference, note, self.now());
         let entry = entry.map_err(|unfit| FieldError::new("amount", unfit.to_string()))?;
-        let row = Credit { user: user.clone(), amount, entry: entry.id().clone() };
+        let row = CreditRow { user: user.clone(), amount, entry: entry.id().clone() };
         let key = joined(&[&known.tenant, reference]);
-        let record = kept::put(kind::CREDIT, key.clone(), Expect::Absent, &row, Vec::new());
-        let along = Along { records: vec![record], entries: vec![kept::entry(&entry)], ..Along::default() };
+        let record = records::CREDITS.put(key.clone(), Expect::Absent, &row, Vec::new());
+        let along = Along { records: vec![record], entries: vec![records::entry(&entry)], ..Along::default() };
         match self.engine().keep(along).await {
             Ok(()) => {}
             Err(Unmoved::Met(Conflict::Record(..))) => {
-                let known = self.read::<Credit>(kind::CREDIT, key).await?;
+                let known = self.read(records::CREDITS, key).await?;
                 if known.is_none_or(|(known, _)| known != row) {
                     return Err(Refused::Taken("credit"));
                 }
@@ -221,7 +221,7 @@ fn plain(field: &'static str, text: &str) -> Result<(), FieldError> {
 
 /// What an entry has on this account, the newest first. A store keeps one sum for each account; the body tells what of.
 fn lines_of(account: &AccountId, line: &Line) -> Result<Vec<StatementLine>, Refused> {
-    let booked: Booked = kept::row(&line.body)?;
+    let booked: Booked = decode(&line.body)?;
     let mut balance = line.balance;
     let mut lines = Vec::with_capacity(1);
     for (place, one) in booked.lines.iter().enumerate().rev().filter(|(_, one)| one.account == *account) {

@@ -7,7 +7,7 @@ mod common;
 
 mod agent;
 mod carts;
-mod clock;
+mod expiry;
 mod rush;
 mod sales;
 mod search;

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Along, Unmoved};
+use ledger::records::listed;
 use ledger::{Row, UserId};
 use market::Refusal;
 use model::ports::store::Conflict;
-use model::{Expect, RecordChange, RecordQuery, Time};
+use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
 use super::keys::{KeyRow, Who};
 use super::{Approval, Device, DeviceState, Issued, NewUser, User, secrets};
 use crate::bounded::Bounded;
-use crate::kept::{self, ALL, kind};
-use crate::refused::unread;
+use crate::records::{self, ALL};
 use crate::{Market, Refused, What};
 
 /// What a device may call itself; whatever else it does is the last of these.
@@ -42,7 +42,7 @@ const SWEEP: u32 = 200;
 
 /// A device, under the hash of its own code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct DeviceRow {
+pub(crate) struct DeviceRow {
     pub(super) tenant: Arc<str>,
     pub(super) platform: Arc<str>,
     /// The code its person types; none once that was done, as the code is free again then.
@@ -67,7 +67,7 @@ pub(super) enum Answer {
 
 /// Which device a person's code belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CodeRow {
+pub(crate) struct CodeRow {
     device: Arc<str>,
 }
 impl Row for CodeRow {
@@ -75,14 +75,14 @@ impl Row for CodeRow {
 }
 
 pub(super) fn code_key(tenant: &str, code: &str) -> Arc<str> {
-    kept::joined(&[tenant, code])
+    records::joined(&[tenant, code])
 }
 
 impl DeviceRow {
     pub(super) fn put(&self, key: &Arc<str>, expect: Expect) -> RecordChange {
         // The first to expire is the first of its list.
-        let lists = vec![kept::listed(ALL, self.expires_at.0.saturating_neg())];
-        kept::put(kind::DEVICE, key.clone(), expect, self, lists)
+        let lists = vec![listed(ALL, self.expires_at.0.saturating_neg())];
+        records::DEVICES.put(key.clone(), expect, self, lists)
     }
 
     fn is_over(&self, now: Time) -> bool {
@@ -103,8 +103,8 @@ fn drawn_code() -> Result<Arc<str>, Refused> {
 }
 
 /// Devices that wait for their person, of all tenants.
-fn waiting_devices() -> Bounded {
-    Bounded { kind: kind::DEVICE, list: ALL.into(), most: WAITING }
+fn waiting_devices() -> Bounded<DeviceRow> {
+    Bounded { collection: records::DEVICES, list: ALL.into(), most: WAITING }
 }
 
 fn unknown() -> Refused {
@@ -132,7 +132,7 @@ impl Market {
                 answer: None,
             };
             let of_code = CodeRow { device: key.clone() };
-            let of_code = kept::put(kind::DEVICE_CODE, code_key(&tenant, &code), Expect::Absent, &of_code, Vec::new());
+            let of_code = records::DEVICE_CODES.put(code_key(&tenant, &code), Expect::Absent, &of_code, Vec::new());
             let records = vec![row.put(&key, Expect::Absent), of_code, added];
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => {
@@ -178,7 +178,7 @@ impl Market {
                     let issued = Issued { api_key: secrets::text()?, user: Some(user.clone()) };
                     let made = KeyRow { tenant: row.tenant.clone(), who: Who::User(user.clone()), made_at: now };
                     let expect = Expect::Version(version);
-                    let taken = RecordChange::Remove { kind: kind::DEVICE.into(), key: key.clone(), expect };
+                    let taken = records::DEVICES.remove(key.clone(), expect);
                     (vec![made.kept(&issued.api_key), taken], DeviceState::Approved(issued))
                 }
             };
@@ -205,7 +205,7 @@ impl Market {
         let tenant = self.config().tenant.clone();
         let code_key = code_key(&tenant, &code);
         let (CodeRow { device: key }, _) =
-            self.read::<CodeRow>(kind::DEVICE_CODE, code_key.clone()).await?.ok_or_else(unknown)?;
+            self.read(records::DEVICE_CODES, code_key.clone()).await?.ok_or_else(unknown)?;
         // Nobody is registered for a device that has gone.
         let waits = |row: &DeviceRow, now: Time| row.code.as_ref() == Some(&code) && !row.is_over(now);
         let found = self.device(&key).await?;
@@ -227,8 +227,7 @@ impl Market {
                 return Err(unknown());
             }
             (row.code, row.answer) = (None, Some(answer.clone()));
-            let (kind, key_of_code) = (kind::DEVICE_CODE.into(), code_key.clone());
-            let free = RecordChange::Remove { kind, key: key_of_code, expect: Expect::Any };
+            let free = records::DEVICE_CODES.remove(code_key.clone(), Expect::Any);
             let records = vec![row.put(&key, Expect::Version(version)), free];
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => return Ok(()),
@@ -241,7 +240,7 @@ impl Market {
     }
 
     async fn device(&self, key: &Arc<str>) -> Result<Option<(DeviceRow, u64)>, Refused> {
-        let found = self.read::<DeviceRow>(kind::DEVICE, key.clone()).await?;
+        let found = self.read(records::DEVICES, key.clone()).await?;
         Ok(found.filter(|(row, _)| row.tenant == self.config().tenant))
     }
 
@@ -278,14 +277,8 @@ impl Market {
 
     /// The first devices to expire, with their keys and versions.
     async fn first_devices(&self, limit: u32) -> Result<Vec<(DeviceRow, Arc<str>, u64)>, Refused> {
-        let query =
-            RecordQuery { kind: kind::DEVICE.into(), list: ALL.into(), after: None, skip: 0, limit, count: false };
-        let page = self.engine().store().records(query).await.map_err(unread)?;
-        let rows = page.records.into_iter().map(|(record, _)| {
-            let row = kept::row::<DeviceRow>(&record.body)?;
-            Ok((row, record.key, record.version))
-        });
-        rows.collect()
+        let (first, _) = records::DEVICES.first(self.store(), ALL, limit).await?;
+        Ok(first.into_iter().map(|device| (device.row, device.key, device.version)).collect())
     }
 
     /// Forgets devices that had expired by then.
@@ -296,10 +289,9 @@ impl Market {
             let all = over.len() == SWEEP as usize;
             let mut records = Vec::with_capacity(over.len() * 2);
             for (row, key, version) in over {
-                records.push(RecordChange::Remove { kind: kind::DEVICE.into(), key, expect: Expect::Version(version) });
+                records.push(records::DEVICES.remove(key, Expect::Version(version)));
                 if let Some(code) = &row.code {
-                    let (kind, key) = (kind::DEVICE_CODE.into(), code_key(&row.tenant, code));
-                    records.push(RecordChange::Remove { kind, key, expect: Expect::Any });
+                    records.push(records::DEVICE_CODES.remove(code_key(&row.tenant, code), Expect::Any));
                 }
             }
             if records.is_empty() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Along, Unmoved};
+use ledger::records::listed;
 use ledger::{Row, UserId};
 use market::{FieldError, Via};
 use model::ports::store::Conflict;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{Credentials, Issued, NewKey, User, secrets, users};
-use crate::kept::{self, kind};
+use crate::records;
 use crate::{Caller, Market, NotKnown, Refused, What};
 
 /// Characters of a secret that somebody chose.
@@ -26,7 +27,7 @@ const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// A key as it is kept, under the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct KeyRow {
+pub(crate) struct KeyRow {
     pub(super) tenant: Arc<str>,
     pub(super) who: Who,
     pub(super) made_at: Time,
@@ -64,11 +65,11 @@ impl KeyRow {
     /// Keeps the key under this secret, which must be new.
     pub(super) fn kept(&self, secret: &str) -> RecordChange {
         let list = match &self.who {
-            Who::User(user) => kept::joined(&["user", &self.tenant, user.as_str()]),
-            Who::Platform(platform) => kept::joined(&["platform", &self.tenant, platform]),
+            Who::User(user) => records::joined(&["user", &self.tenant, user.as_str()]),
+            Who::Platform(platform) => records::joined(&["platform", &self.tenant, platform]),
         };
-        let lists = vec![kept::listed(list, self.made_at.0)];
-        kept::put(kind::KEY, secrets::print(secret), Expect::Absent, self, lists)
+        let lists = vec![listed(list, self.made_at.0)];
+        records::KEYS.put(secrets::print(secret), Expect::Absent, self, lists)
     }
 }
 
@@ -130,7 +131,7 @@ impl Market {
         match self.engine().keep(Along { records: vec![row.kept(&issued.api_key)], ..Along::default() }).await {
             Ok(()) => Ok(issued),
             Err(Unmoved::Met(Conflict::Record(..))) => {
-                let known = self.read::<KeyRow>(kind::KEY, secrets::print(&issued.api_key)).await?;
+                let known = self.read(records::KEYS, secrets::print(&issued.api_key)).await?;
                 match known {
                     Some((known, _)) if (&known.tenant, &known.who) == (&row.tenant, &row.who) => Ok(issued),
                     Some(_) | None => Err(Refused::Taken("key")),
@@ -161,7 +162,7 @@ impl Market {
         if let Some(known) = self.shared.seen.find(&shown).filter(|known| known.tenant == tenant) {
             return Ok(known);
         }
-        let row = self.read::<KeyRow>(kind::KEY, kept::hex(&shown.0)).await?.map(|(row, _)| row);
+        let row = self.read(records::KEYS, records::hex(&shown.0)).await?.map(|(row, _)| row);
         let row = row.filter(|row| row.tenant == tenant).ok_or(NotKnown::Key)?;
         let user = self.user(user).await?.filter(|user| row.who.may_act_for(user));
         let user = Arc::new(user.ok_or(NotKnown::NotLinked)?);

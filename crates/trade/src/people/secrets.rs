@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Secrets;
-use crate::kept::{self, kind};
+use crate::records;
 
 /// There is one record of them per store.
 const OWN: &str = "own";
@@ -44,7 +44,7 @@ impl SecretsRow {
 pub(crate) async fn secrets(engine: &Engine) -> Result<Secrets, Fault> {
     // Another one may be installed already; there is only this one to choose from.
     let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
-    let place = SecretPlace { kind: kind::SECRETS, key: OWN, lists: Vec::new() };
+    let place = SecretPlace { kind: records::SECRETS, key: OWN, lists: Vec::new() };
     let kept = engine.own_secret(&place, || SecretsRow::drawn().map(|drawn| drawn.to_row())).await?;
     SecretsRow::from_row(&kept).map_err(Fault::internal)?.opened()
 }
@@ -68,7 +68,7 @@ pub(crate) fn text() -> Result<String, Fault> {
 
 /// What is kept of a secret. It was drawn from 32 bytes, so a fast hash gives nothing away.
 pub(crate) fn print(secret: &str) -> Arc<str> {
-    kept::hex(&hash(secret))
+    records::hex(&hash(secret))
 }
 
 pub(super) fn hash(secret: &str) -> [u8; 32] {

@@ -7,30 +7,28 @@
 //! refresh token among them once.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::{Along, Unmoved};
+use ledger::records::listed;
 use ledger::{Row, UserId};
 use market::Refusal;
 use model::ports::store::Conflict;
-use model::{Expect, RecordChange, RecordQuery, Time};
+use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
 use super::login::{Claims, Kind};
 use super::{Tokens, User, secrets};
-use crate::kept::{self, ALL, kind};
-use crate::refused::unread;
+use crate::records::{self, ALL};
 use crate::{Market, NotKnown, Refused};
 
 /// Logins of one user at a time; the oldest gives way.
 pub(super) const LOGINS: u64 = 50;
 const ATTEMPTS: usize = 5;
-const SWEEP_EVERY: Duration = Duration::from_secs(600);
 const SWEEP: u32 = 200;
 
 /// A login, under its id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct LoginRow {
+pub(crate) struct LoginRow {
     pub(super) tenant: Arc<str>,
     pub(super) user: UserId,
     /// The id of the refresh token that is good.
@@ -48,26 +46,23 @@ impl Row for LoginRow {
 impl LoginRow {
     fn put(&self, id: &str, expect: Expect) -> RecordChange {
         // A list is read from its highest rank: each begins with what ends, or was made, first.
-        let lists = vec![
-            kept::listed(ALL, -self.expires_at.0),
-            kept::listed(of_user(&self.tenant, &self.user), -self.made_at.0),
-        ];
-        kept::put(kind::LOGIN, id, expect, self, lists)
+        let lists = vec![listed(ALL, -self.expires_at.0), listed(of_user(&self.tenant, &self.user), -self.made_at.0)];
+        records::LOGINS.put(id, expect, self, lists)
     }
 }
 
 fn of_user(tenant: &str, user: &UserId) -> Arc<str> {
-    kept::joined(&["user", tenant, user.as_str()])
+    records::joined(&["user", tenant, user.as_str()])
 }
 
 fn remove(id: impl Into<Arc<str>>) -> RecordChange {
-    RecordChange::Remove { kind: kind::LOGIN.into(), key: id.into(), expect: Expect::Any }
+    records::LOGINS.remove(id.into(), Expect::Any)
 }
 
 impl Market {
     /// Tokens for a login that begins now.
     pub(super) async fn begin_login(&self, user: &User) -> Result<Tokens, Refused> {
-        let id = kept::hex(&secrets::draw::<16>()?);
+        let id = records::hex(&secrets::draw::<16>()?);
         let tokens = self.open_login(user, &id).await?.ok_or(Refusal::Changed)?;
         self.make_room_for_login(user).await?;
         Ok(tokens)
@@ -75,7 +70,7 @@ impl Market {
 
     /// Keeps a login under this id; `None` if there is one.
     async fn open_login(&self, user: &User, id: &Arc<str>) -> Result<Option<Tokens>, Refused> {
-        let (refresh, now) = (kept::hex(&secrets::draw::<16>()?), self.now());
+        let (refresh, now) = (records::hex(&secrets::draw::<16>()?), self.now());
         let row = LoginRow {
             tenant: user.tenant.clone(),
             user: user.id.clone(),
@@ -104,7 +99,7 @@ impl Market {
                 self.end_login(id).await?;
                 return Err(NotKnown::Token.into());
             }
-            let (refresh, now) = (kept::hex(&secrets::draw::<16>()?), self.now());
+            let (refresh, now) = (records::hex(&secrets::draw::<16>()?), self.now());
             row.refresh = refresh.clone();
             row.expires_at = now.plus_ms(self.config().refresh_s.saturating_mul(1_000));
             let put = row.put(id, Expect::Version(version));
@@ -133,7 +128,7 @@ impl Market {
 
     /// A login of this user that has not ended.
     async fn login(&self, id: &str, user: &User) -> Result<Option<(LoginRow, u64)>, Refused> {
-        let found = self.read::<LoginRow>(kind::LOGIN, id).await?;
+        let found = self.read(records::LOGINS, id).await?;
         let now = self.now();
         Ok(found.filter(|(row, _)| {
             (&row.tenant, &row.user) == (&user.tenant, &user.id)
@@ -230,10 +225,8 @@ impl Market {
     }
 
     async fn first_logins(&self, list: Arc<str>, limit: u32) -> Result<(u64, Vec<(LoginRow, Arc<str>)>), Refused> {
-        let query = RecordQuery { kind: kind::LOGIN.into(), list, after: None, skip: 0, limit, count: true };
-        let page = self.engine().store().records(query).await.map_err(unread)?;
-        let rows = page.records.into_iter().map(|(record, _)| Ok((kept::row(&record.body)?, record.key)));
-        Ok((page.total.unwrap_or_default(), rows.collect::<Result<_, Refused>>()?))
+        let (first, total) = records::LOGINS.first(self.store(), list, limit).await?;
+        Ok((total, first.into_iter().map(|login| (login.row, login.key)).collect()))
     }
 
     /// A user who logs in again and again has the newest logins only.
@@ -245,34 +238,5 @@ impl Market {
             self.engine().keep(Along { records: over, ..Along::default() }).await?;
         }
         Ok(())
-    }
-
-    async fn forget_logins(&self) -> Result<(), Refused> {
-        loop {
-            let (_, first) = self.first_logins(ALL.into(), SWEEP).await?;
-            let now = self.now();
-            let over: Vec<RecordChange> =
-                first.into_iter().filter(|(row, _)| row.expires_at <= now).map(|(_, id)| remove(id)).collect();
-            let all = over.len() == SWEEP as usize;
-            if !over.is_empty() {
-                self.engine().keep(Along { records: over, ..Along::default() }).await?;
-            }
-            if !all {
-                return Ok(());
-            }
-        }
-    }
-}
-
-/// Forgets logins that have expired, until the store is closed.
-pub(crate) async fn sweep(market: Market) {
-    loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
-        if market.engine().is_draining() {
-            return;
-        }
-        if let Err(refused) = market.forget_logins().await {
-            tracing::warn!("logins that have expired stay for now: {refused}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::{Along, Unmoved};
+use ledger::records::listed;
 use ledger::{Row, UserId, Ut};
 use market::{FieldError, autonomy};
 use model::ports::store::Conflict;
@@ -10,7 +11,7 @@ use model::{Expect, Listed};
 use serde::{Deserialize, Serialize};
 
 use super::{NewUser, User, login, secrets};
-use crate::kept::{self, ALL, kind};
+use crate::records::{self, ALL};
 use crate::{Market, Paged, Paging, Refused, What};
 
 /// Characters of a name: an account, a platform, a user's id.
@@ -26,7 +27,7 @@ impl Row for User {
 
 /// Which user an account belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AccountRow {
+pub(crate) struct AccountRow {
     pub(super) user: UserId,
 }
 impl Row for AccountRow {
@@ -34,7 +35,7 @@ impl Row for AccountRow {
 }
 
 pub(super) fn account_key(tenant: &str, account: &str) -> Arc<str> {
-    kept::joined(&[tenant, account])
+    records::joined(&[tenant, account])
 }
 
 /// Whether this can be the name of an account or a platform. Control characters part the keys of records: no name holds
@@ -68,7 +69,7 @@ impl User {
     }
 
     fn lists(&self) -> Vec<Listed> {
-        vec![kept::listed(kept::joined(&[ALL, &self.tenant]), self.created_at.0)]
+        vec![listed(records::joined(&[ALL, &self.tenant]), self.created_at.0)]
     }
 }
 
@@ -98,21 +99,17 @@ impl Market {
             logins_ended: 0,
             created_at: self.now(),
         };
-        let key = kept::user_key(&user.tenant, &user.id);
-        let mut records = vec![kept::put(kind::USER, key, Expect::Absent, &user, user.lists())];
+        let key = records::user_key(&user.tenant, &user.id);
+        let mut records = vec![records::USERS.put(key, Expect::Absent, &user, user.lists())];
         if let Some(account) = &user.account {
             let key = account_key(&user.tenant, account);
-            records.push(kept::put(
-                kind::ACCOUNT,
-                key,
-                Expect::Absent,
-                &AccountRow { user: user.id.clone() },
-                Vec::new(),
-            ));
+            records.push(records::ACCOUNTS.put(key, Expect::Absent, &AccountRow { user: user.id.clone() }, Vec::new()));
         }
         match self.engine().keep(Along { records, ..Along::default() }).await {
             Ok(()) => Ok(user),
-            Err(Unmoved::Met(Conflict::Record(kind, ..))) if *kind == *kind::ACCOUNT => Err(Refused::Taken("account")),
+            Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::ACCOUNTS.is(&kind) => {
+                Err(Refused::Taken("account"))
+            }
             Err(Unmoved::Met(Conflict::Record(..))) => Err(Refused::Taken("user")),
             Err(unmoved) => Err(unmoved.into()),
         }
@@ -124,8 +121,8 @@ impl Market {
 
     /// All users, the newest first.
     pub async fn users(&self, paging: Paging) -> Result<Paged<User>, Refused> {
-        let list = kept::joined(&[ALL, &self.config().tenant]);
-        self.page(kind::USER, list, paging).await
+        let list = records::joined(&[ALL, &self.config().tenant]);
+        self.page(records::USERS, list, paging).await
     }
 
     /// From now on keys of the platform may act for the user.
@@ -153,8 +150,8 @@ impl Market {
             if user == before {
                 return Ok(user);
             }
-            let key = kept::user_key(&user.tenant, &user.id);
-            let put = kept::put(kind::USER, key, Expect::Version(version), &user, user.lists());
+            let key = records::user_key(&user.tenant, &user.id);
+            let put = records::USERS.put(key, Expect::Version(version), &user, user.lists());
             match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
                 Ok(()) => {
                     self.shared.seen.forget();
@@ -171,7 +168,7 @@ impl Market {
         if !is_id(id.as_str()) {
             return Ok(None);
         }
-        self.read(kind::USER, kept::user_key(&self.config().tenant, id)).await
+        self.read(records::USERS, records::user_key(&self.config().tenant, id)).await
     }
 
     /// The user an account belongs to.
@@ -180,7 +177,7 @@ impl Market {
             return Ok(None);
         }
         let key = account_key(&self.config().tenant, account);
-        match self.read::<AccountRow>(kind::ACCOUNT, key).await? {
+        match self.read(records::ACCOUNTS, key).await? {
             Some((row, _)) => self.user(&row.user).await,
             None => Ok(None),
         }

@@ -409,7 +409,7 @@ fn elsewhere(part: &Part, before: usize) -> Result<Deliverable, Undeliverable> {
     let drawn = || {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(Fault::internal)?;
-        Ok::<Arc<str>, Fault>(crate::kept::hex(&bytes))
+        Ok::<Arc<str>, Fault>(crate::records::hex(&bytes))
     };
     Ok(Deliverable { deliverable_id: drawn()?, access_id: drawn()?, file_name: name_of(part, before).into() })
 }

@@ -13,14 +13,14 @@ use ledger::{Row, TransactionId};
 use market::capability::{DeliveryMode, PricingModel};
 use market::transaction::{Action, Status};
 use market::{Served, Transaction};
-use model::{Expect, Json, RecordChange, Time};
+use model::{Expect, Json, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::Worked;
-use super::outside::{Answered, Letter};
-use crate::kept::{self, kind};
+use super::callbacks_http::{Answered, Letter};
+use crate::records;
 use crate::{Market, Refused};
 
 const ATTEMPTS: u32 = 10;
@@ -32,7 +32,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What has been tried, while it is not done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Calls {
+pub(crate) struct Calls {
     /// Of a purchase that is not instant: its seller knows of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     told: bool,
@@ -177,13 +177,13 @@ impl Market {
     }
 
     async fn calls(&self, id: TransactionId) -> Result<Option<(Calls, u64)>, Refused> {
-        self.read::<Calls>(kind::CALLS, kept::transaction_key(id)).await
+        self.read(records::CALLS, records::transaction_key(id)).await
     }
 
     /// Should another process have called, too, its count stands: both have called.
     async fn keep_calls(&self, id: TransactionId, calls: Calls, version: u64) -> Result<(), Refused> {
         let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
-        let put = kept::put(kind::CALLS, kept::transaction_key(id), expect, &calls, Vec::new());
+        let put = records::CALLS.put(records::transaction_key(id), expect, &calls, Vec::new());
         match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
             Ok(()) | Err(Unmoved::Met(_)) => Ok(()),
             Err(unmoved) => Err(unmoved.into()),
@@ -192,8 +192,8 @@ impl Market {
 
     pub(super) async fn forget_calls(&self, id: TransactionId) -> Result<(), Refused> {
         let Some((_, version)) = self.calls(id).await? else { return Ok(()) };
-        let (key, expect) = (kept::transaction_key(id), Expect::Version(version));
-        let remove = RecordChange::Remove { kind: kind::CALLS.into(), key, expect };
+        let (key, expect) = (records::transaction_key(id), Expect::Version(version));
+        let remove = records::CALLS.remove(key, expect);
         match self.engine().keep(Along { records: vec![remove], ..Along::default() }).await {
             Ok(()) | Err(Unmoved::Met(_)) => Ok(()),
             Err(unmoved) => Err(unmoved.into()),
@@ -222,7 +222,7 @@ impl Market {
     pub fn callback_secret(&self) -> Arc<str> {
         match &self.config().callback_secret {
             Some(secret) => secret.clone(),
-            None => kept::hex(&self.shared.secrets.callback),
+            None => records::hex(&self.shared.secrets.callback),
         }
     }
 }
@@ -239,7 +239,7 @@ pub(crate) fn sign(secret: &[u8], timestamp: &str, request_id: &str, body: &[u8]
     for piece in [timestamp.as_bytes(), b".", request_id.as_bytes(), b".", body] {
         mac.update(piece);
     }
-    kept::hex(&mac.finalize().into_bytes()).to_string()
+    records::hex(&mac.finalize().into_bytes()).to_string()
 }
 
 fn said(answer: Result<Answered, String>) -> Said {
@@ -294,7 +294,7 @@ mod tests {
     fn the_signature_is_hmac_sha256_over_time_request_and_body() {
         let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap();
         mac.update(b"1700000000.tx_1/invoke.{\"a\":1}");
-        let expected = kept::hex(&mac.finalize().into_bytes());
+        let expected = records::hex(&mac.finalize().into_bytes());
         assert_eq!(*sign(b"Jefe", "1700000000", "tx_1/invoke", b"{\"a\":1}"), *expected);
         assert_eq!(expected.len(), 64);
     }

@@ -12,7 +12,7 @@ use model::{Json, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::kept::{self, Standing, kind};
+use crate::records::{self, Standing};
 use crate::{Caller, Market, Once, Paging, Refused, What};
 
 /// How often a stream says that it is there.
@@ -147,11 +147,11 @@ impl Jobs {
     /// Looks for jobs that were not told yet, the oldest first.
     async fn find(&mut self) -> Result<(), Refused> {
         let mut found = Vec::new();
-        let list = kept::purchases(Role::Seller, &self.market.config().tenant, &self.seller, Standing::Job);
+        let list = records::purchases(Role::Seller, &self.market.config().tenant, &self.seller, Standing::Job);
         let mut page = 1;
         while found.len() < MOST && page <= PAGES {
             let rows: crate::Paged<Transaction> =
-                self.market.page(kind::TRANSACTION, list.clone(), Paging { page, size: PAGE }).await?;
+                self.market.page(records::TRANSACTIONS, list.clone(), Paging { page, size: PAGE }).await?;
             // What was accepted is known to whoever resumes.
             found.extend(rows.items.into_iter().filter(|row| row.status == Status::Frozen || self.since.is_none()));
             if !rows.more {

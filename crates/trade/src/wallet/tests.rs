@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::Engine;
+use ledger::records::listed;
 use market::capability::{CapabilityType, Draft};
 use market::transaction::Action;
 use market::{Capability, CapabilityId, Transaction, Via};
@@ -11,7 +12,7 @@ use model::{Entry as Kept, Json, Posting as Moved, RecordChange, State};
 use uuid::Uuid;
 
 use super::*;
-use crate::kept::{ALL, listed, put};
+use crate::records::ALL;
 use crate::{Config, NewUser, Wish};
 
 /// A market with a seller, a buyer who has 1,000 and something for 120.
@@ -64,9 +65,9 @@ impl Stall {
         );
         let after = offer.step(&seller.actor(), market::capability::Action::Submit, market.now(), &rules).unwrap();
         let market::capability::After::Kept(offer) = after else { panic!("it is gone") };
-        let key = kept::capability_key(&seller.tenant, &CapabilityId::from(OFFER));
+        let key = records::capability_key(&seller.tenant, &CapabilityId::from(OFFER));
         let stall = Stall { market, store, buyer, seller };
-        stall.write(put(kind::CAPABILITY, key, Expect::Any, &*offer, vec![listed(ALL, 0)])).await;
+        stall.write(records::CAPABILITIES.put(key, Expect::Any, &*offer, vec![listed(ALL, 0)])).await;
         stall
     }
 
@@ -97,12 +98,12 @@ impl Stall {
     }
 
     async fn row(&self, id: TransactionId) -> Transaction {
-        self.market.read::<Transaction>(kind::TRANSACTION, kept::transaction_key(id)).await.unwrap().unwrap().0
+        self.market.read(records::TRANSACTIONS, records::transaction_key(id)).await.unwrap().unwrap().0
     }
 
     async fn rewrite(&self, row: &Transaction) {
-        let lists = kept::lists_of(row);
-        self.write(put(kind::TRANSACTION, kept::transaction_key(row.id), Expect::Any, row, lists)).await;
+        let lists = records::lists_of(row);
+        self.write(records::TRANSACTIONS.put(records::transaction_key(row.id), Expect::Any, row, lists)).await;
     }
 }
 
@@ -239,7 +240,7 @@ async fn rows_that_were_changed_behind_the_markets_back_are_found() {
     stall.rewrite(&Transaction { status, due: None, ..frozen.clone() }).await;
     let found = stall.found().await;
     assert!(found.iter().any(|words| words.contains("hold of") && words.contains("not what")), "{found:?}");
-    let (kind, key) = (Arc::<str>::from(kind::TRANSACTION), kept::transaction_key(open));
+    let (kind, key) = (Arc::<str>::from(records::TRANSACTIONS.kind()), records::transaction_key(open));
     stall.write(RecordChange::Remove { kind: kind.clone(), key: key.clone(), expect: Expect::Any }).await;
     let found = stall.found().await;
     assert!(found.iter().any(|words| words.contains("no transaction explains it")), "{found:?}");
@@ -247,13 +248,13 @@ async fn rows_that_were_changed_behind_the_markets_back_are_found() {
     stall.write(RecordChange::Put { kind, key: key.clone(), expect: Expect::Any, body, lists: lists.clone() }).await;
     let found = stall.found().await;
     assert!(found.iter().any(|words| words.contains("cannot be read")), "{found:?}");
-    stall.write(put(kind::TRANSACTION, key, Expect::Any, &frozen, lists.clone())).await;
+    stall.write(records::TRANSACTIONS.put(key, Expect::Any, &frozen, lists.clone())).await;
     assert_eq!(stall.found().await, [""; 0]);
 
     // A purchase says that money is set aside, and none was.
     let stray: TransactionId = "01jqxyz0000000000000000000".parse().unwrap();
     let other = Transaction { id: stray, ..frozen };
-    stall.write(put(kind::TRANSACTION, kept::transaction_key(stray), Expect::Any, &other, lists)).await;
+    stall.write(records::TRANSACTIONS.put(records::transaction_key(stray), Expect::Any, &other, lists)).await;
     let found = stall.found().await;
     assert!(found.iter().any(|words| words.contains("hold of") && words.contains("missing")), "{found:?}");
 }
@@ -299,7 +300,7 @@ async fn an_entry_that_moved_other_amounts_than_it_says_is_found() {
     let stall = Stall::open().await;
     let (tenant, user) = (&stall.buyer.tenant, &stall.buyer.user);
     let said = Entry::recharge(tenant, user, ut("1"), "second", None, stall.market.now()).unwrap();
-    let mut moved = kept::entry(&said);
+    let mut moved = records::entry(&said);
     for posting in &mut moved.postings {
         posting.amount *= 9;
     }
@@ -310,7 +311,7 @@ async fn an_entry_that_moved_other_amounts_than_it_says_is_found() {
 
     let stall = Stall::open().await;
     let said = Entry::recharge(tenant, user, ut("1"), "second", None, stall.market.now()).unwrap();
-    stall.book(Kept { id: Uuid::from_u128(3), ..kept::entry(&said) }).await;
+    stall.book(Kept { id: Uuid::from_u128(3), ..records::entry(&said) }).await;
     let found = stall.market.verify().await.unwrap();
     assert!(matches!(&found.mismatches[..], [Mismatch::Misnamed { .. }]), "{:?}", found.mismatches);
 }
@@ -350,9 +351,9 @@ fn accounts_are_known_by_their_keys() {
         AccountId::commission(&tenant),
         AccountId::outside(&tenant),
     ] {
-        assert_eq!(check::account_of(&account.key()), Some(account));
+        assert_eq!(verify::account_of(&account.key()), Some(account));
     }
     for other in ["", "a", "a\u{1f}t", "c\u{1f}t\u{1f}u", "a\u{1f}t\u{1f}u\u{1f}v", "shop\u{1f}t\u{1f}u"] {
-        assert_eq!(check::account_of(other), None, "{other:?}");
+        assert_eq!(verify::account_of(other), None, "{other:?}");
     }
 }

@@ -7,7 +7,7 @@ use super::super::device::{DIGITS, DeviceRow, WAITING, sweep};
 use super::super::{Approval, Device, DeviceState};
 use super::*;
 use crate::What;
-use crate::kept::{ALL, kind};
+use crate::records::{self, ALL};
 
 fn unknown<T: std::fmt::Debug>(answer: Result<T, Refused>) {
     assert!(matches!(answer, Err(Refused::Unknown(What::Device))), "{answer:?}");
@@ -42,7 +42,7 @@ async fn a_device_gets_its_key_when_its_person_says_yes() {
     let code = format!(" {}-{} ", device.user_code[..4].to_lowercase(), &device.user_code[4..]);
     market.device_answered(&code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
     let ann = market.log_in("ann", PASSWORD, HERE).await.unwrap().user;
-    assert_eq!(store.count(kind::KEY, &crate::kept::joined(&["user", "default", ann.as_str()])).await, 0);
+    assert_eq!(store.count(records::KEYS.kind(), &records::joined(&["user", "default", ann.as_str()])).await, 0);
     assert_eq!(too_fast(market.device_polls(&device.device_code).await), 5);
     pass_s(&market, &store, 5);
     let issued = key(market.device_polls(&device.device_code).await.unwrap());
@@ -54,7 +54,7 @@ async fn a_device_gets_its_key_when_its_person_says_yes() {
     // It is shown once, and nothing is left.
     unknown(market.device_polls(&device.device_code).await);
     unknown(market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await);
-    assert_eq!(store.count(kind::DEVICE, ALL).await, 0);
+    assert_eq!(store.count(records::DEVICES.kind(), ALL).await, 0);
 }
 
 #[tokio::test]
@@ -139,22 +139,21 @@ async fn a_device_that_waits_too_long_is_told_so_and_then_forgotten() {
         assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Expired);
     }
     unknown(market.device_answered(&late.user_code, "ann", PASSWORD, Approval::Yes, HERE).await);
-    assert_eq!(store.count(kind::DEVICE, ALL).await, 3);
+    assert_eq!(store.count(records::DEVICES.kind(), ALL).await, 3);
 
     pass_s(&market, &store, 600);
     tokio::time::pause();
     let sweeper = tokio::spawn(sweep(market.clone()));
-    while store.count(kind::DEVICE, ALL).await > 1 {
+    while store.count(records::DEVICES.kind(), ALL).await > 1 {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
     sweeper.abort();
     unknown(market.device_polls(&late.device_code).await);
     assert_eq!(market.device_polls(&young.device_code).await.unwrap(), DeviceState::Expired);
-    assert!(market.read::<CodeKept>(kind::DEVICE_CODE, code_key(&late)).await.unwrap().is_none());
-    assert!(market.read::<CodeKept>(kind::DEVICE_CODE, code_key(&young)).await.unwrap().is_some());
+    assert!(market.read(records::DEVICE_CODES, code_key(&late)).await.unwrap().is_none());
+    assert!(market.read(records::DEVICE_CODES, code_key(&young)).await.unwrap().is_some());
 }
 
-type CodeKept = super::super::device::CodeRow;
 fn code_key(device: &Device) -> Arc<str> {
     super::super::device::code_key("default", &device.user_code)
 }
@@ -171,8 +170,8 @@ async fn of_two_who_ask_at_once_one_gets_the_key() {
     assert_eq!((got.len(), not.len()), (1, 2));
     not.into_iter().for_each(unknown);
     let user = key(got.into_iter().next().unwrap().unwrap()).user.unwrap();
-    let list = crate::kept::joined(&["user", "default", user.as_str()]);
-    assert_eq!(store.count(kind::KEY, &list).await, 1);
+    let list = crate::records::joined(&["user", "default", user.as_str()]);
+    assert_eq!(store.count(records::KEYS.kind(), &list).await, 1);
 }
 
 #[tokio::test]
@@ -250,7 +249,7 @@ async fn devices_that_ask_at_once_do_not_pass_the_limit() {
             refused @ Err(_) => assert!(too_fast(refused) > 0),
         }
     }
-    assert_eq!((made, store.count(kind::DEVICE, ALL).await), (8, WAITING));
+    assert_eq!((made, store.count(records::DEVICES.kind(), ALL).await), (8, WAITING));
 }
 
 #[tokio::test]

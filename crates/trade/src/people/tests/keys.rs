@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::super::Tokens;
 use super::super::users::{account_key, is_id, is_name};
 use super::*;
-use crate::kept;
+use crate::records;
 use crate::{Paging, What};
 
 #[tokio::test]
@@ -250,7 +250,7 @@ proptest! {
     #[test]
     fn no_two_share_a_record(a in (text(), text(), text()), b in (text(), text(), text())) {
         let key = |(tenant, user, account): &(String, String, String)| {
-            let user = is_id(user).then(|| kept::user_key(tenant, &user.as_str().into()));
+            let user = is_id(user).then(|| records::user_key(tenant, &user.as_str().into()));
             let account = is_name(account).then(|| account_key(tenant, account));
             is_name(tenant).then_some((user, account))
         };

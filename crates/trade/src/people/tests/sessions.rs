@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::sessions::LOGINS;
 use super::*;
 use crate::Tokens;
-use crate::kept::{self, kind};
+use crate::records;
 
 async fn log_in(market: &Market, user: &str) -> Tokens {
     market.log_in(user, PASSWORD, HERE).await.unwrap()
@@ -128,8 +128,8 @@ async fn a_user_has_the_newest_logins_only_and_no_token_is_kept() {
         last = market.begin_login(&user).await.unwrap();
     }
     assert!(!is_good(&market, &first).await && is_good(&market, &last).await);
-    let list = kept::joined(&["user", "default", "u_1"]);
-    assert_eq!(store.count(kind::LOGIN, &list).await, LOGINS);
+    let list = records::joined(&["user", "default", "u_1"]);
+    assert_eq!(store.count(records::LOGINS.kind(), &list).await, LOGINS);
     for token in [&last.access_token, &last.refresh_token] {
         assert!(!store.has_seen(token) && !store.has_seen(token.rsplit_once('.').unwrap().1));
     }

@@ -1,7 +1,6 @@
-//! Why something is not done, with all that a wire needs to say so; which code it has there is the wire's to know.
+//! Errors of the shop, with all facts that a wire needs; each wire has its own codes for them.
 
 use engine::Unmoved;
-use model::ports::store::Trouble;
 use model::{Fault, Kind};
 use shop::Refusal;
 use shop::import::Wrong;
@@ -73,7 +72,7 @@ impl From<Unmoved> for Refused {
     }
 }
 
-/// For whoever speaks in faults: before a task exists, say.
+/// For callers that answer with faults, such as before a task exists.
 impl From<Refused> for Fault {
     fn from(refused: Refused) -> Fault {
         let words = refused.to_string();
@@ -87,17 +86,5 @@ impl From<Refused> for Fault {
             Refused::TooManyCarts => Kind::Unavailable,
         };
         Fault::new(kind, words)
-    }
-}
-
-/// What a store's trouble while reading is to a caller.
-pub(crate) fn unread(trouble: Trouble) -> Fault {
-    match trouble {
-        Trouble::Broken(_) => Fault::internal(trouble),
-        Trouble::Full | Trouble::ReadOnly | Trouble::Busy | Trouble::Unreachable(_) | Trouble::Closed => {
-            Fault::new(Kind::Unavailable, "the server cannot reach its data; try again shortly")
-                .retry_after(1)
-                .because(trouble)
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! What expires, by the clock and across a restart.
+//! Expiry of carts and checkouts, by the clock and across a restart.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn a_checkout_that_nobody_completes_gives_its_goods_back_in_time() {
     mall.adds_up().await;
 }
 
-/// Whoever begins first is not the one that ends first.
+/// The first checkout to begin is not the first to expire.
 #[tokio::test(start_paused = true)]
 async fn what_expires_earlier_wakes_the_clock_earlier() {
     let mall = House::paused(Rules { cart_ms: 40_000_000, checkout_ms: 20_000 }).await;
@@ -67,7 +67,7 @@ async fn a_checkout_that_expires_while_nobody_serves_is_ended_by_the_next() {
         let session = mall.shop.session(&begun.session.id, &begun.token).await.unwrap();
         assert_eq!(session.status, SessionStatus::Expired);
         mall.adds_up().await;
-        // What was not over is not ended.
+        // A checkout that has not expired is not ended.
         let begun = mall.begun(4).await.unwrap();
         house.kill().await;
         let mall = house.mall(Rules::default()).await;

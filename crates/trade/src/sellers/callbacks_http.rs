@@ -1,6 +1,6 @@
-//! The way to a seller's endpoint. A seller chooses where we connect to, so everything that is not out in the public is
-//! refused unless the operator allows it: our own machine, its network, and the addresses clouds keep their secrets at.
-//! What counts is the address that is connected to, not the name.
+//! HTTP calls of a seller's endpoint. A seller chooses the address, so addresses that are not public are refused unless the
+//! operator allows them: this machine, its network, and the metadata addresses of clouds. The check applies to the address of
+//! the connection, not to the name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Of an answer.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What is sent to a seller.
+/// A request to a seller.
 #[derive(Clone)]
 pub struct Letter {
     pub url: Arc<str>,

@@ -6,9 +6,9 @@ use market::Step;
 use market::autonomy::Spend;
 use model::{Expect, Json, RecordChange, Time};
 
-use crate::kept::{self, Spent, Used, kind, put};
+use crate::records::{self, Spent, Used};
 
-/// What of a step is not in it: what the store knew before, and when to look at it next.
+/// The facts of a commit that are not in its step: versions of the rows that were read, and the time of the next look.
 pub(crate) struct Setting {
     /// The day's sum before it and the version of its row, where the step adds to it.
     pub(crate) spent: Option<(Ut, u64)>,
@@ -17,18 +17,18 @@ pub(crate) struct Setting {
     /// The version of its row of counted sales, where the step is counted.
     pub(crate) sold: u64,
     pub(crate) look_at: Option<Time>,
-    /// What is written down so that a repeat is known.
+    /// The use of the caller's idempotency key.
     pub(crate) once: Option<RecordChange>,
-    /// What else changes with it: the demand it is for, and what is to be told of it.
+    /// Other changes of the same commit: the demand it is for, and notices.
     pub(crate) beside: Vec<RecordChange>,
 }
 
-/// What an agent's day comes to with this.
+/// The day's sum with this amount.
 pub(crate) fn spent_with(sum: Ut, spend: &Spend) -> Ut {
     sum.plus(spend.amount).unwrap_or(sum)
 }
 
-/// What the task shows.
+/// The task's new status.
 pub(crate) fn moved(step: &Step) -> Moved {
     let metadata = Json::parse(&format!(r#"{{"uumit":{{"internal_status":"{}"}}}}"#, step.transaction.status.name()));
     Moved { metadata, ..Moved::to(step.state) }
@@ -38,27 +38,27 @@ pub(crate) fn moved(step: &Step) -> Moved {
 /// buyer could pay, where nothing is set aside yet, is looked at before.
 pub(crate) fn along(step: &Step, setting: Setting) -> Along {
     let transaction = &step.transaction;
-    let key = kept::transaction_key(transaction.id);
+    let key = records::transaction_key(transaction.id);
     let before = |version: u64| if version <= 1 { Expect::Absent } else { Expect::Version(version - 1) };
-    let lists = kept::lists_of(transaction);
+    let lists = records::lists_of(transaction);
     // The hold is what the entries say: one made it, and there is room for one that ends it.
-    let mut records = vec![put(kind::TRANSACTION, key, before(transaction.version), transaction, lists)];
+    let mut records = vec![records::TRANSACTIONS.put(key, before(transaction.version), transaction, lists)];
     if let (Some(spend), Some((sum, version))) = (&step.spend, setting.spent) {
-        let key = kept::spent_key(&spend.tenant, &spend.user, spend.day);
+        let key = records::spent_key(&spend.tenant, &spend.user, spend.day);
         let row = Spent { sum: spent_with(sum, spend) };
-        records.push(put(kind::SPENT, key, before(version + 1), &row, Vec::new()));
+        records.push(records::SPENDING.put(key, before(version + 1), &row, Vec::new()));
     }
     if let Some(mark) = &step.used {
         let row = Used { transaction: transaction.id };
-        records.push(put(kind::USED, kept::mark_key(mark), Expect::Absent, &row, Vec::new()));
+        records.push(records::USED_CONFIRMATIONS.put(records::mark_key(mark), Expect::Absent, &row, Vec::new()));
     }
     if let Some(version) = setting.capability {
-        let key = kept::capability_key(&transaction.tenant, &transaction.capability);
-        records.push(RecordChange::Leave { kind: kind::CAPABILITY.into(), key, expect: Expect::Version(version) });
+        let key = records::capability_key(&transaction.tenant, &transaction.capability);
+        records.push(records::CAPABILITIES.leave(key, Expect::Version(version)));
     }
     if let Some(sales) = &step.sales {
-        let key = kept::capability_key(&transaction.tenant, &transaction.capability);
-        records.push(put(kind::SALES, key, before(setting.sold + 1), sales, Vec::new()));
+        let key = records::capability_key(&transaction.tenant, &transaction.capability);
+        records.push(records::SALES.put(key, before(setting.sold + 1), sales, Vec::new()));
     }
     records.extend(setting.once);
     records.extend(setting.beside);
@@ -67,7 +67,7 @@ pub(crate) fn along(step: &Step, setting: Setting) -> Along {
         blobs: Vec::new(),
         texts: Vec::new(),
         records,
-        entries: step.entries.iter().map(kept::entry).collect(),
+        entries: step.entries.iter().map(records::entry).collect(),
         deadline: Some(setting.look_at),
     }
 }

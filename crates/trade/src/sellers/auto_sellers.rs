@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{Config, Market, Refused, User};
 
-/// What a party that acts alone would do now, and as whom.
+/// The next step of a party that acts alone, and its actor.
 fn turn(row: &Transaction, buyer: Option<&User>, seller: Option<&User>) -> Option<(Actor, Action)> {
     let alone = |user: Option<&User>| user.is_some_and(|user| user.acts_alone);
     match row.status {
@@ -44,7 +44,7 @@ pub(super) fn acts_at(row: &Transaction, buyer: Option<&User>, seller: Option<&U
     turn(row, buyer, seller).map(|_| row.updated_at.plus_ms(after))
 }
 
-/// What a demo's seller delivers.
+/// The delivery of a demo's seller.
 fn sample(row: &Transaction) -> Json {
     Json::from_value(&json!({
         "demo": true,
@@ -55,7 +55,7 @@ fn sample(row: &Transaction) -> Json {
 }
 
 impl Market {
-    /// What somebody does alone now, its time having come.
+    /// The automatic step that is due now.
     pub(super) async fn alone(&self, row: &Transaction, now: Time) -> Result<Option<(Actor, Action)>, Refused> {
         let config = self.config();
         if config.acts_after_ms.is_none() {

@@ -1,24 +1,24 @@
-//! Are stock and money what the rows say? Told again from checkouts and orders, and compared with the accounts; it believes
-//! none of them. That the journal itself adds up is the market's check to say.
+//! The check of stock and money: both are computed from checkouts and orders, and compared with the accounts. Whether the
+//! journal itself is balanced is checked by the market.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ledger::records::read_fault;
 use ledger::{AccountId, UserId};
 use shop::checkout::unit_of;
 use shop::order::book;
 use shop::stock::ACCOUNTS;
 use shop::{Order, Place, Session, SessionStatus, Unit};
 
-use crate::kept::{ALL, kind};
-use crate::refused::unread;
+use crate::records::{self, ALL};
 use crate::{Refused, Shop};
 
 const AT_ONCE: usize = 1_000;
 /// How often it is looked at again when something moved in between.
 const PASSES: u32 = 5;
 
-/// What a check of everything found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub sessions: u64,
@@ -60,7 +60,7 @@ impl Shop {
     async fn look(&self) -> Result<Report, Refused> {
         let mut report = Report::default();
         let mut told: BTreeMap<(Unit, Place), i64> = BTreeMap::new();
-        self.walk(kind::SESSION, ALL, |session: Session| {
+        self.walk(records::SESSIONS, ALL, |session: Session| {
             report.sessions += 1;
             if session.status != SessionStatus::Open {
                 return;
@@ -75,7 +75,7 @@ impl Shop {
         })
         .await?;
         let mut money: BTreeMap<Arc<str>, i64> = BTreeMap::new();
-        self.walk(kind::ORDER, ALL, |order: Order| {
+        self.walk(records::ORDERS, ALL, |order: Order| {
             report.orders += 1;
             let account = AccountId::available(&book(&order.currency), &UserId(order.workspace.0.clone()));
             let earned = if order.is_earned() { order.totals.total.0 } else { 0 };
@@ -100,7 +100,7 @@ impl Shop {
         let mut stored: BTreeMap<Unit, BTreeMap<Place, i64>> = BTreeMap::new();
         let mut after: Option<Arc<str>> = Some(ACCOUNTS.into());
         loop {
-            let page = self.engine().store().accounts(after.take(), AT_ONCE).await.map_err(unread)?;
+            let page = self.engine().store().accounts(after.take(), AT_ONCE).await.map_err(read_fault)?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.clone());
             let mut is_past = false;
@@ -138,7 +138,7 @@ impl Shop {
         if accounts.is_empty() {
             return Ok(());
         }
-        let balances = self.engine().store().balances(accounts).await.map_err(unread)?;
+        let balances = self.engine().store().balances(accounts).await.map_err(read_fault)?;
         for ((account, told), stored) in money.iter().zip(balances) {
             if stored != *told {
                 let account = account.replace('\u{1f}', " ");

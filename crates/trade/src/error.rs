@@ -1,10 +1,9 @@
-//! Why something is not done, with all that a wire needs to say so; which code it has there is the wire's to know.
+//! Errors of the market, with all facts that a wire needs; each wire has its own codes for them.
 
 use engine::Unmoved;
 use market::capability::{self, FieldError};
 use market::{Refusal, autonomy, demand};
-use model::ports::store::Trouble;
-use model::{Fault, Kind};
+use model::Fault;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
@@ -65,7 +64,7 @@ impl What {
     }
 }
 
-/// Why nobody knows who is asking.
+/// Why a caller is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NotKnown {
     #[error("send X-Api-Key with X-Platform-User-Id, or Authorization: Bearer <token>")]
@@ -104,17 +103,5 @@ impl From<Fault> for Refused {
 impl From<Unmoved> for Refused {
     fn from(unmoved: Unmoved) -> Refused {
         Refused::Fault(unmoved.into())
-    }
-}
-
-/// What a store's trouble while reading is to a caller.
-pub(crate) fn unread(trouble: Trouble) -> Fault {
-    match trouble {
-        Trouble::Broken(_) => Fault::internal(trouble),
-        Trouble::Full | Trouble::ReadOnly | Trouble::Busy | Trouble::Unreachable(_) | Trouble::Closed => {
-            Fault::new(Kind::Unavailable, "the server cannot reach its data; try again shortly")
-                .retry_after(1)
-                .because(trouble)
-        }
     }
 }

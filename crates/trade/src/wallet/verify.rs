@@ -1,4 +1,4 @@
-//! Is it all there? The journal is read from its beginning and told again: every balance, every hold, every entry.
+//! The check of a store: the journal is read from its beginning, and every balance, hold and entry is computed again.
 //!
 //! `market::verify` knows what the rows must be among themselves; here is what only a store can have wrong: a statement
 //! that is not the journal's, an entry that moved other amounts than it says, a row that cannot be read, a task that
@@ -7,15 +7,17 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use ledger::{Account, AccountId, End, EntryId, Hold, LineKind, Posting, Purse, Row, TransactionId, UserId, Ut};
+use ledger::records::read_fault;
+use ledger::{
+    Account, AccountId, End, EntryId, Hold, LineKind, Posting, Purse, RecordCollection, Row, TransactionId, UserId, Ut,
+};
 use market::tariff::TurnHold;
 use market::{Difference, Transaction};
 use model::ports::store::{Store, Trouble};
 use model::{Entry, RecordQuery, State, Task, TaskId, TurnId};
 use uuid::Uuid;
 
-use crate::kept::{self, ALL, Booked, kind};
-use crate::refused::unread;
+use crate::records::{self, ALL, Booked};
 use crate::till::{BudgetEntry, turn_key};
 use crate::{Market, Refused};
 
@@ -23,7 +25,7 @@ const AT_ONCE: usize = 1_000;
 /// How often it is looked at again when money moved in between.
 const PASSES: u32 = 5;
 
-/// What a check of everything found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub accounts: u64,
@@ -52,7 +54,7 @@ impl Report {
     }
 }
 
-/// What a store has otherwise than the market wrote it, in words for an operator.
+/// A difference between the store and the market's rows, in words for an operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     #[error("entry {entry}: it moved other amounts than it says")]
@@ -90,9 +92,9 @@ impl Market {
         let store = &**self.engine().store();
         let mut last: Option<Report> = None;
         for _ in 0..PASSES {
-            let before = store.health().await.map_err(unread)?.entries;
-            let mut report = look(store).await.map_err(unread)?;
-            let after = store.health().await.map_err(unread)?.entries;
+            let before = store.health().await.map_err(read_fault)?.entries;
+            let mut report = look(store).await.map_err(read_fault)?;
+            let after = store.health().await.map_err(read_fault)?.entries;
             if before == after || report.is_clean() {
                 return Ok(report);
             }
@@ -131,11 +133,12 @@ async fn look(store: &dyn Store) -> Result<Report, Trouble> {
         }
     }
     let accounts = accounts(store, &mut journal, &mut report).await?;
-    let of = |id: TransactionId| kept::transaction_key(id);
+    let of = |id: TransactionId| records::transaction_key(id);
     let holds = journal.holds();
     let transactions: Vec<Transaction> =
-        rows(store, kind::TRANSACTION, |transaction: &Transaction| of(transaction.id), &mut report).await?;
-    let turns: Vec<TurnHold> = rows(store, kind::TURN_HOLD, |hold: &TurnHold| turn_key(hold.turn), &mut report).await?;
+        rows(store, records::TRANSACTIONS, |transaction: &Transaction| of(transaction.id), &mut report).await?;
+    let turns: Vec<TurnHold> =
+        rows(store, records::TURN_HOLDS, |hold: &TurnHold| turn_key(hold.turn), &mut report).await?;
     (report.holds, report.transactions) = (holds.len() as u64, transactions.len() as u64);
     report.turns = turns.len() as u64;
     report.differences = market::verify(&accounts, &journal.postings, &holds, &transactions, &turns);
@@ -175,7 +178,7 @@ impl Journal {
                 return;
             }
         };
-        if kept::entry_id(&booked.id) != entry.id {
+        if records::entry_id(&booked.id) != entry.id {
             report.mismatches.push(Mismatch::Misnamed { id: entry.id, name: booked.id.to_string() });
         }
         let mut said: HashMap<String, i128> = HashMap::new();
@@ -209,7 +212,7 @@ impl Journal {
         }
     }
 
-    /// What was set aside for purchases, and what became of it: as the entries that did it say, whatever the purchases say.
+    /// The holds of purchases and their ends, computed from the entries alone.
     fn holds(&self) -> Vec<Hold> {
         let mut holds: BTreeMap<TransactionId, Hold> = BTreeMap::new();
         let mut ends: BTreeMap<TransactionId, End> = BTreeMap::new();
@@ -239,7 +242,7 @@ impl Journal {
     }
 }
 
-/// What does not fit into an amount is told as the nearest that does: it differs all the same.
+/// The nearest amount of a sum that does not fit; it differs from the row all the same.
 fn ut(hundredths: i128) -> Ut {
     Ut::from_hundredths(i64::try_from(hundredths).unwrap_or(if hundredths < 0 { i64::MIN } else { i64::MAX }))
 }
@@ -279,14 +282,13 @@ async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report)
 /// Every row of a kind.
 async fn rows<R: Row>(
     store: &dyn Store,
-    kind: &'static str,
+    collection: RecordCollection<R>,
     key: impl Fn(&R) -> Arc<str>,
     report: &mut Report,
 ) -> Result<Vec<R>, Trouble> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
-        let query =
-            RecordQuery { kind: kind.into(), list: ALL.into(), after, skip: 0, limit: AT_ONCE as u32, count: false };
+        let query = RecordQuery { after, limit: AT_ONCE as u32, ..collection.query(ALL) };
         let page = store.records(query).await?;
         after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
         for (record, _) in &page.records {
@@ -337,7 +339,7 @@ async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -
     Ok(())
 }
 
-/// What is set aside for a turn is there for as long as the turn runs, and no longer: each way round, and as the log says.
+/// Checks that a turn has a hold exactly as long as it runs, by the task's log.
 async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -> Result<(), Trouble> {
     let mut open: HashMap<TaskId, TurnHold> = turns.into_iter().map(|hold| (hold.task, hold)).collect();
     let mut after = None;
@@ -376,7 +378,7 @@ async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report)
             return Ok(());
         }
         // It may have moved since its row was read.
-        let now = store.record(kind::TRANSACTION.into(), kept::transaction_key(row.id)).await?;
+        let now = store.record(records::TRANSACTIONS.kind().into(), records::transaction_key(row.id)).await?;
         let Some(now) = now.and_then(|record| Transaction::from_row(&record.body).ok()) else { return Ok(()) };
         if now.version == row.version {
             let (transaction, status) = (row.id, row.status.name());
@@ -399,7 +401,7 @@ async fn deadlines(store: &dyn Store, transactions: &[Transaction], report: &mut
         let timed: HashSet<TaskId> = timers.iter().map(|timer| timer.task).collect();
         for row in rows.iter().filter(|row| !timed.contains(&row.id.0)) {
             // It may have moved since its row was read; without a task it has been reported.
-            let now = store.record(kind::TRANSACTION.into(), kept::transaction_key(row.id)).await?;
+            let now = store.record(records::TRANSACTIONS.kind().into(), records::transaction_key(row.id)).await?;
             let now = now.and_then(|record| Transaction::from_row(&record.body).ok());
             if now.is_some_and(|now| now.version == row.version) && store.head(row.id.0).await?.is_some() {
                 let (transaction, status) = (row.id, row.status.name());
