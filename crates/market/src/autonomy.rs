@@ -17,7 +17,7 @@ use crate::CapabilityId;
 use crate::capability::CapabilityType;
 use ledger::{UserId, Ut};
 
-/// What an agent may spend without asking.
+/// The limits within which an agent spends without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// In one purchase.
@@ -59,8 +59,8 @@ impl Risk {
         }
     }
 
-    /// What is free and only read is L0. What is read is L1, what does something is L2, somebody's account is L4. A fee
-    /// above the limit of one call is one class more, and one above the day's two.
+    /// Free data is L0, other data L1, a service L2, an account L4. A fee above the limit of one call raises the class by one,
+    /// a fee above the limit of a day by two.
     pub fn of(what: CapabilityType, fee: Ut, limits: &Limits) -> Risk {
         let by_type = match what {
             CapabilityType::Data | CapabilityType::Knowledge if fee.is_zero() => 0,
@@ -114,7 +114,7 @@ pub fn day(now: Time) -> i64 {
     now.0.div_euclid(86_400_000)
 }
 
-/// What an agent's own decision adds to the day.
+/// The amount that a decision of an agent adds to the day's spending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spend {
     pub tenant: Arc<str>,
@@ -179,7 +179,7 @@ impl Confirmation {
     }
 }
 
-/// What is asked: may this caller buy this for that much.
+/// The question that a confirmation answers: whether this caller may buy this at that price.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     pub tenant: Arc<str>,
@@ -189,13 +189,13 @@ pub struct Question {
 }
 
 impl Question {
-    /// What the person is shown.
+    /// The text that the person reads.
     pub fn summary(&self, title: &str, balance: Ut) -> String {
         format!("buy \"{title}\" ({}) for {} UT; {balance} UT are available", self.capability, self.fee)
     }
 }
 
-/// What signs tokens. Whoever runs several replicas gives all of them the same.
+/// The key that signs tokens. All replicas need the same one.
 #[derive(Clone)]
 pub struct Key(Hmac<Sha256>);
 

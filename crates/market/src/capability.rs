@@ -1,5 +1,5 @@
-//! What is for sale: its terms and its price, who serves it, and its way from draft to market. What a seller may write
-//! is in [`Draft`].
+//! Capabilities: terms and price, the kind of seller that serves them, and the states from draft to market. A seller's
+//! input is a [`Draft`].
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ named!(CapabilityType {
     Workflow = "workflow",
 });
 named!(
-    /// What a price is for. A transaction's type is its capability's pricing model.
+    /// The unit that a price is for. A transaction's type is its capability's pricing model.
     PricingModel {
         PerUse = "per_use",
         PerQuery = "per_query",
@@ -79,7 +79,7 @@ pub enum Served {
     Callback { url: Arc<str>, timeout_s: u32 },
     /// A program of the seller's that comes and asks for work.
     Worker,
-    /// Somebody, through REST.
+    /// A person, through REST.
     Person,
 }
 
@@ -112,7 +112,7 @@ pub struct Capability {
     pub version: u64,
 }
 
-/// What a seller says about it, after the checks.
+/// A seller's description of a capability, after validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     pub title: Arc<str>,
@@ -136,7 +136,7 @@ pub struct Terms {
     pub available: bool,
 }
 
-/// What is wrong with one field. `detail` reads on from the field's name.
+/// The fault of one field. `detail` continues the field's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {detail}")]
 pub struct FieldError {
@@ -153,13 +153,13 @@ impl FieldError {
 /// How a capability comes to market here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Somebody looks at each before it is on the market, and again when what it promises has changed.
+    /// A reviewer approves each capability before it is on the market, and again when its promises have changed.
     pub review: bool,
     /// Callbacks may be plain HTTP and on this machine or network: for trying things out.
     pub private_callbacks: bool,
 }
 
-/// What is done to a capability.
+/// An action on a capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Edit(Box<Terms>),
@@ -208,7 +208,7 @@ pub enum Refused {
     Invalid(FieldError),
 }
 
-/// What became of it.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
     Kept(Box<Capability>),
@@ -232,7 +232,7 @@ impl Capability {
         }
     }
 
-    /// What may be done to it by whom. Purchases under way are not touched by it: they carry what they need.
+    /// Performs an action if the actor may do it now. Purchases under way are not affected: they have all the terms they need.
     pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<After, Refused> {
         let verb = action.verb();
         let (owner, platform) = (actor.is(&self.tenant, &self.owner), *actor == Actor::Platform);
@@ -307,7 +307,7 @@ impl Capability {
 }
 
 impl Terms {
-    /// What one purchase costs. Hours count only where the price is per hour.
+    /// The price of one purchase. Hours count only where the price is per hour.
     pub fn price_for(&self, booked_hours: Option<i64>) -> Result<Ut, FieldError> {
         match self.pricing_model {
             PricingModel::PerUse | PricingModel::PerQuery | PricingModel::PerDay | PricingModel::Subscription => {

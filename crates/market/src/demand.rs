@@ -1,5 +1,5 @@
-//! What somebody wants done: a demand, open until something is bought for it, its owner takes it back, or its time is over.
-//! How clearly it is said, and how well an offer fits it, are scores with their reasons: see [`fit()`] and [`Clarity`].
+//! Demands: a buyer's description of wanted work. A demand is open until a purchase is made for it, its owner cancels it, or
+//! it expires. Its clarity and the match of an offer are scores with reasons: see [`fit()`] and [`Clarity`].
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub struct Demand {
     pub owner: UserId,
     pub wants: Wants,
     pub status: Status,
-    /// What was bought for it.
+    /// The purchase that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<TransactionId>,
     pub expires_at: Time,
@@ -53,7 +53,7 @@ pub struct Demand {
     pub version: u64,
 }
 
-/// What a buyer says, after the checks. What is left open is left to the seller.
+/// A buyer's description of the wanted work, after validation. An absent field is left to the seller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wants {
     pub title: Arc<str>,
@@ -76,7 +76,7 @@ pub struct Wants {
     pub acceptance_criteria: Option<Arc<str>>,
 }
 
-/// What a buyer wrote, before the checks.
+/// A buyer's input before validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
     pub title: Option<String>,
@@ -136,13 +136,13 @@ impl Draft {
     }
 }
 
-/// What is done to a demand.
+/// An action on a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Cancel,
     /// Its owner has ordered something for it.
     Match(TransactionId),
-    /// What was ordered for it has ended without a sale.
+    /// The purchase for it has ended without a sale.
     Reopen(TransactionId),
     /// Its time is over.
     Expire,
@@ -194,7 +194,7 @@ impl Demand {
         }
     }
 
-    /// Where it stands at that time: nothing is open beyond its time, whether or not somebody has noted it.
+    /// The status at that time: a demand is not open after its expiry, even if the sweep has not recorded that yet.
     pub fn standing(&self, now: Time) -> Status {
         match self.status {
             Status::Open if self.expires_at <= now => Status::Expired,
@@ -202,7 +202,7 @@ impl Demand {
         }
     }
 
-    /// What may be done to it by whom.
+    /// Performs an action if the actor may do it now.
     pub fn step(&self, actor: &Actor, action: Action, now: Time) -> Result<Demand, Refused> {
         let verb = action.verb();
         let owner = actor.is(&self.tenant, &self.owner);
@@ -254,7 +254,7 @@ impl Reason {
     }
 }
 
-/// What the reasons come to, of a hundred. Without reasons there is nothing to be had.
+/// The score of the reasons, out of a hundred; zero without reasons.
 fn score(reasons: &[Reason]) -> u32 {
     let sum = |part: fn(&Reason) -> u32| reasons.iter().map(part).sum::<u32>();
     let (points, of) = (sum(|reason| reason.points), sum(|reason| reason.of));

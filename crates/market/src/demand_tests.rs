@@ -225,7 +225,7 @@ fn whoever_accepts_by_itself_is_ready() {
 }
 
 proptest! {
-    /// Whatever people write, a score is one, and its parts are within their bounds.
+    /// For any input, the score and its parts are within their bounds.
     #[test]
     fn scores_are_scores(
         title in "\\PC{1,60}", text in "\\PC{1,200}", other in "\\PC{1,200}", tags in prop::collection::vec("[a-c]{1,3}", 0..5),

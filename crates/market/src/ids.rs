@@ -1,4 +1,4 @@
-//! What is for sale and what is wanted by name, and who is acting.
+//! Ids of capabilities and demands, and the actor of a change.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use ledger::{UserId, text_id};
 use serde::{Deserialize, Serialize};
 
 text_id!(
-    /// What is for sale: `cap_ocr_invoice_v1`.
+    /// A capability: `cap_ocr_invoice_v1`.
     CapabilityId
 );
 text_id!(
-    /// What somebody wants done: `dem_` and letters.
+    /// A demand: `dem_` and letters.
     DemandId
 );
 
-/// Who asks for a change.
+/// The party that asks for a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
     User {
@@ -33,7 +33,7 @@ impl Actor {
     pub fn person(tenant: &str, id: &UserId) -> Actor {
         Actor::User { tenant: tenant.into(), id: id.clone(), via: Via::Person }
     }
-    /// Whether this is that user of that tenant: the same name elsewhere is somebody else.
+    /// Whether the actor is that user of that tenant. The same id in another tenant is another user.
     pub fn is(&self, tenant: &str, user: &UserId) -> bool {
         match self {
             Actor::User { tenant: of, id, .. } => **of == *tenant && id == user,
@@ -42,7 +42,7 @@ impl Actor {
     }
 }
 
-/// Through what a user acts: an agent with a key, or a person who has logged in. Limits of autonomy bind agents.
+/// The way a user acts: as an agent with a key, or as a person who has logged in. Limits of autonomy bind agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {

@@ -45,7 +45,7 @@ pub enum Refusal {
     /// A deadline's timer that fired early, or one of an earlier state: nothing is to be done.
     #[error("no such deadline has passed")]
     NotDue,
-    /// Somebody was faster: read it again and try again.
+    /// Another change was faster: read the rows again and try again.
     #[error("the transaction or the capability has changed meanwhile; read it again")]
     Changed,
     /// The rules were not kept somewhere; nothing was booked.

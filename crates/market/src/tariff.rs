@@ -1,4 +1,4 @@
-//! What an agent's turns cost: a price, what was used, and how much is set aside beforehand.
+//! The cost of an agent's turns: prices, usage, and the amount that is set aside beforehand.
 //!
 //! Rates may be finer than an amount, in millionths of UT. A cost is computed exactly and rounded once, at the end and up to
 //! a whole hundredth; it is never more than what was set aside for the turn.
@@ -56,7 +56,7 @@ impl fmt::Display for Fine {
 /// thousandth of it. So many of them are a hundredth.
 const PARTS_OF_A_HUNDREDTH: u128 = 10_000_000;
 
-/// What a turn costs.
+/// The price of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     /// With the first turn of a task.
@@ -119,7 +119,7 @@ impl Price {
         [self.per_1k_input, self.per_1k_output, self.per_second].into_iter().any(|rate| !rate.is_zero())
     }
 
-    /// What is set aside for a turn; zero for one that costs nothing.
+    /// The amount to set aside for a turn; zero for a free turn.
     pub fn held(&self, first: bool) -> Ut {
         if self.is_metered() { self.hold } else { self.fixed(first) }
     }
@@ -129,7 +129,7 @@ impl Price {
         if first { self.per_task.plus(self.per_turn).unwrap_or(Ut::MOST) } else { self.per_turn }
     }
 
-    /// What a turn costs that used so much and ended so; never more than [`Price::held`].
+    /// The cost of a turn with this usage and this end; never more than [`Price::held`].
     pub fn cost(&self, first: bool, used: &Usage, owed: Owed) -> Ut {
         let (fixed, seconds) = match owed {
             Owed::All => (self.fixed(first), true),
@@ -146,7 +146,7 @@ impl Price {
     }
 }
 
-/// What a turn used.
+/// The usage of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub input_tokens: u64,
@@ -167,18 +167,18 @@ impl Usage {
     }
 }
 
-/// What of a price is owed, by how a turn ended.
+/// The parts of a price that are owed, by the end of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owed {
     All,
-    /// What it used of tokens: neither what is fixed nor its time.
+    /// The used tokens; neither the fixed part nor the time.
     Tokens,
     Nothing,
 }
 
 impl Owed {
-    /// Work that was done, or called off by whoever asked for it, is paid for. What failed costs the tokens it used, since
-    /// they were used for the caller; what was refused costs nothing.
+    /// Work that was done, or that its caller canceled, is paid for. A failed turn costs the tokens it used, since they were
+    /// used for the caller; a rejected turn costs nothing.
     pub fn by(state: State) -> Owed {
         match state {
             State::Completed

@@ -7,9 +7,9 @@
 //!        cancelled_by_buyer    …, rejected_by_seller, failed
 //! ```
 //!
-//! [`Transaction::create`] and [`Transaction::step`] are the only ways on. Each answers with everything that has to
-//! happen together, as one [`Step`]; nothing has happened until a store has committed that. A deadline acts when its
-//! timer fires, not before: whoever acts first, even late, has acted.
+//! [`Transaction::create`] and [`Transaction::step`] are the only transitions. Each returns all changes that belong together
+//! as one [`Step`]; nothing has happened until a store has committed it. A deadline acts when its timer fires, not before:
+//! a party that acts first, even late, has acted.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ named!(
 named!(Role { Buyer = "buyer", Seller = "seller", Platform = "platform" });
 
 named!(
-    /// What somebody has to do by then.
+    /// The action that a party has to take by a time.
     Deadline {
         Accept = "accept",
         Deliver = "deliver",
@@ -120,7 +120,7 @@ pub struct Transaction {
     pub context: Option<ContextId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<Arc<str>>,
-    /// What the buyer wants done.
+    /// The buyer's input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,7 +185,7 @@ impl Default for Rules {
     }
 }
 
-/// What a buyer asks for, and what is known of the buyer.
+/// A buyer's order, and the facts about the buyer that it depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// Drawn by the caller.
@@ -199,7 +199,7 @@ pub struct Order {
     pub input: Option<Json>,
     /// The buyer's own.
     pub limits: autonomy::Limits,
-    /// What the buyer's agents have spent by themselves this day.
+    /// The sum that the buyer's agents have spent by themselves this day.
     pub spent: Ut,
     /// A good token that came with the order.
     pub confirmed: Option<Confirmed>,
@@ -207,7 +207,7 @@ pub struct Order {
     pub sold: Sales,
 }
 
-/// What is done to a transaction.
+/// An action on a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The buyer says yes to what its agent wants to buy: in person, or by a token.
@@ -264,15 +264,15 @@ impl Action {
 pub struct Step {
     /// The row from now on.
     pub transaction: Transaction,
-    /// What A2A callers see it as.
+    /// The task state that A2A callers see.
     pub state: State,
     /// The hold's row from now on, where it was made or ended.
     pub hold: Option<Hold>,
     pub entries: Vec<Entry>,
-    /// What must be so.
+    /// Conditions of the commit.
     pub guards: Vec<Precondition>,
     pub timers: Vec<TimerChange>,
-    /// What an agent's own decision adds to its day.
+    /// The amount that an agent's own decision adds to its day.
     pub spend: Option<Spend>,
     /// The token that is used up by this.
     pub used: Option<Mark>,
@@ -287,7 +287,7 @@ pub enum TimerChange {
 }
 
 impl Transaction {
-    /// What A2A callers see. Waiting for the buyer, whether for a yes or for the confirmation of a delivery, is
+    /// The task state that A2A callers see. Waiting for the buyer, for an approval or for the confirmation of a delivery, is
     /// `input-required`.
     pub fn state(&self) -> State {
         match self.status {
@@ -306,7 +306,7 @@ impl Transaction {
         self.autonomy.as_ref().is_some_and(Confirmation::is_pending)
     }
 
-    /// What this actor is to it, if anything.
+    /// The role of this actor, if it has one.
     pub fn role(&self, actor: &Actor) -> Option<Role> {
         match actor {
             Actor::Platform => Some(Role::Platform),
@@ -316,7 +316,7 @@ impl Transaction {
         }
     }
 
-    /// What changes whenever there is something new for a subscriber.
+    /// A value that changes whenever there is something new for a subscriber.
     pub fn change_key(&self) -> (State, Time, Option<Time>) {
         (self.state(), self.updated_at, self.settled_at)
     }

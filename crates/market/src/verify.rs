@@ -1,5 +1,5 @@
-//! Is it all there? Tells every balance again from the journal, every hold and entry again from the transactions, and
-//! names what differs. It believes no row: each has to agree with the others.
+//! The check of a whole ledger: computes every balance from the journal, every hold and entry from the transactions, and
+//! names the differences. No row is trusted: each has to agree with the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use model::TurnId;
 use crate::tariff::TurnHold;
 use crate::transaction::{Deadline, Status, Transaction};
 
-/// One thing that does not agree, in words for an operator.
+/// One difference, in words for an operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
     #[error("{0}: two rows")]
@@ -166,7 +166,7 @@ fn balances<'a>(
     }
 }
 
-/// What is frozen is what open holds say.
+/// Frozen balances are the sums of the open holds.
 fn frozen(
     accounts: &BTreeMap<&AccountId, &Account>,
     holds: &BTreeMap<&TransactionId, &Hold>,
@@ -363,7 +363,7 @@ fn held(transaction: &Transaction, stored: Option<&Hold>, found: &mut Vec<Differ
     }
 }
 
-/// What no sequence of steps can have made.
+/// A state that no sequence of steps can produce.
 fn contradiction(transaction: &Transaction) -> Option<&'static str> {
     let Transaction { status, price, commission, .. } = transaction;
     if price.is_negative() || commission.is_negative() || commission > price {

@@ -1,4 +1,4 @@
-//! What a page of a search costs with and without conditions on stock and price, on this machine: SQLite in a temporary
+//! The cost of a page of a search with and without conditions on stock and price, on this machine: SQLite in a temporary
 //! folder, and PostgreSQL with the argument `postgres`: `cargo run --release -p rialto-retail --example shop_search`.
 //!
 //! Settings: `RIALTO_PRODUCTS` (20000), `RIALTO_SEARCHES` (300).

@@ -8,8 +8,8 @@
 //! because it needs the shops' data, of which those know nothing. A turn that a crash cut off is run again under its own id,
 //! by which a cart, a change or a checkout that was made is known: nothing is made twice.
 //!
-//! Who may do what is asked before there is a task, by whoever knows the caller ([`Shop::admit`]); a turn only knows the
-//! workspace. So an agent that is reached where nobody asks ([`StoreAgent::public`]) does what is public and no more.
+//! Permissions are checked before there is a task, where the caller is known ([`Shop::admit`]); a turn only knows the
+//! workspace. An agent without that check ([`StoreAgent::public`]) therefore serves public skills only.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub const NAME: &str = "store";
 pub struct StoreAgent {
     counter: Counter,
     profile: Profile,
-    /// Whether whoever brings messages has looked who may write orders.
+    /// Whether the permission to write orders is checked before a message arrives.
     guarded: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::records;
 use crate::{Caller, Once, Refused, Shop, What, secret};
 
 pub(crate) const ATTEMPTS: u32 = 32;
-/// Open carts of a site; nobody can fill the store with them.
+/// Most open carts of a site, so that carts cannot fill the store.
 const MOST_OPEN: u64 = 100_000;
 /// How long a count of them is believed.
 const COUNTED_MS: i64 = 5_000;
@@ -27,7 +27,7 @@ pub struct Held {
     pub totals: Totals,
 }
 
-/// What may be done to a cart from outside.
+/// A caller's change of a cart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CartChange {
     Add { product: ProductId, which: Which, quantity: u32 },
@@ -40,7 +40,7 @@ pub enum CartChange {
     Cancel,
 }
 
-/// What a request has made. No token is kept: it follows from what was drawn for it, and only here.
+/// The result of a request. A token is not stored: it is derived from the random text, with the server's secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Made {
@@ -50,7 +50,7 @@ pub(crate) enum Made {
     Order,
 }
 
-/// Whose keys these are: those of one caller, or of whoever has a token, mean nothing to another.
+/// The scope of idempotency keys: the keys of a workspace, or of a token's holder, mean nothing elsewhere.
 pub(crate) enum Whose<'a> {
     Workspace(&'a Caller),
     Token(&'a str),
@@ -147,7 +147,7 @@ impl Shop {
         Ok(Held { token: token.clone(), cart, totals })
     }
 
-    /// Whose site a cart is of, for whoever has only its token.
+    /// The site of a cart, for a holder of its token.
     pub async fn site_of_cart(&self, token: &CartToken) -> Result<Slug, Refused> {
         let found = self.read(records::CARTS, token.key()).await?;
         found.map(|(cart, _)| cart.site).ok_or(Refused::Unknown(What::Cart))
@@ -237,7 +237,7 @@ impl Shop {
         Ok(left.first().map_or(0, |n| u64::try_from(*n).unwrap_or_default()))
     }
 
-    /// Ends a cart whose time is over, with its checkout. Whoever was faster has done it, or made it needless.
+    /// Expires a cart with its checkout. A concurrent change has done it already, or made it needless.
     pub(crate) async fn expire(&self, key: &Arc<str>) -> Result<(), Refused> {
         let Some((cart, version)) = self.read(records::CARTS, key.clone()).await? else { return Ok(()) };
         let session = match &cart.session {
@@ -254,7 +254,7 @@ impl Shop {
         }
     }
 
-    /// A step as one commit. What is first is looked up should nobody know whether it happened.
+    /// Commits a step. The first record is read back where the outcome of the commit is unknown.
     pub(crate) async fn carry(
         &self,
         key: &Arc<str>,

@@ -1,4 +1,4 @@
-//! What is for sale: sites, products and coupons, and how much is left of each.
+//! The catalogue: sites, products and coupons, and the stock that is left of each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Goods {
     }
 }
 
-/// What an import has done.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub made: u64,
@@ -230,7 +230,7 @@ impl Shop {
             let entries = stock.entry(self.now()).into_iter().collect();
             match self.engine().keep(Along { records, texts, entries, ..Along::default() }).await {
                 Ok(()) => return Ok(made),
-                // Somebody has bought some, or imports as well.
+                // A sale or another import was faster.
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Funds(..))) => continue 'again,
                 Err(unmoved) => return Err(unmoved.into()),
             }

@@ -19,11 +19,11 @@ use crate::{Once, Refused, Shop, What, secret};
 pub struct Begun {
     pub session: Session,
     pub token: ConfirmationToken,
-    /// Where somebody completes it.
+    /// The address of its completion.
     pub complete_url: String,
 }
 
-/// What somebody came too late for.
+/// The error for goods or coupons that are used up.
 fn short(step: &Step, account: &str, on_it: i64) -> Refusal {
     let left = u64::try_from(on_it).unwrap_or_default();
     match Unit::of_account(account) {
@@ -87,7 +87,7 @@ impl Shop {
                     };
                 }
             };
-            // What the prices rest on.
+            // The rows that the prices were computed from.
             let mut beside: Vec<_> = rows
                 .values()
                 .map(|(product, version)| {
@@ -112,7 +112,7 @@ impl Shop {
         Err(Refusal::Changed.into())
     }
 
-    /// A checkout, for whoever has its token.
+    /// A checkout, for a holder of its token.
     pub async fn session(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Refused> {
         if token.session() != *id {
             return Err(Refused::Unknown(What::Session));
@@ -145,7 +145,7 @@ impl Shop {
         let paid = self.shared.payments.take(&session, &buyer).await?;
         let done = self.sell(id, &buyer, &paid, fresh.as_ref()).await;
         if done.is_err() {
-            // By somebody else's hand it may be sold all the same; then that one has paid.
+            // A concurrent completion may have sold it with this payment.
             let sold = self.read_order(&id.order()).await?.is_some_and(|(order, _)| order.paid == paid);
             if !sold {
                 self.shared.payments.give_back(&session, &paid).await;

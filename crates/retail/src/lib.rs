@@ -1,8 +1,8 @@
 //! The shop at work: the rules of the crate `shop`, carried out on a store.
 //!
-//! Every change is one commit: rows with the versions they were read in, stock and money as entries that no account can go
-//! below zero by, what is found by its words, and what a repeat is known by. Whoever loses a race for a row reads again and
-//! tries again; whoever comes too late for the last piece is told how many are left.
+//! Every change is one commit: rows with the versions they were read in, stock and money as entries that leave no account
+//! below zero, the search index, and the use of an idempotency key. A change that loses a race for a row reads again and
+//! tries again; a buyer who comes too late for the last piece is told how many are left.
 //!
 //! * `catalogue`: sites, products, imports, what is left of everything
 //! * `search`: what is found
@@ -78,15 +78,15 @@ struct Shared {
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub rules: Rules,
-    /// What addresses of this server begin with, such as `https://shop.example.com`; without it they are paths.
+    /// The base of this server's addresses, such as `https://shop.example.com`; without it they are paths.
     pub base_url: String,
 }
 
-/// Somebody with a credential of a workspace.
+/// A caller with a credential of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub workspace: WorkspaceId,
-    /// What the credential is good for; empty is everything.
+    /// The scopes of the credential; empty means all.
     pub scopes: Arc<[String]>,
 }
 

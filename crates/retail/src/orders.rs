@@ -9,7 +9,7 @@ use crate::carts::{ATTEMPTS, Made, Whose};
 use crate::records;
 use crate::{Caller, Once, Refused, Shop, What};
 
-/// What a confirmation token stands for.
+/// The purchase behind a confirmation token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bought {
     /// An order, and those of its products that are still there.
@@ -19,7 +19,7 @@ pub enum Bought {
 }
 
 impl Shop {
-    /// What the holder of a token has bought.
+    /// The purchase of a token's holder.
     pub async fn order(&self, token: &ConfirmationToken) -> Result<Bought, Refused> {
         let id = token.session();
         if let Some((order, _)) = self.read_order(&id.order()).await? {
@@ -58,7 +58,7 @@ impl Shop {
         page.records.iter().map(|(record, _)| Ok(decode(&record.body)?)).collect()
     }
 
-    /// What a shop does about an order of its own.
+    /// Performs a shop's action on one of its orders.
     pub async fn act_on_order(&self, caller: &Caller, id: &OrderId, act: &OrderAct) -> Result<Order, Refused> {
         self.act_on_order_once(caller, id, act, None).await
     }

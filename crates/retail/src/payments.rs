@@ -1,4 +1,4 @@
-//! Who takes the money. A checkout is completed by whoever has its confirmation token, once this has taken what it comes to.
+//! Payments. A holder of the confirmation token completes a checkout once its total has been paid.
 
 use model::ports::Future;
 use shop::{Buyer, Paid, Session};
@@ -17,7 +17,7 @@ pub trait Payments: Send + Sync + 'static {
     }
 }
 
-/// Whoever completes the page has paid: for demos, and for shops that are paid otherwise.
+/// The completion of the page counts as payment: for demos, and for shops that are paid otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnPage;
 

@@ -1,6 +1,5 @@
-//! What is found. Words and tags are looked up in the store's index; whether something is in stock and what it costs is
-//! looked at afterwards, in what the index finds, until the page is full or so many were looked at: then the page ends early,
-//! and the next one goes on from there.
+//! Search. Words and tags are looked up in the store's index; stock and price of the found products are checked afterwards,
+//! until the page is full or a limit of products is reached: then the page ends early, and the next one continues there.
 //!
 //! Neither is in the index. What is left changes with every checkout, sale and expiry, and whether it has come to nothing is
 //! known only once that is committed: to keep it would make every sale write to the index, and two of one product wait for
@@ -19,7 +18,7 @@ use crate::{Goods, Refused, Shop};
 /// Found products that one search with conditions looks at.
 pub const LOOKED_AT: usize = 1_000;
 
-/// What is looked for.
+/// The conditions of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
     pub query: Query,
@@ -137,7 +136,7 @@ impl Shop {
             if admitted.next().is_some() {
                 break fits.last().map(|last: &Goods| place_of(&page.found, last)).unwrap_or_default();
             }
-            // Whatever there is of this page fits not or is taken: the next one begins behind it.
+            // All products of this page are taken or do not match: the next page begins after it.
             place = page.found.last().cloned();
             let Some(last) = place.as_ref().filter(|_| page.more) else { break None };
             if fits.len() == limit || looked_at >= LOOKED_AT {

@@ -29,7 +29,7 @@ fn random<const N: usize>() -> Result<[u8; N], Fault> {
     Ok(bytes)
 }
 
-/// Bytes that nobody guesses.
+/// Random bytes.
 pub(crate) fn draw() -> Result<[u8; RANDOM], Fault> {
     random()
 }
@@ -47,7 +47,7 @@ impl Secret {
         SecretRow::from_row(&kept).map(|row| Secret(row.key)).map_err(Fault::internal)
     }
 
-    /// Bytes that follow from what is asked, for nobody but this shop.
+    /// Bytes that are derived from these parts with the shop's secret.
     pub(crate) fn told(&self, parts: &[&str]) -> Result<[u8; RANDOM], Fault> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|error| Fault::internal(error.to_string()))?;
         for part in parts {

@@ -8,7 +8,7 @@ use crate::carts::CartChange;
 use crate::{Bought, Caller, Once, Refused, Search, Shop, What};
 
 impl Shop {
-    /// Whether somebody may have this done at all: known before a task exists. `None` is a stranger.
+    /// Checks the permission of a request before a task exists. `None` is a caller without a credential.
     pub fn admit(caller: Option<&Caller>, parts: &[Part]) -> Result<Request, Refused> {
         let request = intent::read(parts)?;
         Shop::may(caller, &request)?;

@@ -1,4 +1,4 @@
-//! What a message to the store agent needs, told before there is a task.
+//! The permission check of messages to the store agent, before there is a task.
 
 use model::ports::Future;
 use model::ports::storekeeper::{self, Needs, Storekeeper};

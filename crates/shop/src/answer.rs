@@ -1,4 +1,4 @@
-//! What a skill answers: words, an artifact, and how the task ends.
+//! The answers of skills: a text, an artifact, and the state that the task ends in.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ use crate::skill::Skill;
 use crate::view::{self, Stocked};
 use crate::{Cart, CartToken, Minor, Order, Product, Refusal, Site, Totals, Variant};
 
-/// What is said of carts and orders that are not there, and of those of other sites: nobody learns which.
+/// The answer for carts and orders that do not exist, and for those of other sites: a caller cannot tell them apart.
 pub const NO_CART: &str = "There is no such cart at this store; create one first.";
 pub const NO_ORDER: &str = "There is no order with this confirmation token at this store.";
 
-/// What a store is called in an example where none is meant.
+/// The name of a store in an example that means none.
 pub const ANY_STORE: &str = "my-store";
 
 /// How a task ends.
@@ -24,7 +24,7 @@ pub enum Ending {
     Failed,
 }
 
-/// What came of one message.
+/// The result of one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub skill: Option<Skill>,
@@ -32,7 +32,7 @@ pub struct Outcome {
     pub ending: Ending,
     pub text: String,
     pub artifact: Option<Artifact>,
-    /// What is missing, by the names of its fields.
+    /// The names of missing fields.
     pub missing: Vec<&'static str>,
 }
 
@@ -80,7 +80,7 @@ pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str)
     }
 }
 
-/// Nobody can tell what is wanted.
+/// The request names no skill.
 pub fn help(request: &Request) -> Outcome {
     let slug = request.site_slug.as_deref().unwrap_or(ANY_STORE);
     let examples = Skill::ALL.map(|skill| format!("\"{}\" ({})", skill.example(slug), skill.name())).join(", ");
@@ -166,7 +166,7 @@ pub fn order(site: &Site, order: &Order, products: &[Product]) -> Outcome {
     Outcome::of(Skill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
 }
 
-/// A checkout that nobody has completed is no order yet.
+/// A checkout that is not completed is no order yet.
 pub fn not_completed(site: &Site, session: &Session) -> Outcome {
     let words = match session.status {
         crate::SessionStatus::Open => "This checkout is not completed yet; open its complete_url to do so.".to_owned(),
@@ -213,7 +213,7 @@ pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &
     Outcome::of(Skill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
 }
 
-/// A checkout that waits for somebody to complete it.
+/// A checkout that waits for its completion.
 pub fn checkout(site: &Site, session: &Session, token: &str, url: &str) -> Outcome {
     let sum = session.currency.say(session.totals.total);
     let text = format!("Your order over {sum} is set aside until {}. Complete it at {url}.", session.expires_at);

@@ -1,4 +1,4 @@
-//! Carts: what somebody may buy, until they do or it expires.
+//! Carts: goods that a buyer has chosen, until the purchase or the expiry of the cart.
 //!
 //! An item has the price it had when it was last looked at; a checkout looks again. Nothing is set aside for a cart: that
 //! begins with its checkout.
@@ -18,9 +18,9 @@ pub const MAX_QUANTITY: u32 = 999;
 /// How long things wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// A cart that nobody touches.
+    /// Time until a cart without changes expires.
     pub cart_ms: u64,
-    /// A checkout that nobody completes.
+    /// Time until a checkout expires that is not completed.
     pub checkout_ms: u64,
 }
 
@@ -97,7 +97,7 @@ pub struct Cart {
     pub expires_at: Time,
 }
 
-/// What may be done to a cart.
+/// A change of a cart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// More of something. How much there is of it, where that is counted.

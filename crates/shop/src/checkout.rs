@@ -41,7 +41,7 @@ pub struct Session {
     pub site: Slug,
     pub workspace: WorkspaceId,
     pub currency: Currency,
-    /// What the cart is kept under.
+    /// The key of the cart's record.
     pub cart: Arc<str>,
     pub status: SessionStatus,
     /// At the prices that hold for it.
@@ -86,10 +86,10 @@ pub struct Step {
     pub money: Option<ledger::Entry>,
 }
 
-/// What a checkout rests on.
+/// The data that a checkout is computed from.
 pub struct Ground<'a> {
     pub site: &'a Site,
-    /// What the cart is kept under.
+    /// The key of the cart's record.
     pub key: Arc<str>,
     /// The products of its items, as they are now.
     pub products: &'a [Product],
@@ -222,7 +222,7 @@ impl Session {
     }
 }
 
-/// Nobody came back to it in time: what was set aside is for sale again. `None` where its time has not come.
+/// Expires a cart with its checkout: reserved goods are for sale again. `None` before its time.
 pub fn expire(cart: &Cart, session: Option<&Session>, now: Time) -> Option<Step> {
     if !cart.is_over(now) {
         return None;

@@ -1,18 +1,18 @@
-//! What a search looks for.
+//! The terms of a search.
 //!
-//! The index finds words by their beginnings. So a plural is cut down to what it has in common with its singular, and one
-//! question finds both.
+//! The index finds words by their prefixes. A plural is cut to the prefix that it shares with its singular, so that one
+//! query finds both.
 
 use sha2::{Digest, Sha256};
 
 /// The most words of a question; more are not looked at.
 pub const MAX_WORDS: usize = 12;
 
-/// What somebody looks for.
+/// A parsed query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     All,
-    /// What was asked for has no word in it.
+    /// The query has no word in it.
     Nothing,
     /// Each has to be there, at least the beginning of a word.
     Words(Vec<String>),
@@ -55,7 +55,7 @@ impl Query {
     }
 }
 
-/// What an English plural and its singular begin with.
+/// The common prefix of an English plural and its singular.
 fn stem(word: &str) -> &str {
     if !word.is_ascii() || word.len() <= 3 {
         return word;

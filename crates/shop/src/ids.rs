@@ -1,8 +1,8 @@
-//! What things are called: names that people choose, ids, and tokens that are secrets.
+//! Names that people choose, ids, and tokens that are secrets.
 //!
-//! A token is shown once and never kept. What is kept under it is found by its hash; the id of a checkout and of its order
-//! follow from the token in the same way, so that whoever knows the token needs nothing else, and nobody who reads the
-//! store can tell the token.
+//! A token is shown once and never stored. Its record is found by its hash; the ids of a checkout and of its order are
+//! derived from the token in the same way, so that the token's holder needs nothing else, and a reader of the store cannot
+//! recover the token.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::Refusal;
 
 text_id!(
-    /// Whose sites these are. Callers belong to one; to the rest of the server it is their tenant.
+    /// The owner of sites. A caller belongs to one workspace; in the rest of the server it is the caller's tenant.
     WorkspaceId
 );
 text_id!(
@@ -86,9 +86,9 @@ impl VariantId {
     }
 }
 
-/// Random bytes in a token: nobody guesses them.
+/// Random bytes in a token, enough to be unguessable.
 pub const RANDOM: usize = 20;
-/// Crockford's digits: none looks like another.
+/// Crockford's base 32: no two digits look alike.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const LENGTH: usize = RANDOM * 8 / 5;
 
@@ -144,7 +144,7 @@ macro_rules! secret {
     };
 }
 secret!(
-    /// Whoever has it may look at the cart and change it.
+    /// Its holder may read and change the cart.
     CartToken,
     "cart_"
 );
@@ -155,7 +155,7 @@ secret!(
 );
 
 impl CartToken {
-    /// What the cart is kept under.
+    /// The key of the cart's record.
     pub fn key(&self) -> Arc<str> {
         hashed("cart", &self.0).into()
     }

@@ -1,8 +1,8 @@
-//! What a message asks for: read from a structured part, or from what somebody wrote.
+//! The request of a message: read from a structured part, or from text.
 //!
-//! A data part is taken by its word, in either spelling of its members. Text is read tolerantly: a few verbs say which
-//! skill is meant, tokens are known by how they look, and what is left over is the question of a search. What cannot be
-//! told is left open, and asked for.
+//! A data part is read literally, in either spelling of its members. Text is read tolerantly: a few verbs select the skill,
+//! tokens are known by their form, and the rest is the query of a search. Missing facts stay absent, and the agent asks for
+//! them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const MAX_FIELD: usize = 1_000;
 const MAX_OPTIONS: usize = 20;
 const TOO_LONG: &str = "a text of at most 1000 bytes";
 
-/// What somebody wants, as far as they have said it.
+/// A request, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     pub skill: Option<Skill>,
@@ -295,7 +295,7 @@ fn looks_like_a_slug(word: &str) -> bool {
     crate::Slug::check(word).is_ok() && !is_small(word)
 }
 
-/// A name that somebody made up for something: it has more than letters in it.
+/// Whether a word is an id: it has more than letters in it.
 fn looks_like_an_id(word: &str) -> bool {
     word.len() > 2 && word.chars().any(|c| c.is_ascii_digit() || matches!(c, '_' | '-'))
 }
@@ -343,7 +343,7 @@ fn number(word: &str) -> Option<i64> {
     named.iter().position(|name| *name == word).and_then(|n| i64::try_from(n).ok())
 }
 
-/// Reads what somebody wrote.
+/// Reads a text.
 ///
 /// ```
 /// use shop::{Skill, intent};
@@ -503,7 +503,7 @@ fn goods(words: &[Word], used: &mut [bool], request: &mut Request) {
     }
 }
 
-/// What is left when everything that is no word to look for is taken away.
+/// The words that remain for the search.
 fn query(words: &[Word], site: Option<&std::ops::Range<usize>>) -> String {
     let kept = words
         .iter()

@@ -11,7 +11,7 @@ fn decoded(value: Value) -> Result<Request, Unread> {
     decode(&members)
 }
 
-/// Skill, site and query of what somebody wrote.
+/// Checks skill, site and query of a text.
 fn check(text: &str, skill: Option<Skill>, site: Option<&str>, query: Option<&str>) {
     let request = parse(text);
     assert_eq!(

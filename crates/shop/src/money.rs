@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Minor(pub i64);
 
-/// Why a text is no amount. Said to whoever wrote it.
+/// Why a text is no amount, in words for its author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("must be a decimal number such as \"19.90\"")]
@@ -26,10 +26,10 @@ pub enum Error {
 
 impl Minor {
     pub const ZERO: Minor = Minor(0);
-    /// The highest price. Far below what the number holds, so that sums of a cart stay inside.
+    /// The highest price. It is far below the range of the number, so that the sums of a cart fit.
     pub const MOST: Minor = Minor(1_000_000_000_000);
 
-    /// A price that may be.
+    /// Validates a price.
     pub fn check(amount: i64) -> Result<Minor, Error> {
         if (0..=Minor::MOST.0).contains(&amount) { Ok(Minor(amount)) } else { Err(Error::Range) }
     }

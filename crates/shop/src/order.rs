@@ -58,7 +58,7 @@ impl OrderState {
     }
 }
 
-/// How it was paid for; what that means is known to whoever took the money.
+/// The payment of an order; the payment method defines its meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paid {
     pub method: Arc<str>,
@@ -79,7 +79,7 @@ pub struct Order {
     pub totals: Totals,
     pub buyer: Buyer,
     pub paid: Paid,
-    /// What carriers call it.
+    /// The carrier's number for it.
     #[serde(default)]
     pub tracking: Vec<Arc<str>>,
     pub created_at: Time,
@@ -93,7 +93,7 @@ pub struct OrderLine {
     pub sent: u32,
 }
 
-/// What a shop does about an order.
+/// An action of a shop on an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderAct {
     /// So many of these lines are sent; all that is left for none.

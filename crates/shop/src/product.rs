@@ -1,4 +1,4 @@
-//! What a shop sells.
+//! Products, their variants and options.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Why something is not done, in words for whoever asked.
+//! Reasons why a request is refused, in words for the caller.
 
 use crate::{Minor, money};
 

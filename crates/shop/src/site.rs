@@ -47,7 +47,7 @@ pub struct Social {
     pub url: Arc<str>,
 }
 
-/// What a purchase costs beside its goods.
+/// Costs of a purchase beside its goods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// For a cart with anything to send in it.

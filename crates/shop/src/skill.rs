@@ -1,7 +1,7 @@
-//! The six skills of a store agent: what each needs, which is public, and what it answers.
+//! The six skills of a store agent: their inputs, scopes and answers.
 //!
-//! [`plan`] turns a request into what has to be looked up or changed, or into the question that names what is missing.
-//! Whoever keeps the shop's data does that, and [`answer`](crate::answer) makes words and an artifact of what came of it.
+//! [`plan`] turns a request into a lookup, a change, or a question that names the missing facts. The service performs it, and
+//! [`answer`](crate::answer) makes a text and an artifact of the result.
 
 use model::Part;
 
@@ -20,7 +20,7 @@ pub enum Skill {
     Checkout,
 }
 
-/// What a caller's credential must be good for to change carts and check them out.
+/// The scope to change carts and check them out.
 pub const WRITE_ORDERS: &str = "write:orders";
 
 impl Skill {
@@ -54,7 +54,7 @@ impl Skill {
         Skill::ALL.map(Skill::name).join(", ")
     }
 
-    /// The scope it needs; `None` is open to everybody.
+    /// The scope it needs; `None` is open to all callers.
     pub fn scope(self) -> Option<&'static str> {
         match self {
             Skill::ProductSearch | Skill::StoreInfo | Skill::OrderStatus | Skill::X402Purchase => None,
@@ -112,7 +112,7 @@ impl Skill {
     }
 }
 
-/// What may be done with a cart.
+/// An action on a cart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     Create,
@@ -165,7 +165,7 @@ pub fn needs(parts: &[Part]) -> Result<Option<&'static str>, Unread> {
     Ok(intent::read(parts)?.skill.and_then(Skill::scope))
 }
 
-/// What has to be done for a request.
+/// The work that a request needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     Search {
@@ -210,7 +210,7 @@ pub enum CartPlan {
     Coupon { cart: CartToken, code: String },
 }
 
-/// What to do, or what to ask.
+/// Plans a request, or the question to ask.
 pub fn plan(request: &Request) -> Plan {
     match planned(request) {
         Ok(plan) => plan,

@@ -1,9 +1,9 @@
-//! Stock: how many there are of something, and where. Units move between places and are never made up: what is available,
-//! set aside and sold is always what came in.
+//! Stock: quantities of units by place. Units move between places and are never created: available, reserved and sold units
+//! are always as many as came in.
 //!
 //! On a store each place of a unit is an account that cannot be below zero, and a checkout's moves are one entry of the
-//! journal. So the last one of something is sold once, whoever comes at the same time, and nobody has to try again.
-//! How often a coupon may be used is counted in the same way.
+//! journal. So the last unit is sold once, however many buyers come at the same time, and no buyer has to try again. The uses
+//! of a coupon are counted in the same way.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::{ProductId, Slug, VariantId};
 use ledger::Row;
 
-/// What is counted.
+/// A counted thing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// What the names of all accounts of stock begin with.
+/// The prefix of the names of all stock accounts.
 pub const ACCOUNTS: &str = "stock\u{1f}";
 
 impl Unit {
@@ -101,7 +101,7 @@ pub struct Move {
     pub quantity: u64,
 }
 
-/// What moves together, under a name that follows from what it is about: the same never happens twice.
+/// Moves that happen together, under a name that is derived from their subject, so that they never happen twice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moves {
     #[serde(rename = "i")]

@@ -1,4 +1,4 @@
-//! What the cases of this crate are written with.
+//! Sample data of this crate's tests.
 
 use model::Time;
 

@@ -1,4 +1,4 @@
-//! What a cart comes to.
+//! The totals of a cart.
 
 use ledger::Ut;
 use model::Time;

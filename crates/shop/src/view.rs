@@ -113,7 +113,7 @@ pub fn cart(cart: &Cart, token: &CartToken, sums: &Totals) -> Value {
     })
 }
 
-/// A checkout; with its token and where it is completed, for whoever began it.
+/// A checkout; with its token and the address of its completion for the buyer who began it.
 pub fn session(session: &Session, secret: Option<(&str, &str)>) -> Value {
     let mut shown = json!({
         "id": session.id,
@@ -145,7 +145,7 @@ pub fn order(order: &Order, products: &[Product]) -> Value {
     let media = products.iter().filter(of).flat_map(|product| {
         product.media.iter().map(|media| json!({"product_id": product.id, "url": media.url, "alt": media.alt}))
     });
-    // What was given back is not fetched any more.
+    // Returned goods are not downloaded any more.
     let downloads = products.iter().filter(of).filter(|product| product.digital && order.is_earned());
     let downloads = downloads.flat_map(|product| {
         product.downloads.iter().map(|url| json!({"product_id": product.id, "name": product.name, "url": url}))

@@ -1,4 +1,4 @@
-//! What a large import takes. Alone in its process, for all of it is counted.
+//! The memory of a large import. The test is alone in its process, because it counts all allocations.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;

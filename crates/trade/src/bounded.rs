@@ -1,8 +1,8 @@
-//! Lists of records that hold no more than so many, however many additions come at once.
+//! Lists of records with a largest length, which concurrent additions cannot exceed.
 //!
 //! A count alone says nothing about the moment of the commit. So every addition raises the version of one record, which is
-//! read before the list is counted: an addition in between is a conflict, and whoever meets it counts again. Removals make
-//! room and need not be noticed.
+//! read before the list is counted: an addition in between is a conflict, and the list is counted again. Removals make room
+//! and need no such record.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(crate) fn is_about_added(met: &Conflict) -> bool {
 }
 
 impl Market {
-    /// What goes along in the commit that adds to the list, if there is room in it.
+    /// The record change for the commit that adds to the list, if there is room in it.
     pub(crate) async fn room_in<R>(&self, bounded: &Bounded<R>) -> Result<Option<RecordChange>, Refused> {
         let before = self.read(records::ADDITIONS, bounded.key()).await?;
         if self.length_of(bounded.collection, bounded.list.clone()).await? >= bounded.most {
@@ -57,7 +57,7 @@ impl Market {
         Ok(Some(records::ADDITIONS.put(bounded.key(), expect, &Added { at: self.now() }, Vec::new())))
     }
 
-    /// How many records a list holds.
+    /// Number of records in a list.
     pub(crate) async fn length_of<R>(&self, collection: RecordCollection<R>, list: Arc<str>) -> Result<u64, Refused> {
         Ok(collection.count(self.store(), list).await?)
     }

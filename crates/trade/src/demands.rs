@@ -1,8 +1,7 @@
-//! What is wanted: made, found, taken back, and matched with what is for sale.
+//! Demands: creation, listing, cancellation, and matching with offers.
 //!
-//! An order for an open demand of the buyer's own closes it in the same commit, and opens it again should the purchase end
-//! without a sale. Matching looks at so many offers and no more; what it finds, and in which order, follows from what is
-//! there alone.
+//! An order for an open demand of the buyer closes it in the same commit; the demand opens again if the purchase ends without
+//! a sale. Matching reads a bounded number of offers; the result and its order depend on the stored rows alone.
 
 use ledger::FreshKey;
 use ledger::records::{decode, listed};
@@ -35,7 +34,7 @@ const SWEEP: u32 = 200;
 /// Of a sweep.
 const PASSES: u32 = 100;
 
-/// What fits, the best first, and how many were looked at.
+/// Matches, the best first, and the number of rows that were compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nearest<T> {
     pub items: Vec<Matched<T>>,
@@ -75,7 +74,7 @@ fn owned(tenant: &str, owner: &UserId, status: Option<Status>) -> Arc<str> {
     }
 }
 
-/// What must be looked at when its time comes: the first to come is the first of the list.
+/// The list of open demands by their expiry, the earliest first.
 const EXPIRING: &str = "expiring";
 const OVER: &str = "over";
 
@@ -192,7 +191,7 @@ impl Market {
         self.page(records::DEMANDS, owned(&caller.tenant, &caller.user, status), paging).await
     }
 
-    /// Everybody's that are open, the newest first.
+    /// All open demands, the newest first.
     pub async fn open_demands(&self, category: Option<&str>, paging: Paging) -> Result<Paged<Demand>, Refused> {
         self.expire(self.now()).await?;
         let tenant = self.config().tenant.clone();
@@ -234,7 +233,7 @@ impl Market {
         Ok(Clarity::of(&self.own_demand(caller, id).await?.wants))
     }
 
-    /// How well an offer fits a demand: for whoever sees both, and has one of them.
+    /// The match of an offer with a demand: for a caller who can see both and owns one of them.
     pub async fn alignment(
         &self,
         caller: &Caller,
@@ -250,7 +249,7 @@ impl Market {
         Ok((demand, offer, found))
     }
 
-    /// What is for sale that fits an open demand of the caller's: the best first, then the cheaper, then by id.
+    /// Offers that match an open demand of the caller: the best first, then the cheaper, then by id.
     pub async fn offers_for(&self, caller: &Caller, id: &DemandId, top: usize) -> Result<Nearest<Capability>, Refused> {
         let demand = self.own_demand(caller, id).await?;
         if demand.status != Status::Open {
@@ -308,7 +307,7 @@ impl Market {
         Ok(Nearest { items, looked_at: seen.len() as u64 })
     }
 
-    /// What a step of a purchase does to the demand it is for. What names no open demand of the buyer's is only a name.
+    /// The change of the demand that a step of a purchase implies. A name that is no open demand of the buyer is only a name.
     pub(crate) async fn demand_along(&self, row: &Transaction) -> Result<Option<RecordChange>, Refused> {
         let Some(id) = &row.demand else { return Ok(None) };
         let (actor, action) = match row.status {

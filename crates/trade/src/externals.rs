@@ -74,7 +74,7 @@ pub struct Webhook {
     pub events: Vec<Event>,
 }
 
-/// What somebody says of an external agent.
+/// A caller's input for an external agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewExternal {
     pub platform_url: Option<String>,
@@ -83,7 +83,7 @@ pub struct NewExternal {
     pub auth_type: Option<String>,
 }
 
-/// What a webhook is to be: what is left out stays as it is.
+/// A change of a webhook: an absent field stays as it is.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WebhookEdit {
     pub url: Option<String>,
@@ -112,7 +112,7 @@ impl Row for Hooks {
 pub(crate) struct Quiet(Mutex<(u64, HashSet<Arc<str>>)>);
 
 impl Quiet {
-    /// How often something has changed so far, and whether nobody of this user wants to hear anything.
+    /// The number of changes so far, and whether no agent of this user subscribes to events.
     fn look(&self, key: &Arc<str>) -> (u64, bool) {
         let quiet = self.0.lock();
         (quiet.0, quiet.1.contains(key))
@@ -151,7 +151,7 @@ fn owned(tenant: &str, owner: &UserId) -> Arc<str> {
     records::joined(&["owner", tenant, owner.as_str()])
 }
 
-/// What the seal is bound to.
+/// The id that the encryption is bound to.
 fn bound_to(one: &External) -> Result<TaskId, Fault> {
     let id = one.id.strip_prefix("ext_").and_then(|core| core.parse::<TransactionId>().ok());
     id.map(|id| id.0)
@@ -170,7 +170,7 @@ impl External {
     }
 }
 
-/// What is said of an external agent, after the checks.
+/// The input for an external agent, after validation.
 struct Checked {
     platform_url: Arc<str>,
     agent_name: Arc<str>,
@@ -271,7 +271,7 @@ impl Market {
         self.page(records::EXTERNALS, owned(&caller.tenant, &caller.user), paging).await
     }
 
-    /// One of the caller's own; of others' nobody hears.
+    /// An external agent of the caller; those of other users are unknown.
     pub async fn external(&self, caller: &Caller, id: &str) -> Result<External, Refused> {
         Ok(self.own_external(caller, id).await?.0)
     }
@@ -408,7 +408,7 @@ impl Market {
     fn sealed(&self, one: &External, edit: &WebhookEdit) -> Result<Sealed, Refused> {
         let seal = self.seal()?;
         let before = match &one.webhook {
-            // What cannot be read any more is to be said anew.
+            // A secret that cannot be decrypted any more has to be set anew.
             Some(_) => self.unsealed(one).ok(),
             None => None,
         };

@@ -1,4 +1,4 @@
-//! What the market can tell of itself: its categories, its prices, and what sellers have earned.
+//! Statistics of the market: categories, prices, and the earnings of sellers.
 
 use ledger::{RecordCollection, Row, Ut};
 use market::capability::PricingModel;
@@ -15,7 +15,7 @@ pub(crate) const LOOKED_AT: u32 = 10_000;
 /// Prices that a price can be compared with, at least.
 const ENOUGH: u64 = 4;
 
-/// What others ask for the like.
+/// Prices of similar capabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
     pub median: Ut,
@@ -67,7 +67,7 @@ impl Anomaly {
     }
 }
 
-/// What sales have come to.
+/// Sums of sales.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Income {
     pub sales: u64,
@@ -136,7 +136,7 @@ impl Market {
         Ok(found)
     }
 
-    /// What is asked for capabilities of a category, a price model, or both.
+    /// Prices of capabilities of a category, a price model, or both.
     pub async fn prices(&self, category: Option<&str>, model: Option<PricingModel>) -> Result<Prices, Refused> {
         let filter = Filter { category: category.map(Into::into), pricing_model: model, ..Filter::default() };
         let tenant = self.config().tenant.clone();
@@ -156,7 +156,7 @@ impl Market {
         Ok(Prices { median: at(2), low: at(1), high: at(3), count: prices.len() as u64 })
     }
 
-    /// What the caller has earned: with each of its capabilities.
+    /// The caller's earnings by capability.
     pub async fn income(&self, caller: &Caller) -> Result<BTreeMap<CapabilityId, Income>, Refused> {
         let mut earned: BTreeMap<CapabilityId, Income> = BTreeMap::new();
         let list = records::purchases(Role::Seller, &caller.tenant, &caller.user, Standing::Over(Status::Settled));

@@ -1,7 +1,7 @@
-//! Files that are delivered: their bytes are kept once, by their hash, beside the purchase's task and gone with it; a record
-//! of each stands under its access id; and tokens let somebody fetch one a few times, for a while.
+//! Delivered files: their bytes are stored once, by their hash, with the purchase's task and removed with it; each file has a
+//! record under its access id; and download tokens allow a number of downloads, for a time.
 //!
-//! An access id follows from what it is of, so that the same upload twice is one file.
+//! An access id is derived from the file and its purchase, so that a repeated upload is one file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::people::{draw, print, text};
 use crate::records::{self, ALL};
 use crate::{Caller, Market, Refused, What};
 
-/// How often something is tried again when somebody else was faster.
+/// Tries of a commit that loses races.
 const ATTEMPTS: u32 = 64;
 /// Characters of a file's name, and of its media type.
 const MAX_NAME: usize = market::transaction::MAX_NAME;
@@ -32,7 +32,7 @@ pub const DOWNLOADS: std::ops::RangeInclusive<u32> = 1..=1_000;
 pub const EXPIRES_S: std::ops::RangeInclusive<u32> = 1..=30 * 86_400;
 pub const USUAL_DOWNLOADS: u32 = 5;
 pub const USUAL_EXPIRES_S: u32 = 3_600;
-/// What is said to be of no kind.
+/// The media type of files without one.
 pub const ANY_MEDIA: &str = "application/octet-stream";
 
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
@@ -93,7 +93,7 @@ impl File {
     }
 }
 
-/// What is kept of one purchase, or of one seller.
+/// Number and size of the files of one purchase, or of one seller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileSum {
     files: u64,
@@ -112,14 +112,14 @@ pub(crate) struct GrantRow {
     expires_at: Time,
     max_downloads: u32,
     used: u32,
-    /// Drawn anew with every use, so that whoever reads it back knows whose use it was.
+    /// Random at every use, so that a commit of unknown outcome can be recognised when it is read back.
     mark: Arc<str>,
 }
 impl Row for GrantRow {
     const NAME: &'static str = "grant";
 }
 
-/// A file that somebody brings.
+/// An uploaded file.
 #[derive(Clone, Debug)]
 pub struct Upload {
     pub name: Arc<str>,
@@ -142,7 +142,7 @@ pub struct Granted {
     pub allowed: Allowed,
 }
 
-/// What a token is good for.
+/// The permission of a download token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
     pub file: File,
@@ -315,8 +315,7 @@ impl Market {
         self.read(records::FILES, file_key(&self.config().tenant, access_id)).await
     }
 
-    /// What a delivery names, as it is delivered: files that were uploaded for this purchase, or names of files that are
-    /// kept elsewhere.
+    /// The deliverables of a delivery: files that were uploaded for this purchase, or names of files that are stored elsewhere.
     pub async fn named_files(&self, id: TransactionId, named: Vec<NamedFile>) -> Result<Vec<Deliverable>, Refused> {
         let wrong = |words: String| Refused::from(FieldError::new("deliverables", words));
         let drawn = |id: Option<Arc<str>>, prefix: &str| match id {
@@ -422,7 +421,7 @@ impl Market {
         Err(Refusal::Changed.into())
     }
 
-    /// What a token is good for. It is not used by that.
+    /// The permission of a download token. This does not use it.
     pub async fn allowed(&self, token: &str) -> Result<Allowed, NotGiven> {
         let (grant, _) = self.grant(&print(token)).await?;
         self.allowed_by(&grant).await

@@ -1,4 +1,4 @@
-//! What a file is, and is not.
+//! Validation of uploaded files.
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! The market at work: the rules of the crate `market`, carried out on a store.
 //!
 //! A purchase is a task that no turn drives. Each step of it is one commit: the transaction's row, the hold, the journal's
-//! entries, the task's status and the timer of what has to happen next. Whoever loses a race reads again and tries again,
-//! or is told what has become of it.
+//! entries, the task's status and the timer of its next deadline. A step that loses a race reads again and tries again, or
+//! fails with the new status.
 //!
 //! * `orders`, `sales`: buying, every step of a purchase, and the sales that count against limits
 //! * `bounded`: lists that hold no more than so many
@@ -92,7 +92,7 @@ struct Shared {
     secrets: Secrets,
     at_work: sellers::AtWork,
     callbacks: Arc<dyn Callbacks>,
-    /// What no person has to do is done by this process.
+    /// Whether this process performs steps that no person has to do.
     serves: bool,
     queues: orders::Queues,
     recent: orders::Recent,
@@ -116,10 +116,10 @@ pub struct Config {
     /// How long a login is good for, and how long it can be renewed.
     pub access_s: u64,
     pub refresh_s: u64,
-    /// Parties who act alone (see [`User::acts_alone`]) do so this long after a step, unless somebody did it first. `None`
-    /// where nobody does.
+    /// Parties that act alone (see [`User::acts_alone`]) do so this long after a step, unless a caller did it first. `None`: no
+    /// party acts alone.
     pub acts_after_ms: Option<u64>,
-    /// What signs callbacks to sellers.
+    /// The secret that signs callbacks to sellers.
     pub callback_secret: Option<Arc<str>>,
     /// Agents of this server that may do sellers' work.
     pub agents: Vec<Arc<str>>,
@@ -143,7 +143,7 @@ impl Default for Config {
     }
 }
 
-/// Somebody who is known to the market, and asks.
+/// An authenticated caller of the market.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub tenant: Arc<str>,

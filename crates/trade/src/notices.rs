@@ -1,10 +1,10 @@
-//! Webhooks of external agents: what happened is told to whoever wants to hear of it.
+//! Webhooks of external agents: notices of the events that an agent subscribes to.
 //!
-//! A notice is a record, one for each agent and event, written in the commit of the step it tells of: what has happened is
-//! told, and what has not is not, whatever process dies when. Whoever delivers one first takes it by putting its next
-//! attempt off, so that of all processes on the store one does; should that one die, the notice comes back by itself. So an
-//! agent hears of everything at least once, and tells repeats by the event's id. What is taken is removed; what never is
-//! stays for a while as lost, for its owner to see and to have delivered again.
+//! A notice is a record, one for each agent and event, written in the commit of the step that it reports, so that a crash
+//! neither loses nor invents one. A process claims a notice by postponing its next attempt, so that one process on the store
+//! delivers it; if that process dies, the notice becomes due again. An agent therefore receives every event at least once and
+//! recognises repeats by the event's id. A delivered notice is removed; an undeliverable one stays for a while as lost, for
+//! its owner to see and to have delivered again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::{Caller, Market, Refused};
 const ATTEMPTS: u32 = 15;
 const RETRY_MS: u64 = 1_000;
 const RETRY_MOST_MS: u64 = 3_600_000;
-/// How long an endpoint has to take a notice, and for how long whoever delivers it has it for itself.
+/// Time of an endpoint to accept a notice, and of a process's claim on the notice.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const TAKEN_MS: u64 = 25_000;
 /// Deliveries at a time in this process, and of those to one agent.
@@ -46,14 +46,14 @@ pub(crate) const LOST_MS: i64 = 7 * 86_400_000;
 /// Notices that are looked at in a round, and at a time.
 const LOOKED_AT: u32 = 2_000;
 const PAGE: u32 = 200;
-/// What a process left behind that is gone is found by looking.
+/// Time between looks at the store for notices that a dead process has left.
 const LOOK: Duration = Duration::from_secs(5);
 /// Of the words for why an attempt failed.
 const MAX_WORDS: usize = 200;
 
 macro_rules! events {
     ($($variant:ident = $name:literal),+ $(,)?) => {
-        /// What can be told.
+        /// Events of webhooks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Event { $(#[serde(rename = $name)] $variant),+ }
 
@@ -88,7 +88,7 @@ events! {
 }
 
 impl Event {
-    /// What has happened to a purchase that has come from there to here. What changes no status is not told.
+    /// The events of a purchase's change of status. A step without a change of status has none.
     fn of_transaction(from: Option<Status>, to: Status) -> &'static [Event] {
         match (from, to) {
             (None, Status::Frozen) => &[Event::TransactionCreated, Event::TransactionFrozen],
@@ -105,7 +105,7 @@ impl Event {
         }
     }
 
-    /// What has happened to a capability that has come from there to here.
+    /// The event of a capability's change of status.
     pub(crate) fn of_capability(from: Option<Offering>, to: Offering) -> Event {
         match (from, to) {
             (None, _) => Event::CapabilityCreated,
@@ -119,7 +119,7 @@ impl Event {
     }
 }
 
-/// What an agent has yet to hear, or never will.
+/// A notice that waits for delivery, or was given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WebhookNotice {
     tenant: Arc<str>,
@@ -127,13 +127,13 @@ pub(crate) struct WebhookNotice {
     /// The same in every attempt.
     id: Arc<str>,
     event: Event,
-    /// What is sent, as it was when it happened.
+    /// The body, as of the time of the event.
     body: Json,
     made_at: Time,
     attempts: u32,
     /// Not before.
     due: Time,
-    /// What the last attempt met.
+    /// The error of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<Arc<str>>,
     /// Since when it is tried no more.
@@ -204,7 +204,7 @@ impl WebhookNotice {
     }
 }
 
-/// What this process is delivering.
+/// The deliveries of this process.
 #[derive(Default)]
 pub(crate) struct Desk {
     bell: Notify,
@@ -230,7 +230,7 @@ impl Desk {
     }
 }
 
-/// Whatever becomes of a delivery, there is room again.
+/// Frees the place of a delivery when it ends, in any way.
 struct Taken {
     market: Market,
     key: Arc<str>,
@@ -244,10 +244,10 @@ impl Drop for Taken {
     }
 }
 
-/// What happened, and to what.
+/// An event and its subject.
 struct Told<'a> {
     event: Event,
-    /// What it happened to, by name, and which change of it this was.
+    /// The subject's name, and the number of its change.
     about: &'a str,
     change: u64,
     at: Time,
@@ -365,7 +365,7 @@ impl Market {
         Ok(count)
     }
 
-    /// Whether it happened: somebody else may have been faster.
+    /// Commits these changes; false if another process was faster.
     async fn changed(&self, records: Vec<RecordChange>) -> Result<bool, Refused> {
         if records.is_empty() {
             return Ok(true);
@@ -404,7 +404,7 @@ impl Market {
                     tokio::spawn(async move {
                         if let Err(refused) = taken.market.deliver_one(notice, version).await {
                             tracing::warn!("a webhook is told later: {refused}");
-                            // Whatever it is, it is not better at once.
+                            // The failure may persist; wait before the next look.
                             tokio::time::sleep(LOOK).await;
                         }
                         drop(taken);
@@ -421,7 +421,7 @@ impl Market {
 
     async fn deliver_one(&self, notice: WebhookNotice, version: u64) -> Result<(), Refused> {
         let agent = self.read(records::EXTERNALS, externals::key(&notice.tenant, &notice.agent)).await?;
-        // Whoever is gone, or no longer wants to hear of it, does not.
+        // A removed agent, or one without this subscription, gets no notice.
         let wanting = agent
             .map(|(agent, _)| agent)
             .filter(|agent| agent.webhook.as_ref().is_some_and(|webhook| webhook.events.contains(&notice.event)));
@@ -518,7 +518,7 @@ impl Told<'_> {
     }
 }
 
-/// What was delivered is not in it: it is read at its own address, by whoever may.
+/// The summary of a transaction. The result is not in it: it is read at its own address, with permission.
 fn told_of_transaction(role: Role, row: &Transaction) -> Value {
     let user = |user: &UserId| user.to_string();
     json!({

@@ -1,4 +1,4 @@
-//! What is for sale: made, changed, found, and called at once.
+//! Capabilities: creation, changes, listing, and immediate calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::idempotency::Made;
 use crate::records::{self, capability_key};
 use crate::{Caller, Config, Event, Market, Once, Paged, Paging, Refused, What, Wish};
 
-/// How often a change is tried again when somebody else was faster.
+/// Tries of a change that loses races.
 const ATTEMPTS: u32 = 8;
-/// What a caller waits for a seller whose own patience is not known, and what everybody waits beyond it.
+/// The wait for a seller without a known time limit, and the margin on top of a known one.
 const PATIENCE_S: u32 = 30;
 const GRACE_S: u32 = 10;
 
@@ -41,7 +41,7 @@ pub struct Edit {
     pub without: Vec<Without>,
 }
 
-/// What a capability need not have.
+/// The optional field that an edit removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Without {
     Tags,
@@ -253,7 +253,7 @@ impl Market {
         }
     }
 
-    /// What is on the market, the newest first.
+    /// Capabilities on the market, the newest first.
     pub async fn on_sale(&self, filter: &Filter, paging: Paging) -> Result<Paged<Capability>, Refused> {
         let tenant = self.config().tenant.clone();
         let by = [
@@ -317,7 +317,7 @@ impl Market {
         self.page(records::CAPABILITIES, owned(&caller.tenant, &caller.user, status), paging).await
     }
 
-    /// What a user has on the market, the newest first.
+    /// A user's capabilities on the market, the newest first.
     pub async fn sold_by(&self, seller: &UserId, paging: Paging) -> Result<Paged<Capability>, Refused> {
         let tenant = self.config().tenant.clone();
         self.page(records::CAPABILITIES, records::joined(&["sale-owner", &tenant, seller.as_str()]), paging).await
@@ -388,10 +388,10 @@ impl Market {
                 Stage::CancelledByBuyer | Stage::RejectedBySeller | Stage::Failed => return Err(not_served(&at)),
             };
             match self.act(&actor, id, step.clone(), None).await {
-                // What comes of it is told by the next change.
+                // The next change of the purchase shows the result.
                 Ok(_) | Err(Refused::Rule(Refusal::WrongState { .. } | Refusal::Changed)) => {}
                 Err(refused) => {
-                    // Nobody could take up again what is bound to no key.
+                    // Without an idempotency key, the call could not be resumed.
                     if step == transaction::Action::Freeze && !promised {
                         let cancelled = self.act(&actor, id, transaction::Action::Cancel, None).await;
                         if let Err(stays) = cancelled {

@@ -1,4 +1,4 @@
-//! What is for sale, on a store in memory.
+//! Capabilities, on a store in memory.
 
 use std::sync::Arc;
 
@@ -215,7 +215,7 @@ fn serving(market: &Market, id: TransactionId, good: bool) -> tokio::task::JoinH
                 Stage::Accepted => transaction::Action::Fail { reason: Some("no paper".into()) },
                 _ => continue,
             };
-            // Whoever was faster is right.
+            // A faster step is as good.
             let _ = market.act(&Actor::Platform, id, action, None).await;
         }
     })

@@ -21,7 +21,7 @@ use crate::idempotency::Made;
 use crate::records::{self, Standing};
 use crate::{AGENT, Caller, DIALECT, Market, Once, Paged, Paging, Refused, User, What, sales, sellers};
 
-/// How often a step is tried again when somebody else was faster.
+/// Tries of a step that loses races.
 const ATTEMPTS: u32 = 32;
 /// Users whose orders stand in line; above this, those that do not are forgotten.
 const LINES: usize = 1_024;
@@ -30,7 +30,7 @@ const RECENT: usize = 4_096;
 /// Capabilities remembered between orders.
 const OFFERED: usize = 256;
 
-/// What a buyer asks for.
+/// A buyer's order.
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub capability: CapabilityId,
@@ -48,9 +48,9 @@ impl Wish {
     }
 }
 
-/// What would meet stands in line, by a name: an agent's orders, whose prices add up to its day's sum; orders of a capability
-/// with limits; additions to a bounded list; uploads of a seller; downloads by a token. Whoever stands in two lines waits for
-/// the user's own first.
+/// Work that would conflict is queued by name: an agent's orders, which add up to its day's sum; orders of a capability with
+/// limits; additions to a bounded list; uploads of a seller; downloads by a token. Work in two queues waits for the user's own
+/// queue first.
 #[derive(Default)]
 pub(crate) struct Queues(Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>);
 
@@ -92,9 +92,9 @@ impl Recent {
     }
 }
 
-/// What orders rest on, as this process last read or left it: capabilities, their counted sales, and what agents have spent
-/// in a day, each with the version of its row. An order's commit fails if one has changed since; whatever is refused on account of them is
-/// looked at again.
+/// Inputs of orders as this process last read or wrote them: capabilities, their counted sales, and the day's spending of
+/// agents, each with the version of its row. An order's commit fails if one has changed since; an order that is refused
+/// because of them is computed again from the store.
 #[derive(Default)]
 pub(crate) struct Grounds {
     capabilities: Rows<(Arc<Capability>, u64)>,
@@ -341,7 +341,7 @@ impl Market {
         Ok(Ut::from_hundredths(balances.first().copied().unwrap_or_default()))
     }
 
-    /// Does something to a purchase, whoever asks and wherever it stands: what cannot be is refused.
+    /// Performs an action on a purchase; an action that its actor or status does not allow is refused.
     pub async fn act(
         &self,
         actor: &Actor,
@@ -412,7 +412,7 @@ impl Market {
                         Err(Unmoved::Fault(fault)) => return Err(fault.into()),
                     }
                 }
-                // Somebody has ended it since it was read.
+                // The purchase has ended since it was read.
                 Err(Unmoved::Fault(fault)) if fault.kind == Kind::TaskSettled => {}
                 Err(Unmoved::Fault(fault)) => return Err(fault.into()),
                 Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
@@ -435,7 +435,7 @@ impl Market {
         Err(Refusal::Changed.into())
     }
 
-    /// What else changes with a step that has brought a purchase from there to here.
+    /// Other changes of a commit that changes a purchase's status.
     async fn beside(&self, from: Option<Status>, row: &Transaction) -> Result<Vec<RecordChange>, Refused> {
         let mut beside = self.notices_of_transaction(from, row).await?;
         beside.extend(self.demand_along(row).await?);
@@ -469,7 +469,7 @@ impl Market {
         }
     }
 
-    /// What the caller has bought, or sold, or both; the newest first.
+    /// The caller's purchases, sales, or both; the newest first.
     pub async fn transactions(
         &self,
         caller: &Caller,
@@ -482,7 +482,7 @@ impl Market {
             Some(Role::Platform) => {
                 Ok(Paged { items: Vec::new(), total: 0, page: paging.page, size: paging.size, more: false })
             }
-            // Nobody buys from themselves: what was bought and what was sold have nothing in common.
+            // No user buys from itself: purchases and sales are disjoint.
             None if status.is_none() => {
                 let lists = [Role::Buyer, Role::Seller].map(|role| all_lists(caller, role)).concat();
                 self.merged(&lists, paging).await

@@ -1,4 +1,4 @@
-//! Who is asking: users, their keys, their logins, and the devices that ask for a key.
+//! Authentication: users, their keys, their logins, and the devices that ask for a key.
 
 mod attempts;
 mod device;
@@ -38,7 +38,7 @@ pub struct Secrets {
 pub struct User {
     pub tenant: Arc<str>,
     pub id: UserId,
-    /// What the person logs in with, if it can.
+    /// The account that the person logs in with, if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Arc<str>>,
     /// The hash of the password, in PHC form.
@@ -64,7 +64,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What headers show.
+/// The credentials of a request's headers.
 #[derive(Clone, Copy, Default)]
 pub struct Credentials<'a> {
     pub api_key: Option<&'a str>,
@@ -127,14 +127,14 @@ pub enum DeviceState {
     Expired,
 }
 
-/// What a person says of a device.
+/// A person's decision about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
     Yes,
     No,
 }
 
-/// What is secret of these is for no log.
+/// Types whose secrets appear in no log.
 macro_rules! quiet {
     ($($name:ty: $($field:ident),+;)+) => {
         $(impl fmt::Debug for $name {

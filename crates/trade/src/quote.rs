@@ -1,4 +1,4 @@
-//! What something would cost, whether an agent may buy it by itself, and a person's yes to it beforehand.
+//! Quotes: the price of a capability, whether an agent may buy it by itself, and a person's confirmation in advance.
 
 use ledger::Ut;
 use market::autonomy::{self, Because, Decision, Question, Risk, TOKEN_MS};
@@ -13,15 +13,15 @@ use crate::{Caller, Market, Refused, What, people};
 pub struct Quote {
     pub capability: CapabilityId,
     pub fee: Ut,
-    /// What the caller has.
+    /// The caller's balance.
     pub balance: Ut,
     pub risk: Risk,
     /// Why the caller's agents have to ask first, if they have to.
     pub asks: Option<Because>,
-    /// What a person is asked.
+    /// The question to a person.
     pub summary: String,
-    /// The yes: for an agent to order with, or to approve what it has ordered. Made where there is something to ask, and
-    /// for nobody but a person: an agent that is given it by the server would be asking itself.
+    /// The confirmation: an agent orders with it, or approves its order. It is made where a confirmation is needed, and only for a
+    /// person: an agent that got it from the server would confirm its own order.
     pub token: Option<Token>,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Quote {
 }
 
 impl Market {
-    /// What a capability would cost the caller, and whether its agents may buy it by themselves.
+    /// The price of a capability for the caller, and whether the caller's agents may buy it by themselves.
     pub async fn quote(&self, caller: &Caller, id: &CapabilityId, booked_hours: Option<i64>) -> Result<Quote, Refused> {
         let now = self.now();
         let offer = self.read_capability(id).await?.filter(Capability::is_on_sale);

@@ -44,12 +44,12 @@ const BACKUP_MS: u64 = 10_000;
 const BACKUP_MOST_MS: u64 = 60_000;
 /// A purchase of a tenant that is not served is looked at again after this.
 const ELSEWHERE_MS: u64 = 3_600_000;
-/// What could not be done alone is tried again after this.
+/// Time until a failed automatic step is tried again.
 const LATER_MS: u64 = 60_000;
 
 /// Purchases whose work goes on in this process.
 pub(crate) struct AtWork {
-    /// With whether something has happened to them since somebody last looked.
+    /// Each with whether it has changed since its worker last looked.
     busy: Mutex<HashMap<TaskId, bool>>,
     room: Arc<Semaphore>,
     jobs: jobs::News,
@@ -62,7 +62,7 @@ impl Default for AtWork {
 }
 
 impl AtWork {
-    /// Takes a purchase up, unless somebody has: then that one is told that there is news.
+    /// Claims a purchase; if it is claimed already, its worker is told that it has changed.
     fn take(&self, task: TaskId) -> bool {
         let mut busy = self.busy.lock();
         if let Some(news) = busy.get_mut(&task) {
@@ -92,7 +92,7 @@ impl AtWork {
     }
 }
 
-/// Whatever becomes of the work, nobody is kept from taking it up again.
+/// Frees the claim when the work ends, in any way.
 struct Taken<'a>(&'a AtWork, TaskId);
 
 impl Drop for Taken<'_> {
@@ -101,18 +101,18 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// What has become of a piece of work.
+/// The result of work on a purchase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worked {
     /// The purchase has moved: there may be more to do.
     On,
-    /// There is nothing to do before the timer, or before somebody does something.
+    /// There is nothing to do before the timer, or before a party acts.
     Rests,
     /// To be tried again then.
     Again(Time),
 }
 
-/// What the engine tells of deadlines.
+/// Receives the deadlines of purchases from the engine.
 pub(crate) struct Clockwork(pub(crate) Market);
 
 impl Product for Clockwork {
@@ -148,8 +148,8 @@ fn by_machine(row: &Transaction) -> bool {
     }
 }
 
-/// When a purchase that has come to this must be looked at next: at its deadline, or before it, when somebody acts by
-/// machine or alone. `None` is never. Pure; the step's commit sets the timer to it.
+/// The time of the next look at a purchase: its deadline, or earlier where a party acts automatically. `None` is never. Pure;
+/// the step's commit sets the timer to it.
 pub(crate) fn look_at(
     transaction: &Transaction,
     buyer: Option<&User>,
@@ -210,7 +210,7 @@ impl Market {
                     break;
                 }
             }
-            // It is let go of already, and somebody else may have taken it up.
+            // The claim is released already, and another worker may hold it.
             std::mem::forget(taken);
         });
     }
@@ -234,7 +234,7 @@ impl Market {
         }
     }
 
-    /// The platform acts. Whoever was faster has done it, or made it needless.
+    /// The platform acts. A concurrent step has done it already, or made it needless.
     async fn on_behalf(&self, row: &Transaction, action: Action) -> Result<Worked, Refused> {
         match self.act(&Actor::Platform, row.id, action, None).await {
             Ok(_) => Ok(Worked::On),
@@ -281,7 +281,7 @@ impl Market {
         if let Some(due) = row.due.filter(|due| due.at <= now && !row.status.is_terminal()) {
             return match self.act(&Actor::Platform, id, Action::Due(due.deadline), None).await {
                 Ok(over) => self.tidy(&over).await,
-                // Somebody has done something meanwhile; its step has set the timer.
+                // A concurrent step was faster and has set the timer.
                 Err(Refused::Rule(_)) => Ok(()),
                 Err(refused) => Err(refused),
             };
@@ -309,7 +309,7 @@ impl Market {
         self.set_timer(&row, next).await.map(drop)
     }
 
-    /// What is left over of a purchase that is no longer worked on.
+    /// Removes the remains of a purchase that is no longer worked on.
     async fn tidy(&self, row: &Transaction) -> Result<(), Refused> {
         match &row.served {
             Served::Agent(agent) => self.stop_agent(row, agent).await,

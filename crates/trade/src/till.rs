@@ -99,7 +99,8 @@ impl Agent for Priced {
     }
 }
 
-/// What a turn cost is told here. An agent that passes on what another one cost, on another server, does not speak of this.
+/// Removes receipts from an agent's own output. The cost of this turn is added here; a receipt that the agent passes on is
+/// about a turn on another server.
 fn without_receipts(emission: Emission) -> Emission {
     match emission {
         Emission::Metadata(json) if json.text().contains(EXTENSION) => {
@@ -269,7 +270,7 @@ pub(crate) fn turn_key(turn: TurnId) -> Arc<str> {
     turn.to_string().into()
 }
 
-/// What sets it aside.
+/// The reservation of a hold.
 fn held(hold: &TurnHold) -> Result<Held, Unfit> {
     let lists = vec![listed(ALL, hold.made_at.0)];
     let record = records::TURN_HOLDS.put(turn_key(hold.turn), Expect::Absent, hold, lists);
@@ -280,7 +281,7 @@ fn held(hold: &TurnHold) -> Result<Held, Unfit> {
     Ok(Held { hold, records: vec![record], entries })
 }
 
-/// What an entry on budgets is about; nothing that is money.
+/// The body of an entry on budgets, which moves no money.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BudgetEntry {
     pub(crate) turn: TurnId,
@@ -293,9 +294,9 @@ impl Row for BudgetEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Drawn {
-    /// What a turn sets aside is spent, until it is known what it costs.
+    /// The amount of a hold counts as spent until the cost is known.
     Hold,
-    /// What it did not cost is not.
+    /// The unspent rest is returned to the budget.
     Back,
 }
 
@@ -329,7 +330,7 @@ fn named(name: &str) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// Ends what was set aside for turns: the cost to whoever is paid, the rest back, and words for the caller.
+/// Ends the holds of turns: the cost to the payee, the rest back, and a receipt for the caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ledger;
 
@@ -349,7 +350,7 @@ impl Books for Ledger {
     }
 }
 
-/// What the caller is told: what this turn used and cost, and what the task's turns came to so far.
+/// The caller's receipt: usage and cost of this turn, and the sums of the task's turns so far.
 fn receipt(hold: &TurnHold, usage: &Usage, cost: Ut, entry: &str, ended: &Ended<'_>) -> Json {
     let before = ended.metadata.map(Json::to_value);
     let before = before.as_ref().and_then(|metadata| metadata.get(EXTENSION)?.get("total"));

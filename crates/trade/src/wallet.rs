@@ -55,7 +55,7 @@ pub struct JournalEntry {
     pub lines: Vec<ledger::Line>,
 }
 
-/// What came and went so far.
+/// Sums of an account so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub income: Ut,
@@ -64,7 +64,7 @@ pub struct Stats {
     pub withdrawn: Ut,
 }
 
-/// What a reference was used for.
+/// The credit of a reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CreditRow {
     user: UserId,
@@ -115,7 +115,7 @@ impl Market {
             let (slot, amount) = match line.kind {
                 LineKind::Income => (&mut stats.income, Some(line.amount)),
                 LineKind::Recharge => (&mut stats.recharged, Some(line.amount)),
-                // What left an account stands there as less than nothing.
+                // An amount that left the account is negative there.
                 LineKind::SettleOut => (&mut stats.spent, line.amount.negated()),
                 LineKind::Withdraw => (&mut stats.withdrawn, line.amount.negated()),
                 LineKind::Freeze | LineKind::Unfreeze | LineKind::Commission => return,
@@ -219,7 +219,7 @@ fn plain(field: &'static str, text: &str) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// What an entry has on this account, the newest first. A store keeps one sum for each account; the body tells what of.
+/// The lines of an entry on this account, the newest first. A store has one sum for each account; the body has the lines.
 fn lines_of(account: &AccountId, line: &Line) -> Result<Vec<StatementLine>, Refused> {
     let booked: Booked = decode(&line.body)?;
     let mut balance = line.balance;

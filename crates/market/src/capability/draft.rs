@@ -1,4 +1,4 @@
-//! What a seller writes about a capability, and the rules for each field. All that is wrong is said at once.
+//! A seller's input for a capability, and the rules for each field. Validation reports all wrong fields at once.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const MAX_CALLBACK_URL: usize = 2_000;
 const CALLBACK_TIMEOUT_S: u32 = 30;
 const MAX_CALLBACK_TIMEOUT_S: i64 = 300;
 
-/// What a seller wrote, before the checks. Words are as they came, so that one answer can name every wrong field.
+/// A seller's input before validation. Values are texts as they came, so that one answer can name every wrong field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
     pub title: Option<String>,
@@ -171,13 +171,13 @@ impl Wrong {
         tags.iter().map(|tag| tag.trim().into()).collect()
     }
 
-    /// What can be told from the text. Where the name leads is looked at again whenever it is called.
+    /// Validates the text of the address. The addresses of its host are checked again at every call.
     fn callback(&mut self, text: &str, rules: &Rules) {
         self.0.extend(called_at("callback_url", text, rules));
     }
 }
 
-/// What is wrong with an address that this server is to call, as far as its text tells.
+/// The fault of an address that this server is to call, as far as its text shows.
 pub fn called_at(field: &'static str, text: &str, rules: &Rules) -> Option<FieldError> {
     let fault = match Url::parse(text) {
         _ if text.len() > MAX_CALLBACK_URL => Some("is too long"),

@@ -119,7 +119,7 @@ impl Clarity {
         Clarity { score, level, reasons }
     }
 
-    /// What would make it clearer, the most first.
+    /// Additions that would make the demand clearer, the most useful first.
     pub fn advice(&self) -> Vec<&str> {
         let mut lacking: Vec<&Reason> = self.reasons.iter().filter(|reason| reason.points < reason.of).collect();
         lacking.sort_by_key(|reason| std::cmp::Reverse(reason.of - reason.points));

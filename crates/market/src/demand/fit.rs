@@ -1,4 +1,4 @@
-//! How well an offer fits a demand. Only what the demand says counts: what it leaves open costs nobody points.
+//! The match of an offer with a demand. Only fields that the demand has count: an absent field costs no points.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ pub struct Fit {
     pub score: u32,
     /// They have something in common: a category, a tag, a word.
     pub related: bool,
-    /// What it costs is within what it may cost; `None` where nothing is said of that.
+    /// Whether the price is within the budget; `None` without a budget.
     pub within_budget: Option<bool>,
     pub reasons: Vec<Reason>,
 }

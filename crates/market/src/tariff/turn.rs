@@ -1,7 +1,7 @@
 //! A caller's money set aside for one turn of an agent, between its beginning and its one end.
 //!
-//! What is here says all that ending it needs: whoever ends the turn reads nothing else. It is kept for as long as the turn
-//! runs; afterwards the two entries speak for themselves.
+//! The hold has all that ending it needs, so that the end of the turn reads nothing else. It is stored as long as the turn
+//! runs; afterwards the two entries are the record of it.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ pub struct TurnHold {
     pub tenant: Arc<str>,
     pub agent: Arc<str>,
     pub task: TaskId,
-    /// What it is for; one hold each.
+    /// The turn it is for; a turn has one hold.
     pub turn: TurnId,
-    /// Whose money it is.
+    /// The user whose money it is.
     pub payer: UserId,
     pub amount: Ut,
     pub made_at: Time,
@@ -27,13 +27,13 @@ pub struct TurnHold {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first: bool,
     pub price: Price,
-    /// Who is paid; the platform where nobody else is.
+    /// The user who is paid; without one, the platform is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seller: Option<UserId>,
     /// The platform's share of what a seller is paid.
     #[serde(default)]
     pub commission: Rate,
-    /// The budgets it is taken from, too.
+    /// The budgets that it counts against as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<Budgeted>,
 }
@@ -45,12 +45,12 @@ impl Row for TurnHold {
 /// A budget that a turn draws on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budgeted {
-    /// Where what is spent of it is counted, below zero.
+    /// The account that counts spending of the budget, below zero.
     pub account: Arc<str>,
     pub amount: Ut,
-    /// Whose it is, in a word for people: `key` or `context`.
+    /// The owner of the budget, for messages: `key` or `context`.
     pub of: Arc<str>,
-    /// Its time, in a word.
+    /// The period of the budget, for messages.
     pub window: Arc<str>,
 }
 
@@ -61,12 +61,12 @@ impl TurnHold {
         Entry::new(self.head(TurnEntry::Hold, self.made_at), lines)
     }
 
-    /// What the turn costs: no more than was set aside.
+    /// The cost of the turn: no more than was set aside.
     pub fn cost(&self, used: &Usage, owed: Owed) -> Ut {
         self.price.cost(self.first, used, owed).min(self.amount)
     }
 
-    /// The entry that ends it: the cost to whoever is paid, the rest back.
+    /// The entry that ends it: the cost to the payee, the rest back to the payer.
     pub fn ended(&self, cost: Ut, at: Time) -> Result<Entry, Unfit> {
         if cost.is_negative() || cost > self.amount {
             return Err(Unfit::MoreThanHeld { asked: cost, held: self.amount });

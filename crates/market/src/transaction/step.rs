@@ -103,8 +103,8 @@ impl Transaction {
         Ok(step.done())
     }
 
-    /// What follows when this actor does this now, or why nothing does. Every actor may try every action in every
-    /// state; who it is comes before where it stands.
+    /// The step of this action by this actor, or the reason why it is refused. Every actor may try every action in every
+    /// state; the actor is checked before the state.
     pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<Step, Refusal> {
         let verb = action.verb();
         let role = self.role(actor).ok_or(Refusal::NotParty)?;
@@ -144,7 +144,7 @@ impl Transaction {
             }
             Action::Confirm => step.settle()?,
             Action::Cancel => step.refund(Status::CancelledByBuyer, None)?,
-            // What failed may have much to say; the money goes back all the same.
+            // The reason of a failure may be long; it is cut, and the money is refunded.
             Action::Fail { reason } => step.refund(Status::Failed, reason.map(cut))?,
             Action::Due(Deadline::Accept) => {
                 step.refund(Status::Failed, Some("the seller did not accept in time".into()))?;

@@ -11,7 +11,7 @@ use proptest::test_runner::TestCaseResult;
 
 use crate::bazaar::{Bazaar, LIMITS, Op, ops};
 
-/// What must stay as it was, once it was so.
+/// Facts that must not change once they are true.
 #[derive(Default)]
 struct Memory {
     ended: BTreeMap<TransactionId, Hold>,
@@ -39,7 +39,7 @@ fn check(bazaar: &Bazaar, memory: &mut Memory) -> TestCaseResult {
     prop_assert!(book.journal().len() >= memory.lines);
     memory.lines = book.journal().len();
 
-    // Holds: open while their transaction is, ended once and for ever, and nobody else's.
+    // Holds: open while their transaction is, ended once and for ever, and of no other transaction.
     for hold in book.holds() {
         let transaction = book.transaction(hold.transaction).unwrap();
         prop_assert_eq!(
@@ -154,7 +154,7 @@ proptest! {
             }
             check(&bazaar, &mut memory)?;
         }
-        // What is kept reads back as it was.
+        // Stored rows read back as they were.
         bazaar.book.accounts().try_for_each(reads_back)?;
         bazaar.book.journal().iter().try_for_each(reads_back)?;
         bazaar.book.holds().try_for_each(reads_back)?;

@@ -236,7 +236,7 @@ impl Bazaar {
         find("north").or_else(|| find("south")).unwrap()
     }
 
-    /// What this user may well want: one of the others' in the same tenant, or now and then anything at all.
+    /// A capability for this user: usually another user's in the same tenant, sometimes any.
     fn wanted(&self, user: usize, wish: usize) -> Capability {
         if wish < CAPABILITIES {
             return self.capability(wish);
@@ -312,7 +312,7 @@ impl Bazaar {
         }
         let bought = &step.transaction;
         if !self.bought.contains(&bought.id) {
-            // What is bought is on sale right now, and at this price.
+            // The bought capability is on sale right now, and at this price.
             let offer = self.book.capability(&bought.tenant, &bought.capability).unwrap();
             assert!(offer.is_on_sale(), "{} was bought and is not on sale", offer.id);
             assert_eq!(offer.terms.price_for(bought.booked_hours).unwrap(), bought.price, "an old price was paid");

@@ -1,4 +1,4 @@
-//! Whatever single thing is wrong in the rows, `verify` finds it: each field of each row is damaged in turn.
+//! `verify` finds any single damage of the rows: each field of each row is damaged in turn.
 
 use std::sync::Arc;
 

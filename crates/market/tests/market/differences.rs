@@ -1,4 +1,4 @@
-//! What is wrong is named, so that an operator knows where to look: each damage and all that is said of it.
+//! Every difference is named, so that an operator knows where to look: each damage and its full report.
 
 use ledger::{EntryId, Ut};
 use market::transaction::Status;

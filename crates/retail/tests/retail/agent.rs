@@ -82,7 +82,7 @@ async fn what_cannot_be_read_makes_no_task() {
     assert_eq!(mall.shop.engine().health().await.unwrap().tasks, before);
 }
 
-/// Where nobody looks who is asking, nothing is written.
+/// Without a check of the caller, nothing is written.
 #[tokio::test]
 async fn an_agent_for_anybody_has_the_public_skills_alone() {
     let mall = House::memory().mall(Rules::default()).await;

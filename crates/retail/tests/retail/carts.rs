@@ -1,4 +1,4 @@
-//! Carts, as whoever has their token sees them.
+//! Carts, as a holder of their token sees them.
 
 use retail::{CartChange, Once, Refused, What};
 use shop::{CartStatus, CartToken, Currency, Refusal, Rules, Site, Which};
@@ -75,7 +75,7 @@ async fn the_same_request_twice_is_one() {
         assert_eq!(cart.token, two.unwrap().token);
         let other = mall.shop.create_cart(Some(&me), &acme, Some(Once { key: "k".into(), print: [2; 32] })).await;
         assert!(matches!(other.unwrap_err(), Refused::KeyReused));
-        // What strangers call the same is not.
+        // The same key of callers without a credential is not the same request.
         let one = mall.shop.create_cart(None, &acme, once("k")).await.unwrap();
         assert_ne!(one.token, mall.shop.create_cart(None, &acme, once("k")).await.unwrap().token);
 

@@ -64,7 +64,7 @@ async fn a_parcel_that_is_told_of_twice_was_sent_once() {
         assert!(all.into_iter().all(|order| order.unwrap().lines[0].sent == 1));
         assert!(matches!(send(2, "parcel-1").await.unwrap_err(), Refused::KeyReused));
         assert_eq!(send(2, "parcel-2").await.unwrap().lines[0].sent, 3);
-        // What is refused uses no key up.
+        // A refused request does not use its key up.
         assert_eq!(rule(send(3, "parcel-3").await.unwrap_err()), Refusal::MoreThanOrdered);
         assert_eq!(send(2, "parcel-3").await.unwrap().state, OrderState::Fulfilled);
         mall.adds_up().await;
@@ -132,7 +132,7 @@ async fn a_checkout_looks_at_every_price_again() {
     assert_eq!((imported.made, imported.changed, mall.left().await), (0, 1, 7));
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
     assert_eq!((begun.session.totals.subtotal.0, mall.left().await), (2_500, 6));
-    // What is for sale is said anew; what is set aside stays so.
+    // An import sets the available stock anew; reserved stock stays reserved.
     mall.shop.import(&acme(), Format::Csv, "id,name,price,stock\nsun,Sun hat,25,2\n").await.unwrap();
     assert_eq!(mall.left().await, 2);
     mall.adds_up().await;

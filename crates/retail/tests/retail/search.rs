@@ -1,4 +1,4 @@
-//! What is found.
+//! Search results.
 
 use retail::{Found, Search};
 use shop::import::Format;

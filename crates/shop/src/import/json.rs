@@ -17,7 +17,7 @@ struct Whole<'a> {
     coupons: Vec<&'a RawValue>,
 }
 
-/// What serde says, without the place it says it of: that is counted from the piece's own beginning.
+/// Serde's message without its position, which counts from the beginning of the piece.
 fn without_place(error: &serde_json::Error) -> String {
     let says = error.to_string();
     says.rsplit_once(" at line ").map_or(says.clone(), |(says, _)| says.to_owned())

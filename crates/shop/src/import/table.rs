@@ -1,8 +1,7 @@
 //! Catalogues in CSV (RFC 4180): cells in quotes may hold commas, line breaks, and quotes written twice.
 //!
-//! The `csv` crate reads whatever there is: with it, a quote that is never closed makes one cell of the rest of the file,
-//! and what follows a closing quote is a part of the cell. Both are a mistake of whoever wrote it, so each row that was read
-//! is compared with what was written.
+//! The `csv` crate accepts any input: with it, a quote that is never closed makes one cell of the rest of the file, and text
+//! after a closing quote is a part of the cell. Both are mistakes in the file, so each row is compared with its source text.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -29,7 +28,7 @@ const COLUMNS: &[&str] = &[
     "is_digital",
     "downloads",
 ];
-/// What the name of an option comes after.
+/// The prefix of an option's column name.
 const OPTION: &str = "option:";
 
 /// How much of a column's name is looked at and repeated.

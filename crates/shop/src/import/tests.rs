@@ -90,7 +90,7 @@ fn a_column_that_is_missing_unknown_or_there_twice_is_told() {
     assert_eq!(told(csv("id,name,price,\n")), [nameless]);
     assert_eq!(told(csv("id,name,price,option:\n")), [nameless]);
     assert_eq!(csv("id,name,price_minor\na,A,150\n").unwrap().products[0].product.price, Minor(150));
-    // What is repeated of it has an end.
+    // A quoted part of the input is bounded.
     assert!(told(csv(&format!("id,name,price,{}\n", "x".repeat(10_000))))[0].len() < 300);
 }
 
@@ -139,7 +139,7 @@ fn a_wrong_quote_is_told_where_it_is() {
     assert_eq!(told(csv("id,name,price\na,\"A \"big\" hat\",1\n")), after(2));
     assert_eq!(told(csv("id,name,price\na,\"two\nlines\" ,1\n")), after(3));
     assert_eq!(told(csv("id,\"na\"me,price\na,A,1\n")), after(1));
-    // What was wrong before it is told as well; what comes after it cannot be told apart.
+    // Mistakes before it are reported as well; those after it cannot be separated.
     let both = told(csv("id,name,price\na,A,free\nb,\"B\"b,1\nc,C,free\n"));
     assert_eq!((both.len(), both[0].starts_with("line 3: after"), both[1].starts_with("line 2: ")), (2, true, true));
 }

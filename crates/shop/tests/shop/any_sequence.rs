@@ -48,7 +48,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What must stay as it was, once it was so.
+/// Facts that must not change once they are true.
 #[derive(Default)]
 struct Memory {
     carts: BTreeMap<String, Cart>,

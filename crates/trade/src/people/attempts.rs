@@ -1,9 +1,8 @@
 //! Wrong passwords, counted: by account and address, by account, and by address. Each wrong one makes the next wait longer.
 //!
-//! The wait of somebody is counted from their own last wrong password, never from another's. So nobody can keep the owner of
-//! an account out by guessing at it: the first try from an address is always looked at. What others guess only takes away the
-//! tries that are free. An address that an account was logged in from lately is not held to what other accounts were tried
-//! with there.
+//! A wait begins with the last wrong password of the same address, never with that of another. So a guesser cannot keep the
+//! owner of an account out: the first try from an address is always checked. Guesses from elsewhere only take away the free
+//! tries. An address with a recent login to an account does not wait because of tries with other accounts there.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -22,7 +21,7 @@ pub(super) const FREE_OF_ADDRESS: u32 = 50;
 /// The longest wait of an address for one account, and of an address for any.
 pub(super) const LONGEST_S: u64 = 15 * 60;
 pub(super) const LONGEST_OF_ADDRESS_S: u64 = 60;
-/// What is this old does not count any more.
+/// Older attempts do not count.
 const WINDOW_MS: i64 = LONGEST_S as i64 * 1_000;
 /// Entries of each of the three.
 pub(super) const COUNTED: usize = 20_000;
@@ -64,7 +63,7 @@ impl Count {
         if self.is_over(now) { Count { wrong: 0, ..self } } else { self }
     }
 
-    /// What is left of a wait.
+    /// The rest of a wait.
     fn left_s(&self, wait_s: u64, now: Time) -> u64 {
         let passed_ms = u64::try_from(now.0.saturating_sub(self.at.0)).unwrap_or_default();
         wait_s.saturating_mul(1_000).saturating_sub(passed_ms).div_ceil(1_000)
@@ -181,7 +180,7 @@ mod tests {
             assert_eq!(refused(attempts.count(account(1), own, now)), 0, "the first try of an address is looked at");
             attempts.right(account(1), own, now);
         }
-        // Whoever has just got it wrong while others guess waits for their own last try alone.
+        // An address that has just failed while others guess waits for its own last try alone.
         attempts.count(account(1), address(1), now).unwrap();
         assert_eq!(refused(attempts.count(account(1), address(1), now)), 1);
         assert_eq!(refused(attempts.count(account(1), address(1), now.plus_ms(1_000))), 0);

@@ -19,7 +19,7 @@ use crate::bounded::Bounded;
 use crate::records::{self, ALL};
 use crate::{Market, Refused, What};
 
-/// What a device may call itself; whatever else it does is the last of these.
+/// The names of devices; any other name counts as the last of these.
 const PLATFORMS: [&str; 5] = ["openclaw", "claude_desktop", "cursor", "hermes_agent", "custom_mcp"];
 
 const GOOD_FOR_S: u64 = 600;
@@ -206,7 +206,7 @@ impl Market {
         let code_key = code_key(&tenant, &code);
         let (CodeRow { device: key }, _) =
             self.read(records::DEVICE_CODES, code_key.clone()).await?.ok_or_else(unknown)?;
-        // Nobody is registered for a device that has gone.
+        // No user is registered for a device that has gone.
         let waits = |row: &DeviceRow, now: Time| row.code.as_ref() == Some(&code) && !row.is_over(now);
         let found = self.device(&key).await?;
         if !found.is_some_and(|(row, _)| waits(&row, self.now())) {
@@ -231,7 +231,7 @@ impl Market {
             let records = vec![row.put(&key, Expect::Version(version)), free];
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => return Ok(()),
-                // The device has asked meanwhile, or somebody else has answered.
+                // The device has asked meanwhile, or another answer was faster.
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -251,7 +251,7 @@ impl Market {
         }
         let new = NewUser { account: Some(account.into()), password: Some(password.into()), ..NewUser::default() };
         match self.open_user(new).await {
-            // Somebody took it meanwhile, maybe the same person who was impatient.
+            // The account was taken meanwhile, perhaps by the same person's repeated request.
             Err(Refused::Taken(_)) => {
                 let user = self.of_account(account).await?;
                 self.let_in(account, password, user, address).await

@@ -1,4 +1,4 @@
-//! API keys, and who is asking. Of a key only the hash is kept: whoever reads the store cannot act for anybody.
+//! API keys, and the authentication of callers. Only the hash of a key is stored: a reader of the store cannot act for users.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Credentials, Issued, NewKey, User, secrets, users};
 use crate::records;
 use crate::{Caller, Market, NotKnown, Refused, What};
 
-/// Characters of a secret that somebody chose.
+/// Characters of a secret that a person chose.
 const CHOSEN: std::ops::RangeInclusive<usize> = 16..=256;
 
 /// Keys remembered, and for how long.
@@ -41,7 +41,7 @@ impl Row for KeyRow {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Who {
     User(UserId),
-    /// Everybody who is linked to it.
+    /// All users who are linked to it.
     Platform(Arc<str>),
 }
 
@@ -96,7 +96,7 @@ impl Seen {
         seen.insert(shown, (Instant::now(), user.clone()));
     }
 
-    /// Something about somebody has changed.
+    /// Forgets all entries after a change of a user or key.
     pub(super) fn forget(&self) {
         self.0.lock().clear();
     }

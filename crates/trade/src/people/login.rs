@@ -61,7 +61,7 @@ impl Door {
         work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Refused> {
         let turn = self.together.clone().acquire_owned().await.map_err(Fault::internal)?;
-        // Whoever goes away meanwhile does not make room: the work goes on.
+        // A caller that disconnects does not free the place: the work goes on.
         let done = tokio::task::spawn_blocking(move || {
             let done = work();
             drop((turn, place));
@@ -71,7 +71,7 @@ impl Door {
     }
 }
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
@@ -152,7 +152,7 @@ impl Market {
         user: Option<User>,
         address: IpAddr,
     ) -> Result<User, Refused> {
-        // What nobody's password can be is nobody's.
+        // A text that is no valid password belongs to no user.
         if check_password(password).is_err() {
             return Err(NotKnown::Password.into());
         }
@@ -189,7 +189,7 @@ impl Market {
         })
     }
 
-    /// What a token of ours says, if it has not expired. Whether its login has ended is another question.
+    /// The claims of a token that has not expired. Whether its login has ended is checked elsewhere.
     pub(super) fn claims(&self, token: &str, kind: Kind) -> Result<Claims, Refused> {
         if token.len() > TOKEN_BYTES {
             return Err(NotKnown::Token.into());

@@ -54,19 +54,19 @@ fn bytes(text: &str) -> Result<[u8; 32], Fault> {
     decoded.ok_or_else(|| Fault::internal("the market's own keys in the store are damaged; restore them from a backup"))
 }
 
-/// Bytes nobody can guess.
+/// Random bytes.
 pub(crate) fn draw<const N: usize>() -> Result<[u8; N], Fault> {
     let mut drawn = [0; N];
     getrandom::fill(&mut drawn).map_err(|error| Fault::internal(format!("no randomness: {error}")))?;
     Ok(drawn)
 }
 
-/// 43 characters nobody can guess, for headers and addresses.
+/// 43 random characters, for headers and addresses.
 pub(crate) fn text() -> Result<String, Fault> {
     Ok(URL_SAFE_NO_PAD.encode(draw::<32>()?))
 }
 
-/// What is kept of a secret. It was drawn from 32 bytes, so a fast hash gives nothing away.
+/// The stored hash of a secret. A secret has 32 random bytes, so a fast hash is enough.
 pub(crate) fn print(secret: &str) -> Arc<str> {
     records::hex(&hash(secret))
 }

@@ -1,10 +1,9 @@
-//! Logins as they are kept: a record each, so that one can be renewed once at a time, and ended.
+//! Stored logins: one record each, so that a login can be renewed by one caller at a time, and ended.
 //!
-//! A token names its login. A refresh token is good while its login says so: renewing puts another in its place, and one that
-//! is shown a second time was stolen by somebody, or from somebody, so that the login ends. A user's number of logins ended
-//! counts up when the password changes or the user logs out everywhere: what was begun under another number is over, in the
-//! same commit. Tokens from before logins were kept name none: they are good until they expire or that number changes, and a
-//! refresh token among them once.
+//! A token names its login. A refresh token is valid while its login names it: a renewal replaces it, and a second use of the
+//! same token means that it was stolen, so that the login ends. A user's `logins_ended` grows when the password changes or the
+//! user logs out everywhere: all logins of an earlier number end in the same commit. Tokens from before logins were stored
+//! name none: they are valid until they expire or that number changes, and a refresh token among them once.
 
 use std::sync::Arc;
 
@@ -160,7 +159,7 @@ impl Market {
         let claims = self.claims(token, Kind::Access).or_else(|_| self.claims(token, Kind::Refresh))?;
         match claims.login() {
             Some((id, _)) => self.end_login(id).await,
-            // What names no login can be ended with all others alone.
+            // A token without a login can only be ended together with all others.
             None => match self.user(&claims.sub).await? {
                 Some(user) if user.logins_ended == 0 => self.end_logins(&user.id, |_| ()).await.map(drop),
                 Some(_) | None => Ok(()),

@@ -26,8 +26,7 @@ async fn market_of(store: &Arc<Tapped>, tenant: &str) -> Market {
     market
 }
 
-/// Lets time pass. Whoever was interrupted while it looked at the clock is a little behind; a clock does not go back, so
-/// that it is right from when it was right once.
+/// Lets time pass. A task that was interrupted while it read the clock may be a little behind; the clock never goes back.
 fn pass_s(market: &Market, store: &Tapped, seconds: i64) {
     store.pass_s(seconds);
     while market.now() < store.now() {}
@@ -43,7 +42,7 @@ const PASSWORD: &str = "correct horse";
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// Somebody with an account of this name, which is also its id.
+/// A user with an account of this name, which is also its id.
 async fn person(market: &Market, name: &str) -> User {
     let new = NewUser {
         id: Some(name.into()),
@@ -54,7 +53,7 @@ async fn person(market: &Market, name: &str) -> User {
     market.open_user(new).await.unwrap()
 }
 
-/// Somebody without one, linked to these platforms.
+/// A user without an account, linked to these platforms.
 async fn agent(market: &Market, name: &str, platforms: &[&str]) -> User {
     let platforms = platforms.iter().map(|name| Arc::from(*name)).collect();
     market.open_user(NewUser { id: Some(name.into()), platforms, ..NewUser::default() }).await.unwrap()
@@ -72,7 +71,7 @@ async fn shows(market: &Market, token: &str) -> Result<Caller, Refused> {
     market.who(Credentials { bearer: Some(token), ..Credentials::default() }).await
 }
 
-/// Why nobody knew who was asking.
+/// The reason why the caller was not authenticated.
 fn not_known<T>(answer: Result<T, Refused>) -> NotKnown {
     match answer {
         Err(Refused::Who(why)) => why,

@@ -18,7 +18,7 @@ use crate::{Market, Paged, Paging, Refused, What};
 const NAME: usize = 128;
 /// Platforms a user may be linked to.
 const PLATFORMS: usize = 64;
-/// Whoever loses this many races in a row gives up.
+/// Tries of a change that loses races.
 const ATTEMPTS: usize = 5;
 
 impl Row for User {

@@ -1,7 +1,7 @@
 //! A purchase that an agent of this server serves: it runs a turn, and its result is the delivery.
 //!
-//! The turn is a task of its own, the seller's. It is opened under an idempotency key made of the purchase, in a context
-//! made of the purchase: whoever comes later, in whichever process, finds this very one.
+//! The turn is a task of the seller. Its idempotency key and its context are derived from the purchase, so that any later
+//! attempt, in any process, finds the same task.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use super::Worked;
 use crate::{DIALECT, Market, Refused, Upload};
 
-/// What an agent made, as a purchase's result.
+/// An agent's output, as a purchase's result.
 #[derive(Debug, Default)]
 struct Made {
     texts: Vec<String>,
@@ -28,7 +28,7 @@ struct Made {
     files: Vec<Deliverable>,
     /// Files of this and of earlier artifacts.
     count: usize,
-    /// Bytes so far, roughly: whoever makes too much is stopped before all of it is in memory.
+    /// Bytes so far, roughly: too large an output is stopped before all of it is in memory.
     bytes: usize,
 }
 
@@ -171,10 +171,10 @@ impl Market {
         Ok(last)
     }
 
-    /// What the turn came to is what becomes of the purchase.
+    /// Ends the purchase by the state of the turn.
     async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<Worked, Refused> {
         if !task.core.is_at_rest() {
-            // The server stops before the agent is done; whoever comes next finds it.
+            // The server stops before the agent is done; the next process continues.
             return Ok(Worked::Rests);
         }
         let words = task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
@@ -314,7 +314,7 @@ impl Market {
         Ok(())
     }
 
-    /// A file the agent made is one of the purchase's; whoever comes later finds the same.
+    /// Stores a file of the agent's output with the purchase; a repeat finds the same file.
     async fn keep_made(&self, row: &Transaction, part: &Part, before: usize) -> Result<Deliverable, Undeliverable> {
         let most = self.config().files.file_bytes;
         let too_large =

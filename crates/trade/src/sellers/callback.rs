@@ -1,8 +1,8 @@
 //! A purchase that the seller's endpoint serves: it is called with a signature, and its answer is the delivery.
 //!
-//! What is instant is called once it is accepted and answers with the result. What is not is told of with
-//! `task.created` once it is frozen; the seller then accepts and delivers through REST. How often was tried, and when it
-//! is tried again, is written down: a restart neither forgets an attempt nor adds one.
+//! An instant capability is called once its purchase is accepted, and answers with the result. Another one gets
+//! `task.created` once the money is frozen; the seller then accepts and delivers through REST. The number of attempts and the
+//! time of the next one are stored: a restart neither forgets an attempt nor adds one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const RETRY_MOST_MS: u64 = 60_000;
 /// How long an endpoint has to take note of an event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What has been tried, while it is not done.
+/// The attempts of a call that is not done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Calls {
     /// Of a purchase that is not instant: its seller knows of it.
@@ -39,7 +39,7 @@ pub(crate) struct Calls {
     attempts: u32,
     /// Not before.
     next_at: Time,
-    /// What the last attempt met.
+    /// The error of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<Arc<str>>,
 }
@@ -47,7 +47,7 @@ impl Row for Calls {
     const NAME: &'static str = "calls";
 }
 
-/// What an endpoint's answer says.
+/// The meaning of an endpoint's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Done(Json),
@@ -218,7 +218,7 @@ impl Market {
         }
     }
 
-    /// What callbacks are signed with: the operator's secret, or the server's own, in hex. For sellers to check with.
+    /// The secret that signs callbacks: the operator's, or the server's own, in hex. Sellers verify signatures with it.
     pub fn callback_secret(&self) -> Arc<str> {
         match &self.config().callback_secret {
             Some(secret) => secret.clone(),
@@ -227,7 +227,7 @@ impl Market {
     }
 }
 
-/// The same for every attempt: whoever has seen it has done it.
+/// The same id for every attempt, so that a seller recognises repeats.
 fn request_id(id: TransactionId, purpose: &str) -> String {
     format!("{}/{purpose}", id.tx())
 }

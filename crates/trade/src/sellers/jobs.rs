@@ -17,14 +17,14 @@ use crate::{Caller, Market, Once, Paging, Refused, What};
 
 /// How often a stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-/// What other processes freeze is found by looking.
+/// Time between looks at the store for purchases that other processes have frozen.
 const LOOK: Duration = Duration::from_secs(2);
 const PAGE: u32 = 200;
 /// Jobs that are looked through for one seller; beyond that the newest come first.
 const MOST: usize = 2_000;
 /// Pages looked through for them.
 const PAGES: u32 = 20;
-/// Whoever resumes hears again of what was frozen shortly before the last it has seen: commits overtake each other.
+/// A resumed stream repeats jobs that were frozen shortly before the last one it has seen: commits may be out of order.
 const OVERLAP_MS: i64 = 10_000;
 /// Failures to be tried again that are remembered.
 const AGAIN: usize = 1_024;
@@ -37,7 +37,7 @@ pub struct Job {
     pub accepted: bool,
 }
 
-/// What a stream of jobs tells.
+/// An event of a stream of jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobEvent {
     Open,
@@ -45,7 +45,7 @@ pub enum JobEvent {
     Heartbeat,
 }
 
-/// What a program does to a job.
+/// A program's action on a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobAct {
     Accept,
@@ -60,7 +60,7 @@ pub enum JobAct {
         result: Option<Json>,
         deliverables: Vec<Deliverable>,
     },
-    /// What may be tried again is dispatched again.
+    /// A job that may be tried again is dispatched again.
     Fail {
         error: Option<Arc<str>>,
         retryable: bool,
@@ -103,11 +103,11 @@ pub struct Jobs {
     market: Market,
     seller: UserId,
     news: watch::Receiver<u64>,
-    /// Told already, or seen by whoever resumes.
+    /// Jobs that were sent already, or seen before a resume.
     told: HashSet<TransactionId>,
     ready: VecDeque<Job>,
     opened: bool,
-    /// Frozen before this, it is known to whoever resumes.
+    /// A resumed stream knows jobs that were frozen before this time.
     since: Option<Time>,
     again: Option<u64>,
     heartbeat: tokio::time::Instant,
@@ -152,7 +152,7 @@ impl Jobs {
         while found.len() < MOST && page <= PAGES {
             let rows: crate::Paged<Transaction> =
                 self.market.page(records::TRANSACTIONS, list.clone(), Paging { page, size: PAGE }).await?;
-            // What was accepted is known to whoever resumes.
+            // A resumed stream knows the accepted jobs.
             found.extend(rows.items.into_iter().filter(|row| row.status == Status::Frozen || self.since.is_none()));
             if !rows.more {
                 break;
@@ -208,7 +208,7 @@ impl Market {
         Ok(Jobs {
             market: self.clone(),
             seller: caller.user.clone(),
-            // Whoever resumes may have failed one meanwhile, and not heard of it again.
+            // Before a resume, a failed job may have been dispatched again without notice.
             again: if since.is_some() { None } else { news.since(None, &caller.user).1 },
             news: news.count.subscribe(),
             told,
@@ -219,7 +219,7 @@ impl Market {
         })
     }
 
-    /// What a seller's program does to a job.
+    /// Performs a seller's action on a job.
     pub async fn job_act(
         &self,
         caller: &Caller,
@@ -240,7 +240,7 @@ impl Market {
             return Err(Refusal::WrongActor { verb, role: Role::Buyer }.into());
         }
         match act {
-            // Whoever accepts what it has accepted has lost the answer.
+            // A repeated acceptance means that the first answer was lost.
             JobAct::Accept if row.status == Status::Accepted => Ok(row),
             JobAct::Accept => self.act(&actor, id, Action::Accept, once).await,
             JobAct::Reject { reason } => self.act(&actor, id, Action::Reject { reason }, once).await,

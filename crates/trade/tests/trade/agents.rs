@@ -13,7 +13,7 @@ use trade::Config;
 
 use crate::common::{Fair, acting, adds_up, balance, done, echo, frozen, offer, on_both_stores, until};
 
-/// What happened to a turn, and what it was given.
+/// The inputs and the events of turns.
 type Seen = Arc<Mutex<Vec<(Vec<Part>, String)>>>;
 
 fn piece(key: &str, name: Option<&str>, parts: Vec<Part>) -> Emission {
@@ -86,7 +86,7 @@ async fn what_an_agent_makes_is_what_is_delivered() {
         );
         fair.act("b", row.id, Action::Confirm).await.unwrap();
         assert_eq!((balance(&fair, "s").await, frozen(&fair, "b").await), (10_800, 0));
-        // What the agent was given, once.
+        // The agent's input, once.
         let seen = seen.lock().clone();
         assert_eq!((seen.len(), &seen[0].1), (1, &row.id.tx()));
         let Content::Data(facts) = &seen[0].0[0].content else { panic!("{seen:?}") };
@@ -170,7 +170,7 @@ async fn what_an_agent_does_not_do_is_paid_back() {
         fair.act("b", row.id, Action::Freeze).await.unwrap();
         let row = fair.comes_to(row.id, Status::Failed).await;
         assert_eq!(row.reason.as_deref(), Some("the agent nobody that serves this is no longer here"));
-        // What it asked is not left waiting for ever.
+        // The agent's question does not wait for ever.
         until(async || {
             let states = fair.engine().health().await.unwrap().states;
             !states.iter().any(|(state, count)| *state == State::InputRequired && *count > 0)

@@ -160,7 +160,7 @@ async fn a_seller_that_takes_its_time_is_told_and_acts_through_rest() {
     let body: Value = serde_json::from_slice(&phone.calls.lock()[1].1.body).unwrap();
     assert_eq!((&body["event_type"], &body["transaction_id"]), (&json!("task.created"), &json!(row.id.tx())));
     assert_eq!((&body["price_ut"], &body["input"]), (&json!("120"), &json!({"page": 1})));
-    // Nobody accepts or delivers in its name, and it is not told again.
+    // No step is made in its name, and it is not called again.
     tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
     assert_eq!((fair.row(row.id).await.status, phone.calls.lock().len()), (Status::Frozen, 2));
     fair.act("s", row.id, Action::Accept).await.unwrap();

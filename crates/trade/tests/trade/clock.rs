@@ -1,4 +1,4 @@
-//! What the clock brings: deadlines, and parties who act alone. Time is paused, and goes by what sleeps.
+//! Deadlines, and parties that act alone. Time is paused, and advances when all tasks sleep.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn a_buyer_that_says_nothing_has_agreed() {
     adds_up(&fair).await;
 }
 
-/// What is only ordered waits as long as it takes.
+/// A purchase that is only ordered has no deadline.
 #[tokio::test(start_paused = true)]
 async fn an_order_without_money_has_no_deadline() {
     let fair = House::paused(Config::default(), None).await;
@@ -136,7 +136,7 @@ async fn parties_who_act_alone_bring_a_purchase_to_its_end() {
     adds_up(&fair).await;
 }
 
-/// Somebody did it first: the party goes on from there.
+/// A caller did the step first: the party goes on from there.
 #[tokio::test(start_paused = true)]
 async fn parties_who_act_alone_leave_room_for_others() {
     let fair = House::paused(demo(), None).await;
@@ -177,7 +177,7 @@ async fn a_buyer_who_acts_alone_says_yes_for_its_agent() {
     adds_up(&fair).await;
 }
 
-/// Whoever cannot do what it would tries again now and then, not all the time.
+/// A party that cannot do its step tries again now and then, not all the time.
 #[tokio::test(start_paused = true)]
 async fn a_buyer_who_acts_alone_without_money_waits_for_it() {
     let fair = House::paused(demo(), None).await;
@@ -241,7 +241,7 @@ async fn a_purchase_that_has_lost_its_timer_is_reported_and_gets_it_again() {
     adds_up(&fair).await;
 }
 
-/// An operator's command takes away no purchase that is under way, and nobody's money with it.
+/// An operator's command removes no purchase that is under way, and no money with it.
 #[tokio::test(start_paused = true)]
 async fn the_task_of_an_open_purchase_is_not_purged() {
     let fair = House::paused(Config::default(), None).await;

@@ -77,7 +77,7 @@ async fn a_purchase_whose_agent_may_not_run_twice_is_paid_back() {
     .await;
 }
 
-/// Between the commit and the act: the money is frozen, and nobody has accepted yet.
+/// Between the commit and the act: the money is frozen, and the purchase is not accepted yet.
 #[tokio::test]
 async fn a_machine_that_was_to_act_next_does_so_after_a_restart() {
     on_both_stores(async |mut house| {
@@ -128,7 +128,7 @@ async fn calls_go_on_where_they_were() {
     .await;
 }
 
-/// Whatever a kill meets, the books add up, and what was answered is there.
+/// After a kill at any moment the books add up, and every answered step is stored.
 #[tokio::test]
 async fn a_kill_at_any_moment_leaves_the_books_in_order() {
     on_both_stores(async |mut house| {
@@ -176,7 +176,7 @@ async fn a_kill_at_any_moment_leaves_the_books_in_order() {
                 assert!(row.is_some_and(|row| row.version >= *version), "{id} had {version}, is {row:?}");
             }
         }
-        // What agents do goes on to its end.
+        // The agents' work ends.
         until(async || {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             let rows = purchases(&fair).await;

@@ -1,4 +1,4 @@
-//! What is wanted: posted, matched, bought for, taken back, over.
+//! Demands: posted, matched, bought for, canceled, expired.
 
 use market::capability::{self, Served};
 use market::demand::{Draft, Level, Status};
@@ -62,7 +62,7 @@ async fn a_demand_is_posted_once_and_seen_while_it_is_open() {
         let one = market.my_demands(&b, Some(Status::Open), Paging { page: 2, size: 1 }).await.unwrap();
         assert_eq!((one.total, one.more, ids(one)), (2, false, vec![made.id.clone()]));
 
-        // Whose it is takes it back, once; nobody else sees it from then on.
+        // Its owner cancels it, once; other users do not see it from then on.
         let refused = market.cancel_demand(&s, &made.id, None).await.unwrap_err();
         assert!(matches!(refused, Refused::Demand(market::demand::Refused::NotOwner)), "{refused}");
         let gone = market.cancel_demand(&b, &made.id, Some(once("c", 3))).await.unwrap();
@@ -170,7 +170,7 @@ async fn an_order_closes_the_demand_it_is_for() {
         fair.has("c", 10_000).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         let demand = fair.market.want(&agent_of("b"), &wanted(), None).await.unwrap();
-        // Of somebody else's demand, and of one that is not there, only the name is kept.
+        // Of another user's demand, and of one that does not exist, only the name is stored.
         for (buyer, name) in [("c", demand.id.clone()), ("b", "anything".into())] {
             let row = buys(&fair, buyer, &ocr, &name).await.unwrap();
             assert_eq!(row.demand.as_deref(), Some(name.as_str()));

@@ -89,7 +89,7 @@ async fn a_program_that_comes_again_goes_on_where_it_was() {
         }
         act(&fair, one, JobAct::Accept).await.unwrap();
         drop(jobs);
-        // One that has seen it all is told what is new, and perhaps again what nobody has accepted.
+        // A stream that has seen all jobs gets the new ones, and perhaps again those that are not accepted.
         let mut jobs = opened(&fair, Some(three)).await;
         let four = sold(&fair, &ocr).await;
         let mut told = Vec::new();

@@ -170,7 +170,7 @@ async fn no_more_demands_than_may_be_open(fairs: &[Fair]) {
         }
     }
     assert_eq!(made.len(), 1);
-    // Another user is not in the way, and whoever takes one back has room for one.
+    // Another user is not affected, and a cancellation makes room for one.
     fairs[0].market.want(&agent_of("c"), &wanted(), None).await.unwrap();
     fairs[0].market.cancel_demand(&agent_of("b"), &made[0].id, None).await.unwrap();
     fairs[0].market.want(&agent_of("b"), &wanted(), None).await.unwrap();

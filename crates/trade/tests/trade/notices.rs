@@ -174,7 +174,7 @@ async fn a_webhook_is_told_by_the_next_process() {
         let row = fair.order("b", &ocr).await.unwrap();
         until(async || !phone.calls.lock().is_empty()).await;
         house.kill().await;
-        // An operator's process makes the next step, and tells nobody.
+        // An operator's process makes the next step, and delivers no notice.
         let fair = house.fair_offline(Vec::new()).await;
         fair.act("b", row.id, Action::Freeze).await.unwrap();
         assert_eq!(fair.market.deliveries(&agent).await.unwrap().waiting, 2);
@@ -192,7 +192,7 @@ async fn a_webhook_is_told_by_the_next_process() {
     .await;
 }
 
-/// A step that does not happen tells nobody.
+/// A step that does not happen has no notice.
 #[tokio::test]
 async fn what_is_refused_is_not_told() {
     on_both_stores(async |mut house| {
@@ -264,7 +264,7 @@ async fn what_is_never_taken_is_lost_in_the_open() {
     let one = &seen.last_lost[0];
     assert_eq!((one.attempts, one.reason.as_deref()), (15, Some("it cannot be reached")));
     assert_eq!(*one.id, *format!("evt_{}.1.transaction.created", row.id));
-    // Once more: whoever says that it is gone is believed at once.
+    // Once more: an endpoint that answers 410 is not called again.
     assert_eq!(fair.market.redeliver(&agent_of("s"), &agent.id).await.unwrap(), 1);
     until(async || lost().await.lost == 1).await;
     assert_eq!(phone.calls.lock().len(), 16);
@@ -365,7 +365,7 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
         );
         let shown = market.webhook(&set).unwrap();
         assert_eq!((shown.url.as_deref(), &shown.events[..]), (Some(URL), &[Event::OrderCompleted][..]));
-        // What is left out stays.
+        // An absent field stays as it is.
         let elsewhere = WebhookEdit { url: Some("https://other.example.com".into()), ..WebhookEdit::default() };
         let moved = market.set_webhook(&s, &made.id, &elsewhere, None).await.unwrap();
         let shown = market.webhook(&moved).unwrap();
@@ -394,7 +394,7 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
         }
         assert!(!format!("{moved:?}{:?}", hook(&[])).contains(SECRET));
 
-        // Of others' nobody hears.
+        // Other users' agents are unknown.
         let b = agent_of("b");
         assert!(matches!(market.external(&b, &made.id).await, Err(Refused::Unknown(What::External))));
         let taken = market.set_webhook(&b, &made.id, &hook(Event::ALL), None).await;

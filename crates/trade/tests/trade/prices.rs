@@ -166,7 +166,7 @@ async fn what_is_metered_is_settled_by_what_was_used_and_the_rest_goes_back() {
         let rejected = ask(&fair, "alice", "worker", say("reject")).await.unwrap();
         assert_eq!((receipt(&rejected)["cost"]["amount"].as_str(), balance(&fair, "alice").await), (Some("0"), left));
         assert_eq!(commission(&fair).await, 249, "nobody else sells it");
-        // What it told of itself stays where it was.
+        // The agent's own usage stays in the metadata.
         assert_eq!(rejected.metadata.as_ref().unwrap().to_value()["usage"]["input_tokens"], 1_000);
         agrees(&fair, 0).await;
     })
@@ -185,7 +185,7 @@ async fn a_task_is_paid_for_once_and_each_of_its_turns() {
         assert_eq!((task.state(), balance(&fair, "alice").await), (State::Completed, 800));
         assert_eq!(receipt(&task)["cost"]["amount"], "0.5");
         assert_eq!(receipt(&task)["total"], json!({"amount": "2", "currency": "UT", "turns": 2}));
-        // What an agent says that another one cost is not what this one did.
+        // An agent's claim about another agent's cost does not change its own.
         let task = ask(&fair, "alice", "worker", say("forge")).await.unwrap();
         assert_eq!(receipt(&task)["total"], json!({"amount": "1.5", "currency": "UT", "turns": 1}));
         assert_eq!(task.metadata.as_ref().unwrap().to_value()["usage"]["input"], 1);
@@ -224,7 +224,7 @@ async fn who_cannot_pay_is_told_what_it_takes() {
     );
     let told = json!({"reason": "INSUFFICIENT_BALANCE", "agent": "echo", "payer": "alice", "needed": "2", "available": "1.5", "currency": "UT"});
     assert_eq!(facts(&fault), told);
-    // One who was never heard of has nothing; one who is nobody, or of elsewhere, has no account.
+    // An unknown user has no money; an anonymous caller, or one of another tenant, has no account.
     let fault = ask(&fair, "nobody", "echo", say("hi")).await.unwrap_err();
     assert_eq!((fault.kind, &facts(&fault)["available"]), (Kind::InsufficientBalance, &json!("0")));
     let stranger = Place::tenant(Caller::anonymous(), "echo", "a2a_v1");
@@ -263,7 +263,7 @@ async fn budgets_of_keys_and_contexts_are_kept_to() {
             rich(&fair, name, "100").await;
         }
         let within = |context: &str, text: &str| Send { context: Some(ContextId::from(context)), ..say(text) };
-        // What is set aside counts until it is known what it cost: 0.8 leaves 1.2 of the context, then 0.4.
+        // A hold counts until its cost is known: 0.8 leaves 1.2 of the context, then 0.4.
         ask(&fair, "alice", "worker", within("c\u{1f}1", "8000")).await.unwrap();
         ask(&fair, "bob", "worker", within("c\u{1f}1", "8000")).await.unwrap();
         let fault = ask(&fair, "carol", "worker", within("c\u{1f}1", "1")).await.unwrap_err();
@@ -496,7 +496,7 @@ async fn many(fair: &Fair, people: u64, orders: u64) {
     let (keys, contexts) = (starts("b\u{1f}default\u{1f}key\u{1f}"), starts("b\u{1f}default\u{1f}context\u{1f}"));
     assert!(keys.iter().all(|(_, sum)| (-800..=0).contains(sum)), "{keys:?}");
     assert!(contexts.iter().all(|(_, sum)| (-2_500..=0).contains(sum)), "{contexts:?}");
-    // What budgets say was spent is what was paid.
+    // The budgets' spending is the sum that was paid.
     let paid = commission(fair).await + balance(fair, "s").await;
     assert_eq!((spent(&keys), spent(&contexts)), (paid, paid));
     assert!(paid > 1_000, "{paid}: nothing much happened");

@@ -72,7 +72,7 @@ async fn who_has_too_little_buys_nothing() {
         fair.act("b", one.id, Action::Freeze).await.unwrap();
         assert_eq!(rule(fair.act("b", two.id, Action::Freeze).await.unwrap_err()), short(ut(80)));
         assert_eq!(fair.row(two.id).await, two);
-        // What comes back can be spent again.
+        // Refunded money can be spent again.
         fair.act("s", one.id, Action::Reject { reason: None }).await.unwrap();
         fair.act("b", two.id, Action::Freeze).await.unwrap();
         assert_eq!((balance(&fair, "b").await, frozen(&fair, "b").await), (8_000, 12_000));
@@ -251,7 +251,7 @@ async fn the_same_request_many_times_at_once_is_one_purchase() {
     .await;
 }
 
-/// What the first has taken is not what the second lacks.
+/// A concurrent order of the same user does not make the second one fail for lack of money.
 #[tokio::test]
 async fn the_same_request_twice_for_the_last_there_is_is_one_purchase() {
     on_both_stores(async |mut house| {
@@ -270,7 +270,7 @@ async fn the_same_request_twice_for_the_last_there_is_is_one_purchase() {
     .await;
 }
 
-/// Whoever is first: the other is told what has become of it, and the money is where it belongs.
+/// In a race of two steps, the loser gets the new status, and the money is where it belongs.
 #[tokio::test]
 async fn a_cancel_and_an_accept_at_once_have_one_winner() {
     on_both_stores(async |mut house| {
@@ -388,8 +388,8 @@ async fn every_page_of_what_is_under_way_and_over_is_where_it_belongs() {
     .await;
 }
 
-/// What a process remembers of a capability and of a day's sum is no reason to sell what is off the market, to refuse what
-/// is on it again, or to spend more than a day's limit.
+/// The cached capability and day's sum of a process never sell what is off the market, refuse what is on it again, or exceed a
+/// day's limit.
 #[tokio::test]
 async fn an_order_rests_on_what_is_so_and_not_on_what_was() {
     let (mut house, phone) = (House::memory(), Phone::new(|_, _| Phone::says(204, "")));

@@ -21,7 +21,7 @@ impl Dice {
     }
 }
 
-/// What may be refused, and not otherwise.
+/// The expected errors.
 fn expected(refused: &Refused) -> bool {
     matches!(
         refused,
@@ -134,7 +134,7 @@ async fn all_do(fair: &Fair, people: u64, orders: u64) {
     for one in all {
         one.await.unwrap();
     }
-    // What agents have begun comes to its end.
+    // The agents' turns end.
     until(async || {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         let at_work = |row: &market::Transaction| {

@@ -1,4 +1,4 @@
-//! What the cases are written with: a shop on a store, with hats in it.
+//! The kit of the tests: a shop on a store, with hats in it.
 
 use std::sync::Arc;
 use std::time::Duration;

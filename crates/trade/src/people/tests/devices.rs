@@ -67,7 +67,7 @@ async fn a_person_with_an_account_logs_in_on_the_way() {
     assert_eq!(not_known(answer("wrong horse", Approval::No).await), NotKnown::Password);
     assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Pending);
     answer(PASSWORD, Approval::Yes).await.unwrap();
-    // What is said is said.
+    // An answer is final.
     unknown(answer(PASSWORD, Approval::No).await);
     pass_s(&market, &store, 5);
     let issued = key(market.device_polls(&device.device_code).await.unwrap());
@@ -203,7 +203,7 @@ async fn an_impatient_person_is_registered_once() {
     assert_eq!(key(a.unwrap()).user, key(b.unwrap()).user);
 }
 
-/// A device that somebody put there.
+/// A stored device.
 fn waits(number: u64, expires_at: model::Time) -> RecordChange {
     let row = DeviceRow {
         tenant: "default".into(),

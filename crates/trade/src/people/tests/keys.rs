@@ -65,7 +65,7 @@ async fn a_platforms_key_acts_for_whoever_is_linked_to_it() {
     assert_eq!(asks(&market, &key, "u_1").await.unwrap().user, "u_1".into());
     assert_eq!(not_known(asks(&market, &key, "u_2").await), NotKnown::NotLinked);
     assert_eq!(not_known(asks(&market, &key, "u_3").await), NotKnown::NotLinked);
-    // Nobody is the platform itself.
+    // The platform itself is no user.
     assert_eq!(not_known(asks(&market, &key, "p").await), NotKnown::NotLinked);
 
     let linked = market.link(&"u_2".into(), "p").await.unwrap();
@@ -101,7 +101,7 @@ async fn another_tenant_knows_neither_key_nor_user_nor_token() {
     let (key, tokens) = (key_of(&a, &"u_1".into()).await.api_key, a.log_in("u_1", PASSWORD, HERE).await.unwrap());
     assert!(b.user(&"u_1".into()).await.unwrap().is_none());
     assert_eq!(not_known(b.log_in("u_1", PASSWORD, HERE).await), NotKnown::Password);
-    // Even where there is somebody of the same name.
+    // Even where there is a user of the same name.
     person(&b, "u_1").await;
     assert_eq!(not_known(asks(&b, &key, "u_1").await), NotKnown::Key);
     assert_eq!(not_known(shows(&b, &tokens.access_token).await), NotKnown::Token);
@@ -123,7 +123,7 @@ async fn a_key_wins_over_a_token() {
     assert_eq!(not_known(by(Some("uk_x"), Some("u_2")).await), NotKnown::Key);
     assert_eq!(not_known(by(Some(&key), None).await), NotKnown::NoUser);
     assert_eq!(not_known(by(Some(&key), Some("u_1")).await), NotKnown::NotLinked);
-    // No key, or an empty one, leaves it to the token, whoever the user header names.
+    // Without a key, or with an empty one, the token decides, whatever the user header names.
     for empty in [None, Some("")] {
         let caller = by(empty, Some("u_2")).await.unwrap();
         assert_eq!((caller.user, caller.via), ("u_1".into(), Via::Person));
@@ -246,7 +246,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever is let in as a name: no two of them meet in one record.
+    /// No two accepted names share a record.
     #[test]
     fn no_two_share_a_record(a in (text(), text(), text()), b in (text(), text(), text())) {
         let key = |(tenant, user, account): &(String, String, String)| {

@@ -172,7 +172,7 @@ async fn only_so_many_wait_at_the_door() {
     let key = key_of(&market, &"u_1".into()).await.api_key;
     asks(&market, &key, "u_1").await.unwrap();
     drop(full);
-    // What was refused at the door is not a guess.
+    // A throttled try is not a guess.
     for _ in 0..FREE {
         market.log_in("u_1", PASSWORD, HERE).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! What ends a login, and what does not.
+//! The end of logins.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;

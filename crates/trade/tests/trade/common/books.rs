@@ -9,7 +9,7 @@ use model::RecordQuery;
 
 use super::{Fair, TENANT};
 
-/// What a user can spend, in hundredths.
+/// A user's available balance, in hundredths.
 pub(crate) async fn balance(fair: &Fair, user: &str) -> i64 {
     of(fair, &AccountId::available(&TENANT.into(), &UserId::from(user))).await
 }

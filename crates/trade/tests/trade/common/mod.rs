@@ -1,4 +1,4 @@
-//! What the cases are written with: a fair on a store, with people, money and things to buy.
+//! The kit of the tests: a fair on a store, with people, money and things to buy.
 
 mod books;
 mod seal;
@@ -193,7 +193,7 @@ pub(crate) fn person(user: &str) -> Actor {
     Actor::person(TENANT, &UserId::from(user))
 }
 
-/// What a capability is sold by, with a price of 120.
+/// The draft of a capability with this kind of seller and a price of 120.
 pub(crate) fn offer(served: Served) -> Draft {
     Draft {
         title: Some("OCR of invoices".into()),
