@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use shop::site::Draft;
+use shop::site::SiteDraft as Draft;
 use shop::{Rules, Slug};
 
 /// The skills of a store agent that are for those who may change orders.

@@ -8,7 +8,7 @@ use market::capability::{Action, Draft, Status};
 use market::{CapabilityId, UserId, Ut, autonomy};
 use model::Json;
 use serde_json::{Map, Value};
-use trade::{Caller, Credentials, Market, NewKey, NewUser, Refused, What};
+use trade::{Caller, Credentials, Market, MarketEntity as What, NewKey, NewUser, Refused};
 
 pub(crate) const SECTION: &str = "uumit";
 
@@ -172,7 +172,7 @@ mod tests {
 
     use engine::Engine;
     use market::transaction::Status as Step;
-    use trade::{Config, Wish};
+    use trade::{Config, OrderRequest as Wish};
 
     use super::*;
     use crate::demo;

@@ -9,7 +9,7 @@ use market::{UserId, Ut};
 use model::ports::agent::Agent;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use trade::{Budgets, Priced, Terms};
+use trade::{BilledAgent as Priced, BillingTerms as Terms, Budgets};
 
 use crate::config::Config;
 use crate::market_config::Market;

@@ -53,7 +53,7 @@ enum What {
 pub(crate) struct Built {
     agents: Vec<(String, Arc<dyn Agent>)>,
     /// Where the store agent finds the shops.
-    pub(crate) counter: retail::Counter,
+    pub(crate) counter: retail::ShopHandle,
 }
 
 /// What became of the agents of a roster when another took its place, by name.
@@ -335,7 +335,7 @@ impl Entry {
         Arc::new(agents::system::Agent::new(&self.name, system, graph.clone()))
     }
 
-    async fn build(&self, counter: &retail::Counter) -> anyhow::Result<Arc<dyn Agent>> {
+    async fn build(&self, counter: &retail::ShopHandle) -> anyhow::Result<Arc<dyn Agent>> {
         match &self.what {
             What::Store => Ok(Arc::new(retail::StoreAgent::guarded(counter.clone(), &self.name))),
             What::Demo(build, settings) => Ok(build(settings)),

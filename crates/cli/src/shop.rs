@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 use server::admin::LINE;
 use server::products::shop::admin::{self, ShopOperation, Text};
-use shop::site::Draft;
+use shop::site::SiteDraft as Draft;
 
 use crate::command::{Form, Output, Whereabouts};
 use crate::config::Found;

@@ -98,7 +98,7 @@ pub struct Capability {
     pub tenant: Arc<str>,
     pub id: CapabilityId,
     pub owner: UserId,
-    pub terms: Terms,
+    pub terms: CapabilityTerms,
     pub status: Status,
     /// Why the review refused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ pub struct Capability {
 
 /// A seller's description of a capability, after validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct CapabilityTerms {
     pub title: Arc<str>,
     pub description: Arc<str>,
     pub category: Arc<str>,
@@ -162,7 +162,7 @@ pub struct Rules {
 /// An action on a capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    Edit(Box<Terms>),
+    Edit(Box<CapabilityTerms>),
     Submit,
     Approve,
     Refuse { reason: Arc<str> },
@@ -217,7 +217,7 @@ pub enum After {
 
 impl Capability {
     /// A new one, a draft of its owner's.
-    pub fn new(tenant: &Arc<str>, id: CapabilityId, owner: UserId, terms: Terms, now: Time) -> Capability {
+    pub fn new(tenant: &Arc<str>, id: CapabilityId, owner: UserId, terms: CapabilityTerms, now: Time) -> Capability {
         Capability {
             tenant: tenant.clone(),
             id,
@@ -306,7 +306,7 @@ impl Capability {
     }
 }
 
-impl Terms {
+impl CapabilityTerms {
     /// The price of one purchase. Hours count only where the price is per hour.
     pub fn price_for(&self, booked_hours: Option<i64>) -> Result<Ut, FieldError> {
         match self.pricing_model {
@@ -336,8 +336,8 @@ impl Terms {
     }
 
     /// Whether a buyer, or a review, would find it to be something else. Price and limits may move freely.
-    fn promises_other_than(&self, new: &Terms) -> bool {
-        let price_and_limits = Terms {
+    fn promises_other_than(&self, new: &CapabilityTerms) -> bool {
+        let price_and_limits = CapabilityTerms {
             price: self.price,
             auto_accept_min: self.auto_accept_min,
             daily_limit: self.daily_limit,

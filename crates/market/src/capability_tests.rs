@@ -17,7 +17,7 @@ fn draft() -> Draft {
         ..Draft::default()
     }
 }
-fn terms() -> Terms {
+fn terms() -> CapabilityTerms {
     draft().check(&Rules::default()).unwrap()
 }
 fn capability(status: Status) -> Capability {
@@ -143,7 +143,7 @@ fn a_callback_is_public_and_encrypted() {
 
 #[test]
 fn a_price_per_hour_needs_hours_and_others_ignore_them() {
-    let per = |pricing_model, price| Terms { pricing_model, price: Ut::from_hundredths(price), ..terms() };
+    let per = |pricing_model, price| CapabilityTerms { pricing_model, price: Ut::from_hundredths(price), ..terms() };
     for model in PricingModel::ALL.iter().copied().filter(|model| *model != PricingModel::PerHour) {
         assert_eq!(per(model, 250).price_for(Some(3)).unwrap().hundredths(), 250, "{model:?}");
         assert_eq!(per(model, 250).price_for(None).unwrap().hundredths(), 250);
@@ -163,9 +163,9 @@ fn a_price_per_hour_needs_hours_and_others_ignore_them() {
 fn a_seller_may_agree_beforehand() {
     let ut = Ut::from_hundredths;
     assert!(!terms().accepts_by_itself(ut(1_000_000)));
-    let from_ten = Terms { auto_accept_min: Some(ut(1_000)), ..terms() };
+    let from_ten = CapabilityTerms { auto_accept_min: Some(ut(1_000)), ..terms() };
     assert!(from_ten.accepts_by_itself(ut(1_000)) && !from_ten.accepts_by_itself(ut(999)));
-    assert!(Terms { served: Served::Worker, ..terms() }.accepts_by_itself(ut(0)));
+    assert!(CapabilityTerms { served: Served::Worker, ..terms() }.accepts_by_itself(ut(0)));
 }
 
 /// Who may do what in which state, and where it leads; every cell.
@@ -174,7 +174,7 @@ fn the_whole_life_of_a_capability() {
     let other = Actor::person("default", &"other".into());
     let namesake = Actor::person("elsewhere", &"seller".into());
     let mut table = String::new();
-    let edited = Terms { title: "OCR 2".into(), ..terms() };
+    let edited = CapabilityTerms { title: "OCR 2".into(), ..terms() };
     for (name, rules) in [("reviewed", Rules { review: true, ..Rules::default() }), ("not reviewed", Rules::default())]
     {
         table += &format!("-- {name}\n");
@@ -216,7 +216,7 @@ fn what_the_platform_took_down_only_the_platform_brings_back() {
     let refused = barred.step(&owner(), Action::Online, Time(9), &review).unwrap_err();
     assert_eq!(refused, Refused::NotPlatform(Verb::Online));
     // Nor by way of an edit and a market without reviews.
-    let edited = Action::Edit(Box::new(Terms { title: "other".into(), ..terms() }));
+    let edited = Action::Edit(Box::new(CapabilityTerms { title: "other".into(), ..terms() }));
     let draft = kept(barred.step(&owner(), edited, Time(9), &review));
     let submitted = kept(draft.step(&owner(), Action::Submit, Time(9), &Rules::default()));
     assert_eq!(submitted.status, Status::PendingReview);
@@ -230,13 +230,15 @@ fn what_the_platform_took_down_only_the_platform_brings_back() {
 #[test]
 fn price_and_limits_move_without_a_review_and_promises_do_not() {
     let review = Rules { review: true, ..Rules::default() };
-    let edit =
-        |terms: Terms| kept(capability(Status::Active).step(&owner(), Action::Edit(Box::new(terms)), Time(9), &review));
-    let dearer = edit(Terms { price: Ut::from_hundredths(5), available: false, daily_limit: Some(1), ..terms() });
+    let edit = |terms: CapabilityTerms| {
+        kept(capability(Status::Active).step(&owner(), Action::Edit(Box::new(terms)), Time(9), &review))
+    };
+    let dearer =
+        edit(CapabilityTerms { price: Ut::from_hundredths(5), available: false, daily_limit: Some(1), ..terms() });
     assert_eq!(dearer.status, Status::Active);
     assert!(!dearer.is_on_sale());
-    assert_eq!(edit(Terms { description: "Reads your mail".into(), ..terms() }).status, Status::Draft);
-    assert_eq!(edit(Terms { served: Served::Worker, ..terms() }).status, Status::Draft);
+    assert_eq!(edit(CapabilityTerms { description: "Reads your mail".into(), ..terms() }).status, Status::Draft);
+    assert_eq!(edit(CapabilityTerms { served: Served::Worker, ..terms() }).status, Status::Draft);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::capability::{self, Terms};
+use crate::capability::{self, CapabilityTerms};
 
 const NOW: Time = Time(1_775_721_600_000);
 
@@ -29,7 +29,7 @@ fn full() -> Draft {
         ..draft()
     }
 }
-fn terms(change: impl FnOnce(capability::Draft) -> capability::Draft) -> Terms {
+fn terms(change: impl FnOnce(capability::Draft) -> capability::Draft) -> CapabilityTerms {
     let draft = capability::Draft {
         title: Some("Invoice OCR".into()),
         description: Some("Reads a scanned invoice and gives its total".into()),
@@ -42,7 +42,7 @@ fn terms(change: impl FnOnce(capability::Draft) -> capability::Draft) -> Terms {
     };
     change(draft).check(&capability::Rules::default()).unwrap()
 }
-fn fits(wants: &Wants, terms: &Terms) -> Fit {
+fn fits(wants: &Wants, terms: &CapabilityTerms) -> Fit {
     fit(&Wanted::of(wants), &Offered::of(terms))
 }
 fn demand() -> Demand {
@@ -215,7 +215,7 @@ fn what_fits_less_scores_less() {
 #[test]
 fn whoever_accepts_by_itself_is_ready() {
     let wants = wants(draft());
-    let points = |terms: &Terms| fits(&wants, terms).reasons.last().unwrap().points;
+    let points = |terms: &CapabilityTerms| fits(&wants, terms).reasons.last().unwrap().points;
     assert_eq!(points(&terms(|draft| draft)), 0);
     assert_eq!(points(&terms(|draft| capability::Draft { auto_accept_min_ut: Json::parse("80"), ..draft })), 5);
     let worker = |available| {

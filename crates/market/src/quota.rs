@@ -7,7 +7,7 @@
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::capability::Terms;
+use crate::capability::CapabilityTerms;
 use crate::refusal::{Per, Refusal};
 
 const MINUTE_MS: i64 = 60_000;
@@ -49,7 +49,7 @@ impl Sales {
     }
 
     /// Refuses a sale at this time for which a limit has no room.
-    pub fn check(&self, terms: &Terms, time: Time) -> Result<(), Refusal> {
+    pub fn check(&self, terms: &CapabilityTerms, time: Time) -> Result<(), Refusal> {
         let sold = self.at(time);
         for (per, limit, sold, ms) in [
             (Per::Minute, terms.rate_limit_per_min, sold.this_minute, MINUTE_MS),

@@ -6,8 +6,8 @@ use ledger::Ut;
 
 const DAY: i64 = 86_400_000;
 
-fn terms(daily_limit: Option<u32>, rate_limit_per_min: Option<u32>) -> Terms {
-    Terms {
+fn terms(daily_limit: Option<u32>, rate_limit_per_min: Option<u32>) -> CapabilityTerms {
+    CapabilityTerms {
         title: "t".into(),
         description: "d".into(),
         category: "c".into(),

@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::*;
 use crate::autonomy::{Confirmation, Risk};
-use crate::capability::{CapabilityType, DeliveryMode, PricingModel, Served, Status as CapabilityStatus, Terms};
+use crate::capability::{
+    CapabilityTerms, CapabilityType, DeliveryMode, PricingModel, Served, Status as CapabilityStatus,
+};
 use crate::transaction::{Deadline, DecisionSource, Deliverable, Due, Status};
 use crate::*;
 
@@ -65,7 +67,7 @@ fn holds() -> Vec<Hold> {
 }
 
 fn capabilities() -> Vec<Capability> {
-    let least = Terms {
+    let least = CapabilityTerms {
         title: "t".into(),
         description: "d".into(),
         category: "c".into(),
@@ -80,7 +82,7 @@ fn capabilities() -> Vec<Capability> {
         served: Served::Person,
         available: true,
     };
-    let most = Terms {
+    let most = CapabilityTerms {
         tags: vec!["a".into(), "b".into()],
         delivery_mode: DeliveryMode::Async,
         auto_accept_min: Some(ut(1)),
@@ -108,13 +110,17 @@ fn capabilities() -> Vec<Capability> {
     ];
     let callback = Served::Callback { url: "https://e.example.com/x".into(), timeout_s: 30 };
     for served in [Served::Agent("ocr".into()), callback, Served::Worker] {
-        all.push(capability(Terms { served, ..most.clone() }, CapabilityStatus::Active, None));
+        all.push(capability(CapabilityTerms { served, ..most.clone() }, CapabilityStatus::Active, None));
     }
     for what in CapabilityType::ALL {
-        all.push(capability(Terms { capability_type: *what, ..most.clone() }, CapabilityStatus::Active, None));
+        all.push(capability(
+            CapabilityTerms { capability_type: *what, ..most.clone() },
+            CapabilityStatus::Active,
+            None,
+        ));
     }
     for model in PricingModel::ALL {
-        all.push(capability(Terms { pricing_model: *model, ..most.clone() }, CapabilityStatus::Active, None));
+        all.push(capability(CapabilityTerms { pricing_model: *model, ..most.clone() }, CapabilityStatus::Active, None));
     }
     for status in CapabilityStatus::ALL {
         all.push(capability(most.clone(), *status, None));

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::autonomy::{Key, Limits, Question, TokenRefused};
-use crate::capability::{Capability, CapabilityType, DeliveryMode, Status as CapabilityStatus, Terms};
+use crate::capability::{Capability, CapabilityTerms, CapabilityType, DeliveryMode, Status as CapabilityStatus};
 use crate::refusal::{Per, Refusal};
 use ledger::{AccountId, LineKind};
 
@@ -22,7 +22,7 @@ fn seller() -> Actor {
     Actor::agent("default", &"seller".into())
 }
 fn capability(price: i64) -> Capability {
-    let terms = Terms {
+    let terms = CapabilityTerms {
         title: "OCR".into(),
         description: "Reads".into(),
         category: "documents".into(),

@@ -19,7 +19,7 @@ use model::ports::agent::{
 };
 use model::{Fault, Inbound, Json, Message, Part, Role, Task};
 use sha2::{Digest, Sha256};
-use shop::{Ending, Outcome, Request, Skill, Unread, WorkspaceId, answer, intent};
+use shop::{Ending, Request, Skill, SkillReply, Unread, WorkspaceId, answer, intent};
 use tokio::sync::watch;
 
 use crate::{Caller, Once, Refused, Shop};
@@ -28,7 +28,7 @@ use crate::{Caller, Once, Refused, Shop};
 pub const NAME: &str = "store";
 
 pub struct StoreAgent {
-    counter: Counter,
+    counter: ShopHandle,
     profile: Profile,
     /// Whether the permission to write orders is checked before a message arrives.
     guarded: bool,
@@ -36,12 +36,12 @@ pub struct StoreAgent {
 
 impl StoreAgent {
     /// For a front that asks [`Shop::admit`] before a task exists.
-    pub fn guarded(counter: impl Into<Counter>, name: &str) -> StoreAgent {
+    pub fn guarded(counter: impl Into<ShopHandle>, name: &str) -> StoreAgent {
         StoreAgent { counter: counter.into(), profile: profile(name, &Skill::ALL), guarded: true }
     }
 
     /// For anybody: the public skills alone.
-    pub fn public(counter: impl Into<Counter>, name: &str) -> StoreAgent {
+    pub fn public(counter: impl Into<ShopHandle>, name: &str) -> StoreAgent {
         let public: Vec<Skill> = Skill::ALL.into_iter().filter(|skill| skill.scope().is_none()).collect();
         StoreAgent { counter: counter.into(), profile: profile(name, &public), guarded: false }
     }
@@ -50,9 +50,9 @@ impl StoreAgent {
 /// Where the agent finds the shops. Shops are on an engine, and an engine starts with its agents and takes up at once what
 /// they had begun: whatever comes before the shops are open waits.
 #[derive(Clone, Default)]
-pub struct Counter(Arc<watch::Sender<Option<Shop>>>);
+pub struct ShopHandle(Arc<watch::Sender<Option<Shop>>>);
 
-impl Counter {
+impl ShopHandle {
     pub fn open(&self, shop: Shop) {
         self.0.send_replace(Some(shop));
     }
@@ -71,9 +71,9 @@ impl Counter {
     }
 }
 
-impl From<Shop> for Counter {
-    fn from(shop: Shop) -> Counter {
-        let counter = Counter::default();
+impl From<Shop> for ShopHandle {
+    fn from(shop: Shop) -> ShopHandle {
+        let counter = ShopHandle::default();
         counter.open(shop);
         counter
     }
@@ -135,14 +135,14 @@ pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Resul
     intent::read_all(said.map(|message| &message.parts[..]))
 }
 
-async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<Outcome, Refused> {
+async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<SkillReply, Refused> {
     let request = conversation(Some(&turn.so_far), None)?;
     let caller = Caller { workspace: WorkspaceId(turn.tenant.clone()), scopes: Arc::default() };
     let once = Once { key: format!("turn/{}", turn.id), print: Sha256::digest(turn.id.to_string()).into() };
     shop.run_skill(guarded.then_some(&caller), &request, Some(once)).await
 }
 
-fn spoken(outcome: Result<Outcome, Refused>) -> Vec<Emission> {
+fn spoken(outcome: Result<SkillReply, Refused>) -> Vec<Emission> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(refused) => {

@@ -8,10 +8,12 @@ use ledger::{FreshKey, PriorUse};
 use model::RecordChange;
 use model::ports::store::Conflict;
 use serde::{Deserialize, Serialize};
-use shop::{Act, Cart, CartToken, Place, ProductId, Refusal, Site, Slug, Totals, VariantId, Which, checkout, coupon};
+use shop::{
+    Act, Cart, CartToken, Place, ProductId, Refusal, Site, Slug, Totals, VariantChoice, VariantId, checkout, coupon,
+};
 
 use crate::records;
-use crate::{Caller, Once, Refused, Shop, What, secret};
+use crate::{Caller, Once, Refused, Shop, ShopEntity, secret};
 
 pub(crate) const ATTEMPTS: u32 = 32;
 /// Most open carts of a site, so that carts cannot fill the store.
@@ -21,7 +23,7 @@ const COUNTED_MS: i64 = 5_000;
 
 /// A cart, whose token the caller has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct OpenCart {
     pub token: CartToken,
     pub cart: Cart,
     pub totals: Totals,
@@ -30,7 +32,7 @@ pub struct Held {
 /// A caller's change of a cart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CartChange {
-    Add { product: ProductId, which: Which, quantity: u32 },
+    Add { product: ProductId, which: VariantChoice, quantity: u32 },
     Update { product: ProductId, variant: Option<VariantId>, quantity: u32 },
     Remove { product: ProductId, variant: Option<VariantId> },
     Clear,
@@ -51,7 +53,7 @@ pub(crate) enum Made {
 }
 
 /// The scope of idempotency keys: the keys of a workspace, or of a token's holder, mean nothing elsewhere.
-pub(crate) enum Whose<'a> {
+pub(crate) enum KeyScope<'a> {
     Workspace(&'a Caller),
     Token(&'a str),
 }
@@ -59,13 +61,13 @@ pub(crate) enum Whose<'a> {
 impl Shop {
     pub(crate) async fn once(
         &self,
-        whose: &Whose<'_>,
+        whose: &KeyScope<'_>,
         once: Option<&Once>,
     ) -> Result<Result<Option<FreshKey>, Made>, Refused> {
         let Some(once) = once else { return Ok(Ok(None)) };
         let whose: &[&str] = match whose {
-            Whose::Workspace(caller) => &["workspace", caller.workspace.as_str()],
-            Whose::Token(key) => &["token", key],
+            KeyScope::Workspace(caller) => &["workspace", caller.workspace.as_str()],
+            KeyScope::Token(key) => &["token", key],
         };
         match records::USED_KEYS.lookup(self.store(), whose, once, self.engine().keys_since()).await? {
             PriorUse::Unused(fresh) => Ok(Ok(Some(fresh))),
@@ -75,13 +77,18 @@ impl Shop {
     }
 
     /// A new cart. A repeat is known only of a caller that is: what two strangers call the same is not.
-    pub async fn create_cart(&self, caller: Option<&Caller>, slug: &Slug, once: Option<Once>) -> Result<Held, Refused> {
+    pub async fn create_cart(
+        &self,
+        caller: Option<&Caller>,
+        slug: &Slug,
+        once: Option<Once>,
+    ) -> Result<OpenCart, Refused> {
         let site = self.site(slug).await?;
         if caller.is_some_and(|caller| caller.workspace != site.workspace) {
             return Err(Refused::Workspace);
         }
         let known = async || match caller {
-            Some(caller) => self.once(&Whose::Workspace(caller), once.as_ref()).await,
+            Some(caller) => self.once(&KeyScope::Workspace(caller), once.as_ref()).await,
             None => Ok(Ok(None)),
         };
         let token_of = |drawn: &str| Ok::<_, Refused>(CartToken::draw(self.shared.secret.told(&["cart", drawn])?));
@@ -110,7 +117,7 @@ impl Shop {
         }
         self.shared.alarm.notify_one();
         let totals = cart.totals(&site.terms, now)?;
-        Ok(Held { token, cart, totals })
+        Ok(OpenCart { token, cart, totals })
     }
 
     async fn room_for_a_cart(&self, site: &Slug) -> Result<(), Refused> {
@@ -130,7 +137,7 @@ impl Shop {
             let found = self.read(records::CARTS, key.clone()).await?;
             // A cart of another site is none.
             let Some((cart, version)) = found.filter(|(cart, _)| cart.site == *site) else {
-                return Err(Refused::Unknown(What::Cart));
+                return Err(Refused::Unknown(ShopEntity::Cart));
             };
             if !cart.is_over(self.now()) {
                 return Ok((cart, version));
@@ -140,17 +147,17 @@ impl Shop {
         Err(Refusal::Changed.into())
     }
 
-    pub async fn cart(&self, slug: &Slug, token: &CartToken) -> Result<Held, Refused> {
+    pub async fn cart(&self, slug: &Slug, token: &CartToken) -> Result<OpenCart, Refused> {
         let site = self.site(slug).await?;
         let (cart, _) = self.read_cart(slug, &token.key()).await?;
         let totals = cart.totals(&site.terms, self.now())?;
-        Ok(Held { token: token.clone(), cart, totals })
+        Ok(OpenCart { token: token.clone(), cart, totals })
     }
 
     /// The site of a cart, for a holder of its token.
     pub async fn site_of_cart(&self, token: &CartToken) -> Result<Slug, Refused> {
         let found = self.read(records::CARTS, token.key()).await?;
-        found.map(|(cart, _)| cart.site).ok_or(Refused::Unknown(What::Cart))
+        found.map(|(cart, _)| cart.site).ok_or(Refused::Unknown(ShopEntity::Cart))
     }
 
     pub async fn change_cart(
@@ -159,10 +166,10 @@ impl Shop {
         token: &CartToken,
         change: &CartChange,
         once: Option<Once>,
-    ) -> Result<Held, Refused> {
+    ) -> Result<OpenCart, Refused> {
         let site = self.site(slug).await?;
         let key = token.key();
-        let fresh = match self.once(&Whose::Token(&key), once.as_ref()).await? {
+        let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Changed) => return self.cart(slug, token).await,
             Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => return Err(Refused::KeyReused),
@@ -177,10 +184,10 @@ impl Shop {
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => {
                     let totals = cart.totals(&site.terms, now)?;
-                    return Ok(Held { token: token.clone(), cart, totals });
+                    return Ok(OpenCart { token: token.clone(), cart, totals });
                 }
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
-                    return match self.once(&Whose::Token(&key), once.as_ref()).await? {
+                    return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
                         Err(Made::Changed) => self.cart(slug, token).await,
                         Ok(_) | Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => {
                             Err(Refusal::Changed.into())

@@ -15,7 +15,7 @@ use shop::{
 };
 
 use crate::records::{self, Host};
-use crate::{Refused, Shop, What, secret};
+use crate::{Refused, Shop, ShopEntity, secret};
 
 const ATTEMPTS: u32 = 16;
 /// Products that are kept in one commit.
@@ -58,7 +58,7 @@ pub(crate) fn shelf(site: &Slug) -> Arc<str> {
 impl Shop {
     pub async fn site(&self, slug: &Slug) -> Result<Site, Refused> {
         let found = self.read(records::SITES, slug.0.clone()).await?;
-        found.map(|(site, _)| site).ok_or(Refused::Unknown(What::Site))
+        found.map(|(site, _)| site).ok_or(Refused::Unknown(ShopEntity::Site))
     }
 
     /// The site that a host of its own belongs to.
@@ -135,9 +135,9 @@ impl Shop {
 
     pub async fn product(&self, site: &Slug, id: &ProductId) -> Result<Goods, Refused> {
         let found = self.read(records::PRODUCTS, records::product_key(site, id)).await?;
-        let (product, _) = found.ok_or(Refused::Unknown(What::Product))?;
+        let (product, _) = found.ok_or(Refused::Unknown(ShopEntity::Product))?;
         let mut goods = self.goods(vec![product]).await?;
-        goods.pop().ok_or(Refused::Unknown(What::Product))
+        goods.pop().ok_or(Refused::Unknown(ShopEntity::Product))
     }
 
     /// Those of these products that are there.

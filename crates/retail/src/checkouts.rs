@@ -6,17 +6,17 @@ use ledger::FreshKey;
 use ledger::records::unchanged;
 use model::ports::store::Conflict;
 use shop::{
-    Buyer, CartToken, ConfirmationToken, Ground, Order, Product, Refusal, Session, SessionId, SessionStatus, Slug,
-    Step, Unit, checkout,
+    Buyer, CartToken, CheckoutInputs, ConfirmationToken, Order, Product, Refusal, Session, SessionId, SessionStatus,
+    Slug, Step, Unit, checkout,
 };
 
-use crate::carts::{ATTEMPTS, Made, Whose};
+use crate::carts::{ATTEMPTS, KeyScope, Made};
 use crate::records;
-use crate::{Once, Refused, Shop, What, secret};
+use crate::{Once, Refused, Shop, ShopEntity, secret};
 
 /// A checkout that was begun. The token is told here and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct OpenCheckout {
     pub session: Session,
     pub token: ConfirmationToken,
     /// The address of its completion.
@@ -37,13 +37,13 @@ fn short(step: &Step, account: &str, on_it: i64) -> Refusal {
 }
 
 impl Shop {
-    fn begun(&self, session: Session, token: ConfirmationToken) -> Begun {
+    fn begun(&self, session: Session, token: ConfirmationToken) -> OpenCheckout {
         let complete_url = self.url(&format!("/checkout/{}?token={}", session.id, token.as_str()));
-        Begun { session, token, complete_url }
+        OpenCheckout { session, token, complete_url }
     }
 
     /// Begins a checkout: prices are looked at again, stock is set aside.
-    pub async fn checkout(&self, slug: &Slug, cart: &CartToken, once: Option<Once>) -> Result<Begun, Refused> {
+    pub async fn checkout(&self, slug: &Slug, cart: &CartToken, once: Option<Once>) -> Result<OpenCheckout, Refused> {
         let site = self.site(slug).await?;
         let key = cart.key();
         let token_of =
@@ -52,10 +52,10 @@ impl Shop {
             let token = token_of(drawn)?;
             match self.read_session(&token.session()).await? {
                 Some((session, _)) => Ok(self.begun(session, token)),
-                None => Err(Refused::Unknown(What::Session)),
+                None => Err(Refused::Unknown(ShopEntity::Session)),
             }
         };
-        let fresh = match self.once(&Whose::Token(&key), once.as_ref()).await? {
+        let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Session { drawn }) => return again(&drawn).await,
             Err(Made::Cart { .. } | Made::Changed | Made::Order) => return Err(Refused::KeyReused),
@@ -70,7 +70,7 @@ impl Shop {
                 None => None,
             };
             let products: Vec<Product> = rows.values().map(|(product, _)| product.clone()).collect();
-            let ground = Ground {
+            let ground = CheckoutInputs {
                 site: &site,
                 key: key.clone(),
                 products: &products,
@@ -81,7 +81,7 @@ impl Shop {
                 Ok(step) => step,
                 // The same request may have been faster.
                 Err(refusal) => {
-                    return match self.once(&Whose::Token(&key), once.as_ref()).await? {
+                    return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
                         Err(Made::Session { drawn }) => again(&drawn).await,
                         Ok(_) | Err(Made::Cart { .. } | Made::Changed | Made::Order) => Err(refusal.into()),
                     };
@@ -101,7 +101,7 @@ impl Shop {
             match self.carry(&key, &step, (version, 0), beside).await {
                 Ok(()) => {
                     self.shared.alarm.notify_one();
-                    let session = step.session.ok_or(Refused::Unknown(What::Session))?;
+                    let session = step.session.ok_or(Refused::Unknown(ShopEntity::Session))?;
                     return Ok(self.begun(session, token));
                 }
                 Err(Unmoved::Met(Conflict::Funds(account, on_it))) => return Err(short(&step, &account, on_it).into()),
@@ -115,9 +115,9 @@ impl Shop {
     /// A checkout, for a holder of its token.
     pub async fn session(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Refused> {
         if token.session() != *id {
-            return Err(Refused::Unknown(What::Session));
+            return Err(Refused::Unknown(ShopEntity::Session));
         }
-        let (session, _) = self.read_session(id).await?.ok_or(Refused::Unknown(What::Session))?;
+        let (session, _) = self.read_session(id).await?.ok_or(Refused::Unknown(ShopEntity::Session))?;
         // That its time is over is told at once, and done by the clock.
         let over = session.status == SessionStatus::Open && session.expires_at <= self.now();
         Ok(if over { Session { status: SessionStatus::Expired, ..session } } else { session })
@@ -132,15 +132,15 @@ impl Shop {
         once: Option<Once>,
     ) -> Result<Order, Refused> {
         if token.session() != *id {
-            return Err(Refused::Unknown(What::Session));
+            return Err(Refused::Unknown(ShopEntity::Session));
         }
-        let fresh = match self.once(&Whose::Token(id.as_str()), once.as_ref()).await? {
+        let fresh = match self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Order) => return self.made_order(id).await,
             Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Refused::KeyReused),
         };
         let buyer = buyer.check()?;
-        let (session, _) = self.read_session(id).await?.ok_or(Refused::Unknown(What::Session))?;
+        let (session, _) = self.read_session(id).await?.ok_or(Refused::Unknown(ShopEntity::Session))?;
         session.is_open(self.now())?;
         let paid = self.shared.payments.take(&session, &buyer).await?;
         let done = self.sell(id, &buyer, &paid, fresh.as_ref()).await;
@@ -150,7 +150,7 @@ impl Shop {
             if !sold {
                 self.shared.payments.give_back(&session, &paid).await;
             }
-            if let (true, Err(Made::Order)) = (sold, self.once(&Whose::Token(id.as_str()), once.as_ref()).await?) {
+            if let (true, Err(Made::Order)) = (sold, self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await?) {
                 return self.made_order(id).await;
             }
         }
@@ -159,7 +159,7 @@ impl Shop {
 
     async fn made_order(&self, id: &SessionId) -> Result<Order, Refused> {
         let found = self.read_order(&id.order()).await?;
-        found.map(|(order, _)| order).ok_or(Refused::Unknown(What::Order))
+        found.map(|(order, _)| order).ok_or(Refused::Unknown(ShopEntity::Order))
     }
 
     async fn sell(
@@ -170,14 +170,15 @@ impl Shop {
         fresh: Option<&FreshKey>,
     ) -> Result<Order, Refused> {
         for _ in 0..ATTEMPTS {
-            let (session, session_version) = self.read_session(id).await?.ok_or(Refused::Unknown(What::Session))?;
+            let (session, session_version) =
+                self.read_session(id).await?.ok_or(Refused::Unknown(ShopEntity::Session))?;
             let found = self.read(records::CARTS, session.cart.clone()).await?;
-            let (cart, version) = found.ok_or(Refused::Unknown(What::Cart))?;
+            let (cart, version) = found.ok_or(Refused::Unknown(ShopEntity::Cart))?;
             let now = self.now();
             let step = session.complete(&cart, buyer, paid.clone(), now)?;
             let beside = fresh.map(|fresh| fresh.used_for(Made::Order, now)).into_iter().collect();
             match self.carry(&session.cart, &step, (version, session_version), beside).await {
-                Ok(()) => return step.order.ok_or(Refused::Unknown(What::Order)),
+                Ok(()) => return step.order.ok_or(Refused::Unknown(ShopEntity::Order)),
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -188,15 +189,16 @@ impl Shop {
     /// The buyer thinks better of it: the goods are for sale again, and the cart can change.
     pub async fn cancel_checkout(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Refused> {
         if token.session() != *id {
-            return Err(Refused::Unknown(What::Session));
+            return Err(Refused::Unknown(ShopEntity::Session));
         }
         for _ in 0..ATTEMPTS {
-            let (session, session_version) = self.read_session(id).await?.ok_or(Refused::Unknown(What::Session))?;
+            let (session, session_version) =
+                self.read_session(id).await?.ok_or(Refused::Unknown(ShopEntity::Session))?;
             let found = self.read(records::CARTS, session.cart.clone()).await?;
-            let (cart, version) = found.ok_or(Refused::Unknown(What::Cart))?;
+            let (cart, version) = found.ok_or(Refused::Unknown(ShopEntity::Cart))?;
             let step = session.cancel(&cart, self.now(), &self.config().rules)?;
             match self.carry(&session.cart, &step, (version, session_version), Vec::new()).await {
-                Ok(()) => return step.session.ok_or(Refused::Unknown(What::Session)),
+                Ok(()) => return step.session.ok_or(Refused::Unknown(ShopEntity::Session)),
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }

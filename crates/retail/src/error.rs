@@ -11,7 +11,7 @@ pub enum Refused {
     #[error("{0}")]
     Rule(#[from] Refusal),
     #[error("there is no such {}", .0.name())]
-    Unknown(What),
+    Unknown(ShopEntity),
     /// A catalogue with faults: nothing of it was taken.
     #[error("{}", told(.0))]
     Catalogue(Vec<Wrong>),
@@ -37,7 +37,7 @@ pub enum Refused {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum ShopEntity {
     Site,
     Product,
     Cart,
@@ -45,14 +45,14 @@ pub enum What {
     Order,
 }
 
-impl What {
+impl ShopEntity {
     pub fn name(self) -> &'static str {
         match self {
-            What::Site => "store",
-            What::Product => "product",
-            What::Cart => "cart",
-            What::Session => "checkout",
-            What::Order => "order",
+            ShopEntity::Site => "store",
+            ShopEntity::Product => "product",
+            ShopEntity::Cart => "cart",
+            ShopEntity::Session => "checkout",
+            ShopEntity::Order => "order",
         }
     }
 }

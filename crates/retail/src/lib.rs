@@ -39,15 +39,15 @@ use model::{Fault, Time};
 use parking_lot::Mutex;
 use shop::{Rules, Slug, WorkspaceId};
 
-pub use agent::{Counter, NAME as AGENT, StoreAgent};
-pub use carts::{CartChange, Held};
+pub use agent::{NAME as AGENT, ShopHandle, StoreAgent};
+pub use carts::{CartChange, OpenCart};
 pub use catalogue::{Goods, Imported};
-pub use checkouts::Begun;
-pub use error::{Refused, What};
+pub use checkouts::OpenCheckout;
+pub use error::{Refused, ShopEntity};
 pub use ledger::Once;
 pub use orders::Bought;
 pub use payments::{OnPage, Payments};
-pub use search::{Found, LOOKED_AT, Search};
+pub use search::{LOOKED_AT, Search, SearchPage};
 pub use verify::{Difference, Report};
 
 /// A handle on the shops; cheap to clone.

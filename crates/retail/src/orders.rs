@@ -5,9 +5,9 @@ use ledger::records::decode;
 use model::ports::store::Conflict;
 use shop::{ConfirmationToken, Order, OrderAct, OrderId, Product, Refusal, Session, Slug};
 
-use crate::carts::{ATTEMPTS, Made, Whose};
+use crate::carts::{ATTEMPTS, KeyScope, Made};
 use crate::records;
-use crate::{Caller, Once, Refused, Shop, What};
+use crate::{Caller, Once, Refused, Shop, ShopEntity};
 
 /// The purchase behind a confirmation token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Shop {
             return Ok(Bought::Order { order: Box::new(order), products: shown });
         }
         let session = self.session(&id, token).await.map_err(|refused| match refused {
-            Refused::Unknown(What::Session) => Refused::Unknown(What::Order),
+            Refused::Unknown(ShopEntity::Session) => Refused::Unknown(ShopEntity::Order),
             refused => refused,
         })?;
         Ok(Bought::NotYet(Box::new(session)))
@@ -72,16 +72,16 @@ impl Shop {
         once: Option<Once>,
     ) -> Result<Order, Refused> {
         for _ in 0..ATTEMPTS {
-            let fresh = match self.once(&Whose::Workspace(caller), once.as_ref()).await? {
+            let fresh = match self.once(&KeyScope::Workspace(caller), once.as_ref()).await? {
                 Ok(fresh) => fresh,
                 Err(Made::Order) => {
                     let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
-                    return found.map(|(order, _)| order).ok_or(Refused::Unknown(What::Order));
+                    return found.map(|(order, _)| order).ok_or(Refused::Unknown(ShopEntity::Order));
                 }
                 Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Refused::KeyReused),
             };
             let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
-            let (order, version) = found.ok_or(Refused::Unknown(What::Order))?;
+            let (order, version) = found.ok_or(Refused::Unknown(ShopEntity::Order))?;
             let now = self.now();
             let step = order.act(act, now)?;
             let stock = step.stock.as_ref().and_then(|moves| moves.entry(now));

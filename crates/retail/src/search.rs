@@ -52,7 +52,7 @@ impl Search {
 
 /// A page of what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchPage {
     pub goods: Vec<Goods>,
     /// All that fit, where that is known: with conditions on stock or price only if this page is all there is.
     pub total: Option<u64>,
@@ -82,13 +82,13 @@ fn read(cursor: &str) -> Option<TextPlace> {
 
 impl Shop {
     /// Products of a site that fit: those first that have all the words in their name or subtitle, then the others, by id.
-    pub async fn search(&self, site: &Slug, search: &Search) -> Result<Found, Refused> {
+    pub async fn search(&self, site: &Slug, search: &Search) -> Result<SearchPage, Refused> {
         let query = match &search.tag {
             Some(tag) => search.query.clone().tagged(tag),
             None => search.query.clone(),
         };
         let words = match query {
-            Query::Nothing => return Ok(Found { goods: Vec::new(), total: Some(0), cursor: None }),
+            Query::Nothing => return Ok(SearchPage { goods: Vec::new(), total: Some(0), cursor: None }),
             Query::All => String::new(),
             Query::Words(words) => words.join(" "),
         };
@@ -106,7 +106,7 @@ impl Shop {
             let page = self.engine().store().search(query).await.map_err(read_fault)?;
             let cursor = page.more.then(|| page.found.last().map(written)).flatten();
             let goods = self.goods_of(site, &page.found).await?;
-            return Ok(Found { goods, total: page.total, cursor });
+            return Ok(SearchPage { goods, total: page.total, cursor });
         }
         self.sift(site, search, &words, after, limit).await
     }
@@ -119,7 +119,7 @@ impl Shop {
         words: &str,
         after: Option<TextPlace>,
         limit: usize,
-    ) -> Result<Found, Refused> {
+    ) -> Result<SearchPage, Refused> {
         let (shelf, is_first) = (shelf(site), after.is_none());
         let (mut fits, mut place) = (Vec::new(), after);
         // Often most of them fit; where few do, more are looked at at once.
@@ -145,7 +145,7 @@ impl Shop {
             at_once = (at_once * 2).min(MOST_AT_ONCE);
         };
         let total = (is_first && cursor.is_none()).then_some(fits.len() as u64);
-        Ok(Found { goods: fits, total, cursor })
+        Ok(SearchPage { goods: fits, total, cursor })
     }
 
     async fn goods_of(&self, site: &Slug, found: &[TextPlace]) -> Result<Vec<Goods>, Refused> {

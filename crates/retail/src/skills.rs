@@ -1,11 +1,11 @@
 //! One message, one skill.
 
 use model::Part;
-use shop::answer::{self, Outcome};
+use shop::answer::{self, SkillReply};
 use shop::{CartPlan, Plan, Request, Site, Skill, Slug, intent, skill};
 
 use crate::carts::CartChange;
-use crate::{Bought, Caller, Once, Refused, Search, Shop, What};
+use crate::{Bought, Caller, Once, Refused, Search, Shop, ShopEntity};
 
 impl Shop {
     /// Checks the permission of a request before a task exists. `None` is a caller without a credential.
@@ -24,14 +24,14 @@ impl Shop {
         }
     }
 
-    /// Does what is asked. What the caller may not do is refused; what cannot be done is an outcome. With `once`, a repeat
+    /// Does what is asked. ShopEntity the caller may not do is refused; what cannot be done is an outcome. With `once`, a repeat
     /// makes nothing a second time.
     pub async fn run_skill(
         &self,
         caller: Option<&Caller>,
         request: &Request,
         once: Option<Once>,
-    ) -> Result<Outcome, Refused> {
+    ) -> Result<SkillReply, Refused> {
         Shop::may(caller, request)?;
         let plan = skill::plan(request);
         let (slug, skill) = match &plan {
@@ -46,7 +46,7 @@ impl Shop {
         let slug = slug.clone();
         let site = match self.site(&slug).await {
             Ok(site) => site,
-            Err(Refused::Unknown(What::Site)) => {
+            Err(Refused::Unknown(ShopEntity::Site)) => {
                 let words = format!("There is no store {slug:?}; check its site_slug.", slug = slug.as_str());
                 return Ok(answer::failed(skill, Some(slug.as_str()), words));
             }
@@ -62,12 +62,12 @@ impl Shop {
             Err(Refused::Rule(refusal)) => Ok(answer::refused(skill, &site, &refusal)),
             Err(Refused::Unknown(what)) => {
                 let words = match what {
-                    What::Cart => answer::NO_CART.to_owned(),
-                    What::Order => answer::NO_ORDER.to_owned(),
-                    What::Product => {
+                    ShopEntity::Cart => answer::NO_CART.to_owned(),
+                    ShopEntity::Order => answer::NO_ORDER.to_owned(),
+                    ShopEntity::Product => {
                         "There is no such product at this store; product-search tells their ids.".to_owned()
                     }
-                    What::Site | What::Session => format!("There is no such {}.", what.name()),
+                    ShopEntity::Site | ShopEntity::Session => format!("There is no such {}.", what.name()),
                 };
                 Ok(answer::failed(skill, Some(slug.as_str()), words))
             }
@@ -82,7 +82,7 @@ impl Shop {
         site: &Site,
         plan: Plan,
         once: Option<Once>,
-    ) -> Result<Outcome, Refused> {
+    ) -> Result<SkillReply, Refused> {
         match plan {
             Plan::Answer(outcome) => Ok(*outcome),
             Plan::Search { site: slug, words, query } => {
@@ -95,8 +95,8 @@ impl Shop {
             Plan::Info { site: slug } => Ok(answer::info(site, self.product_count(&slug).await?)),
             Plan::Order { token, .. } => match self.order(&token).await? {
                 // A token of another store's order is none here.
-                Bought::Order { order, .. } if order.site != site.slug => Err(Refused::Unknown(What::Order)),
-                Bought::NotYet(session) if session.site != site.slug => Err(Refused::Unknown(What::Order)),
+                Bought::Order { order, .. } if order.site != site.slug => Err(Refused::Unknown(ShopEntity::Order)),
+                Bought::NotYet(session) if session.site != site.slug => Err(Refused::Unknown(ShopEntity::Order)),
                 Bought::Order { order, products } => Ok(answer::order(site, &order, &products)),
                 Bought::NotYet(session) => Ok(answer::not_completed(site, &session)),
             },
@@ -136,7 +136,7 @@ impl Shop {
         slug: &Slug,
         act: CartPlan,
         once: Option<Once>,
-    ) -> Result<Outcome, Refused> {
+    ) -> Result<SkillReply, Refused> {
         let (token, change, did) = match act {
             CartPlan::Create => {
                 let held = self.create_cart(caller, slug, once).await?;

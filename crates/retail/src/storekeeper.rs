@@ -6,7 +6,7 @@ use model::{Content, Fault, Message, Role, Task};
 use shop::{Skill, Slug, WRITE_ORDERS};
 
 use crate::agent::conversation;
-use crate::{Refused, Shop, What};
+use crate::{Refused, Shop, ShopEntity};
 
 /// Whether a caller's message in the task has a part that is kept beside the log.
 fn has_large_part(task: &Task) -> bool {
@@ -23,7 +23,7 @@ impl Storekeeper for Shop {
                 Some(slug) => match self.site(&slug).await {
                     Ok(site) => Some(site),
                     // The agent says so.
-                    Err(Refused::Unknown(What::Site)) => None,
+                    Err(Refused::Unknown(ShopEntity::Site)) => None,
                     Err(refused) => return Err(refused.into()),
                 },
                 None => None,

@@ -26,7 +26,7 @@ pub enum Ending {
 
 /// The result of one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SkillReply {
     pub skill: Option<Skill>,
     pub site: Option<String>,
     pub ending: Ending,
@@ -43,9 +43,9 @@ pub struct Artifact {
     pub data: Value,
 }
 
-impl Outcome {
-    fn of(skill: Skill, site: &Site, ending: Ending, text: String, data: Value) -> Outcome {
-        Outcome {
+impl SkillReply {
+    fn of(skill: Skill, site: &Site, ending: Ending, text: String, data: Value) -> SkillReply {
+        SkillReply {
             skill: Some(skill),
             site: Some(site.slug.to_string()),
             ending,
@@ -69,8 +69,8 @@ impl Outcome {
 }
 
 /// A question for something that is missing.
-pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str) -> Outcome {
-    Outcome {
+pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str) -> SkillReply {
+    SkillReply {
         skill: Some(skill),
         site: request.site_slug.clone(),
         ending: Ending::InputRequired,
@@ -81,10 +81,10 @@ pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str)
 }
 
 /// The request names no skill.
-pub fn help(request: &Request) -> Outcome {
+pub fn help(request: &Request) -> SkillReply {
     let slug = request.site_slug.as_deref().unwrap_or(ANY_STORE);
     let examples = Skill::ALL.map(|skill| format!("\"{}\" ({})", skill.example(slug), skill.name())).join(", ");
-    Outcome {
+    SkillReply {
         skill: None,
         site: request.site_slug.clone(),
         ending: Ending::InputRequired,
@@ -94,8 +94,8 @@ pub fn help(request: &Request) -> Outcome {
     }
 }
 
-pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> Outcome {
-    Outcome {
+pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> SkillReply {
+    SkillReply {
         skill: Some(skill),
         site: site.map(str::to_owned),
         ending: Ending::Failed,
@@ -106,7 +106,7 @@ pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> Out
 }
 
 /// A rule says no. Where the caller only has to say more, it is a question.
-pub fn refused(skill: Skill, site: &Site, refusal: &Refusal) -> Outcome {
+pub fn refused(skill: Skill, site: &Site, refusal: &Refusal) -> SkillReply {
     let words = refusal.to_string();
     let mut letters = words.chars();
     let words = letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str()));
@@ -119,7 +119,7 @@ pub fn refused(skill: Skill, site: &Site, refusal: &Refusal) -> Outcome {
 }
 
 /// Products that were found, with how many there are of each.
-pub fn found(site: &Site, base: &str, words: &str, products: &[Stocked<'_>], total: u64) -> Outcome {
+pub fn found(site: &Site, base: &str, words: &str, products: &[Stocked<'_>], total: u64) -> SkillReply {
     let is_all = matches!(crate::Query::read(words), crate::Query::All);
     let what = if is_all { String::new() } else { format!(" for \"{words}\"") };
     let listed = products.iter().take(5).map(|one| {
@@ -140,14 +140,14 @@ pub fn found(site: &Site, base: &str, words: &str, products: &[Stocked<'_>], tot
         "products": products.iter().map(|one| view::product(site, base, one)).collect::<Vec<_>>(),
         "total": total,
     });
-    Outcome::of(Skill::ProductSearch, site, Ending::Completed, text, data)
+    SkillReply::of(Skill::ProductSearch, site, Ending::Completed, text, data)
 }
 
 fn lowest(product: &Product) -> Minor {
     product.variants.iter().map(|variant| product.price_of(variant)).min().unwrap_or(product.price)
 }
 
-pub fn info(site: &Site, products: u64) -> Outcome {
+pub fn info(site: &Site, products: u64) -> SkillReply {
     let text = match products {
         1 => format!("{} sells one product.", site.title),
         n => format!("{} sells {n} products.", site.title),
@@ -156,18 +156,18 @@ pub fn info(site: &Site, products: u64) -> Outcome {
     if let Value::Object(members) = &mut data {
         members.insert("product_count".to_owned(), products.into());
     }
-    Outcome::of(Skill::StoreInfo, site, Ending::Completed, text, data)
+    SkillReply::of(Skill::StoreInfo, site, Ending::Completed, text, data)
 }
 
 /// An order, with what its products have to show and to fetch.
-pub fn order(site: &Site, order: &Order, products: &[Product]) -> Outcome {
+pub fn order(site: &Site, order: &Order, products: &[Product]) -> SkillReply {
     let sum = order.currency.say(order.totals.total);
     let text = format!("Order {} over {sum} is {}.", order.id, order.state.name().replace('_', " "));
-    Outcome::of(Skill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
+    SkillReply::of(Skill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
 }
 
 /// A checkout that is not completed is no order yet.
-pub fn not_completed(site: &Site, session: &Session) -> Outcome {
+pub fn not_completed(site: &Site, session: &Session) -> SkillReply {
     let words = match session.status {
         crate::SessionStatus::Open => "This checkout is not completed yet; open its complete_url to do so.".to_owned(),
         crate::SessionStatus::Completed | crate::SessionStatus::Cancelled | crate::SessionStatus::Expired => {
@@ -178,7 +178,7 @@ pub fn not_completed(site: &Site, session: &Session) -> Outcome {
 }
 
 /// How a product is bought with a payment over HTTP. It only tells; nothing is set aside.
-pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32, url: &str) -> Outcome {
+pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32, url: &str) -> SkillReply {
     let price = product.price_of(variant);
     let sum = Minor(price.0.saturating_mul(i64::from(quantity)));
     let text = format!(
@@ -196,13 +196,13 @@ pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32
         "total": view::money(site, sum),
         "instructions": "GET resource_url; it answers 402 with accepts[]. Pay one of them and repeat the request with the X-PAYMENT header; where accepts[] is empty the store takes no such payments, and cart-management and checkout are the way to buy.",
     });
-    let mut outcome = Outcome::of(Skill::X402Purchase, site, Ending::InputRequired, text, data);
+    let mut outcome = SkillReply::of(Skill::X402Purchase, site, Ending::InputRequired, text, data);
     outcome.missing = vec!["payment"];
     outcome
 }
 
 /// A cart as it is now, after what was done to it.
-pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &str) -> Outcome {
+pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &str) -> SkillReply {
     let pieces: u64 = cart.items.iter().map(|item| u64::from(item.quantity)).sum();
     let pieces = match pieces {
         0 => "is empty".to_owned(),
@@ -210,12 +210,12 @@ pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &
         n => format!("has {n} items for {}", cart.currency.say(totals.total)),
     };
     let text = format!("{did} Cart {} {pieces}.", token.as_str());
-    Outcome::of(Skill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
+    SkillReply::of(Skill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
 }
 
 /// A checkout that waits for its completion.
-pub fn checkout(site: &Site, session: &Session, token: &str, url: &str) -> Outcome {
+pub fn checkout(site: &Site, session: &Session, token: &str, url: &str) -> SkillReply {
     let sum = session.currency.say(session.totals.total);
     let text = format!("Your order over {sum} is set aside until {}. Complete it at {url}.", session.expires_at);
-    Outcome::of(Skill::Checkout, site, Ending::Completed, text, view::session(session, Some((token, url))))
+    SkillReply::of(Skill::Checkout, site, Ending::Completed, text, view::session(session, Some((token, url))))
 }

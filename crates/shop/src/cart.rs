@@ -9,7 +9,7 @@ use model::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::refusal::text;
-use crate::site::Terms;
+use crate::site::SiteTerms;
 use crate::{Coupon, Currency, Minor, ProductId, Refusal, SessionId, Site, Slug, Totals, VariantId, WorkspaceId};
 
 pub const MAX_ITEMS: usize = 50;
@@ -165,12 +165,12 @@ impl Cart {
         !self.status.is_terminal() && self.expires_at <= now
     }
 
-    pub fn totals(&self, terms: &Terms, now: Time) -> Result<Totals, Refusal> {
+    pub fn totals(&self, terms: &SiteTerms, now: Time) -> Result<Totals, Refusal> {
         Totals::of(&self.items, self.coupon.as_ref(), terms, &self.currency, now)
     }
 
     fn subtotal(&self) -> Result<Minor, Refusal> {
-        Ok(Totals::of(&self.items, None, &Terms::default(), &self.currency, self.updated_at)?.subtotal)
+        Ok(Totals::of(&self.items, None, &SiteTerms::default(), &self.currency, self.updated_at)?.subtotal)
     }
 
     /// That it may change, or be checked out.

@@ -87,7 +87,7 @@ pub struct Step {
 }
 
 /// The data that a checkout is computed from.
-pub struct Ground<'a> {
+pub struct CheckoutInputs<'a> {
     pub site: &'a Site,
     /// The key of the cart's record.
     pub key: Arc<str>,
@@ -124,7 +124,7 @@ pub fn unit_of(site: &Slug, item: &Item) -> Unit {
 /// Begins: stock is set aside, prices are fixed.
 pub fn begin(
     cart: &Cart,
-    ground: &Ground<'_>,
+    ground: &CheckoutInputs<'_>,
     token: &ConfirmationToken,
     now: Time,
     rules: &Rules,

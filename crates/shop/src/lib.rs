@@ -18,7 +18,7 @@
 //!
 //! ```
 //! use model::Time;
-//! use shop::{Act, Buyer, Cart, CartToken, ConfirmationToken, Currency, Ground, Paid, Rules, Site, checkout, import};
+//! use shop::{Act, Buyer, Cart, CartToken, ConfirmationToken, Currency, CheckoutInputs, Paid, Rules, Site, checkout, import};
 //!
 //! let (now, rules) = (Time(1_775_721_600_000), Rules::default());
 //! let site = Site::new("acme".into(), "ws_1".into(), "Acme", Currency::check("USD").unwrap(), now);
@@ -30,7 +30,7 @@
 //! let cart = Cart::open(&site, now, &rules).act(Act::Add { item, left: Some(5) }, now, &rules).unwrap();
 //! let (key, token) = (CartToken::draw([1; 20]).key(), ConfirmationToken::draw([2; 20]));
 //! let products = [hat.clone()];
-//! let ground = Ground { site: &site, key, products: &products, coupon: None };
+//! let ground = CheckoutInputs { site: &site, key, products: &products, coupon: None };
 //! let begun = checkout::begin(&cart, &ground, &token, now, &rules).unwrap();
 //! let (session, cart) = (begun.session.unwrap(), begun.cart);
 //! assert_eq!(site.currency.say(session.totals.total), "39.80 USD");
@@ -62,18 +62,18 @@ mod testing;
 pub mod totals;
 pub mod view;
 
-pub use answer::{Ending, Outcome};
+pub use answer::{Ending, SkillReply};
 pub use cart::{Act, Cart, CartStatus, Item, Rules};
-pub use checkout::{Buyer, Ground, Session, SessionStatus, Step};
+pub use checkout::{Buyer, CheckoutInputs, Session, SessionStatus, Step};
 pub use coupon::{Coupon, Off};
 pub use find::Query;
 pub use ids::{CartToken, ConfirmationToken, OrderId, ProductId, SessionId, Slug, VariantId, WorkspaceId};
 pub use intent::{Request, Unread};
 pub use money::{Currency, Minor};
 pub use order::{Order, OrderAct, OrderState, OrderStep, Paid};
-pub use product::{Media, Product, Variant, Which};
+pub use product::{Media, Product, Variant, VariantChoice};
 pub use refusal::Refusal;
-pub use site::{Site, Social, Terms, Workspace};
+pub use site::{Site, SiteTerms, Social, Workspace};
 pub use skill::{Action, CartPlan, Plan, Skill, WRITE_ORDERS};
 pub use stock::{Move, Moves, Place, Unit};
 pub use totals::Totals;

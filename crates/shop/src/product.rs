@@ -78,7 +78,7 @@ impl Variant {
 
 /// Which of a product's variants is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Which {
+pub struct VariantChoice {
     pub id: Option<VariantId>,
     pub options: Vec<(Arc<str>, Arc<str>)>,
 }
@@ -145,7 +145,7 @@ impl Product {
     }
 
     /// The variant that is meant: named, or told by its options, or the only one.
-    pub fn variant(&self, which: &Which) -> Result<&Variant, Refusal> {
+    pub fn variant(&self, which: &VariantChoice) -> Result<&Variant, Refusal> {
         let ways = || {
             let told = |variant: &Variant| match variant.words() {
                 words if words.is_empty() => variant.id.to_string(),
@@ -220,15 +220,15 @@ mod tests {
     #[test]
     fn the_variant_that_is_meant_is_found_or_asked_for() {
         let product = two_hats();
-        let by = |name: &str, value: &str| Which { id: None, options: vec![(name.into(), value.into())] };
+        let by = |name: &str, value: &str| VariantChoice { id: None, options: vec![(name.into(), value.into())] };
         assert_eq!(product.variant(&by("size", "L")).unwrap().id.as_str(), "l");
-        let id = |id: &str| Which { id: Some(id.into()), options: Vec::new() };
+        let id = |id: &str| VariantChoice { id: Some(id.into()), options: Vec::new() };
         assert_eq!(product.variant(&id("s")).unwrap().id.as_str(), "s");
-        for vague in [Which::default(), by("Size", "XXL"), id("xxl")] {
+        for vague in [VariantChoice::default(), by("Size", "XXL"), id("xxl")] {
             let refused = product.variant(&vague).unwrap_err();
             assert!(refused.to_string().contains("Size S (variant_id s)"), "{refused}");
         }
-        assert_eq!(hat().variant(&Which::default()).unwrap().id.as_str(), VariantId::ONLY);
+        assert_eq!(hat().variant(&VariantChoice::default()).unwrap().id.as_str(), VariantId::ONLY);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct Site {
     #[serde(default)]
     pub links: Vec<Social>,
     #[serde(default)]
-    pub terms: Terms,
+    pub terms: SiteTerms,
     pub created_at: Time,
 }
 
@@ -49,7 +49,7 @@ pub struct Social {
 
 /// Costs of a purchase beside its goods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct SiteTerms {
     /// For a cart with anything to send in it.
     #[serde(default)]
     pub shipping: Minor,
@@ -71,7 +71,7 @@ impl Site {
             currency,
             hosts: Vec::new(),
             links: Vec::new(),
-            terms: Terms::default(),
+            terms: SiteTerms::default(),
             created_at: now,
         }
     }
@@ -111,7 +111,7 @@ impl Site {
 /// A site as people write it: what is left out stays as it was, or is the usual. Amounts are decimal texts in the currency.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Draft {
+pub struct SiteDraft {
     pub workspace: Option<String>,
     pub title: Option<String>,
     pub description: Option<String>,
@@ -123,7 +123,7 @@ pub struct Draft {
     pub tax: Option<String>,
 }
 
-impl Draft {
+impl SiteDraft {
     /// The site of it; `had` is the one that is there.
     pub fn make(&self, slug: Slug, had: Option<Site>, now: Time) -> Result<Site, Refusal> {
         let wrong = |field, says: &dyn std::fmt::Display| Refusal::Field { field, says: says.to_string() };
@@ -183,25 +183,26 @@ mod tests {
     #[test]
     fn what_is_left_out_is_the_usual_or_stays() {
         let slug = || Slug::check("acme").unwrap();
-        let refused = Draft::default().make(slug(), None, Time(1)).unwrap_err();
+        let refused = SiteDraft::default().make(slug(), None, Time(1)).unwrap_err();
         assert!(refused.to_string().contains("workspace"), "{refused}");
 
-        let new = Draft { workspace: some("ws"), tax: some("0.19"), shipping: some("4.90"), ..Draft::default() };
+        let new =
+            SiteDraft { workspace: some("ws"), tax: some("0.19"), shipping: some("4.90"), ..SiteDraft::default() };
         let site = new.make(slug(), None, Time(1)).unwrap();
         assert_eq!((&*site.title, site.currency.code(), site.terms.shipping), ("acme", "USD", Minor(490)));
         assert_eq!(site.terms.tax, Rate::parse("0.19").unwrap());
 
         let links = BTreeMap::from([("blog".to_owned(), "https://blog.example".to_owned())]);
-        let change = Draft { title: some("Acme"), links: Some(links), ..Draft::default() };
+        let change = SiteDraft { title: some("Acme"), links: Some(links), ..SiteDraft::default() };
         let changed = change.make(slug(), Some(site.clone()), Time(2)).unwrap();
         assert_eq!((&*changed.title, changed.terms, changed.created_at), ("Acme", site.terms, Time(1)));
         assert_eq!(changed.links[0].name.as_ref(), "blog");
 
         for (draft, field) in [
-            (Draft { currency: some("dollars"), ..Draft::default() }, "currency"),
-            (Draft { shipping: some("much"), ..Draft::default() }, "shipping"),
-            (Draft { tax: some("19"), ..Draft::default() }, "tax"),
-            (Draft { hosts: Some(vec!["Acme:80".into()]), ..Draft::default() }, "hosts"),
+            (SiteDraft { currency: some("dollars"), ..SiteDraft::default() }, "currency"),
+            (SiteDraft { shipping: some("much"), ..SiteDraft::default() }, "shipping"),
+            (SiteDraft { tax: some("19"), ..SiteDraft::default() }, "tax"),
+            (SiteDraft { hosts: Some(vec!["Acme:80".into()]), ..SiteDraft::default() }, "hosts"),
         ] {
             let refused = draft.make(slug(), Some(site.clone()), Time(2)).unwrap_err();
             assert!(matches!(&refused, Refusal::Field { field: named, .. } if *named == field), "{field}: {refused}");

@@ -5,9 +5,9 @@
 
 use model::Part;
 
-use crate::answer::{self, Outcome};
+use crate::answer::{self, SkillReply};
 use crate::intent::{self, Request, Unread};
-use crate::product::Which;
+use crate::product::VariantChoice;
 use crate::{CartToken, ConfirmationToken, ProductId, Query, Slug, VariantId, coupon};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -183,7 +183,7 @@ pub enum Plan {
     Purchase {
         site: Slug,
         product: ProductId,
-        which: Which,
+        which: VariantChoice,
         quantity: u32,
     },
     Cart {
@@ -196,14 +196,14 @@ pub enum Plan {
         email: Option<String>,
     },
     /// Nothing: this is the answer.
-    Answer(Box<Outcome>),
+    Answer(Box<SkillReply>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CartPlan {
     Create,
     Get(CartToken),
-    Add { cart: CartToken, product: ProductId, which: Which, quantity: u32 },
+    Add { cart: CartToken, product: ProductId, which: VariantChoice, quantity: u32 },
     Update { cart: CartToken, product: ProductId, variant: Option<VariantId>, quantity: u32 },
     Remove { cart: CartToken, product: ProductId, variant: Option<VariantId> },
     Clear(CartToken),
@@ -226,7 +226,7 @@ pub(crate) fn missing(request: &Request) -> Option<&'static str> {
     }
 }
 
-fn planned(request: &Request) -> Result<Plan, Box<Outcome>> {
+fn planned(request: &Request) -> Result<Plan, Box<SkillReply>> {
     let Some(skill) = request.skill else { return Err(Box::new(answer::help(request))) };
     let ask = |field: &'static str, question: &str| Box::new(answer::ask(skill, request, field, question));
     let fail = |words: String| Box::new(answer::failed(skill, request.site_slug.as_deref(), words));
@@ -256,7 +256,7 @@ fn planned(request: &Request) -> Result<Plan, Box<Outcome>> {
             }
         },
     };
-    let which = || Ok::<_, Box<Outcome>>(Which { id: variant()?, options: request.variant_options.clone() });
+    let which = || Ok::<_, Box<SkillReply>>(VariantChoice { id: variant()?, options: request.variant_options.clone() });
     match skill {
         Skill::ProductSearch => {
             let site = site()?;

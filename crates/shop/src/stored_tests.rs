@@ -13,7 +13,7 @@ fn golden() -> String {
     site.description = "Hats".into();
     site.hosts = vec!["hats.example".into()];
     site.links = vec![Social { name: "web".into(), url: "https://hats.example".into() }];
-    site.terms = Terms { shipping: Minor(490), free_shipping_from: Some(Minor(5_000)), tax: Rate::TENTH };
+    site.terms = SiteTerms { shipping: Minor(490), free_shipping_from: Some(Minor(5_000)), tax: Rate::TENTH };
     let mut felt = two_hats();
     felt.media = vec![Media { url: "https://img.example/felt.png".into(), alt: "Felt".into() }];
     felt.downloads = vec!["https://files.example/care.pdf".into()];
@@ -39,7 +39,7 @@ fn golden() -> String {
     let token = ConfirmationToken::draw([2; 20]);
     let products = [product];
     let key = CartToken::draw([1; 20]).key();
-    let ground = Ground { site: &site, key, products: &products, coupon: Some(&coupon) };
+    let ground = CheckoutInputs { site: &site, key, products: &products, coupon: Some(&coupon) };
     let begun = checkout::begin(&cart, &ground, &token, NOW, &rules).unwrap();
     let session = begun.session.unwrap();
     let buyer = Buyer { email: "ada@example.com".into(), name: Some("Ada".into()), address: Some("1 Main St".into()) };

@@ -4,7 +4,7 @@ use ledger::Ut;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::site::Terms;
+use crate::site::SiteTerms;
 use crate::{Coupon, Currency, Item, Minor, Refusal};
 
 /// `total = subtotal - discount + shipping + tax`, and none of them is below zero.
@@ -22,7 +22,7 @@ impl Totals {
     pub fn of(
         items: &[Item],
         coupon: Option<&Coupon>,
-        terms: &Terms,
+        terms: &SiteTerms,
         currency: &Currency,
         now: Time,
     ) -> Result<Totals, Refusal> {

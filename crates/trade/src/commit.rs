@@ -9,7 +9,7 @@ use model::{Expect, Json, RecordChange, Time};
 use crate::records::{self, Spent, Used};
 
 /// The facts of a commit that are not in its step: versions of the rows that were read, and the time of the next look.
-pub(crate) struct Setting {
+pub(crate) struct CommitInputs {
     /// The day's sum before it and the version of its row, where the step adds to it.
     pub(crate) spent: Option<(Ut, u64)>,
     /// The version of the capability that was looked at, where the step is an order.
@@ -36,7 +36,7 @@ pub(crate) fn moved(step: &Step) -> Moved {
 
 /// All that changes with it. The guards of a step are the expectations of its rows and the floors of its accounts; that a
 /// buyer could pay, where nothing is set aside yet, is looked at before.
-pub(crate) fn along(step: &Step, setting: Setting) -> Along {
+pub(crate) fn along(step: &Step, setting: CommitInputs) -> Along {
     let transaction = &step.transaction;
     let key = records::transaction_key(transaction.id);
     let before = |version: u64| if version <= 1 { Expect::Absent } else { Expect::Version(version - 1) };

@@ -20,7 +20,7 @@ use crate::bounded::{Bounded, is_about_added};
 use crate::idempotency::Made;
 use crate::offers::{in_category, is_about_once, on_market};
 use crate::records;
-use crate::{Caller, Market, Once, Paged, Paging, Refused, What};
+use crate::{Caller, Market, MarketEntity, Once, Paged, Paging, Refused};
 
 const ATTEMPTS: u32 = 8;
 /// Open demands of one user, when another is made. One that opens again because its purchase came to nothing is not refused.
@@ -165,10 +165,10 @@ impl Market {
 
     /// An open one, or one of the caller's own, as it stands now.
     pub async fn demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Refused> {
-        let (mut found, _) = self.read_demand(id).await?.ok_or(Refused::Unknown(What::Demand))?;
+        let (mut found, _) = self.read_demand(id).await?.ok_or(Refused::Unknown(MarketEntity::Demand))?;
         found.status = found.standing(self.now());
         let shown = found.status == Status::Open || caller.actor().is(&found.tenant, &found.owner);
-        if shown { Ok(found) } else { Err(Refused::Unknown(What::Demand)) }
+        if shown { Ok(found) } else { Err(Refused::Unknown(MarketEntity::Demand)) }
     }
 
     /// One of the caller's own.
@@ -206,7 +206,7 @@ impl Market {
         };
         for _ in 0..ATTEMPTS {
             self.demand(caller, id).await?;
-            let (present, version) = self.read_demand(id).await?.ok_or(Refused::Unknown(What::Demand))?;
+            let (present, version) = self.read_demand(id).await?.ok_or(Refused::Unknown(MarketEntity::Demand))?;
             let next = match present.step(&caller.actor(), Action::Cancel, self.now()) {
                 Ok(next) => next,
                 // The same request may have been faster: then this is its answer.

@@ -20,7 +20,7 @@ pub enum Refused {
     #[error("{}", listed(.0))]
     Fields(Vec<FieldError>),
     #[error("there is no such {}", .0.name())]
-    Unknown(What),
+    Unknown(MarketEntity),
     #[error("{0}")]
     Who(#[from] NotKnown),
     /// The same idempotency key with another request.
@@ -40,7 +40,7 @@ pub enum Refused {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum MarketEntity {
     Transaction,
     Capability,
     Demand,
@@ -50,16 +50,16 @@ pub enum What {
     File,
 }
 
-impl What {
+impl MarketEntity {
     pub fn name(self) -> &'static str {
         match self {
-            What::Transaction => "transaction",
-            What::Capability => "capability",
-            What::Demand => "demand",
-            What::External => "external agent",
-            What::User => "user",
-            What::Device => "device code",
-            What::File => "file",
+            MarketEntity::Transaction => "transaction",
+            MarketEntity::Capability => "capability",
+            MarketEntity::Demand => "demand",
+            MarketEntity::External => "external agent",
+            MarketEntity::User => "user",
+            MarketEntity::Device => "device code",
+            MarketEntity::File => "file",
         }
     }
 }

@@ -22,7 +22,7 @@ use url::Url;
 use crate::idempotency::Made;
 use crate::offers::is_about_once;
 use crate::records;
-use crate::{Caller, DIALECT, Event, Market, Once, Paged, Paging, Refused, What};
+use crate::{Caller, DIALECT, Event, Market, MarketEntity, Once, Paged, Paging, Refused};
 
 const ATTEMPTS: u32 = 8;
 /// Users remembered as having no external agents.
@@ -109,9 +109,9 @@ impl Row for Hooks {
 
 /// Users without external agents, who are most: their purchases need not ask for any. Only where this process alone writes.
 #[derive(Default)]
-pub(crate) struct Quiet(Mutex<(u64, HashSet<Arc<str>>)>);
+pub(crate) struct UsersWithoutAgents(Mutex<(u64, HashSet<Arc<str>>)>);
 
-impl Quiet {
+impl UsersWithoutAgents {
     /// The number of changes so far, and whether no agent of this user subscribes to events.
     fn look(&self, key: &Arc<str>) -> (u64, bool) {
         let quiet = self.0.lock();
@@ -278,7 +278,7 @@ impl Market {
 
     async fn own_external(&self, caller: &Caller, id: &str) -> Result<(External, u64), Refused> {
         let found = self.read(records::EXTERNALS, key(&caller.tenant, id)).await?;
-        found.filter(|(one, _)| one.owner == caller.user).ok_or(Refused::Unknown(What::External))
+        found.filter(|(one, _)| one.owner == caller.user).ok_or(Refused::Unknown(MarketEntity::External))
     }
 
     /// Its webhook, without what signs it.

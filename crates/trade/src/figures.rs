@@ -7,7 +7,7 @@ use market::{Capability, CapabilityId, Transaction};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::records::{self, ALL, Standing};
+use crate::records::{self, ALL, PurchaseList};
 use crate::{Caller, Filter, Market, Paging, Refused, offers};
 
 /// Rows that are looked at, at most: what is older is not counted.
@@ -159,7 +159,7 @@ impl Market {
     /// The caller's earnings by capability.
     pub async fn income(&self, caller: &Caller) -> Result<BTreeMap<CapabilityId, Income>, Refused> {
         let mut earned: BTreeMap<CapabilityId, Income> = BTreeMap::new();
-        let list = records::purchases(Role::Seller, &caller.tenant, &caller.user, Standing::Over(Status::Settled));
+        let list = records::purchases(Role::Seller, &caller.tenant, &caller.user, PurchaseList::Over(Status::Settled));
         self.walk_rows(records::TRANSACTIONS, list, |sale: Transaction| {
             earned.entry(sale.capability.clone()).or_default().add(&sale);
         })

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::people::{draw, print, text};
 use crate::records::{self, ALL};
-use crate::{Caller, Market, Refused, What};
+use crate::{Caller, Market, MarketEntity, Refused};
 
 /// Tries of a commit that loses races.
 const ATTEMPTS: u32 = 64;
@@ -262,7 +262,7 @@ impl Market {
                 return Ok(known);
             }
             if self.engine().store().head(row.id.0).await.map_err(read_fault)?.is_none() {
-                return Err(Refused::Unknown(What::Transaction));
+                return Err(Refused::Unknown(MarketEntity::Transaction));
             }
             let file = File {
                 tenant: row.tenant.clone(),
@@ -373,7 +373,7 @@ impl Market {
             let words = format!("must be from {} to {} seconds", EXPIRES_S.start(), EXPIRES_S.end());
             return Err(FieldError::new("expires_in", words).into());
         }
-        let (file, _) = self.file_row(access_id).await?.ok_or(Refused::Unknown(What::File))?;
+        let (file, _) = self.file_row(access_id).await?.ok_or(Refused::Unknown(MarketEntity::File))?;
         let row = self.read_transaction(file.transaction).await?;
         match row.role(&caller.actor()) {
             Some(Role::Seller | Role::Platform) => {}
@@ -384,7 +384,7 @@ impl Market {
                 }
             }
             // To others it is not there.
-            None => return Err(Refused::Unknown(What::File)),
+            None => return Err(Refused::Unknown(MarketEntity::File)),
         }
         let token = format!("dl_{}", text()?);
         let expires_at = Time(self.now().0.saturating_add(i64::from(expires_in_s) * 1_000));
@@ -402,7 +402,7 @@ impl Market {
         let _turn = line.lock().await;
         for _ in 0..ATTEMPTS {
             // The file's own record counts the tokens' additions: each one raises its version (see `bounded`).
-            let (file, version) = self.file_row(access_id).await?.ok_or(Refused::Unknown(What::File))?;
+            let (file, version) = self.file_row(access_id).await?.ok_or(Refused::Unknown(MarketEntity::File))?;
             if self.length_of(records::GRANTS, grants_of(&grant)).await? >= MAX_TOKENS {
                 let words = format!("has {MAX_TOKENS} tokens, which is as many as it may have; wait until some expire");
                 return Err(FieldError::new("access_id", words).into());

@@ -51,7 +51,7 @@ use model::ports::store::Store;
 use model::{Fault, Time};
 
 pub use demands::{Matched, Nearest};
-pub use error::{NotKnown, Refused, What};
+pub use error::{MarketEntity, NotKnown, Refused};
 pub use externals::{External, NewExternal, Webhook, WebhookEdit};
 pub use figures::{Anomaly, Community, Income, Prices};
 pub use files::{
@@ -61,11 +61,11 @@ pub use files::{
 pub use ledger::Once;
 pub use notices::{Deliveries, Event, Lost};
 pub use offers::{Edit, Filter, Invoked, Without};
-pub use orders::{Follow, Wish};
+pub use orders::{OrderRequest, PurchaseFeed};
 pub use people::{Approval, Credentials, Device, DeviceState, Issued, NewKey, NewUser, Secrets, Tokens, User};
 pub use quote::{Quote, Token};
-pub use sellers::{Answered, Callbacks, Job, JobAct, JobEvent, Jobs, Letter, Web};
-pub use till::{Budgets, EXTENSION as PRICE_EXTENSION, Ledger, Priced, Terms};
+pub use sellers::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks, Job, JobAct, JobEvent, Jobs};
+pub use till::{BilledAgent, BillingTerms, Budgets, EXTENSION as PRICE_EXTENSION, MarketSettlement};
 pub use wallet::{JournalEntry, Mismatch, Report, StatementLine, Stats, Wallet};
 
 /// The name purchases have where an agent's name is asked for: one that no agent of a config can have.
@@ -90,19 +90,19 @@ struct Shared {
     engine: Engine,
     config: ArcSwap<Config>,
     secrets: Secrets,
-    at_work: sellers::AtWork,
+    at_work: sellers::RunningSales,
     callbacks: Arc<dyn Callbacks>,
     /// Whether this process performs steps that no person has to do.
     serves: bool,
     queues: orders::Queues,
-    recent: orders::Recent,
-    grounds: orders::Grounds,
-    notices: notices::Desk,
-    quiet: externals::Quiet,
+    recent: orders::RecentOrders,
+    grounds: orders::OrderInputs,
+    notices: notices::NoticeQueue,
+    quiet: externals::UsersWithoutAgents,
     /// Uploads of one seller and downloads by one token, each in its line.
     files: orders::Queues,
-    door: people::Door,
-    seen: people::Seen,
+    door: people::LoginThrottle,
+    seen: people::KeyCache,
 }
 
 /// How this market deals.
@@ -178,7 +178,7 @@ pub struct Paged<T> {
 impl Market {
     /// Opens the market on the engine's store. `serves` is false for operators' commands: nothing acts by itself then.
     pub async fn start(engine: Engine, config: Config, serves: bool) -> Result<Market, Fault> {
-        Market::start_with(engine, config, serves, Arc::new(Web::default())).await
+        Market::start_with(engine, config, serves, Arc::new(HttpCallbacks::default())).await
     }
 
     /// The same, with sellers called in a way of one's own.
@@ -193,17 +193,17 @@ impl Market {
             engine,
             config: ArcSwap::from_pointee(config),
             secrets,
-            at_work: sellers::AtWork::default(),
+            at_work: sellers::RunningSales::default(),
             callbacks,
             serves,
             queues: orders::Queues::default(),
-            recent: orders::Recent::default(),
-            grounds: orders::Grounds::default(),
-            notices: notices::Desk::default(),
-            quiet: externals::Quiet::default(),
+            recent: orders::RecentOrders::default(),
+            grounds: orders::OrderInputs::default(),
+            notices: notices::NoticeQueue::default(),
+            quiet: externals::UsersWithoutAgents::default(),
             files: orders::Queues::default(),
-            door: people::Door::default(),
-            seen: people::Seen::default(),
+            door: people::LoginThrottle::default(),
+            seen: people::KeyCache::default(),
         };
         let market = Market { shared: Arc::new(shared) };
         if serves {

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 
 use crate::externals::{self, External};
 use crate::records;
-use crate::sellers::{self, Letter};
+use crate::sellers::{self, CallbackRequest};
 use crate::{Caller, Market, Refused};
 
 /// Attempts at a notice; the first retry comes after the first time, each further one after twice as long, up to the second.
@@ -206,13 +206,13 @@ impl WebhookNotice {
 
 /// The deliveries of this process.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct NoticeQueue {
     bell: Notify,
     /// By key, with the agent.
     under_way: Mutex<HashMap<Arc<str>, Arc<str>>>,
 }
 
-impl Desk {
+impl NoticeQueue {
     /// Takes a notice up, unless it is, or its agent or this process has enough to do.
     fn take(&self, notice: &WebhookNotice) -> bool {
         let key = notice.key();
@@ -459,7 +459,7 @@ impl Market {
         let (url, secret) = self.unsealed(agent).map_err(|fault| fault.message)?;
         let (body, timestamp) = (notice.body.text().to_owned(), now.0.div_euclid(1_000).to_string());
         let signature = sellers::sign(secret.as_bytes(), &timestamp, &notice.id, body.as_bytes());
-        let letter = Letter {
+        let letter = CallbackRequest {
             url: url.into(),
             headers: vec![
                 ("content-type", "application/json".to_owned()),

@@ -7,7 +7,7 @@ use engine::{Along, Unmoved};
 use ledger::FreshKey;
 use ledger::records::listed;
 use ledger::{TransactionId, UserId, Ut};
-use market::capability::{Action, After, CapabilityType, Draft, FieldError, PricingModel, Status, Terms};
+use market::capability::{Action, After, CapabilityTerms, CapabilityType, Draft, FieldError, PricingModel, Status};
 use market::transaction::{self, Status as Stage};
 use market::{Actor, Capability, CapabilityId, Refusal, Served, Transaction, Via, autonomy};
 use model::ports::store::Conflict;
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::idempotency::Made;
 use crate::records::{self, capability_key};
-use crate::{Caller, Config, Event, Market, Once, Paged, Paging, Refused, What, Wish};
+use crate::{Caller, Config, Event, Market, MarketEntity, Once, OrderRequest, Paged, Paging, Refused};
 
 /// Tries of a change that loses races.
 const ATTEMPTS: u32 = 8;
@@ -98,7 +98,7 @@ impl Market {
         let shown = |one: &Capability| {
             one.is_on_sale() || caller.is_some_and(|caller| caller.actor().is(&one.tenant, &one.owner))
         };
-        found.filter(shown).ok_or(Refused::Unknown(What::Capability))
+        found.filter(shown).ok_or(Refused::Unknown(MarketEntity::Capability))
     }
 
     /// Other terms: what the draft leaves out stays as it is.
@@ -117,7 +117,7 @@ impl Market {
             let terms = checked(&overlaid(&present.terms, &edit), edit.draft.served.as_ref(), &config)?;
             Ok(Action::Edit(Box::new(terms)))
         });
-        changed.await?.ok_or(Refused::Unknown(What::Capability))
+        changed.await?.ok_or(Refused::Unknown(MarketEntity::Capability))
     }
 
     /// Anything else that is done to one; `None` when it was removed.
@@ -157,10 +157,10 @@ impl Market {
         let key = capability_key(&tenant, id);
         for _ in 0..ATTEMPTS {
             let found = self.read(records::CAPABILITIES, key.clone()).await?;
-            let (present, version) = found.ok_or(Refused::Unknown(What::Capability))?;
+            let (present, version) = found.ok_or(Refused::Unknown(MarketEntity::Capability))?;
             let shown = *actor == Actor::Platform || actor.is(&present.tenant, &present.owner) || present.is_on_sale();
             if !shown {
-                return Err(Refused::Unknown(What::Capability));
+                return Err(Refused::Unknown(MarketEntity::Capability));
             }
             // Whose it is comes before what is wrong with what a stranger wrote.
             let action = match action(&present) {
@@ -349,12 +349,12 @@ impl Market {
             None => {
                 // As good as missing is what is not on sale; the order says so, too, but after the question below.
                 let capability = self.read_capability(id).await?.filter(Capability::is_on_sale);
-                let capability = capability.ok_or(Refused::Unknown(What::Capability))?;
+                let capability = capability.ok_or(Refused::Unknown(MarketEntity::Capability))?;
                 if capability.terms.pricing_model != PricingModel::PerQuery {
                     let detail = "is not per_query: buy it with POST /api/v1/transactions";
                     return Err(FieldError::new("pricing_model", detail).into());
                 }
-                self.order(caller, Wish { input, ..Wish::of(id.clone()) }, once).await?
+                self.order(caller, OrderRequest { input, ..OrderRequest::of(id.clone()) }, once).await?
             }
         };
         let patience_s = GRACE_S
@@ -442,7 +442,7 @@ impl Market {
 }
 
 /// The terms of a draft, with all that is wrong with it said at once. `served` is who is to do the work from now on.
-fn checked(draft: &Draft, served: Option<&Served>, config: &Config) -> Result<Terms, Refused> {
+fn checked(draft: &Draft, served: Option<&Served>, config: &Config) -> Result<CapabilityTerms, Refused> {
     let terms = draft.check(&config.capabilities);
     let stranger = match served {
         Some(Served::Agent(name)) if !config.agents.contains(name) => {
@@ -546,7 +546,7 @@ pub(crate) fn fits(one: &Capability, filter: &Filter, words: &[String]) -> bool 
 }
 
 /// The whole draft that an edit makes of present terms.
-fn overlaid(present: &Terms, edit: &Edit) -> Draft {
+fn overlaid(present: &CapabilityTerms, edit: &Edit) -> Draft {
     let text = |new: &Option<String>, old: &str| Some(new.clone().unwrap_or_else(|| old.to_owned()));
     let amount = |amount: Ut| Json::parse(&format!("\"{amount}\""));
     let without = |what| edit.without.contains(&what);

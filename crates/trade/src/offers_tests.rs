@@ -61,12 +61,12 @@ async fn a_draft_is_its_owners_until_it_is_on_the_market() {
     assert_eq!((made.status, made.version), (Status::Draft, 1));
     let stranger = caller("u_other", Via::Agent);
     for asking in [None, Some(&stranger)] {
-        assert!(matches!(market.capability(asking, &made.id).await, Err(Refused::Unknown(What::Capability))));
+        assert!(matches!(market.capability(asking, &made.id).await, Err(Refused::Unknown(MarketEntity::Capability))));
     }
     assert_eq!(market.capability(Some(&seller()), &made.id).await.unwrap(), made);
     assert_eq!(market.on_sale(&Filter::default(), FIRST).await.unwrap().total, 0);
     let theirs = market.change_capability(&stranger.actor(), &made.id, Action::Submit, None).await;
-    assert!(matches!(theirs, Err(Refused::Unknown(What::Capability))), "{theirs:?}");
+    assert!(matches!(theirs, Err(Refused::Unknown(MarketEntity::Capability))), "{theirs:?}");
 
     let sold = market.change_capability(&seller().actor(), &made.id, Action::Submit, None).await.unwrap().unwrap();
     assert_eq!((sold.status, sold.version), (Status::Active, 2));
@@ -80,7 +80,7 @@ async fn a_draft_is_its_owners_until_it_is_on_the_market() {
 
     let actor = seller().actor();
     market.change_capability(&actor, &made.id, Action::Offline, None).await.unwrap();
-    assert!(matches!(market.capability(None, &made.id).await, Err(Refused::Unknown(What::Capability))));
+    assert!(matches!(market.capability(None, &made.id).await, Err(Refused::Unknown(MarketEntity::Capability))));
     assert_eq!(market.on_sale(&Filter::default(), FIRST).await.unwrap().total, 0);
     assert_eq!(market.my_capabilities(&seller(), Some(Status::Offline), FIRST).await.unwrap().total, 1);
     assert_eq!(market.my_capabilities(&seller(), Some(Status::Active), FIRST).await.unwrap().total, 0);
@@ -105,10 +105,10 @@ async fn an_edit_leaves_what_it_does_not_name() {
     let before = market.offer(&seller(), full, None, None).await.unwrap();
     let edit = Draft { price_ut: Json::parse("\"99.01\""), ..Draft::default() };
     let after = market.edit_capability(&seller(), &before.id, edit, None).await.unwrap();
-    assert_eq!(after.terms, Terms { price: Ut::parse("99.01").unwrap(), ..before.terms.clone() });
+    assert_eq!(after.terms, CapabilityTerms { price: Ut::parse("99.01").unwrap(), ..before.terms.clone() });
     let without = vec![Without::Tags, Without::AutoAccept, Without::DailyLimit, Without::RateLimit, Without::Callback];
     let bare = market.edit_capability(&seller(), &before.id, Edit { without, ..Edit::default() }, None).await.unwrap();
-    let expected = Terms {
+    let expected = CapabilityTerms {
         tags: Vec::new(),
         auto_accept_min: None,
         daily_limit: None,
@@ -139,7 +139,7 @@ async fn the_same_promise_makes_one() {
         assert_eq!(market.change_capability(&actor, &first.id, Action::Remove, once("r", 1)).await.unwrap(), None);
     }
     let gone = market.change_capability(&actor, &first.id, Action::Remove, None).await;
-    assert!(matches!(gone, Err(Refused::Unknown(What::Capability))));
+    assert!(matches!(gone, Err(Refused::Unknown(MarketEntity::Capability))));
     let taken = Some(CapabilityId::from("cap_x"));
     market.offer(&seller(), draft("C", "x"), taken.clone(), None).await.unwrap();
     assert!(matches!(market.offer(&seller(), draft("D", "x"), taken, None).await, Err(Refused::Taken(_))));
@@ -263,7 +263,7 @@ async fn what_fails_is_not_served_and_what_cannot_be_called_is_refused() {
     let market = market().await;
     let one = per_query(&market).await;
     let buyer = caller("u_buyer", Via::Agent);
-    let ordered = market.order(&buyer, Wish::of(one.id.clone()), once("q", 1)).await.unwrap();
+    let ordered = market.order(&buyer, OrderRequest::of(one.id.clone()), once("q", 1)).await.unwrap();
     serving(&market, ordered.id, false);
     let failed = market.invoke(&buyer, &one.id, None, once("q", 1)).await;
     assert!(matches!(&failed, Err(Refused::NotServed(words)) if words.contains("no paper")), "{failed:?}");
@@ -274,7 +274,7 @@ async fn what_fails_is_not_served_and_what_cannot_be_called_is_refused() {
     let refused = market.invoke(&buyer, &per_use.id, None, None).await;
     assert!(matches!(refused, Err(Refused::Fields(_))), "{refused:?}");
     let missing = market.invoke(&buyer, &"cap_none".into(), None, None).await;
-    assert!(matches!(missing, Err(Refused::Unknown(What::Capability))), "{missing:?}");
+    assert!(matches!(missing, Err(Refused::Unknown(MarketEntity::Capability))), "{missing:?}");
 }
 
 #[tokio::test]
@@ -346,7 +346,7 @@ async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
     let said = market.quote(&person, &dear.id, None).await.unwrap();
     assert!(!format!("{said:?}").contains(&said.token.clone().unwrap().text), "tokens are in no log");
     let token = said.token.unwrap().text;
-    let wish = |token: &str| Wish { confirm_token: Some(token.into()), ..Wish::of(dear.id.clone()) };
+    let wish = |token: &str| OrderRequest { confirm_token: Some(token.into()), ..OrderRequest::of(dear.id.clone()) };
     let bought = market.order(&agent, wish(&token), None).await.unwrap();
     assert!(!bought.awaits_approval());
     assert_eq!(bought.decision_source.name(), "user_confirmed");
@@ -354,7 +354,7 @@ async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
     assert!(matches!(twice, Err(Refused::Rule(Refusal::Token(autonomy::TokenRefused::Used)))), "{twice:?}");
 
     // Or to what has been ordered already.
-    let waits = market.order(&agent, Wish::of(dear.id.clone()), None).await.unwrap();
+    let waits = market.order(&agent, OrderRequest::of(dear.id.clone()), None).await.unwrap();
     assert!(waits.awaits_approval());
     let token = market.quote(&person, &dear.id, None).await.unwrap().token.unwrap().text;
     let stranger = caller("u_other", Via::Agent);
@@ -366,15 +366,15 @@ async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
     assert_eq!((few.fee, few.asks, few.token.is_none()), (Ut::parse("80").unwrap(), None, true), "nothing to ask");
     let many = market.quote(&person, &hourly.id, Some(3)).await.unwrap();
     assert_eq!((many.fee, many.asks), (Ut::parse("120").unwrap(), Some(autonomy::Because::PerCall)));
-    let more = Wish {
+    let more = OrderRequest {
         booked_hours: Some(4),
         confirm_token: many.token.map(|token| token.text),
-        ..Wish::of(hourly.id.clone())
+        ..OrderRequest::of(hourly.id.clone())
     };
     let more = market.order(&agent, more, None).await;
     assert!(matches!(more, Err(Refused::Rule(Refusal::Token(autonomy::TokenRefused::NotForThis)))), "{more:?}");
     assert!(matches!(market.quote(&person, &hourly.id, None).await, Err(Refused::Fields(_) | Refused::Rule(_))));
     assert!(matches!(market.quote(&seller(), &dear.id, None).await, Err(Refused::Rule(Refusal::OwnCapability))));
     let none = market.quote(&person, &"cap_none".into(), None).await;
-    assert!(matches!(none, Err(Refused::Unknown(What::Capability))), "{none:?}");
+    assert!(matches!(none, Err(Refused::Unknown(MarketEntity::Capability))), "{none:?}");
 }

@@ -16,10 +16,10 @@ use model::{ContextId, Json, Kind, Place, RecordChange, RecordQuery, Time, Visib
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::commit::{self, Setting};
+use crate::commit::{self, CommitInputs};
 use crate::idempotency::Made;
-use crate::records::{self, Standing};
-use crate::{AGENT, Caller, DIALECT, Market, Once, Paged, Paging, Refused, User, What, sales, sellers};
+use crate::records::{self, PurchaseList};
+use crate::{AGENT, Caller, DIALECT, Market, MarketEntity, Once, Paged, Paging, Refused, User, sales, sellers};
 
 /// Tries of a step that loses races.
 const ATTEMPTS: u32 = 32;
@@ -32,7 +32,7 @@ const OFFERED: usize = 256;
 
 /// A buyer's order.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct OrderRequest {
     pub capability: CapabilityId,
     pub booked_hours: Option<i64>,
     pub context: Option<ContextId>,
@@ -42,9 +42,9 @@ pub struct Wish {
     pub confirm_token: Option<String>,
 }
 
-impl Wish {
-    pub fn of(capability: CapabilityId) -> Wish {
-        Wish { capability, booked_hours: None, context: None, demand: None, input: None, confirm_token: None }
+impl OrderRequest {
+    pub fn of(capability: CapabilityId) -> OrderRequest {
+        OrderRequest { capability, booked_hours: None, context: None, demand: None, input: None, confirm_token: None }
     }
 }
 
@@ -72,9 +72,9 @@ impl Queues {
 /// Purchases as this process last left them, so that the next step of one need not read it. A step's commit fails if its
 /// row has changed since; whatever is refused on account of one of these is looked at again.
 #[derive(Default)]
-pub(crate) struct Recent(Mutex<HashMap<TransactionId, Transaction>>);
+pub(crate) struct RecentOrders(Mutex<HashMap<TransactionId, Transaction>>);
 
-impl Recent {
+impl RecentOrders {
     fn keep(&self, row: &Transaction) {
         let mut rows = self.0.lock();
         if row.status.is_terminal() {
@@ -96,7 +96,7 @@ impl Recent {
 /// agents, each with the version of its row. An order's commit fails if one has changed since; an order that is refused
 /// because of them is computed again from the store.
 #[derive(Default)]
-pub(crate) struct Grounds {
+pub(crate) struct OrderInputs {
     capabilities: Rows<(Arc<Capability>, u64)>,
     spent: Rows<(Ut, u64)>,
     pub(crate) sales: Rows<(Sales, u64)>,
@@ -115,7 +115,7 @@ fn remember<R>(rows: &Rows<R>, key: Arc<str>, row: R, most: usize) {
 }
 
 /// An order as a step, and what it rests on.
-struct Ordered {
+struct PricedOrder {
     step: Step,
     /// The day's sum before it and the version of its row, where the step adds to it.
     spent: Option<(Ut, u64)>,
@@ -126,7 +126,7 @@ struct Ordered {
 }
 
 /// A purchase at every change.
-pub struct Follow {
+pub struct PurchaseFeed {
     market: Market,
     id: TransactionId,
     states: Option<States>,
@@ -134,7 +134,7 @@ pub struct Follow {
     over: bool,
 }
 
-impl Follow {
+impl PurchaseFeed {
     /// As it is now, and then whenever it has changed; `None` after its end.
     pub async fn next(&mut self) -> Option<Result<Transaction, Refused>> {
         while !self.over {
@@ -164,7 +164,7 @@ impl Follow {
 
 impl Market {
     /// Buys: a transaction, with the money set aside at once or as a step of its own.
-    pub async fn order(&self, caller: &Caller, wish: Wish, once: Option<Once>) -> Result<Transaction, Refused> {
+    pub async fn order(&self, caller: &Caller, wish: OrderRequest, once: Option<Once>) -> Result<Transaction, Refused> {
         model::depth::check(wish.input.as_ref(), "input", self.engine().limits().data_depth).map_err(Refused::Fault)?;
         let fresh = match self.fresh(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
@@ -182,7 +182,7 @@ impl Market {
         for attempt in 0..=ATTEMPTS {
             let by_heart = attempt == 0;
             let ordered = self.ordered(caller, &wish, by_heart, &mut turn).await;
-            let Ordered { step, spent, capability, sold } = match ordered {
+            let PricedOrder { step, spent, capability, sold } = match ordered {
                 Ok(ordered) => ordered,
                 Err(_) if by_heart => continue,
                 // The same request may have been faster, and have taken the last there was.
@@ -202,7 +202,7 @@ impl Market {
             let beside = self.beside(None, &step.transaction).await?;
             let told = !beside.is_empty();
             let capability = Some(capability);
-            let along = commit::along(&step, Setting { spent, capability, sold, look_at, once: made, beside });
+            let along = commit::along(&step, CommitInputs { spent, capability, sold, look_at, once: made, beside });
             let row = &step.transaction;
             let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: commit::moved(&step) };
             match self.engine().open_product(&place(row), birth, along).await {
@@ -253,10 +253,10 @@ impl Market {
     async fn ordered(
         &self,
         caller: &Caller,
-        wish: &Wish,
+        wish: &OrderRequest,
         by_heart: bool,
         turn: &mut Option<OwnedMutexGuard<()>>,
-    ) -> Result<Ordered, Refused> {
+    ) -> Result<PricedOrder, Refused> {
         let config = self.config();
         let key = records::capability_key(&caller.tenant, &wish.capability);
         let known = by_heart.then(|| self.shared.grounds.capabilities.lock().get(&key).cloned()).flatten();
@@ -264,7 +264,7 @@ impl Market {
             Some(known) => known,
             None => {
                 let found = self.read(records::CAPABILITIES, key.clone()).await?;
-                let (capability, version) = found.ok_or(Refused::Unknown(What::Capability))?;
+                let (capability, version) = found.ok_or(Refused::Unknown(MarketEntity::Capability))?;
                 let read = (Arc::new(capability), version);
                 remember(&self.shared.grounds.capabilities, key, read.clone(), OFFERED);
                 read
@@ -318,7 +318,7 @@ impl Market {
         let step = Transaction::create(order, &capability, now, &config.purchases)?;
         self.can_pay(&step).await?;
         let spent = step.spend.is_some().then_some(spent);
-        Ok(Ordered { step, spent, capability: version, sold: sold_version })
+        Ok(PricedOrder { step, spent, capability: version, sold: sold_version })
     }
 
     /// Whether what a step asks to be available is. Where money moves, the commit itself sees to it.
@@ -391,8 +391,10 @@ impl Market {
             });
             let beside = self.beside(Some(row.status), &step.transaction).await?;
             let told = !beside.is_empty();
-            let along =
-                commit::along(&step, Setting { spent: None, capability: None, sold: 0, look_at, once: made, beside });
+            let along = commit::along(
+                &step,
+                CommitInputs { spent: None, capability: None, sold: 0, look_at, once: made, beside },
+            );
             let without_task = along.clone();
             match self.engine().move_product(id.0, commit::moved(&step), along).await {
                 Ok(_) => {
@@ -457,7 +459,7 @@ impl Market {
         let found = self.read(records::TRANSACTIONS, records::transaction_key(id)).await?;
         let tenant = self.config().tenant.clone();
         let row = found.map(|(row, _)| row).filter(|row| row.tenant == tenant);
-        row.ok_or(Refused::Unknown(What::Transaction))
+        row.ok_or(Refused::Unknown(MarketEntity::Transaction))
     }
 
     /// A purchase, for its parties.
@@ -511,11 +513,11 @@ impl Market {
         match status {
             None => self.merged(&all_lists(caller, role), paging).await,
             Some(over) if over.is_terminal() => {
-                self.page(records::TRANSACTIONS, list(Standing::Over(over)), paging).await
+                self.page(records::TRANSACTIONS, list(PurchaseList::Over(over)), paging).await
             }
             Some(under_way) => {
                 let mut items = Vec::new();
-                self.walk_rows(records::TRANSACTIONS, list(Standing::Open), |row: Transaction| {
+                self.walk_rows(records::TRANSACTIONS, list(PurchaseList::Open), |row: Transaction| {
                     if row.status == under_way {
                         items.push(row);
                     }
@@ -567,17 +569,17 @@ impl Market {
     }
 
     /// A purchase at every change, for its parties.
-    pub async fn follow(&self, actor: &Actor, id: TransactionId) -> Result<Follow, Refused> {
+    pub async fn follow(&self, actor: &Actor, id: TransactionId) -> Result<PurchaseFeed, Refused> {
         self.transaction(actor, id).await?;
         let states = self.engine().follow_product(id.0).await?;
-        Ok(Follow { market: self.clone(), id, states, last: None, over: false })
+        Ok(PurchaseFeed { market: self.clone(), id, states, last: None, over: false })
     }
 }
 
 /// The lists in which all is that the caller has bought, or sold.
 fn all_lists(caller: &Caller, role: Role) -> Vec<Arc<str>> {
-    let over = Status::ALL.iter().filter(|status| status.is_terminal()).map(|status| Standing::Over(*status));
-    let standings = std::iter::once(Standing::Open).chain(over);
+    let over = Status::ALL.iter().filter(|status| status.is_terminal()).map(|status| PurchaseList::Over(*status));
+    let standings = std::iter::once(PurchaseList::Open).chain(over);
     standings.map(|standing| records::purchases(role, &caller.tenant, &caller.user, standing)).collect()
 }
 

@@ -17,8 +17,8 @@ use model::Time;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use device::{CodeRow, DeviceRow, sweep};
-pub(crate) use keys::{KeyRow, Seen};
-pub(crate) use login::Door;
+pub(crate) use keys::{KeyCache, KeyRow};
+pub(crate) use login::LoginThrottle;
 pub(crate) use secrets::{draw, print, secrets, text};
 pub(crate) use sessions::LoginRow;
 pub(crate) use users::AccountRow;

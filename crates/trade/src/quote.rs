@@ -6,7 +6,7 @@ use market::{Capability, CapabilityId, Refusal, Via};
 use model::Time;
 
 use crate::records;
-use crate::{Caller, Market, Refused, What, people};
+use crate::{Caller, Market, MarketEntity, Refused, people};
 
 /// An offer as it would be bought now.
 #[derive(Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Market {
     pub async fn quote(&self, caller: &Caller, id: &CapabilityId, booked_hours: Option<i64>) -> Result<Quote, Refused> {
         let now = self.now();
         let offer = self.read_capability(id).await?.filter(Capability::is_on_sale);
-        let offer = offer.ok_or(Refused::Unknown(What::Capability))?;
+        let offer = offer.ok_or(Refused::Unknown(MarketEntity::Capability))?;
         if caller.actor().is(&offer.tenant, &offer.owner) {
             return Err(Refusal::OwnCapability.into());
         }

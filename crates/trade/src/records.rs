@@ -83,7 +83,7 @@ pub(crate) fn spent_key(tenant: &str, user: &UserId, day: i64) -> Arc<str> {
 /// The lists of a user's purchases or sales. Purchases under way share one list: a step of a purchase leaves its lists as they
 /// are, and few are under way at a time. There is no list of all: those under way and those that have ended are all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum PurchaseList {
     /// Not over yet.
     Open,
     /// A seller's program is to do something about it.
@@ -93,11 +93,11 @@ pub(crate) enum Standing {
 }
 
 /// Where a user's purchases or sales are listed.
-pub(crate) fn purchases(role: Role, tenant: &str, user: &UserId, standing: Standing) -> Arc<str> {
+pub(crate) fn purchases(role: Role, tenant: &str, user: &UserId, standing: PurchaseList) -> Arc<str> {
     let standing = match standing {
-        Standing::Open => "open",
-        Standing::Job => "job",
-        Standing::Over(status) => status.name(),
+        PurchaseList::Open => "open",
+        PurchaseList::Job => "job",
+        PurchaseList::Over(status) => status.name(),
     };
     joined(&[role.name(), tenant, user.as_str(), standing])
 }
@@ -110,7 +110,8 @@ pub(crate) fn sales(tenant: &str, id: &CapabilityId) -> Arc<str> {
 /// The lists a transaction is in, by the time it was made.
 pub(crate) fn lists_of(transaction: &Transaction) -> Vec<Listed> {
     let (tenant, rank) = (&*transaction.tenant, transaction.created_at.0);
-    let standing = if transaction.status.is_terminal() { Standing::Over(transaction.status) } else { Standing::Open };
+    let standing =
+        if transaction.status.is_terminal() { PurchaseList::Over(transaction.status) } else { PurchaseList::Open };
     let mut lists = vec![listed(ALL, rank)];
     if transaction.counted {
         lists.push(listed(sales(tenant, &transaction.capability), rank));
@@ -119,7 +120,7 @@ pub(crate) fn lists_of(transaction: &Transaction) -> Vec<Listed> {
         lists.push(listed(purchases(role, tenant, user, standing), rank));
     }
     if transaction.served == Served::Worker && matches!(transaction.status, Status::Frozen | Status::Accepted) {
-        lists.push(listed(purchases(Role::Seller, tenant, &transaction.seller, Standing::Job), rank));
+        lists.push(listed(purchases(Role::Seller, tenant, &transaction.seller, PurchaseList::Job), rank));
     }
     lists
 }

@@ -31,7 +31,7 @@ use crate::records;
 use crate::{Config, Market, Refused, User};
 
 pub(crate) use callback::{Calls, sign};
-pub use callbacks_http::{Answered, Callbacks, Letter, Web};
+pub use callbacks_http::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks};
 pub use jobs::{Job, JobAct, JobEvent, Jobs};
 
 /// Purchases that are worked on at a time in this process, and those that may wait for it here. Beyond that the timer
@@ -48,20 +48,20 @@ const ELSEWHERE_MS: u64 = 3_600_000;
 const LATER_MS: u64 = 60_000;
 
 /// Purchases whose work goes on in this process.
-pub(crate) struct AtWork {
+pub(crate) struct RunningSales {
     /// Each with whether it has changed since its worker last looked.
     busy: Mutex<HashMap<TaskId, bool>>,
     room: Arc<Semaphore>,
     jobs: jobs::News,
 }
 
-impl Default for AtWork {
-    fn default() -> AtWork {
-        AtWork { busy: Mutex::default(), room: Arc::new(Semaphore::new(AT_ONCE)), jobs: jobs::News::default() }
+impl Default for RunningSales {
+    fn default() -> RunningSales {
+        RunningSales { busy: Mutex::default(), room: Arc::new(Semaphore::new(AT_ONCE)), jobs: jobs::News::default() }
     }
 }
 
-impl AtWork {
+impl RunningSales {
     /// Claims a purchase; if it is claimed already, its worker is told that it has changed.
     fn take(&self, task: TaskId) -> bool {
         let mut busy = self.busy.lock();
@@ -93,7 +93,7 @@ impl AtWork {
 }
 
 /// Frees the claim when the work ends, in any way.
-struct Taken<'a>(&'a AtWork, TaskId);
+struct Taken<'a>(&'a RunningSales, TaskId);
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {

@@ -14,7 +14,7 @@ use market::transaction::{Action, Role};
 use market::{Actor, Transaction};
 use model::ports::store::TimerKind;
 
-use crate::records::{self, Standing};
+use crate::records::{self, PurchaseList};
 use crate::{Market, Refused};
 
 const WALK_EVERY: Duration = Duration::from_secs(600);
@@ -45,7 +45,7 @@ impl Market {
     }
 
     async fn strays_of(&self, buyer: &UserId) -> Result<u64, Refused> {
-        let list = records::purchases(Role::Buyer, &self.config().tenant, buyer, Standing::Open);
+        let list = records::purchases(Role::Buyer, &self.config().tenant, buyer, PurchaseList::Open);
         let mut open: Vec<Transaction> = Vec::new();
         self.walk_first(records::TRANSACTIONS, list, OF_ONE, |row: Transaction| {
             if row.due.is_some() {

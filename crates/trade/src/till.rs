@@ -1,8 +1,8 @@
 //! Agents with a price: what is set aside for a turn, and what it comes to.
 //!
-//! A [`Priced`] agent is an agent with a till. Nothing is read to take money: the caller's account has a floor of zero, and
+//! A [`BilledAgent`] agent is an agent with a till. Nothing is read to take money: the caller's account has a floor of zero, and
 //! so has what is left of a budget, which is an account, too, whose floor is what may be spent. A commit that would go below
-//! either does not happen, and the account that was short says what the caller is told. [`Ledger`] ends what was set aside
+//! either does not happen, and the account that was short says what the caller is told. [`MarketSettlement`] ends what was set aside
 //! from what the log says of it.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ const CURRENCY: &str = "UT";
 
 /// How a market deals with turns that cost something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct BillingTerms {
     /// Whose accounts are paid from.
     pub tenant: Arc<str>,
     /// The platform's share of what a seller is paid.
@@ -52,15 +52,15 @@ pub struct Budgets {
 }
 
 /// An agent whose turns cost something.
-pub struct Priced {
+pub struct BilledAgent {
     agent: Arc<dyn Agent>,
     profile: Profile,
-    till: Arc<Counter>,
+    till: Arc<PricedBilling>,
 }
 
-impl Priced {
+impl BilledAgent {
     /// `seller` is who is paid; without one the platform is.
-    pub fn new(agent: Arc<dyn Agent>, price: Price, seller: Option<UserId>, terms: Terms) -> Priced {
+    pub fn new(agent: Arc<dyn Agent>, price: Price, seller: Option<UserId>, terms: BillingTerms) -> BilledAgent {
         let mut profile = agent.profile().clone();
         profile.extensions.push(Extension {
             uri: EXTENSION.to_owned(),
@@ -71,11 +71,11 @@ impl Priced {
             required: false,
             params: Some(params(&price)),
         });
-        Priced { agent, profile, till: Arc::new(Counter { price, seller, terms }) }
+        BilledAgent { agent, profile, till: Arc::new(PricedBilling { price, seller, terms }) }
     }
 }
 
-impl Agent for Priced {
+impl Agent for BilledAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -143,13 +143,13 @@ fn params(price: &Price) -> Json {
 }
 
 /// Where the turns of one agent are paid for.
-struct Counter {
+struct PricedBilling {
     price: Price,
     seller: Option<UserId>,
-    terms: Terms,
+    terms: BillingTerms,
 }
 
-impl Counter {
+impl PricedBilling {
     fn budgets(&self, asked: &Asked<'_>) -> Vec<Budgeted> {
         let Budgets { per_key, keys, per_context } = &self.terms.budgets;
         let mut budgets = Vec::new();
@@ -168,7 +168,7 @@ impl Counter {
     }
 }
 
-impl Till for Counter {
+impl Till for PricedBilling {
     fn hold(&self, asked: &Asked<'_>) -> Result<Option<Held>, Fault> {
         let amount = self.price.held(asked.first);
         if amount.is_zero() {
@@ -243,7 +243,7 @@ impl Till for Counter {
     }
 }
 
-/// Whose account a caller pays from: that of its own name. What cannot stand in a user's id is written as `~` and two hex
+/// Whose account a caller pays from: that of its own name. MarketEntity cannot stand in a user's id is written as `~` and two hex
 /// digits, so that callers by token, whose names hold their issuer's address, have accounts like anybody.
 fn payer(caller: &Arc<str>) -> UserId {
     use std::fmt::Write as _;
@@ -332,9 +332,9 @@ fn named(name: &str) -> Uuid {
 
 /// Ends the holds of turns: the cost to the payee, the rest back, and a receipt for the caller.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ledger;
+pub struct MarketSettlement;
 
-impl Books for Ledger {
+impl Books for MarketSettlement {
     fn settle(&self, ended: &Ended<'_>) -> Result<Settled, Fault> {
         let hold = read(ended.hold).map_err(Fault::internal)?;
         let facts = ended.facts.map(Json::to_value);

@@ -14,7 +14,7 @@ use model::{Expect, Line, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::records::{self, Booked, joined};
-use crate::{Caller, Market, Paged, Paging, Refused, What};
+use crate::{Caller, Market, MarketEntity, Paged, Paging, Refused};
 
 pub use verify::{Mismatch, Report};
 
@@ -189,7 +189,7 @@ impl Market {
         if let Some(note) = &note {
             plain("note", note)?;
         }
-        let known = self.user(user).await?.ok_or(Refused::Unknown(What::User))?;
+        let known = self.user(user).await?.ok_or(Refused::Unknown(MarketEntity::User))?;
         let entry = Entry::recharge(&known.tenant, user, amount, reference, note, self.now());
         let entry = entry.map_err(|unfit| FieldError::new("amount", unfit.to_string()))?;
         let row = CreditRow { user: user.clone(), amount, entry: entry.id().clone() };

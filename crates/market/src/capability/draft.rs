@@ -6,7 +6,7 @@ use model::Json;
 use model::reach::{Reach, name_reach, reach};
 use url::{Host, Url};
 
-use super::{CapabilityType, DeliveryMode, FieldError, PricingModel, Rules, Served, Terms};
+use super::{CapabilityTerms, CapabilityType, DeliveryMode, FieldError, PricingModel, Rules, Served};
 use ledger::Ut;
 
 const MAX_TITLE: usize = 200;
@@ -42,7 +42,7 @@ pub struct Draft {
 
 impl Draft {
     /// All that is wrong with it, or the terms.
-    pub fn check(&self, rules: &Rules) -> Result<Terms, Vec<FieldError>> {
+    pub fn check(&self, rules: &Rules) -> Result<CapabilityTerms, Vec<FieldError>> {
         let mut wrong = Wrong(Vec::new());
         let title = wrong.text("title", self.title.as_deref(), MAX_TITLE);
         let description = wrong.text("description", self.description.as_deref(), MAX_DESCRIPTION);
@@ -82,7 +82,7 @@ impl Draft {
             (Some(title), Some(description), Some(category), Some(what), Some(pricing_model), Some(delivery_mode))
                 if wrong.0.is_empty() =>
             {
-                Ok(Terms {
+                Ok(CapabilityTerms {
                     title,
                     description,
                     category,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Reason, Wants, score, words::words};
-use crate::capability::{PricingModel, Terms};
+use crate::capability::{CapabilityTerms, PricingModel};
 use ledger::Ut;
 
 const CATEGORY: u32 = 25;
@@ -39,13 +39,13 @@ impl<'a> Wanted<'a> {
 /// An offer, made ready to be compared with many demands.
 #[derive(Debug)]
 pub struct Offered<'a> {
-    terms: &'a Terms,
+    terms: &'a CapabilityTerms,
     words: BTreeSet<String>,
     tags: BTreeSet<String>,
 }
 
 impl<'a> Offered<'a> {
-    pub fn of(terms: &'a Terms) -> Offered<'a> {
+    pub fn of(terms: &'a CapabilityTerms) -> Offered<'a> {
         let mut found = words(&terms.title);
         found.extend(words(&terms.description));
         found.extend(words(&terms.category));
@@ -147,7 +147,7 @@ fn by_words(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Option<Reason> {
 }
 
 /// All of it within the budget, nothing at twice the budget, and in between in proportion.
-fn by_price(budget: Ut, terms: &Terms) -> Reason {
+fn by_price(budget: Ut, terms: &CapabilityTerms) -> Reason {
     let (price, most) = (i128::from(terms.price.hundredths()), i128::from(budget.hundredths()));
     let per = match terms.pricing_model {
         PricingModel::PerUse | PricingModel::PerQuery => "",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ledger::{Entry, Rate, TransactionId, UserId, Ut};
 use market::autonomy::{Confirmed, Key, Limits, Mark, Question, Risk};
-use market::capability::{self, CapabilityType, DeliveryMode, PricingModel, Terms};
+use market::capability::{self, CapabilityTerms, CapabilityType, DeliveryMode, PricingModel};
 use market::transaction::{Action, Deadline, Order, Rules, Status};
 use market::{Actor, Book, Capability, CapabilityId, Conflict, Refusal, Served, Step, Via};
 use model::{Json, TaskId, Time};
@@ -192,7 +192,7 @@ impl Bazaar {
         .into_iter()
         .enumerate()
         {
-            let terms = Terms {
+            let terms = CapabilityTerms {
                 title: "t".into(),
                 description: "d".into(),
                 category: "c".into(),
@@ -395,7 +395,7 @@ impl Bazaar {
             }
             Op::Reprice { capability, hundredths } => {
                 let before = self.capability(capability);
-                let terms = Terms { price: Ut::from_hundredths(hundredths), ..before.terms.clone() };
+                let terms = CapabilityTerms { price: Ut::from_hundredths(hundredths), ..before.terms.clone() };
                 self.change(&before, capability::Action::Edit(Box::new(terms)));
             }
             Op::Switch { capability } => {

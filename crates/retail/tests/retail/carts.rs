@@ -1,7 +1,7 @@
 //! Carts, as a holder of their token sees them.
 
-use retail::{CartChange, Once, Refused, What};
-use shop::{CartStatus, CartToken, Currency, Refusal, Rules, Site, Which};
+use retail::{CartChange, Once, Refused, ShopEntity};
+use shop::{CartStatus, CartToken, Currency, Refusal, Rules, Site, VariantChoice};
 
 use crate::common::{House, acme, caller, on_every_store, rule};
 
@@ -19,8 +19,12 @@ async fn a_cart_holds_what_is_put_in_and_says_what_it_comes_to() {
         assert_eq!((held.totals.subtotal.0, held.totals.shipping.0, held.totals.total.0), (3_980, 490, 4_470));
         // Which size is not said.
         assert!(matches!(rule(mall.add(&cart, "felt", 1).await.unwrap_err()), Refusal::WhichVariant { .. }));
-        let small = Which { id: None, options: vec![("size".into(), "s".into())] };
-        let add = |which: &Which, quantity| CartChange::Add { product: "felt".into(), which: which.clone(), quantity };
+        let small = VariantChoice { id: None, options: vec![("size".into(), "s".into())] };
+        let add = |which: &VariantChoice, quantity| CartChange::Add {
+            product: "felt".into(),
+            which: which.clone(),
+            quantity,
+        };
         let change = async |change: &CartChange| mall.shop.change_cart(&acme(), &cart.token, change, None).await;
         assert_eq!(change(&add(&small, 3)).await.unwrap().cart.items.len(), 2);
         assert_eq!(
@@ -53,12 +57,12 @@ async fn a_cart_is_its_sites_and_nobody_elses() {
     let other = Site::new("other".into(), "ws_2".into(), "Other", Currency::check("USD").unwrap(), mall.shop.now());
     mall.shop.put_site(&other).await.unwrap();
     let cart = mall.cart().await;
-    let unknown = |refused| matches!(refused, Refused::Unknown(What::Cart));
+    let unknown = |refused| matches!(refused, Refused::Unknown(ShopEntity::Cart));
     assert!(unknown(mall.shop.cart(&"other".into(), &cart.token).await.unwrap_err()));
     assert!(unknown(mall.shop.cart(&acme(), &CartToken::draw([9; 20])).await.unwrap_err()));
     let foreign = mall.shop.create_cart(Some(&caller(&[])), &"other".into(), None).await.unwrap_err();
     assert!(matches!(foreign, Refused::Workspace));
-    assert!(matches!(mall.shop.site(&"no".into()).await.unwrap_err(), Refused::Unknown(What::Site)));
+    assert!(matches!(mall.shop.site(&"no".into()).await.unwrap_err(), Refused::Unknown(ShopEntity::Site)));
     assert_eq!(mall.shop.site_of_host("HATS.example").await.unwrap().unwrap().slug, acme());
 }
 
@@ -79,7 +83,7 @@ async fn the_same_request_twice_is_one() {
         let one = mall.shop.create_cart(None, &acme, once("k")).await.unwrap();
         assert_ne!(one.token, mall.shop.create_cart(None, &acme, once("k")).await.unwrap().token);
 
-        let add = CartChange::Add { product: "sun".into(), which: Which::default(), quantity: 2 };
+        let add = CartChange::Add { product: "sun".into(), which: VariantChoice::default(), quantity: 2 };
         let (one, two) = tokio::join!(
             mall.shop.change_cart(&acme, &cart.token, &add, once("a")),
             mall.shop.change_cart(&acme, &cart.token, &add, once("a"))

@@ -1,6 +1,6 @@
 //! From a cart to an order, and what becomes of it.
 
-use retail::{Bought, CartChange, Once, Refused, What};
+use retail::{Bought, CartChange, Once, Refused, ShopEntity};
 use shop::import::Format;
 use shop::{ConfirmationToken, OrderAct, OrderState, Refusal, Rules, SessionStatus};
 
@@ -19,8 +19,8 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
 
         let wrong = ConfirmationToken::draw([7; 20]);
         let unknown = mall.shop.complete(id, &wrong, &ada(), None).await.unwrap_err();
-        assert!(matches!(unknown, Refused::Unknown(What::Session)));
-        assert!(matches!(mall.shop.order(&wrong).await.unwrap_err(), Refused::Unknown(What::Order)));
+        assert!(matches!(unknown, Refused::Unknown(ShopEntity::Session)));
+        assert!(matches!(mall.shop.order(&wrong).await.unwrap_err(), Refused::Unknown(ShopEntity::Order)));
         let order = mall.shop.complete(id, token, &ada(), None).await.unwrap();
         assert_eq!((order.state, order.totals.total.0), (OrderState::Pending, 4_470));
         // Once.
@@ -36,7 +36,7 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
         assert_eq!(order.state, OrderState::PartiallyFulfilled);
         let stranger = retail::Caller { workspace: "ws_2".into(), ..me.clone() };
         let refused = mall.shop.act_on_order(&stranger, &order.id, &OrderAct::Refund).await.unwrap_err();
-        assert!(matches!(refused, Refused::Unknown(What::Order)));
+        assert!(matches!(refused, Refused::Unknown(ShopEntity::Order)));
         let order = mall.shop.act_on_order(&me, &order.id, &OrderAct::Return).await.unwrap();
         assert_eq!((order.state, mall.left().await), (OrderState::Returned, 50));
         let again = mall.shop.act_on_order(&me, &order.id, &OrderAct::Refund).await.unwrap_err();

@@ -1,16 +1,16 @@
 //! Search results.
 
-use retail::{Found, Search};
+use retail::{Search, SearchPage};
 use shop::import::Format;
 use shop::{Minor, Rules};
 
 use crate::common::{House, Mall, acme, on_every_store};
 
-async fn found(mall: &Mall, search: &Search) -> Found {
+async fn found(mall: &Mall, search: &Search) -> SearchPage {
     mall.shop.search(&acme(), search).await.unwrap()
 }
 
-fn ids(found: &Found) -> Vec<&str> {
+fn ids(found: &SearchPage) -> Vec<&str> {
     found.goods.iter().map(|goods| goods.product.id.as_str()).collect()
 }
 
@@ -46,7 +46,7 @@ async fn products_are_found_by_word_tag_stock_and_price() {
 }
 
 /// Every page, from the first to the last.
-async fn pages(mall: &Mall, search: &Search) -> Vec<Found> {
+async fn pages(mall: &Mall, search: &Search) -> Vec<SearchPage> {
     let mut pages = vec![found(mall, search).await];
     while let Some(cursor) = pages.last().and_then(|page| page.cursor.clone()) {
         pages.push(found(mall, &Search { cursor: Some(cursor), ..search.clone() }).await);
@@ -63,8 +63,8 @@ async fn what_fits_is_found_however_late_it_comes() {
         let rows: String = (0..2_300).map(row).collect();
         mall.shop.import(&acme(), Format::Csv, &format!("id,name,price,stock\n{rows}")).await.unwrap();
         let dear = Search { price_min: Some(Minor(5_000)), ..Search::of("caps") };
-        let told = |pages: &[Found]| -> Vec<(Vec<String>, bool)> {
-            let told = |page: &Found| (ids(page).into_iter().map(str::to_owned).collect(), page.cursor.is_some());
+        let told = |pages: &[SearchPage]| -> Vec<(Vec<String>, bool)> {
+            let told = |page: &SearchPage| (ids(page).into_iter().map(str::to_owned).collect(), page.cursor.is_some());
             pages.iter().map(told).collect()
         };
         let page = |ids: &[&str], goes_on| (ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), goes_on);

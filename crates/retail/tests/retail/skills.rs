@@ -4,25 +4,25 @@ use model::{Json, Part};
 use retail::{Caller, Once, Refused, Shop};
 use serde_json::{Value, json};
 use shop::answer::{NO_CART, NO_ORDER};
-use shop::{Ending, Outcome, Rules};
+use shop::{Ending, Rules, SkillReply};
 
 use crate::common::{House, Mall, ada, caller};
 
-async fn run(mall: &Mall, parts: &[Part], caller: Option<&Caller>) -> Result<Outcome, Refused> {
+async fn run(mall: &Mall, parts: &[Part], caller: Option<&Caller>) -> Result<SkillReply, Refused> {
     let request = Shop::admit(caller, parts)?;
     mall.shop.run_skill(caller, &request, None).await
 }
 
-async fn data(mall: &Mall, value: Value) -> Outcome {
+async fn data(mall: &Mall, value: Value) -> SkillReply {
     let part = Part::data(Json::from_value(&value));
     run(mall, &[part], Some(&caller(&["write:orders"]))).await.unwrap()
 }
 
-async fn text(mall: &Mall, text: &str) -> Outcome {
+async fn text(mall: &Mall, text: &str) -> SkillReply {
     run(mall, &[Part::text(text)], Some(&caller(&["write:orders"]))).await.unwrap()
 }
 
-fn shown<'a>(outcome: &'a Outcome, name: &str) -> &'a Value {
+fn shown<'a>(outcome: &'a SkillReply, name: &str) -> &'a Value {
     let artifact = outcome.artifact.as_ref().unwrap_or_else(|| panic!("{outcome:?}"));
     assert_eq!(artifact.name, name);
     &artifact.data

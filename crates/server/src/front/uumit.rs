@@ -21,7 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
-use trade::{Credentials, Filter, NotKnown, Once, Paging, Refused, What, Wish};
+use trade::{Credentials, Filter, MarketEntity as What, NotKnown, Once, OrderRequest as Wish, Paging, Refused};
 
 use super::stream::as_events;
 use super::{A2A_DIALECT, Counted, RequestLog, rpc};
@@ -287,14 +287,14 @@ async fn subscribe(
     uumit: &Uumit,
     caller: &trade::Caller,
     transaction: Option<TransactionId>,
-) -> Result<trade::Follow, Refused> {
+) -> Result<trade::PurchaseFeed, Refused> {
     let id = transaction.ok_or(Refused::Unknown(What::Transaction))?;
     uumit.market.follow(&caller.actor(), id).await
 }
 
 /// A subscription as it is served: until the purchase has ended, or the window has.
 struct Feed {
-    follow: trade::Follow,
+    follow: trade::PurchaseFeed,
     id: OwnedId,
     invalid_state: i32,
     /// When the window ends.
@@ -355,7 +355,7 @@ impl Feed {
 fn follow_up(
     server: &Server,
     uumit: &Uumit,
-    follow: trade::Follow,
+    follow: trade::PurchaseFeed,
     id: OwnedId,
     seat: Option<ConcurrencyPermit>,
 ) -> Response {

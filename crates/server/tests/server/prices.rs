@@ -11,7 +11,7 @@ use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use server::Settings;
 use server::settings::{Langgraph, Uumit};
-use trade::{Budgets, Config, Market, NewUser, PRICE_EXTENSION, Priced, Terms};
+use trade::{BilledAgent as Priced, BillingTerms as Terms, Budgets, Config, Market, NewUser, PRICE_EXTENSION};
 
 use crate::kit::{As as _, Running, key, saying, sends, settings, start_on};
 
@@ -34,7 +34,7 @@ async fn shop() -> (Running, Market) {
         agent
     });
     let (store, errands) = (Arc::new(stores::memory::Store::new()), tokio::runtime::Handle::current());
-    let books = Some(Arc::new(trade::Ledger) as _);
+    let books = Some(Arc::new(trade::MarketSettlement) as _);
     let engine = Engine::start_paid(store, agents.collect(), Limits::default(), None, errands, books).await.unwrap();
     let market = Market::start(engine.clone(), Config::default(), true).await.unwrap();
     for user in ["bob", "carol"] {

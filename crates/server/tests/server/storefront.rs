@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use server::Settings;
 use server::settings::{Aly, Door, Mount, Rate};
 use shop::import::Format;
-use shop::{Currency, Minor, Rules, Site, Terms};
+use shop::{Currency, Minor, Rules, Site, SiteTerms as Terms};
 
 use crate::aly::{Keeper, key_of};
 use crate::kit::{Running, key, settings, start_on};

@@ -7,8 +7,8 @@ use market::Book;
 use model::{Entry, Posting, Time};
 use shop::checkout::{self, unit_of};
 use shop::{
-    Act, Buyer, Cart, CartToken, ConfirmationToken, Coupon, Currency, Ground, Minor, Move, Moves, Off, Order, OrderAct,
-    OrderId, Paid, Place, Product, Refusal, Rules, Session, SessionId, Site, Terms, Unit, Variant,
+    Act, Buyer, Cart, CartToken, CheckoutInputs, ConfirmationToken, Coupon, Currency, Minor, Move, Moves, Off, Order,
+    OrderAct, OrderId, Paid, Place, Product, Refusal, Rules, Session, SessionId, Site, SiteTerms, Unit, Variant,
 };
 
 pub(crate) const RULES: Rules = Rules { cart_ms: 1_000, checkout_ms: 300 };
@@ -33,7 +33,7 @@ impl Bench {
         let now = Time(1_775_721_600_000);
         let mut site = Site::new("acme".into(), "ws_1".into(), "Acme", Currency::check("USD").unwrap(), now);
         let tax = ledger::Rate::parse("0.19").unwrap();
-        site.terms = Terms { shipping: Minor(490), free_shipping_from: Some(Minor(5_000)), tax };
+        site.terms = SiteTerms { shipping: Minor(490), free_shipping_from: Some(Minor(5_000)), tax };
         let product = |n: usize| Product {
             site: "acme".into(),
             id: format!("p{n}").as_str().into(),
@@ -148,7 +148,7 @@ impl Bench {
         let token = ConfirmationToken::draw(self.random());
         let cart = &self.carts[key];
         let coupon = cart.coupon.as_ref().and_then(|had| self.coupons.iter().find(|known| known.code == had.code));
-        let ground = Ground { site: &self.site, key: key.clone(), products: &self.products, coupon };
+        let ground = CheckoutInputs { site: &self.site, key: key.clone(), products: &self.products, coupon };
         let step = checkout::begin(cart, &ground, &token, self.now, &RULES)?;
         self.take(key, step)?;
         self.tokens.push((key.clone(), token));

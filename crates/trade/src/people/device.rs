@@ -17,7 +17,7 @@ use super::keys::{KeyRow, Who};
 use super::{Approval, Device, DeviceState, Issued, NewUser, User, secrets};
 use crate::bounded::Bounded;
 use crate::records::{self, ALL};
-use crate::{Market, Refused, What};
+use crate::{Market, MarketEntity, Refused};
 
 /// The names of devices; any other name counts as the last of these.
 const PLATFORMS: [&str; 5] = ["openclaw", "claude_desktop", "cursor", "hermes_agent", "custom_mcp"];
@@ -108,7 +108,7 @@ fn waiting_devices() -> Bounded<DeviceRow> {
 }
 
 fn unknown() -> Refused {
-    Refused::Unknown(What::Device)
+    Refused::Unknown(MarketEntity::Device)
 }
 
 impl Market {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{Credentials, Issued, NewKey, User, secrets, users};
 use crate::records;
-use crate::{Caller, Market, NotKnown, Refused, What};
+use crate::{Caller, Market, MarketEntity, NotKnown, Refused};
 
 /// Characters of a secret that a person chose.
 const CHOSEN: std::ops::RangeInclusive<usize> = 16..=256;
@@ -76,12 +76,12 @@ impl KeyRow {
 /// Whom a key, known by its hash, lately acted for: a program that asks again at once is known without looking. It is good
 /// for a moment only, since other processes change users as well.
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<HashMap<Shown, (Instant, Arc<User>)>>);
+pub(crate) struct KeyCache(Mutex<HashMap<Shown, (Instant, Arc<User>)>>);
 
 /// A key's hash, and for whom it says it acts.
 type Shown = ([u8; 32], UserId);
 
-impl Seen {
+impl KeyCache {
     fn find(&self, shown: &Shown) -> Option<Arc<User>> {
         let seen = self.0.lock();
         let (at, user) = seen.get(shown)?;
@@ -109,7 +109,7 @@ impl Market {
         let (who, prefix) = match key {
             NewKey::User(user) => match self.user(&user).await? {
                 Some(user) => (Who::User(user.id), "uk_"),
-                None => return Err(Refused::Unknown(What::User)),
+                None => return Err(Refused::Unknown(MarketEntity::User)),
             },
             NewKey::Platform(platform) => {
                 users::check_name("platform", &platform)?;

@@ -31,16 +31,16 @@ const PASSWORD: std::ops::RangeInclusive<usize> = 8..=256;
 const TOKEN_BYTES: usize = 2_048;
 
 /// The door people come in by.
-pub(crate) struct Door {
+pub(crate) struct LoginThrottle {
     pub(super) together: Arc<Semaphore>,
     /// Those at it and those who wait.
     pub(super) all: Arc<Semaphore>,
     attempts: Mutex<Attempts>,
 }
 
-impl Default for Door {
-    fn default() -> Door {
-        Door {
+impl Default for LoginThrottle {
+    fn default() -> LoginThrottle {
+        LoginThrottle {
             together: Arc::new(Semaphore::new(TOGETHER)),
             all: Arc::new(Semaphore::new(TOGETHER + WAITING)),
             attempts: Mutex::default(),
@@ -48,7 +48,7 @@ impl Default for Door {
     }
 }
 
-impl Door {
+impl LoginThrottle {
     /// A place among those who wait, if there is one left.
     fn place(&self) -> Result<OwnedSemaphorePermit, Refused> {
         self.all.clone().try_acquire_owned().map_err(|_| Refused::TooFast { retry_after_s: 1 })

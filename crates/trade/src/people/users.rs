@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NewUser, User, login, secrets};
 use crate::records::{self, ALL};
-use crate::{Market, Paged, Paging, Refused, What};
+use crate::{Market, MarketEntity, Paged, Paging, Refused};
 
 /// Characters of a name: an account, a platform, a user's id.
 const NAME: usize = 128;
@@ -144,7 +144,7 @@ impl Market {
         change: impl Fn(&mut User) -> Result<(), Refused>,
     ) -> Result<User, Refused> {
         for _ in 0..ATTEMPTS {
-            let (mut user, version) = self.read_user(id).await?.ok_or(Refused::Unknown(What::User))?;
+            let (mut user, version) = self.read_user(id).await?.ok_or(Refused::Unknown(MarketEntity::User))?;
             let before = user.clone();
             change(&mut user)?;
             if user == before {

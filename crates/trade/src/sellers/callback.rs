@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::Worked;
-use super::callbacks_http::{Answered, Letter};
+use super::callbacks_http::{CallbackRequest, CallbackResponse};
 use crate::records;
 use crate::{Market, Refused};
 
@@ -200,11 +200,18 @@ impl Market {
         }
     }
 
-    fn letter(&self, row: &Transaction, url: &Arc<str>, purpose: &str, body: &Value, timeout: Duration) -> Letter {
+    fn letter(
+        &self,
+        row: &Transaction,
+        url: &Arc<str>,
+        purpose: &str,
+        body: &Value,
+        timeout: Duration,
+    ) -> CallbackRequest {
         let (body, request_id) = (body.to_string(), request_id(row.id, purpose));
         let timestamp = self.now().0.div_euclid(1_000).to_string();
         let signature = sign(self.callback_secret().as_bytes(), &timestamp, &request_id, body.as_bytes());
-        Letter {
+        CallbackRequest {
             url: url.clone(),
             headers: vec![
                 ("content-type", "application/json".to_owned()),
@@ -242,7 +249,7 @@ pub(crate) fn sign(secret: &[u8], timestamp: &str, request_id: &str, body: &[u8]
     records::hex(&mac.finalize().into_bytes()).to_string()
 }
 
-fn said(answer: Result<Answered, String>) -> Said {
+fn said(answer: Result<CallbackResponse, String>) -> Said {
     let answer = match answer {
         Ok(answer) => answer,
         Err(words) => return Said::Trouble(words),
@@ -285,8 +292,8 @@ fn said(answer: Result<Answered, String>) -> Said {
 mod tests {
     use super::*;
 
-    fn answered(status: u16, body: &str) -> Result<Answered, String> {
-        Ok(Answered { status, body: Some(body.to_owned().into()) })
+    fn answered(status: u16, body: &str) -> Result<CallbackResponse, String> {
+        Ok(CallbackResponse { status, body: Some(body.to_owned().into()) })
     }
 
     /// The example of RFC 4231, case 2, in three pieces; the dots are part of what is signed.
@@ -315,7 +322,7 @@ mod tests {
         for body in ["", "null", "[]", "{}", r#"{"success":1}"#, r#"{"result":{}}"#] {
             assert!(matches!(said(answered(200, body)), Said::Failed(_)), "{body}");
         }
-        assert!(matches!(said(Ok(Answered { status: 200, body: None })), Said::Failed(_)));
+        assert!(matches!(said(Ok(CallbackResponse { status: 200, body: None })), Said::Failed(_)));
         for status in [408, 425, 429, 500, 502, 503, 599] {
             assert!(matches!(said(answered(status, "")), Said::Trouble(_)), "{status}");
         }

@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// A request to a seller.
 #[derive(Clone)]
-pub struct Letter {
+pub struct CallbackRequest {
     pub url: Arc<str>,
     /// All of them, by lower-case name.
     pub headers: Vec<(&'static str, String)>,
@@ -30,7 +30,7 @@ pub struct Letter {
 
 /// An endpoint's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct CallbackResponse {
     pub status: u16,
     /// `None` when it is longer than anybody would read.
     pub body: Option<Bytes>,
@@ -39,17 +39,17 @@ pub struct Answered {
 /// How sellers are called.
 pub trait Callbacks: Send + Sync + 'static {
     /// Posts it, without following redirects, and answers with the answer, or with words for why there is none.
-    fn post(&self, letter: Letter) -> Future<'_, Result<Answered, String>>;
+    fn post(&self, letter: CallbackRequest) -> Future<'_, Result<CallbackResponse, String>>;
 }
 
 /// Over the web: public addresses by https, or any at all where that is allowed.
-pub struct Web {
+pub struct HttpCallbacks {
     public: Option<reqwest::Client>,
     any: Option<reqwest::Client>,
 }
 
-impl Default for Web {
-    fn default() -> Web {
+impl Default for HttpCallbacks {
+    fn default() -> HttpCallbacks {
         let client = || {
             reqwest::Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
@@ -57,12 +57,12 @@ impl Default for Web {
                 .connect_timeout(CONNECT)
                 .user_agent(concat!("rialto/", env!("CARGO_PKG_VERSION")))
         };
-        Web { public: client().dns_resolver(Arc::new(Public)).build().ok(), any: client().build().ok() }
+        HttpCallbacks { public: client().dns_resolver(Arc::new(Public)).build().ok(), any: client().build().ok() }
     }
 }
 
-impl Callbacks for Web {
-    fn post(&self, letter: Letter) -> Future<'_, Result<Answered, String>> {
+impl Callbacks for HttpCallbacks {
+    fn post(&self, letter: CallbackRequest) -> Future<'_, Result<CallbackResponse, String>> {
         Box::pin(async move {
             let url = Url::parse(&letter.url).map_err(|_| "its address is no URL".to_owned())?;
             if !letter.private {
@@ -79,11 +79,11 @@ impl Callbacks for Web {
             let mut body = Vec::new();
             while let Some(chunk) = response.chunk().await.map_err(|error| words(&error))? {
                 if body.len() + chunk.len() > MOST_BYTES {
-                    return Ok(Answered { status, body: None });
+                    return Ok(CallbackResponse { status, body: None });
                 }
                 body.extend_from_slice(&chunk);
             }
-            Ok(Answered { status, body: Some(body.into()) })
+            Ok(CallbackResponse { status, body: Some(body.into()) })
         })
     }
 }
@@ -173,8 +173,8 @@ mod tests {
     /// A name counts for the addresses it has.
     #[tokio::test]
     async fn a_name_of_ourselves_is_not_called() {
-        let web = Web::default();
-        let letter = |private| Letter {
+        let web = HttpCallbacks::default();
+        let letter = |private| CallbackRequest {
             url: "https://localhost:1/".into(),
             headers: Vec::new(),
             body: Bytes::new(),

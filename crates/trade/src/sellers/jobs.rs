@@ -12,8 +12,8 @@ use model::{Json, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::records::{self, Standing};
-use crate::{Caller, Market, Once, Paging, Refused, What};
+use crate::records::{self, PurchaseList};
+use crate::{Caller, Market, MarketEntity, Once, Paging, Refused};
 
 /// How often a stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -147,7 +147,7 @@ impl Jobs {
     /// Looks for jobs that were not told yet, the oldest first.
     async fn find(&mut self) -> Result<(), Refused> {
         let mut found = Vec::new();
-        let list = records::purchases(Role::Seller, &self.market.config().tenant, &self.seller, Standing::Job);
+        let list = records::purchases(Role::Seller, &self.market.config().tenant, &self.seller, PurchaseList::Job);
         let mut page = 1;
         while found.len() < MOST && page <= PAGES {
             let rows: crate::Paged<Transaction> =
@@ -199,7 +199,7 @@ impl Market {
                     told.insert(last);
                     row.frozen_at.map(|at| Time(at.0.saturating_sub(OVERLAP_MS)))
                 }
-                Ok(_) | Err(Refused::Unknown(What::Transaction)) => None,
+                Ok(_) | Err(Refused::Unknown(MarketEntity::Transaction)) => None,
                 Err(refused) => return Err(refused),
             },
             None => None,

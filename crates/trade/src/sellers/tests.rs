@@ -126,7 +126,7 @@ fn what_takes_longer_is_looked_at_less_often() {
 
 #[test]
 fn news_of_what_is_being_worked_on_is_not_lost() {
-    let (at_work, task) = (AtWork::default(), TaskId(uuid::Uuid::from_u128(1)));
+    let (at_work, task) = (RunningSales::default(), TaskId(uuid::Uuid::from_u128(1)));
     assert!(at_work.take(task));
     assert!(!at_work.take(task));
     assert!(!at_work.let_go(task), "there was news");

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::records::ALL;
-use crate::{Config, NewUser, Wish};
+use crate::{Config, NewUser, OrderRequest};
 
 /// A market with a seller, a buyer who has 1,000 and something for 120.
 struct Stall {
@@ -77,7 +77,7 @@ impl Stall {
     }
 
     async fn buy(&self) -> Transaction {
-        self.market.order(&self.buyer, Wish::of(OFFER.into()), None).await.unwrap()
+        self.market.order(&self.buyer, OrderRequest::of(OFFER.into()), None).await.unwrap()
     }
 
     async fn act(&self, who: &Caller, id: TransactionId, action: Action) -> Transaction {
@@ -183,7 +183,7 @@ async fn a_reference_is_booked_once() {
         assert!(matches!(refused, Refused::Fields(_)), "{amount} {reference:?}: {refused}");
     }
     let nobody = stall.market.credit(&"u_nobody".into(), ut("1"), "r", None).await.unwrap_err();
-    assert!(matches!(nobody, Refused::Unknown(What::User)), "{nobody}");
+    assert!(matches!(nobody, Refused::Unknown(MarketEntity::User)), "{nobody}");
     assert_eq!(stall.found().await, [""; 0]);
 }
 

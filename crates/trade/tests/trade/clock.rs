@@ -8,7 +8,7 @@ use market::{Transaction, Via, autonomy};
 use model::{Json, State};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use trade::{Caller, Config, Mismatch, Wish};
+use trade::{Caller, Config, Mismatch, OrderRequest};
 
 use crate::common::{Fair, House, adds_up, agent_of, balance, deliver, frozen, offer, ut};
 
@@ -168,7 +168,7 @@ async fn a_buyer_who_acts_alone_says_yes_for_its_agent() {
     let limits = autonomy::Limits { per_call: ut(100), ..autonomy::Limits::default() };
     let careful = Caller { limits, ..agent_of("b") };
     assert_eq!(careful.via, Via::Agent);
-    let row = fair.market.order(&careful, Wish::of(ocr), None).await.unwrap();
+    let row = fair.market.order(&careful, OrderRequest::of(ocr), None).await.unwrap();
     assert_eq!(row.state(), State::InputRequired);
     let begin = Instant::now();
     let row = fair.comes_to(row.id, Status::Frozen).await;

@@ -5,7 +5,7 @@ use market::demand::{Draft, Level, Status};
 use market::transaction::{Action, Status as Stage};
 use market::{Capability, CapabilityId, Demand, DemandId, Transaction};
 use model::Json;
-use trade::{Config, Once, Paging, Refused, What, Wish};
+use trade::{Config, MarketEntity, Once, OrderRequest, Paging, Refused};
 
 use crate::common::{Fair, House, Phone, agent_of, offer, on_both_stores};
 
@@ -34,7 +34,7 @@ async fn sells(fair: &Fair, seller: &str, change: impl FnOnce(capability::Draft)
 }
 
 async fn buys(fair: &Fair, buyer: &str, capability: &CapabilityId, demand: &DemandId) -> Result<Transaction, Refused> {
-    let wish = Wish { demand: Some(demand.0.clone()), ..Wish::of(capability.clone()) };
+    let wish = OrderRequest { demand: Some(demand.0.clone()), ..OrderRequest::of(capability.clone()) };
     fair.market.order(&agent_of(buyer), wish, None).await
 }
 
@@ -71,7 +71,7 @@ async fn a_demand_is_posted_once_and_seen_while_it_is_open() {
         let twice = market.cancel_demand(&b, &made.id, None).await.unwrap_err();
         assert!(matches!(twice, Refused::Demand(market::demand::Refused::NotOpen(Status::Cancelled))), "{twice}");
         let hidden = market.demand(&s, &made.id).await.unwrap_err();
-        assert!(matches!(hidden, Refused::Unknown(What::Demand)), "{hidden}");
+        assert!(matches!(hidden, Refused::Unknown(MarketEntity::Demand)), "{hidden}");
         assert_eq!(ids(market.open_demands(Some("documents"), PAGE).await.unwrap()), []);
         assert_eq!(
             ids(market.my_demands(&b, Some(Status::Cancelled), PAGE).await.unwrap()),
@@ -234,6 +234,6 @@ async fn what_nobody_serves_is_over_when_its_time_is_and_forgotten_later() {
     let refused = fair.market.cancel_demand(&b, &demand.id, None).await.unwrap_err();
     assert!(matches!(refused, Refused::Demand(market::demand::Refused::NotOpen(Status::Expired))), "{refused}");
     tokio::time::sleep(DAY * 31).await;
-    assert!(matches!(fair.market.demand(&b, &demand.id).await, Err(Refused::Unknown(What::Demand))));
+    assert!(matches!(fair.market.demand(&b, &demand.id).await, Err(Refused::Unknown(MarketEntity::Demand))));
     assert_eq!(fair.market.my_demands(&b, None, PAGE).await.unwrap().total, 0);
 }

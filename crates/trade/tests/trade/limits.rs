@@ -8,7 +8,7 @@ use market::transaction::Action;
 use market::{CapabilityId, Refusal, Transaction, Via};
 use model::Kind;
 use tokio::task::JoinSet;
-use trade::{Config, Once, Refused, Upload, Wish};
+use trade::{Config, Once, OrderRequest, Refused, Upload};
 
 use crate::common::{Fair, adds_up, agent_of, caller, offer, on_both_stores, replicas};
 
@@ -67,7 +67,7 @@ async fn rush(fairs: &[Fair], capability: &CapabilityId, crowd: Crowd) -> Vec<Tr
                 (format!("b{}", n / 2), Via::Person, Some(Once { key, print: [1; 32] }))
             }
         };
-        let (fair, wish) = (fairs[n % fairs.len()].clone(), Wish::of(capability.clone()));
+        let (fair, wish) = (fairs[n % fairs.len()].clone(), OrderRequest::of(capability.clone()));
         orders.spawn(async move { fair.market.order(&caller(&name, via), wish, once).await });
     }
     let mut sold: Vec<Transaction> = Vec::new();

@@ -7,7 +7,7 @@ use market::capability::{self, Served};
 use market::transaction::Action;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use trade::{Config, Event, External, Letter, NewExternal, Once, Paging, Refused, WebhookEdit, What};
+use trade::{CallbackRequest, Config, Event, External, MarketEntity, NewExternal, Once, Paging, Refused, WebhookEdit};
 
 use crate::common::{Fair, House, Phone, agent_of, deliver, offer, on_both_stores, until, until_by};
 
@@ -33,11 +33,11 @@ async fn watches(fair: &Fair, user: &str, events: &[Event]) -> External {
     fair.market.set_webhook(&agent_of(user), &made.id, &hook(events), None).await.unwrap()
 }
 
-fn header<'a>(letter: &'a Letter, name: &str) -> &'a str {
+fn header<'a>(letter: &'a CallbackRequest, name: &str) -> &'a str {
     &letter.headers.iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-fn body(letter: &Letter) -> Value {
+fn body(letter: &CallbackRequest) -> Value {
     serde_json::from_slice(&letter.body).unwrap()
 }
 
@@ -272,7 +272,7 @@ async fn what_is_never_taken_is_lost_in_the_open() {
     until(async || lost().await == trade::Deliveries::default()).await;
     assert_eq!(phone.calls.lock().len(), 17);
     let refused = fair.market.redeliver(&agent_of("b"), &agent.id).await.unwrap_err();
-    assert!(matches!(refused, Refused::Unknown(What::External)), "{refused}");
+    assert!(matches!(refused, Refused::Unknown(MarketEntity::External)), "{refused}");
 }
 
 /// Of what happens while too much waits for it, an agent does not hear; the purchase goes on.
@@ -396,16 +396,22 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
 
         // Other users' agents are unknown.
         let b = agent_of("b");
-        assert!(matches!(market.external(&b, &made.id).await, Err(Refused::Unknown(What::External))));
+        assert!(matches!(market.external(&b, &made.id).await, Err(Refused::Unknown(MarketEntity::External))));
         let taken = market.set_webhook(&b, &made.id, &hook(Event::ALL), None).await;
-        assert!(matches!(taken, Err(Refused::Unknown(What::External))));
-        assert!(matches!(market.remove_external(&b, &made.id, None).await, Err(Refused::Unknown(What::External))));
+        assert!(matches!(taken, Err(Refused::Unknown(MarketEntity::External))));
+        assert!(matches!(
+            market.remove_external(&b, &made.id, None).await,
+            Err(Refused::Unknown(MarketEntity::External))
+        ));
         assert_eq!(market.externals(&b, PAGE).await.unwrap().total, 0);
         assert_eq!(market.externals(&s, PAGE).await.unwrap().items, [moved]);
 
         market.remove_external(&s, &made.id, Some(once("r"))).await.unwrap();
         market.remove_external(&s, &made.id, Some(once("r"))).await.unwrap();
-        assert!(matches!(market.remove_external(&s, &made.id, None).await, Err(Refused::Unknown(What::External))));
+        assert!(matches!(
+            market.remove_external(&s, &made.id, None).await,
+            Err(Refused::Unknown(MarketEntity::External))
+        ));
         for _ in 0..20 {
             market.add_external(&s, &new(), None).await.unwrap();
         }

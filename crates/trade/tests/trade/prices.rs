@@ -16,7 +16,7 @@ use model::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use trade::{Budgets, Config, PRICE_EXTENSION, Priced, Terms};
+use trade::{BilledAgent, BillingTerms, Budgets, Config, PRICE_EXTENSION};
 
 use crate::common::{Fair, House, acting, balance, done, echo, frozen, offer, on_both_stores, until};
 
@@ -24,8 +24,8 @@ fn ut(text: &str) -> Ut {
     Ut::parse(text).unwrap()
 }
 
-fn terms(budgets: Budgets) -> Terms {
-    Terms { tenant: "default".into(), commission: ledger::Rate::TENTH, budgets }
+fn terms(budgets: Budgets) -> BillingTerms {
+    BillingTerms { tenant: "default".into(), commission: ledger::Rate::TENTH, budgets }
 }
 
 fn flat(per_task: &str, per_turn: &str) -> Price {
@@ -33,7 +33,7 @@ fn flat(per_task: &str, per_turn: &str) -> Price {
 }
 
 fn priced(agent: Arc<dyn Agent>, price: Price, seller: Option<&str>, budgets: Budgets) -> Arc<dyn Agent> {
-    Arc::new(Priced::new(agent, price, seller.map(UserId::from), terms(budgets)))
+    Arc::new(BilledAgent::new(agent, price, seller.map(UserId::from), terms(budgets)))
 }
 
 /// Does what the message says; a number is so many tokens read, and twice as many written.

@@ -7,7 +7,7 @@ use market::transaction::{Action, DecisionSource, Status};
 use market::{Refusal, Transaction, Via, autonomy};
 use model::State;
 use serde_json::json;
-use trade::{Caller, Config, Once, Refused, Wish};
+use trade::{Caller, Config, Once, OrderRequest, Refused};
 
 use crate::common::{
     Fair, House, Phone, adds_up, agent_of, balance, caller, deliver, frozen, offer, on_both_stores, person, ut,
@@ -110,7 +110,7 @@ async fn orders_at_once_never_spend_more_than_there_is() {
             .map(|n| {
                 let (fair, ocr) = (fair.clone(), ocr.clone());
                 let via = if n % 2 == 0 { Via::Agent } else { Via::Person };
-                tokio::spawn(async move { fair.market.order(&caller("b", via), Wish::of(ocr), None).await })
+                tokio::spawn(async move { fair.market.order(&caller("b", via), OrderRequest::of(ocr), None).await })
             })
             .collect();
         let mut bought = 0;
@@ -137,7 +137,7 @@ async fn an_agent_above_its_limit_waits_for_its_person() {
         let fair = house.fair(Vec::new(), Config::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         fair.has("b", 1_000).await;
-        let row = fair.market.order(&careful("b", 100, 5_000), Wish::of(ocr), None).await.unwrap();
+        let row = fair.market.order(&careful("b", 100, 5_000), OrderRequest::of(ocr), None).await.unwrap();
         assert_eq!((row.status, row.state()), (Status::PendingFreeze, State::InputRequired));
         assert_eq!(fair.engine().task(row.id.0).await.unwrap().unwrap().state(), State::InputRequired);
         let by_agent = fair.market.act(&agent_of("b").actor(), row.id, Action::Freeze, None).await;
@@ -162,7 +162,9 @@ async fn a_days_sum_is_never_above_the_limit_however_many_order_at_once() {
             .map(|_| {
                 let (fair, ocr) = (fair.clone(), ocr.clone());
                 // Eight fit into the day; 120 more do not.
-                tokio::spawn(async move { fair.market.order(&careful("b", 500, 1_000), Wish::of(ocr), None).await })
+                tokio::spawn(
+                    async move { fair.market.order(&careful("b", 500, 1_000), OrderRequest::of(ocr), None).await },
+                )
             })
             .collect();
         let (mut alone, mut asks) = (0, 0);
@@ -217,7 +219,7 @@ async fn the_same_request_many_times_at_once_is_one_purchase() {
                 .map(|_| {
                     let (fair, ocr, once) = (fair.clone(), ocr.clone(), key(1));
                     tokio::spawn(async move {
-                        fair.market.order(&caller("b", via), Wish::of(ocr), Some(once)).await.unwrap()
+                        fair.market.order(&caller("b", via), OrderRequest::of(ocr), Some(once)).await.unwrap()
                     })
                 })
                 .collect();
@@ -226,9 +228,9 @@ async fn the_same_request_many_times_at_once_is_one_purchase() {
                 rows.insert(order.await.unwrap().id);
             }
             assert_eq!(rows.len(), 1);
-            let other = fair.market.order(&caller("b", via), Wish::of(ocr.clone()), Some(key(2))).await;
+            let other = fair.market.order(&caller("b", via), OrderRequest::of(ocr.clone()), Some(key(2))).await;
             assert!(matches!(other, Err(Refused::KeyReused)), "{other:?}");
-            let another = fair.market.order(&caller("b2", via), Wish::of(ocr.clone()), Some(key(2))).await;
+            let another = fair.market.order(&caller("b2", via), OrderRequest::of(ocr.clone()), Some(key(2))).await;
             assert!(matches!(another, Err(Refused::Rule(Refusal::Insufficient { .. }))), "another's key: {another:?}");
 
             // A step, too: the answer of the first, though it has gone on since.
@@ -261,7 +263,7 @@ async fn the_same_request_twice_for_the_last_there_is_is_one_purchase() {
         for via in [Via::Person, Via::Agent] {
             let key = Once { key: "k".into(), print: [1; 32] };
             let buyer = caller("b", via);
-            let order = || fair.market.order(&buyer, Wish::of(last.clone()), Some(key.clone()));
+            let order = || fair.market.order(&buyer, OrderRequest::of(last.clone()), Some(key.clone()));
             let (one, two) = tokio::join!(order(), order());
             assert_eq!(one.unwrap().id, two.unwrap().id);
         }
@@ -399,7 +401,7 @@ async fn an_order_rests_on_what_is_so_and_not_on_what_was() {
     here.has("b", 100_000).await;
     let limits = autonomy::Limits { per_call: ut(1_000), daily: ut(400), ..autonomy::Limits::default() };
     let buyer = Caller { limits, ..agent_of("b") };
-    let order = async |fair: &Fair| fair.market.order(&buyer, Wish::of(ocr.clone()), None).await;
+    let order = async |fair: &Fair| fair.market.order(&buyer, OrderRequest::of(ocr.clone()), None).await;
     let change = async |action| there.market.change_capability(&person("s"), &ocr, action, None).await.unwrap();
     assert_eq!(order(&here).await.unwrap().status, Status::PendingFreeze);
     change(Change::Offline).await;

@@ -7,7 +7,7 @@ use market::transaction::{Action, Status};
 use market::{Refusal, Via};
 use model::ports::agent::{EndState, Restart};
 use serde_json::json;
-use trade::{Config, Once, Refused, Wish};
+use trade::{Config, Once, OrderRequest, Refused};
 
 use crate::common::{Fair, House, acting, adds_up, caller, deliver, done, echo, offer, purchases, until};
 
@@ -48,9 +48,9 @@ async fn someone(fair: Fair, capabilities: Vec<market::CapabilityId>, seed: u64,
         let capability = &capabilities[dice.roll(capabilities.len() as u64) as usize];
         // Some come twice.
         let once = (dice.roll(3) == 0).then(|| Once { key: format!("{seed}/{n}"), print: [1; 32] });
-        let wish = Wish {
+        let wish = OrderRequest {
             input: Some(model::Json::from_value(&json!(["", "fail"][dice.roll(2) as usize]))),
-            ..Wish::of(capability.clone())
+            ..OrderRequest::of(capability.clone())
         };
         let buyer = caller(&buyer, via);
         let ordered = if once.is_some() {

@@ -7,9 +7,9 @@ use engine::Engine;
 use model::Limits;
 use model::ports::agent::Agent;
 use model::ports::store::Store;
-use retail::{Begun, Caller, CartChange, Config, Held, Refused, Shop};
+use retail::{Caller, CartChange, Config, OpenCart, OpenCheckout, Refused, Shop};
 use shop::import::Format;
-use shop::{Buyer, Currency, Minor, Refusal, Rules, Site, Slug, Terms, Which};
+use shop::{Buyer, Currency, Minor, Refusal, Rules, Site, SiteTerms, Slug, VariantChoice};
 use stores::sqlite::{Durability, Options};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
@@ -144,7 +144,8 @@ impl Mall {
         let mall = Mall { shop };
         if mall.shop.site(&acme()).await.is_err() {
             let mut site = Site::new(acme(), "ws_1".into(), "Acme", Currency::check("USD").unwrap(), mall.shop.now());
-            site.terms = Terms { shipping: Minor(490), free_shipping_from: Some(Minor(10_000)), ..Terms::default() };
+            site.terms =
+                SiteTerms { shipping: Minor(490), free_shipping_from: Some(Minor(10_000)), ..SiteTerms::default() };
             site.hosts = vec!["hats.example".into()];
             mall.shop.put_site(&site).await.unwrap();
             mall.shop.import(&acme(), Format::Json, HATS).await.unwrap();
@@ -156,17 +157,17 @@ impl Mall {
         self.shop.engine().set_agents(vec![Arc::new(agent)]);
     }
 
-    pub(crate) async fn cart(&self) -> Held {
+    pub(crate) async fn cart(&self) -> OpenCart {
         self.shop.create_cart(Some(&caller(&[])), &acme(), None).await.unwrap()
     }
 
-    pub(crate) async fn add(&self, cart: &Held, product: &str, quantity: u32) -> Result<Held, Refused> {
-        let change = CartChange::Add { product: product.into(), which: Which::default(), quantity };
+    pub(crate) async fn add(&self, cart: &OpenCart, product: &str, quantity: u32) -> Result<OpenCart, Refused> {
+        let change = CartChange::Add { product: product.into(), which: VariantChoice::default(), quantity };
         self.shop.change_cart(&acme(), &cart.token, &change, None).await
     }
 
     /// A cart with so many sun hats, about to be paid.
-    pub(crate) async fn begun(&self, quantity: u32) -> Result<Begun, Refused> {
+    pub(crate) async fn begun(&self, quantity: u32) -> Result<OpenCheckout, Refused> {
         let cart = self.cart().await;
         self.add(&cart, "sun", quantity).await?;
         self.shop.checkout(&acme(), &cart.token, None).await

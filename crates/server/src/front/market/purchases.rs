@@ -6,7 +6,7 @@ use model::{ContextId, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use trade::{Caller, NamedFile, Wish};
+use trade::{Caller, NamedFile, OrderRequest as Wish};
 
 use super::refusal::Refusal;
 use super::table::{Ask, Going, Keyed, Param, ParamKind};
@@ -223,7 +223,7 @@ impl From<&Deliverable> for ShownFile {
 /// The transaction of the path. What cannot be an id names none.
 fn id(ask: &Ask<'_>) -> Result<TransactionId, Refusal> {
     let named = ask.named.first().map(AsRef::as_ref).unwrap_or_default();
-    named.parse().map_err(|_| trade::Refused::Unknown(trade::What::Transaction).into())
+    named.parse().map_err(|_| trade::Refused::Unknown(trade::MarketEntity::Transaction).into())
 }
 
 async fn step(ask: &Ask<'_>, action: Action) -> Result<Shown, Refusal> {

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use trade::{JobAct, JobEvent, Jobs, Refused, What};
+use trade::{JobAct, JobEvent, Jobs, MarketEntity as What, Refused};
 
 use super::names;
 use super::purchases::{DeliveredFile, Shown as Transaction, files};

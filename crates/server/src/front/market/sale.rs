@@ -413,7 +413,7 @@ async fn change(ask: &Ask<'_>, action: Action) -> Result<Option<Capability>, Ref
 }
 
 async fn changed(ask: &Ask<'_>, action: Action) -> Result<Shown, Refusal> {
-    let after = change(ask, action).await?.ok_or(trade::Refused::Unknown(trade::What::Capability))?;
+    let after = change(ask, action).await?.ok_or(trade::Refused::Unknown(trade::MarketEntity::Capability))?;
     Ok(Shown::own(&after))
 }
 
@@ -456,7 +456,7 @@ const ON_CARD: Paging = Paging { page: 1, size: 100 };
 pub(super) fn card<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
     Box::pin(async move {
         let user = UserId::from(ask.named.first().map(AsRef::as_ref).unwrap_or_default());
-        let known = ask.market.user(&user).await?.ok_or(trade::Refused::Unknown(trade::What::User))?;
+        let known = ask.market.user(&user).await?.ok_or(trade::Refused::Unknown(trade::MarketEntity::User))?;
         let sold = ask.market.sold_by(&known.id, ON_CARD).await?;
         let url = format!("{}/uumit/a2a", ask.base());
         let mut response = json(StatusCode::OK, dialects::uumit::card::seller(&url, &known.id, &sold.items));

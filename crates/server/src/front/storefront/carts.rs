@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use retail::{CartChange, Held, Refused, What};
+use retail::{CartChange, OpenCart as Held, Refused, ShopEntity as What};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shop::{CartToken, ProductId, Refusal as Rule, Slug, VariantId, Which, view};
+use shop::{CartToken, ProductId, Refusal as Rule, Slug, VariantChoice as Which, VariantId, view};
 
 use super::Reply;
 use super::ask::Ask;

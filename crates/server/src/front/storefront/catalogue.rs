@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use retail::{Found, Goods, Search};
+use retail::{Goods, Search, SearchPage as Found};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shop::{Minor, ProductId, Site, view};
@@ -89,7 +89,7 @@ async fn product(ask: &Ask<'_>, slug: Option<&str>, id: &str) -> Result<Reply, R
 
 /// What cannot be an id is none's.
 pub(super) fn product_id(id: &str) -> Result<ProductId, Refusal> {
-    ProductId::check(id).map_err(|_| retail::Refused::Unknown(retail::What::Product).into())
+    ProductId::check(id).map_err(|_| retail::Refused::Unknown(retail::ShopEntity::Product).into())
 }
 
 #[derive(Deserialize)]

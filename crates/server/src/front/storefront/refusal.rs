@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use model::{Fault, Kind};
-use retail::{Refused, What};
+use retail::{Refused, ShopEntity as What};
 use shop::Refusal as Rule;
 
 /// A word and its status.

@@ -1,6 +1,6 @@
 //! Checkout sessions: from a cart, or from lines at once; completed or cancelled by whoever has the confirmation token.
 
-use retail::{Begun, Bought, Once, Refused, What};
+use retail::{Bought, Once, OpenCheckout as Begun, Refused, ShopEntity as What};
 use serde::Deserialize;
 use serde_json::Value;
 use shop::{Buyer, ConfirmationToken, Refusal as Rule, SessionId, SessionStatus, view};

@@ -24,6 +24,6 @@ impl ProductKind for MarketProduct {
     }
 
     fn settlement(&self) -> Option<Arc<dyn Books>> {
-        Some(Arc::new(trade::Ledger))
+        Some(Arc::new(trade::MarketSettlement))
     }
 }

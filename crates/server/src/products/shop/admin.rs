@@ -3,11 +3,11 @@
 use std::fmt;
 
 use ::shop::import::Format;
-use ::shop::site::Draft;
+use ::shop::site::SiteDraft as Draft;
 use ::shop::{Site, Slug};
 use futures_util::FutureExt as _;
 use model::{Fault, Kind};
-use retail::{Config, Refused, Report, Shop, What};
+use retail::{Config, Refused, Report, Shop, ShopEntity as What};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -6,11 +6,11 @@ use model::{Expect, RecordChange};
 use super::super::device::{DIGITS, DeviceRow, WAITING, sweep};
 use super::super::{Approval, Device, DeviceState};
 use super::*;
-use crate::What;
+use crate::MarketEntity;
 use crate::records::{self, ALL};
 
 fn unknown<T: std::fmt::Debug>(answer: Result<T, Refused>) {
-    assert!(matches!(answer, Err(Refused::Unknown(What::Device))), "{answer:?}");
+    assert!(matches!(answer, Err(Refused::Unknown(MarketEntity::Device))), "{answer:?}");
 }
 
 async fn ask(market: &Market) -> Device {

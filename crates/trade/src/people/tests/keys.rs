@@ -10,7 +10,7 @@ use super::super::Tokens;
 use super::super::users::{account_key, is_id, is_name};
 use super::*;
 use crate::records;
-use crate::{Paging, What};
+use crate::{MarketEntity, Paging};
 
 #[tokio::test]
 async fn whoever_is_first_makes_the_keys_of_all() {
@@ -72,7 +72,7 @@ async fn a_platforms_key_acts_for_whoever_is_linked_to_it() {
     assert_eq!(linked.platforms, ["p".into(), "q".into()]);
     assert_eq!(market.link(&"u_2".into(), "p").await.unwrap(), linked);
     assert_eq!(asks(&market, &key, "u_2").await.unwrap().user, "u_2".into());
-    assert!(matches!(market.link(&"u_3".into(), "p").await, Err(Refused::Unknown(What::User))));
+    assert!(matches!(market.link(&"u_3".into(), "p").await, Err(Refused::Unknown(MarketEntity::User))));
     assert_eq!(fields(market.link(&"u_2".into(), "p\n").await), ["platform"]);
     for number in 2..64 {
         market.link(&"u_2".into(), &format!("p{number}")).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_chosen_secret_is_one_key_however_often_it_is_asked_for() {
         assert_eq!(fields(market.issue_key(NewKey::User("u_1".into()), Some(bad)).await), ["api_key"], "{bad:?}");
     }
     let nobodys = market.issue_key(NewKey::User("u_3".into()), None).await;
-    assert!(matches!(nobodys, Err(Refused::Unknown(What::User))));
+    assert!(matches!(nobodys, Err(Refused::Unknown(MarketEntity::User))));
     assert_eq!(fields(market.issue_key(NewKey::Platform("".into()), None).await), ["platform"]);
 }
 

@@ -18,7 +18,7 @@ use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
 use stores::sqlite::{Durability, Options};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
-use trade::{Callbacks, Caller, Config, Market, NewUser, Refused, Wish};
+use trade::{Callbacks, Caller, Config, Market, NewUser, OrderRequest, Refused};
 
 pub(crate) use books::{adds_up, balance, frozen, purchases};
 pub(crate) use stores::crashable::Shelf;
@@ -54,7 +54,7 @@ pub(crate) async fn replicas<const N: usize>(config: &Config) -> (cluster::Datab
     let mut fairs = Vec::with_capacity(N);
     for _ in 0..N {
         let store = Arc::new(postgres::Store::open(postgres::Options::new(database.url())).await.unwrap());
-        let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::Ledger));
+        let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::MarketSettlement));
         let engine = Engine::start_paid(store, Vec::new(), quick(), None, errands, Some(books)).await.unwrap();
         fairs.push(Fair { market: Market::start(engine, config.clone(), true).await.unwrap() });
     }
@@ -89,7 +89,7 @@ impl House {
 
     /// A market on the data, with these agents.
     pub(crate) async fn fair(&mut self, agents: Vec<Arc<dyn Agent>>, config: Config) -> Fair {
-        let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::Ledger));
+        let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::MarketSettlement));
         let started = Engine::start_paid(self.open(), agents, quick(), None, errands, Some(books)).await;
         let engine = started.unwrap();
         let market = Market::start(engine, config, true).await.unwrap();
@@ -254,7 +254,7 @@ impl Fair {
     }
 
     pub(crate) async fn order(&self, buyer: &str, capability: &CapabilityId) -> Result<Transaction, Refused> {
-        self.market.order(&agent_of(buyer), Wish::of(capability.clone()), None).await
+        self.market.order(&agent_of(buyer), OrderRequest::of(capability.clone()), None).await
     }
 
     pub(crate) async fn order_with(
@@ -263,7 +263,7 @@ impl Fair {
         capability: &CapabilityId,
         input: &serde_json::Value,
     ) -> Transaction {
-        let wish = Wish { input: Some(json(input)), ..Wish::of(capability.clone()) };
+        let wish = OrderRequest { input: Some(json(input)), ..OrderRequest::of(capability.clone()) };
         self.market.order(&agent_of(buyer), wish, None).await.unwrap()
     }
 

@@ -10,7 +10,7 @@ use model::{Fault, Inbound, Task};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use trade::{Answered, Callbacks, Letter};
+use trade::{CallbackRequest, CallbackResponse, Callbacks};
 
 pub(crate) fn echo() -> Arc<dyn Agent> {
     ::agents::builtin("echo", &::agents::Settings::default()).unwrap()
@@ -123,28 +123,28 @@ impl Post {
     }
 }
 
-type Answers = dyn Fn(usize, &Letter) -> Result<Answered, String> + Send + Sync;
+type Answers = dyn Fn(usize, &CallbackRequest) -> Result<CallbackResponse, String> + Send + Sync;
 
 /// Calls that a case answers, with paused time.
 pub(crate) struct Phone {
-    pub(crate) calls: Mutex<Vec<(tokio::time::Instant, Letter)>>,
+    pub(crate) calls: Mutex<Vec<(tokio::time::Instant, CallbackRequest)>>,
     answer: Box<Answers>,
 }
 
 impl Phone {
     pub(crate) fn new(
-        answer: impl Fn(usize, &Letter) -> Result<Answered, String> + Send + Sync + 'static,
+        answer: impl Fn(usize, &CallbackRequest) -> Result<CallbackResponse, String> + Send + Sync + 'static,
     ) -> Arc<Phone> {
         Arc::new(Phone { calls: Mutex::default(), answer: Box::new(answer) })
     }
 
-    pub(crate) fn says(status: u16, body: &str) -> Result<Answered, String> {
-        Ok(Answered { status, body: Some(body.to_owned().into()) })
+    pub(crate) fn says(status: u16, body: &str) -> Result<CallbackResponse, String> {
+        Ok(CallbackResponse { status, body: Some(body.to_owned().into()) })
     }
 }
 
 impl Callbacks for Phone {
-    fn post(&self, letter: Letter) -> Future<'_, Result<Answered, String>> {
+    fn post(&self, letter: CallbackRequest) -> Future<'_, Result<CallbackResponse, String>> {
         let before = {
             let mut calls = self.calls.lock();
             calls.push((tokio::time::Instant::now(), letter.clone()));
