@@ -8,22 +8,10 @@ use serde_json::json;
 
 use crate::Server;
 use web::body::{Body, Response};
+use web::response::{json, text};
 
 /// A store that takes longer to say how it is cannot be counted on.
 const READY_WITHIN: Duration = Duration::from_secs(2);
-
-pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
-    let mut response = Response::new(Body::from(text.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
-}
-
-fn document(value: &serde_json::Value) -> Response {
-    let mut response = Response::new(Body::from(value.to_string()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
 
 impl Server {
     /// Ready when new work would be taken.
@@ -77,7 +65,7 @@ impl Server {
                 "card": format!("{base}/a2a/{name}{}", crate::mount::CARD),
             }))
         });
-        document(&json!({ "agents": agents.collect::<Vec<_>>() }))
+        json(json!({ "agents": agents.collect::<Vec<_>>() }).to_string())
     }
 
     /// `None` where deliveries carry no tokens.

@@ -10,13 +10,14 @@ use bytes::Bytes;
 use dialects::framing::jsonrpc::{self, OwnedId};
 use dialects::framing::scan;
 use futures_util::FutureExt;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONNECTION, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use model::{Fault, Kind};
 use web::body::Response;
 use web::headers::{REQUEST_ID, check_media_type, request_id, trace};
 use web::request_log::RequestLine;
+use web::response::{not_allowed, text};
 use web::{client_address, cors};
 
 use crate::front::{self, Gate, RequestLog};
@@ -24,7 +25,7 @@ use crate::linger::BodyUnread;
 use crate::metrics::Outcome;
 use crate::mount::{self, Mounted, Target};
 use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RequestBody};
-use crate::{Server, intake, operations};
+use crate::{Server, intake};
 
 /// How long the body of a refused request is waited for.
 const REFUSED_BODY: Duration = Duration::from_millis(250);
@@ -139,7 +140,7 @@ async fn dispatch(
     }
     // Whatever is rarer than a call of the protocol is boxed: every request would have to carry it.
     match target {
-        Target::Health if get => operations::text(StatusCode::OK, "ok\n"),
+        Target::Health if get => text(StatusCode::OK, "ok\n"),
         Target::Ready if get => Box::pin(server.ready()).await,
         Target::Metrics if get => Box::pin(server.show_metrics()).await,
         Target::Agents if get => server.list_agents(head),
@@ -209,8 +210,7 @@ async fn panicked(
         turn_away(server, target, head, fault, log).await
     });
     let said = said.catch_unwind().await;
-    let mut response =
-        said.unwrap_or_else(|_| operations::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{message}\n")));
+    let mut response = said.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, format!("{message}\n")));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     log.fault.get_or_insert(message);
     response
@@ -263,7 +263,7 @@ async fn turn_away(
 /// A refusal in plain text, where the address has no form of its own.
 pub(crate) fn refused_as_text(fault: &Fault) -> Response {
     let status = front::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-    let mut response = operations::text(status, format!("{fault}\n"));
+    let mut response = text(status, format!("{fault}\n"));
     if let Some(seconds) = fault.retry_after_s {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
@@ -293,11 +293,4 @@ async fn at_product(
         Accepts::Stream => RequestBody::Stream(body),
     };
     endpoint.answer(EndpointRequest { server, head, body: read, log }).await
-}
-
-pub(crate) fn not_allowed(allow: &'static str) -> Response {
-    let mut response =
-        operations::text(StatusCode::METHOD_NOT_ALLOWED, format!("this address answers to {allow} only\n"));
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
 }

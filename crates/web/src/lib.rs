@@ -1,6 +1,6 @@
 //! HTTP kit of the gateway and its products: everything about HTTP that needs no engine.
 //!
-//! * [`body`], [`html`], [`file_response`]: responses
+//! * [`response`], [`body`], [`html`], [`file_response`]: responses
 //! * [`headers`], [`credentials`]: readers of request headers
 //! * [`client_address`], [`cors`], [`limiter`], [`concurrency`]: where a request comes from, and how many there may be
 //! * [`request_log`]: the log, and the facts of one request for it
@@ -17,3 +17,4 @@ pub mod html;
 pub mod limiter;
 pub mod outbound;
 pub mod request_log;
+pub mod response;

@@ -23,16 +23,15 @@ use model::ports::storekeeper::Needs;
 use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send, Task};
 use url::{Host, Url};
 
-use super::{
-    A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, rpc, sign, stream, terms,
-};
+use super::{A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream, terms};
 use crate::mount::Mounted;
 use crate::oauth::{Oauth, covers, endpoints};
 use crate::products::shop::ShopEndpoint;
 use crate::settings::{self, Aly, Door, Settings};
-use crate::{Server, callers, intake, service};
+use crate::{Server, callers, intake};
 use web::body::{Body, Response};
 use web::credentials::bearer;
+use web::response::{json, not_allowed};
 
 /// What would stop the endpoints from being served.
 pub(crate) fn check(settings: &Settings) -> Result<(), settings::Error> {
@@ -56,7 +55,7 @@ pub(crate) async fn answer(
     let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
     log.agent = Some(desk.mounted.agent.clone());
     let response = match below {
-        "" | "/" if head.method != Method::POST => service::not_allowed("POST"),
+        "" | "/" if head.method != Method::POST => not_allowed("POST"),
         "" | "/" => {
             if let Err(fault) = web::headers::check_media_type(&head.headers) {
                 let mut response = Box::pin(desk.rpc(Err(fault), log)).await;
@@ -176,7 +175,7 @@ impl<'a> Desk<'a> {
                 let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
                 asked.write(&mut w, &done);
                 jsonrpc::end_result(&mut w);
-                rpc::json(into_body(self.server, self.head, &tenant, w.finish()).await?)
+                json(into_body(self.server, self.head, &tenant, w.finish()).await?)
             }
         })
     }
@@ -216,7 +215,7 @@ impl<'a> Desk<'a> {
             done => {
                 let mut w = Writer::with_capacity(1_024);
                 asked.write(&mut w, &done);
-                rpc::json(into_body(server, head, &tenant, w.finish()).await?)
+                json(into_body(server, head, &tenant, w.finish()).await?)
             }
         })
     }
@@ -366,7 +365,7 @@ impl<'a> Desk<'a> {
     fn rest_fault(&self, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
         log.fault(fault);
         let (status, encoded) = WIRE.rest_error(fault, operation);
-        let mut response = rpc::json(encoded.as_bytes().cloned().unwrap_or_default().into());
+        let mut response = json(encoded.as_bytes().cloned().unwrap_or_default());
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         if fault.kind == Kind::Unauthenticated {
@@ -505,7 +504,7 @@ fn rpc_fault(id: &Id<'_>, fault: &Fault, operation: Operation, log: &mut Request
     log.fault(fault);
     let mut out = Vec::with_capacity(256);
     WIRE.rpc_error(&mut out, id, fault, operation);
-    let mut response = rpc::json(Bytes::from(out).into());
+    let mut response = json(Bytes::from(out));
     if matches!(fault.kind, Kind::RateLimited | Kind::Unavailable | Kind::TooLarge) {
         let status = WIRE.error_line(fault.kind, operation).http;
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
@@ -590,7 +589,7 @@ impl Desk<'_> {
             push: profile.as_deref().is_none_or(|profile| self.server.offers_push(profile)),
             skills: skills.collect(),
         });
-        let mut response = rpc::json(Bytes::from(card.to_string()).into());
+        let mut response = json(Bytes::from(card.to_string()));
         let headers = response.headers_mut();
         crate::cards::cacheable(headers);
         response

@@ -8,10 +8,10 @@ use model::Fault;
 use web::body::{Response, counted};
 use web::file_response::{FileFacts, head_only, is_known, unchanged, whole};
 use web::request_log::RequestLog;
+use web::response::text;
 
 use crate::Server;
 use crate::links::{self, Bad};
-use crate::operations;
 
 /// A large file by its address; `below` is what follows `/files/`.
 pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
@@ -20,7 +20,7 @@ pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Pa
     let fail = |log: &mut RequestLog, fault: &Fault| {
         log.fault(fault);
         let status = super::status_of(fault.kind).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = operations::text(status, format!("{fault}\n"));
+        let mut response = text(status, format!("{fault}\n"));
         if let Some(seconds) = fault.retry_after_s {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
@@ -29,11 +29,11 @@ pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Pa
     let claim = match server.links.read(below, head.uri.query().unwrap_or_default()).await {
         Ok(Ok(claim)) => claim,
         Ok(Err(Bad::Expired)) => {
-            return operations::text(StatusCode::GONE, format!("this address has expired; {again}\n"));
+            return text(StatusCode::GONE, format!("this address has expired; {again}\n"));
         }
         Ok(Err(Bad::Signature)) => {
             let words = format!("this address was not made here, or not like this; {again}\n");
-            return operations::text(StatusCode::FORBIDDEN, words);
+            return text(StatusCode::FORBIDDEN, words);
         }
         Err(fault) => return fail(log, &fault),
     };
@@ -54,7 +54,7 @@ pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Pa
                 Err(fault) => fail(log, &fault),
             }
         }
-        Ok(None) => operations::text(StatusCode::NOT_FOUND, "this file is no longer kept: its task was removed\n"),
+        Ok(None) => text(StatusCode::NOT_FOUND, "this file is no longer kept: its task was removed\n"),
         Err(fault) => fail(log, &fault),
     }
 }

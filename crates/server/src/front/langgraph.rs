@@ -16,7 +16,7 @@ use dialects::framing::{query, scan};
 use dialects::langgraph::decode::{self, Resume};
 use dialects::langgraph::{self, Profile, Reply, Request, card, envelope, errors};
 use dialects::wire::{Decoded, Operation};
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode, request};
 use model::ports::agent;
 use model::{Call, Fault, Kind, State};
@@ -27,6 +27,7 @@ use crate::Server;
 use crate::callers;
 use crate::mount::Mounted;
 use web::body::Response;
+use web::response::json;
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +162,7 @@ async fn call(
             let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
             asked.write(&mut w, &done);
             jsonrpc::end_result(&mut w);
-            super::rpc::json(into_body(server, head, &tenant, w.finish()).await?)
+            json(into_body(server, head, &tenant, w.finish()).await?)
         }
     };
     sign(&mut response, wire);
@@ -284,11 +285,9 @@ fn assistant_card(server: &Arc<Server>, assistant: Option<&str>, head: &request:
 }
 
 fn reply(reply: langgraph::Reply) -> Response {
-    let mut response = Response::new(Bytes::from(reply.body).into());
+    let body = Bytes::from(reply.body);
+    let mut response = if reply.status == 202 { Response::new(body.into()) } else { json(body) };
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_REQUEST);
-    if reply.status != 202 {
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
     response
 }
 

@@ -9,18 +9,19 @@ use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
 use dialects::wire::{JsonWire, Operation};
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode, request};
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{StatusCode, request};
 use model::{Call, Caller, Fault, Kind};
 
 use super::langgraph::{self, Address};
 use super::{
-    A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, operation, orloj, sign, stated_version,
-    status_of, stream, terms, uumit, who,
+    A2A_DIALECT, CallContext, Done, EffectiveCall, PLATFORM_USER, RequestLog, into_body, operation, orloj, sign,
+    stated_version, status_of, stream, terms, uumit, who,
 };
 use crate::mount::Mounted;
 use crate::{Server, callers};
-use web::body::{Body, Response, counted};
+use web::body::{Response, counted};
+use web::response::json;
 
 /// Answers a request at an agent's address: decides whose it is, once, and hands it on. No front that a request is handed
 /// to comes back here; one that finds that it is for an agent after all calls [`answer_to`].
@@ -198,7 +199,7 @@ impl Attempt<'_> {
                 jsonrpc::write_result_head(&mut out, &request.id);
                 out.extend_from_slice(&bytes);
                 jsonrpc::write_result_tail(&mut out);
-                json(counted(&server.answers, out.into())?.into())
+                json(counted(&server.answers, out.into())?)
             }
             done => {
                 let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
@@ -241,7 +242,7 @@ impl Attempt<'_> {
 /// What the headers say of whose a request is.
 fn owner_by_headers(server: &Server, head: &request::Parts, products: Products) -> Option<Owner> {
     let dialect = head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
-    let platform_user = head.headers.contains_key(&uumit::PLATFORM_USER);
+    let platform_user = head.headers.contains_key(&PLATFORM_USER);
     decide::by_headers(dialect, platform_user, orloj::is_token(server, &head.headers), products)
 }
 
@@ -261,12 +262,6 @@ async fn opener(asked: &CallContext<'_>, effective: &EffectiveCall) -> &'static 
     }
 }
 
-pub(super) fn json(body: Body) -> Response {
-    let mut response = Response::new(body);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
 /// A fault in the envelope. JSON-RPC answers 200; only what HTTP itself has a word for has another status.
 pub(super) fn refuse(
     wire: &'static dyn JsonWire,
@@ -279,7 +274,7 @@ pub(super) fn refuse(
     log.dialect = wire.name();
     let mut out = Vec::with_capacity(512);
     wire.rpc_error(&mut out, id, fault, operation);
-    let mut response = json(Bytes::from(out).into());
+    let mut response = json(Bytes::from(out));
     if let Some(status) = status_of(fault.kind) {
         *response.status_mut() = status;
     }

@@ -13,7 +13,7 @@ use dialects::framing::scan;
 use dialects::uumit::errors::{Error, Line};
 use dialects::uumit::{self, Cancel, Request, Send, card, decode, encode};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
 use market::TransactionId;
 use market::transaction::Action;
 use model::{Fault, Kind};
@@ -24,15 +24,14 @@ use tokio::time::error::Elapsed;
 use trade::{Credentials, Filter, MarketEntity as What, NotKnown, Once, OrderRequest as Wish, Paging, Refused};
 
 use super::stream::as_events;
-use super::{A2A_DIALECT, Counted, RequestLog, rpc};
+use super::{A2A_DIALECT, Counted, PLATFORM_USER, RequestLog};
 use crate::Server;
 use crate::settings::Uumit;
 use web::body::{Body, Response};
 use web::concurrency::ConcurrencyPermit;
 use web::credentials;
 use web::headers::idempotency_key;
-
-pub(super) static PLATFORM_USER: HeaderName = HeaderName::from_static("x-platform-user-id");
+use web::response;
 
 /// So many capabilities at most are skills of the platform's card.
 const SKILLS: u32 = 100;
@@ -394,7 +393,7 @@ fn respond(error: &Error, id: &Id<'_>) -> Response {
 }
 
 fn json(body: Vec<u8>) -> Response {
-    sign(rpc::json(Bytes::from(body).into()))
+    sign(response::json(Bytes::from(body)))
 }
 
 fn sign(mut response: Response) -> Response {

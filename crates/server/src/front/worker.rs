@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dialects::framing::{query, scan, sse};
 use futures_util::StreamExt as _;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, ToStrError, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ToStrError};
 use http::{HeaderName, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::agent::Agent;
@@ -30,6 +30,7 @@ use crate::settings::{self, Settings};
 use web::body::{Body, Response};
 use web::credentials;
 use web::headers::{idempotency_key, text};
+use web::response::{Rejection, json};
 
 static X_LEASE: HeaderName = HeaderName::from_static("x-lease");
 
@@ -42,39 +43,39 @@ const MOST_SLOTS: usize = 1_000;
 const LOOK: Duration = Duration::from_millis(500);
 const LONGEST_NAME: usize = 256;
 
-/// Why a request is refused: a status, words, and when to come again.
-struct Refused(StatusCode, String, Option<u32>);
+/// A status, a message, and the seconds after which a worker may try again.
+struct Error(StatusCode, String, Option<u32>);
 
-impl Refused {
-    fn new(status: StatusCode, says: impl Into<String>) -> Refused {
-        Refused(status, says.into(), None)
+impl Error {
+    fn new(status: StatusCode, says: impl Into<String>) -> Error {
+        Error(status, says.into(), None)
     }
-    fn unreadable(says: impl Into<String>) -> Refused {
-        Refused::new(StatusCode::UNPROCESSABLE_ENTITY, says)
+    fn unreadable(says: impl Into<String>) -> Error {
+        Error::new(StatusCode::UNPROCESSABLE_ENTITY, says)
     }
 }
 
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Refused {
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
         match refusal {
-            Refusal::Unknown => Refused::new(
+            Refusal::Unknown => Error::new(
                 StatusCode::NOT_FOUND,
                 "nothing is known of this turn: it ended long ago, or the server was started anew; lease another",
             ),
-            Refusal::Over => Refused::new(StatusCode::GONE, "the turn is over; lease another"),
+            Refusal::Over => Error::new(StatusCode::GONE, "the turn is over; lease another"),
             Refusal::NotYours => {
-                Refused::new(StatusCode::CONFLICT, "the turn is not yours: the lease has ended; lease another")
+                Error::new(StatusCode::CONFLICT, "the turn is not yours: the lease has ended; lease another")
             }
-            Refusal::Unreadable(says) => Refused::unreadable(says),
+            Refusal::Unreadable(says) => Error::unreadable(says),
         }
     }
 }
 
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Refused {
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
         // Found out before a desk is asked, all else is about the request's form.
         let status = super::status_of(fault.kind).unwrap_or(StatusCode::BAD_REQUEST);
-        Refused(status, fault.message, fault.retry_after_s)
+        Error(status, fault.message, fault.retry_after_s)
     }
 }
 
@@ -166,21 +167,14 @@ pub(crate) async fn answer(
     log.operation = "worker";
     match route(server, agent, below, head, body, log).await {
         Ok(response) => response,
-        Err(Refused(status, says, retry_after)) => {
-            let mut response = document(status, json!({ "error": says }).to_string());
-            log.fault = Some(says);
-            let headers = response.headers_mut();
-            if status == StatusCode::UNAUTHORIZED {
-                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            if status == StatusCode::METHOD_NOT_ALLOWED {
-                let allowed = if below == "/stream" { "GET" } else { "POST" };
-                headers.insert(ALLOW, HeaderValue::from_static(allowed));
-            }
-            if let Some(seconds) = retry_after {
-                headers.insert(RETRY_AFTER, seconds.into());
-            }
-            response
+        Err(Error(status, says, retry_after)) => {
+            let allowed = if below == "/stream" { "GET" } else { "POST" };
+            let body = json!({ "error": says }).to_string();
+            Rejection::new(status, says, body)
+                .retry_after(retry_after)
+                .allow(Some(allowed).filter(|_| status == StatusCode::METHOD_NOT_ALLOWED))
+                .challenge(|| HeaderValue::from_static("Bearer"))
+                .respond(log)
         }
     }
 }
@@ -192,10 +186,10 @@ async fn route(
     head: &request::Parts,
     body: Incoming,
     log: &mut RequestLog,
-) -> Result<Response, Refused> {
-    let nothing = || Refused::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", head.uri.path()));
+) -> Result<Response, Error> {
+    let nothing = || Error::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", head.uri.path()));
     let desk = desk(server, agent).ok_or_else(|| {
-        Refused::new(StatusCode::NOT_FOUND, format!("{agent:?} is no agent that leaves its turns to workers"))
+        Error::new(StatusCode::NOT_FOUND, format!("{agent:?} is no agent that leaves its turns to workers"))
     })?;
     log.agent = Some(agent.into());
     let mut segments = below.trim_start_matches('/').split('/');
@@ -207,14 +201,14 @@ async fn route(
         _ => return Err(nothing()),
     };
     if head.method != verb {
-        return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, format!("send {verb}")));
+        return Err(Error::new(StatusCode::METHOD_NOT_ALLOWED, format!("send {verb}")));
     }
     if !desk.admits(credentials::bearer(&head.headers)) {
         if let Some(throttle) = &server.throttle {
             throttle.failed(log.address)?;
         }
         let says = "send Authorization: Bearer with the secret of this agent's workers";
-        return Err(Refused::new(StatusCode::UNAUTHORIZED, says));
+        return Err(Error::new(StatusCode::UNAUTHORIZED, says));
     }
     log.caller = Some("worker".into());
     if verb == Method::GET {
@@ -222,16 +216,16 @@ async fn route(
         return stream(server, &*desk, head.uri.query());
     }
     web::headers::check_media_type(&head.headers)
-        .map_err(|fault| Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, fault.message))?;
+        .map_err(|fault| Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, fault.message))?;
     let body = intake::read(server, head, body, None, Gate::Open, log).await?;
     let said = Said::read(&body, server.engine.limits().json_depth)?;
     if let (Some("turns"), Some(turn), Some(what), _) = asked {
-        let turn: TurnId = turn.parse().map_err(|_| Refused::from(Refusal::Unknown))?;
+        let turn: TurnId = turn.parse().map_err(|_| Error::from(Refusal::Unknown))?;
         let lease = said.text("lease")?.or_else(|| given(text(&head.headers, &X_LEASE)));
-        let lease = lease.ok_or_else(|| Refused::unreadable("say which lease: as \"lease\" or in X-Lease"))?;
+        let lease = lease.ok_or_else(|| Error::unreadable("say which lease: as \"lease\" or in X-Lease"))?;
         let delivery = said.text("id")?.or_else(|| given(idempotency_key(&head.headers)));
         if delivery.as_ref().is_some_and(|id| id.len() > LONGEST_NAME) {
-            return Err(Refused::unreadable(format!("id: choose one of at most {LONGEST_NAME} bytes")));
+            return Err(Error::unreadable(format!("id: choose one of at most {LONGEST_NAME} bytes")));
         }
         let word;
         (log.operation, word) = match what {
@@ -244,7 +238,7 @@ async fn route(
             }
         };
         let contact = desk.take(turn, lease, delivery, word).await?;
-        return Ok(document(StatusCode::OK, contact_json(contact)));
+        return Ok(json(contact_json(contact)));
     }
     log.operation = "worker_lease";
     let worker = name(said.text("worker")?.as_deref())?;
@@ -253,16 +247,16 @@ async fn route(
 }
 
 /// A turn, or 204 if none comes.
-async fn lease(server: &Server, desk: &dyn Desk, worker: &str, wait: Duration) -> Result<Response, Refused> {
+async fn lease(server: &Server, desk: &dyn Desk, worker: &str, wait: Duration) -> Result<Response, Error> {
     let until = Instant::now() + wait;
     loop {
         if server.engine.is_draining() {
             let says = "the server is shutting down; try again in a second";
-            return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, says.into(), Some(1)));
+            return Err(Error(StatusCode::SERVICE_UNAVAILABLE, says.into(), Some(1)));
         }
         let left = until.saturating_duration_since(Instant::now());
         if let Some(leased) = desk.lease(worker, left.min(LOOK)).await {
-            return Ok(document(StatusCode::OK, leased_json(&leased)));
+            return Ok(json(leased_json(&leased)));
         }
         if left <= LOOK {
             let mut response = Response::new(Body::empty());
@@ -273,14 +267,14 @@ async fn lease(server: &Server, desk: &dyn Desk, worker: &str, wait: Duration) -
 }
 
 /// Turns as server-sent events, each leased as it is sent.
-fn stream(server: &Arc<Server>, desk: &dyn Desk, query: Option<&str>) -> Result<Response, Refused> {
+fn stream(server: &Arc<Server>, desk: &dyn Desk, query: Option<&str>) -> Result<Response, Error> {
     let value = |name| query.map(|query| query::value(query, name)).transpose().map(Option::flatten);
     let worker = name(value("worker")?.as_deref())?;
     let slots = match value("slots")? {
         None => 1,
         Some(text) => {
             let slots = text.parse().ok().filter(|slots| (1..=MOST_SLOTS).contains(slots));
-            slots.ok_or_else(|| Refused::unreadable(format!("slots: choose a number from 1 to {MOST_SLOTS}")))?
+            slots.ok_or_else(|| Error::unreadable(format!("slots: choose a number from 1 to {MOST_SLOTS}")))?
         }
     };
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
@@ -330,22 +324,16 @@ fn contact_json(contact: Contact) -> String {
     json!({ "cancelled": cancelled, "over": over, "lease_ms": lease_ms }).to_string()
 }
 
-fn document(status: StatusCode, text: String) -> Response {
-    let mut response = super::rpc::json(text.into());
-    *response.status_mut() = status;
-    response
-}
-
 /// A header that has text in it.
 fn given(value: Option<Result<&str, ToStrError>>) -> Option<String> {
     value?.ok().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// What a worker calls itself, for the log.
-fn name(said: Option<&str>) -> Result<String, Refused> {
+fn name(said: Option<&str>) -> Result<String, Error> {
     let name = said.unwrap_or("worker");
     if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
-        return Err(Refused::unreadable(format!("worker: choose a printable name of at most {LONGEST_NAME} bytes")));
+        return Err(Error::unreadable(format!("worker: choose a printable name of at most {LONGEST_NAME} bytes")));
     }
     Ok(name.to_owned())
 }
@@ -357,35 +345,35 @@ struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    fn read(body: &'a [u8], depth: usize) -> Result<Said<'a>, Refused> {
+    fn read(body: &'a [u8], depth: usize) -> Result<Said<'a>, Error> {
         let text = if body.trim_ascii().is_empty() { "" } else { scan::scan(body, depth)? };
         let text = text.trim();
         let members = match text.as_bytes().first() {
             None | Some(b'[') => HashMap::new(),
-            Some(b'{') => serde_json::from_str(text).map_err(|error| Refused::unreadable(error.to_string()))?,
-            Some(_) => return Err(Refused::unreadable("send an object")),
+            Some(b'{') => serde_json::from_str(text).map_err(|error| Error::unreadable(error.to_string()))?,
+            Some(_) => return Err(Error::unreadable("send an object")),
         };
         Ok(Said { text, members })
     }
 
-    fn read_member<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Refused> {
+    fn read_member<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let Some(raw) = self.members.get(name) else { return Ok(None) };
-        serde_json::from_str(raw.get()).map_err(|error| Refused::unreadable(format!("{name}: {error}")))
+        serde_json::from_str(raw.get()).map_err(|error| Error::unreadable(format!("{name}: {error}")))
     }
 
-    fn text(&self, name: &str) -> Result<Option<String>, Refused> {
+    fn text(&self, name: &str) -> Result<Option<String>, Error> {
         self.read_member::<Option<String>>(name).map(Option::flatten)
     }
 
     /// The events: a list, the list under `events`, or the object itself as one.
-    fn events(&self) -> Result<Vec<String>, Refused> {
+    fn events(&self) -> Result<Vec<String>, Error> {
         let list = match self.members.get("events") {
             Some(list) => list.get(),
             None if self.text.starts_with('[') => self.text,
             None => return Ok(self.event().into_iter().collect()),
         };
         let events: Vec<&RawValue> =
-            serde_json::from_str(list).map_err(|error| Refused::unreadable(format!("events: {error}")))?;
+            serde_json::from_str(list).map_err(|error| Error::unreadable(format!("events: {error}")))?;
         Ok(events.into_iter().map(|event| event.get().to_owned()).collect())
     }
 

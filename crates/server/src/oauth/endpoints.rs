@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use dialects::framing::query;
 use dialects::wire::Operation;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 use model::{Caller, Fault, Kind};
 use serde_json::{Value, json};
@@ -24,6 +24,7 @@ use crate::front::RequestLog;
 use web::body::{Body, Response};
 use web::credentials::{Authorization, bearer};
 use web::html::{self, Forms};
+use web::response::{self, Rejection, not_allowed, private_json};
 
 /// No request to these endpoints is larger.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
@@ -121,7 +122,7 @@ pub(crate) fn document(server: &Server, which: Document, head: &request::Parts, 
             "bearer_methods_supported": ["header"],
         }),
     };
-    let mut response = json_response(StatusCode::OK, &value);
+    let mut response = response::json(value.to_string());
     crate::cards::cacheable(response.headers_mut());
     response
 }
@@ -543,16 +544,13 @@ impl Asking<'_> {
 
     /// An error as JSON.
     fn refused(&self, error: &Error, log: &mut RequestLog) -> Response {
-        note(error, log);
         let body = json!({ "error": error.code, "error_description": error.description });
-        let mut response = secret_response(status_of(error), &body);
-        if response.status() == StatusCode::UNAUTHORIZED {
-            let scheme = if error.code == "invalid_token" { "Bearer realm=\"oauth\"" } else { "Basic realm=\"oauth\"" };
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
-        }
-        if let Some(seconds) = error.fault.as_ref().and_then(|fault| fault.retry_after_s) {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
+        let scheme = if error.code == "invalid_token" { "Bearer realm=\"oauth\"" } else { "Basic realm=\"oauth\"" };
+        let rejection = Rejection::new(status_of(error), error.description.as_str(), body.to_string())
+            .retry_after(error.fault.as_ref().and_then(|fault| fault.retry_after_s))
+            .challenge(|| HeaderValue::from_static(scheme));
+        let response = uncached(rejection.respond(log));
+        note(error, log);
         response
     }
 }
@@ -583,17 +581,12 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value)
 }
 
-fn json_response(status: StatusCode, value: &Value) -> Response {
-    let mut response = Response::new(Bytes::from(value.to_string()).into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+/// A JSON document with a secret, which old caches must not keep, either.
+fn secret_response(status: StatusCode, value: &Value) -> Response {
+    uncached(private_json(status, value.to_string()))
 }
 
-/// What nobody keeps a copy of.
-fn secret_response(status: StatusCode, value: &Value) -> Response {
-    let mut response = json_response(status, value);
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+fn uncached(mut response: Response) -> Response {
     response.headers_mut().insert("pragma", HeaderValue::from_static("no-cache"));
     response
 }
@@ -601,11 +594,4 @@ fn secret_response(status: StatusCode, value: &Value) -> Response {
 fn html_response(status: StatusCode, page: String) -> Response {
     // A browser that has answered goes on to the client.
     html::response(status, page, Forms::Onwards)
-}
-
-fn not_allowed(allow: &'static str) -> Response {
-    let text = format!("this address answers to {allow} only\n");
-    let mut response = crate::operations::text(StatusCode::METHOD_NOT_ALLOWED, text);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
 }

@@ -7,7 +7,7 @@ use model::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::refusal::Refusal;
+use super::error::Error;
 use super::sale::{self, Amount};
 use super::table::{Ask, Going, Keyed, Param, ParamKind};
 use super::{Page, names, printable};
@@ -309,7 +309,7 @@ pub(super) fn clarity<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownClarity>
     })
 }
 
-async fn aligned(ask: &Ask<'_>, demand: &DemandId, capability: &str) -> Result<Alignment, Refusal> {
+async fn aligned(ask: &Ask<'_>, demand: &DemandId, capability: &str) -> Result<Alignment, Error> {
     printable("capability_id", Some(capability))?;
     let (demand, capability, fit) = ask.market.alignment(ask.caller()?, demand, &capability.into()).await?;
     Ok(Alignment::of(&demand.id, &capability.id, &fit))
@@ -334,7 +334,7 @@ pub(super) fn offers<'a>(ask: &'a Ask<'a>, body: MatchRequest) -> Going<'a, Matc
             Some(top) => u32::try_from(top)
                 .ok()
                 .filter(|top| (1..=MOST).contains(top))
-                .ok_or_else(|| Refusal::field("top_k", format!("must be a whole number from 1 to {MOST}")))?,
+                .ok_or_else(|| Error::field("top_k", format!("must be a whole number from 1 to {MOST}")))?,
         };
         let demand: DemandId = body.demand_id.as_str().into();
         let found = ask.market.offers_for(ask.caller()?, &demand, top as usize).await?;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trade::{Approval, DeviceState, Tokens};
 
-use super::refusal::Refusal;
+use super::error::Error;
 use super::table::{Ask, Going};
 use super::{credentials, printable};
 use web::body::Response;
@@ -152,7 +152,7 @@ pub(super) fn login<'a>(ask: &'a Ask<'a>, body: Login) -> Going<'a, ShownTokens>
 }
 
 /// The access token that a person shows.
-fn shown<'a>(ask: &'a Ask<'a>) -> Result<&'a str, Refusal> {
+fn shown<'a>(ask: &'a Ask<'a>) -> Result<&'a str, Error> {
     let shown = credentials(&ask.head.headers).bearer.filter(|token| !token.is_empty());
     shown.ok_or_else(|| trade::Refused::from(trade::NotKnown::Missing).into())
 }
@@ -232,7 +232,7 @@ pub(super) fn page<'a>(_: &'a Ask<'a>) -> Going<'a, Response> {
 }
 
 /// The page again, with what has come of it.
-pub(super) async fn approve_page(ask: &Ask<'_>, body: Result<DeviceAnswer, Refusal>) -> Response {
+pub(super) async fn approve_page(ask: &Ask<'_>, body: Result<DeviceAnswer, Error>) -> Response {
     let done = match body {
         Ok(body) => approve_data(ask, body).await,
         Err(refusal) => Err(refusal),

@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::refusal::{Code, Refusal};
+use super::error::{Code, Error};
 use super::table::{Ask, Going, Keyed};
 
 pub(super) fn cash<'a>(_: &'a Ask<'a>, _: Keyed) -> Going<'a, ()> {
     let words = "this server keeps no cash: an operator credits UT with `rialto market credit`";
-    Box::pin(async move { Err(Refusal::new(Code::WALLET, words)) })
+    Box::pin(async move { Err(Error::new(Code::WALLET, words)) })
 }
 
 pub(super) fn hall<'a>(_: &'a Ask<'a>, _: Keyed) -> Going<'a, ()> {
     let words = "the task hall (tasks, orders, disputes) is not part of this server: buy and sell \
                  capabilities at /api/v1/capabilities and /api/v1/transactions";
-    Box::pin(async move { Err(Refusal::new(Code::HALL, words)) })
+    Box::pin(async move { Err(Error::new(Code::HALL, words)) })
 }
 
 /// Where to find what, and what to send along.

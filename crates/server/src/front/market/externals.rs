@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use trade::{Deliveries, Event, External, NewExternal, Once, WebhookEdit};
 
-use super::refusal::Refusal;
+use super::error::Error;
 use super::sale::Removed;
 use super::table::{Ask, Going, Keyed, Param, ParamKind};
 use super::{Page, names};
@@ -147,7 +147,7 @@ impl Shown {
     }
 
     /// With how its webhook is doing.
-    async fn whole(ask: &Ask<'_>, one: &External) -> Result<Shown, Refusal> {
+    async fn whole(ask: &Ask<'_>, one: &External) -> Result<Shown, Error> {
         let Deliveries { waiting, lost, last_lost } = ask.market.deliveries(one).await?;
         let last_dead = last_lost.into_iter().map(|lost| DeadDelivery {
             event_id: lost.id.to_string(),

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trade::{Allowed, File, NotGiven, Upload};
 
-use super::refusal::{Code, Refusal};
+use super::error::{Code, Error};
 use super::table::{Ask, Going, Param, ParamKind, Reply, written};
 use crate::Server;
 use crate::settings::Uumit;
@@ -140,7 +140,7 @@ pub(super) fn upload<'a>(ask: &'a Ask<'a>) -> Going<'a, Reply> {
             _ => Brought { media_type: Some(said.to_owned()), bytes: ask.body.clone(), ..Brought::default() },
         };
         let required = |name: &'static str, in_form: Option<String>| {
-            let missing = || Refusal::field(name, format!("is required: {UPLOAD}?transaction_id=…&filename=…"));
+            let missing = || Error::field(name, format!("is required: {UPLOAD}?transaction_id=…&filename=…"));
             ask.text(name).map(str::to_owned).or(in_form).ok_or_else(missing)
         };
         let id = required("transaction_id", brought.transaction_id)?;
@@ -163,20 +163,20 @@ struct Brought {
 }
 
 /// The file of a form, and what its other fields say.
-async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Refusal> {
-    let unread = |error: multer::Error| Refusal::field("body", format!("is not a form: {error}"));
+async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
+    let unread = |error: multer::Error| Error::field("body", format!("is not a form: {error}"));
     let boundary = multer::parse_boundary(media_type).map_err(unread)?;
     let mut form = multer::Multipart::new(futures_util::stream::iter([Ok::<_, Infallible>(body)]), boundary);
     let (mut brought, mut has_file, mut fields) = (Brought::default(), false, 0);
     while let Some(field) = form.next_field().await.map_err(unread)? {
         fields += 1;
         if fields > MAX_FIELDS {
-            return Err(Refusal::field("body", format!("must have at most {MAX_FIELDS} fields")));
+            return Err(Error::field("body", format!("must have at most {MAX_FIELDS} fields")));
         }
         match field.name().unwrap_or_default() {
             "transaction_id" => brought.transaction_id = Some(field.text().await.map_err(unread)?),
             "filename" => brought.filename = Some(field.text().await.map_err(unread)?),
-            "file" if has_file => return Err(Refusal::field("file", "is there twice: send one file at a time")),
+            "file" if has_file => return Err(Error::field("file", "is there twice: send one file at a time")),
             "file" => {
                 has_file = true;
                 // A field says what the file is called, unless another does.
@@ -189,7 +189,7 @@ async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Refusal> {
             _ => {}
         }
     }
-    if has_file { Ok(brought) } else { Err(Refusal::field("file", "is required: the field of the form with the file")) }
+    if has_file { Ok(brought) } else { Err(Error::field("file", "is required: the field of the form with the file")) }
 }
 
 pub(super) fn grant<'a>(ask: &'a Ask<'a>, body: AccessWanted) -> Going<'a, Access> {
@@ -208,7 +208,7 @@ pub(super) fn download<'a>(ask: &'a Ask<'a>) -> Going<'a, Reply> {
         let token = ask.named.first().map(AsRef::as_ref).unwrap_or_default();
         if is_foreign(ask) {
             let words = "HOTLINK_REJECTED: another site's page may not link to this file; open the address itself";
-            return Err(Refusal::because("HOTLINK_REJECTED", Code::DENIED, words));
+            return Err(Error::because("HOTLINK_REJECTED", Code::DENIED, words));
         }
         if ask.text("redirect") == Some("0") {
             let allowed = ask.market.allowed(token).await.map_err(not_given)?;
@@ -236,13 +236,13 @@ fn facts(file: &File) -> FileFacts<'_> {
     FileFacts { name: Some(&file.name), media_type: Some(&file.media_type), hash: &file.hash, len: file.len }
 }
 
-fn not_given(not_given: NotGiven) -> Refusal {
+fn not_given(not_given: NotGiven) -> Error {
     let message = not_given.to_string();
     match not_given {
-        NotGiven::Unknown => Refusal::missing(message),
-        NotGiven::UsedUp(_) => Refusal::because("DOWNLOADS_USED_UP", Code::GONE, message),
-        NotGiven::Expired => Refusal::because("TOKEN_EXPIRED", Code::GONE, message),
-        NotGiven::Gone => Refusal::because("FILE_REMOVED", Code::GONE, message),
+        NotGiven::Unknown => Error::missing(message),
+        NotGiven::UsedUp(_) => Error::because("DOWNLOADS_USED_UP", Code::GONE, message),
+        NotGiven::Expired => Error::because("TOKEN_EXPIRED", Code::GONE, message),
+        NotGiven::Gone => Error::because("FILE_REMOVED", Code::GONE, message),
         NotGiven::Refused(refused) => refused.into(),
     }
 }

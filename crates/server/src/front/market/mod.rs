@@ -5,6 +5,7 @@
 mod demands;
 mod doors;
 mod elsewhere;
+mod error;
 mod externals;
 mod files;
 mod money;
@@ -13,7 +14,6 @@ mod openapi;
 pub(crate) mod pace;
 mod purchases;
 mod quote;
-mod refusal;
 mod runtime;
 mod sale;
 mod table;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dialects::framing::{query, scan};
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode, request};
 use model::Fault;
 use schemars::JsonSchema;
@@ -32,14 +32,15 @@ use trade::{Credentials, NotKnown, Once, Paged, Refused};
 use web::credentials::{self, AuthScheme, Authorization};
 use web::headers::{check_media_type, idempotency_key, request_fingerprint, text};
 
+use error::{Code, Error, RefusalData};
 pub(crate) use files::{body_bytes, largest_body};
-use refusal::{Code, Refusal, RefusalData};
 use table::{Ask, Keyed, Reply, Route, Who};
 
+use super::PLATFORM_USER;
 use super::RequestLog;
-use super::uumit::PLATFORM_USER;
 use crate::Server;
 use web::body::Response;
+use web::response::{Rejection, private_json};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Of an idempotency key.
@@ -58,10 +59,9 @@ pub(crate) async fn answer(
     match call(server, below, head, body, log).await {
         Ok(Reply::Data(data)) => enveloped(&data),
         Ok(Reply::Whole(response)) => response,
-        Err(refusal) => {
-            debug_assert!(is_documented(head, below, refusal.code), "{below}: {refusal:?} is not in the document");
-            log.fault = Some(refusal.message.clone());
-            refused(&refusal)
+        Err(error) => {
+            debug_assert!(is_documented(head, below, error.code), "{below}: {error:?} is not in the document");
+            rejection(&error).respond(log)
         }
     }
 }
@@ -77,8 +77,8 @@ async fn call(
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
-) -> Result<Reply, Refusal> {
-    let Some(uumit) = &server.settings.market else { return Err(Refusal::missing("there is no market here")) };
+) -> Result<Reply, Error> {
+    let Some(uumit) = &server.settings.market else { return Err(Error::missing("there is no market here")) };
     let market = &uumit.market;
     let found = table::find(&head.method, below);
     let shown = credentials(&head.headers);
@@ -128,7 +128,7 @@ fn read<'a>(
     route: &Route,
     head: &request::Parts,
     body: &'a [u8],
-) -> Result<(std::borrow::Cow<'a, str>, bool), Refusal> {
+) -> Result<(std::borrow::Cow<'a, str>, bool), Error> {
     let Some(takes) = route.takes.filter(|takes| !takes.bytes) else { return Ok(("{}".into(), false)) };
     let said = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if takes.form && said.split(';').next().is_some_and(|bare| bare.trim().eq_ignore_ascii_case(FORM)) {
@@ -136,27 +136,27 @@ fn read<'a>(
     }
     if body.is_empty() {
         return match takes.required {
-            true => Err(Refusal::field("body", "is required: send a JSON object")),
+            true => Err(Error::field("body", "is required: send a JSON object")),
             false => Ok(("{}".into(), false)),
         };
     }
     if let Err(fault) = check_media_type(&head.headers) {
-        return Err(Refusal::new(Code::MEDIA, fault.message));
+        return Err(Error::new(Code::MEDIA, fault.message));
     }
     let text = scan::scan(body, server.engine.limits().json_depth)?;
     // Readers of structs take lists, too; nobody here does.
     if !text.trim_start().starts_with('{') {
-        return Err(Refusal::field("body", "must be a JSON object"));
+        return Err(Error::field("body", "must be a JSON object"));
     }
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        return Err(Refusal::field("body", format!("is not JSON: {error}")));
+        return Err(Error::field("body", format!("is not JSON: {error}")));
     }
     Ok((text.into(), false))
 }
 
 /// The fields of a form as the members of an object.
-fn of_form(body: &[u8]) -> Result<String, Refusal> {
-    let text = std::str::from_utf8(body).map_err(|_| Refusal::field("body", "is not a form"))?;
+fn of_form(body: &[u8]) -> Result<String, Error> {
+    let text = std::str::from_utf8(body).map_err(|_| Error::field("body", "is not a form"))?;
     let mut members = serde_json::Map::new();
     for pair in query::pairs(text) {
         let (name, value) = pair?;
@@ -166,17 +166,17 @@ fn of_form(body: &[u8]) -> Result<String, Refusal> {
 }
 
 /// The caller's promise: by header, or as a member of the body.
-fn once(route: &Route, head: &request::Parts, below: &str, text: &str) -> Result<Option<Once>, Refusal> {
+fn once(route: &Route, head: &request::Parts, below: &str, text: &str) -> Result<Option<Once>, Error> {
     if !route.keyed {
         return Ok(None);
     }
-    let wrong = || Refusal::field("idempotency_key", format!("must have 1 to {MAX_KEY} printable characters"));
+    let wrong = || Error::field("idempotency_key", format!("must have 1 to {MAX_KEY} printable characters"));
     let header = idempotency_key(&head.headers).transpose().map_err(|_| wrong())?.map(str::to_owned);
     // A body in which it cannot be read is refused with all that is wrong with it, later.
     let member = serde_json::from_str::<Keyed>(text).ok().and_then(|keyed| keyed.idempotency_key);
     let key = match (header, member) {
         (Some(header), Some(member)) if header != member => {
-            return Err(Refusal::field("idempotency_key", "is not the one of the header Idempotency-Key"));
+            return Err(Error::field("idempotency_key", "is not the one of the header Idempotency-Key"));
         }
         (Some(key), _) | (None, Some(key)) => key,
         (None, None) => return Ok(None),
@@ -193,7 +193,7 @@ fn enveloped(data: &[u8]) -> Response {
     body.extend_from_slice(br#"{"code":0,"message":"success","data":"#);
     body.extend_from_slice(data);
     body.extend_from_slice(format!(r#","timestamp":{}}}"#, jiff::Timestamp::now().as_second()).as_bytes());
-    json(StatusCode::OK, body)
+    private_json(StatusCode::OK, Bytes::from(body))
 }
 
 /// The envelope of a refusal.
@@ -207,31 +207,14 @@ struct RefusedEnvelope<'a> {
     timestamp: i64,
 }
 
-fn refused(refusal: &Refusal) -> Response {
-    let data = Some(&*refusal.data).filter(|data| **data != RefusalData::default());
+fn rejection(error: &Error) -> Rejection {
+    let data = Some(&*error.data).filter(|data| **data != RefusalData::default());
     let timestamp = jiff::Timestamp::now().as_second();
-    let envelope = RefusedEnvelope { code: refusal.code.number, message: &refusal.message, data, timestamp };
-    let mut response = json(refusal.status(), serde_json::to_vec(&envelope).unwrap_or_default());
-    let headers = response.headers_mut();
-    if let Some(seconds) = refusal.retry_after_s {
-        headers.insert(RETRY_AFTER, seconds.into());
-    }
-    if refusal.code.status == 401 {
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
-    if let Some(Ok(allow)) = refusal.allow.as_deref().map(HeaderValue::from_str) {
-        headers.insert(ALLOW, allow);
-    }
-    response
-}
-
-fn json(status: StatusCode, body: Vec<u8>) -> Response {
-    let mut response = Response::new(Bytes::from(body).into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    let envelope = RefusedEnvelope { code: error.code.number, message: &error.message, data, timestamp };
+    Rejection::new(error.status(), error.message.as_str(), serde_json::to_vec(&envelope).unwrap_or_default())
+        .retry_after(error.retry_after_s)
+        .allow(error.allow.as_deref())
+        .challenge(|| HeaderValue::from_static("Bearer"))
 }
 
 /// A page of a list.
@@ -257,7 +240,7 @@ impl<T> Page<T> {
 }
 
 /// What must hold no control characters, since it goes into names.
-fn printable(field: &'static str, text: Option<&str>) -> Result<(), Refusal> {
+fn printable(field: &'static str, text: Option<&str>) -> Result<(), Error> {
     match text {
         Some(text) if text.is_empty() || text.chars().any(char::is_control) => {
             Err(Refused::from(market::FieldError::new(field, "must have printable characters only, at least one"))

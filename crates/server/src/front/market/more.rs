@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trade::{Anomaly, Income, Once};
 
-use super::refusal::{FieldDetail, Refusal};
+use super::error::{Error, FieldDetail};
 use super::sale::{self, NewCapability};
 use super::table::{Ask, Going, Keyed, Param, ParamKind};
 use super::{Page, names};
@@ -152,14 +152,14 @@ pub(super) struct IncomeRecord {
 pub(super) fn batch<'a>(ask: &'a Ask<'a>, body: Batch) -> Going<'a, BatchDone> {
     Box::pin(async move {
         if !(1..=MOST).contains(&body.items.len()) {
-            return Err(Refusal::field("items", format!("must be 1 to {MOST}")));
+            return Err(Error::field("items", format!("must be 1 to {MOST}")));
         }
         let mut done = BatchDone { items: Vec::with_capacity(body.items.len()), succeeded: 0, failed: 0 };
         for (n, item) in body.items.into_iter().enumerate() {
             // Each has a promise of its own: a repeat makes what is missing, and nothing twice.
             let once = ask.once.clone().map(|once| Once { key: format!("{}#{n}", once.key), ..once });
             let made = match item.try_into() {
-                Ok(draft) => ask.market.offer(ask.caller()?, draft, None, once).await.map_err(Refusal::from),
+                Ok(draft) => ask.market.offer(ask.caller()?, draft, None, once).await.map_err(Error::from),
                 Err(refusal) => Err(refusal),
             };
             let item = match made {
@@ -173,7 +173,7 @@ pub(super) fn batch<'a>(ask: &'a Ask<'a>, body: Batch) -> Going<'a, BatchDone> {
                     if refusal.code.status >= 500 {
                         return Err(refusal);
                     }
-                    let Refusal { code, message, data, .. } = refusal;
+                    let Error { code, message, data, .. } = refusal;
                     let error = Some(BatchError { code: code.number, message, details: data.details });
                     BatchItem { success: false, capability: None, error }
                 }
@@ -210,14 +210,14 @@ pub(super) fn anomaly<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, PriceCheck> {
         let (mut category, mut model) =
             (ask.text("category").map(str::to_owned), ask.text("pricing_model").and_then(PricingModel::from_name));
         let price = match (ask.text("price_ut"), ask.text("capability_id")) {
-            (None, None) => return Err(Refusal::field("price_ut", "is required, or a capability_id")),
+            (None, None) => return Err(Error::field("price_ut", "is required, or a capability_id")),
             (Some(_), Some(_)) => {
-                return Err(Refusal::field("capability_id", "has a price of its own: leave price_ut out"));
+                return Err(Error::field("capability_id", "has a price of its own: leave price_ut out"));
             }
             (Some(text), None) => match Ut::parse(text) {
                 Ok(price) if !price.is_negative() => price,
-                Ok(_) => return Err(Refusal::field("price_ut", "must not be negative")),
-                Err(error) => return Err(Refusal::field("price_ut", error.to_string())),
+                Ok(_) => return Err(Error::field("price_ut", "must not be negative")),
+                Err(error) => return Err(Error::field("price_ut", error.to_string())),
             },
             (None, Some(id)) => {
                 let one = ask.market.capability(None, &id.into()).await?;

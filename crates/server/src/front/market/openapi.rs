@@ -2,17 +2,17 @@
 
 use std::sync::LazyLock;
 
-use bytes::Bytes;
 use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::CACHE_CONTROL;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::refusal::Code;
+use super::error::Code;
 use super::table::{Ask, Gives, Going, Param, ParamKind, ROUTES, Route, Schemed, Who};
 use super::{FORM, MAX_KEY, RefusedEnvelope};
 use web::body::Response;
+use web::response::json;
 
 /// All but where the server is.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
@@ -22,10 +22,8 @@ pub(super) fn show<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
     Box::pin(async move {
         let mut document = DOCUMENT.clone();
         document["servers"] = json!([{ "url": format!("{base}/api/v1") }]);
-        let mut response = Response::new(Bytes::from(document.to_string()).into());
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        let mut response = json(document.to_string());
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         Ok(response)
     })
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use trade::{Caller, NamedFile, OrderRequest as Wish};
 
-use super::refusal::Refusal;
+use super::error::Error;
 use super::table::{Ask, Going, Keyed, Param, ParamKind};
 use super::{Page, names, printable};
 
@@ -54,7 +54,8 @@ pub(super) struct NewTransaction {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Rejection {
+#[schemars(rename = "Rejection")]
+pub(super) struct RejectPurchase {
     #[serde(default)]
     #[schemars(length(max = 500))]
     reason: Option<String>,
@@ -221,12 +222,12 @@ impl From<&Deliverable> for ShownFile {
 }
 
 /// The transaction of the path. What cannot be an id names none.
-fn id(ask: &Ask<'_>) -> Result<TransactionId, Refusal> {
+fn id(ask: &Ask<'_>) -> Result<TransactionId, Error> {
     let named = ask.named.first().map(AsRef::as_ref).unwrap_or_default();
     named.parse().map_err(|_| trade::Refused::Unknown(trade::MarketEntity::Transaction).into())
 }
 
-async fn step(ask: &Ask<'_>, action: Action) -> Result<Shown, Refusal> {
+async fn step(ask: &Ask<'_>, action: Action) -> Result<Shown, Error> {
     let caller = ask.caller()?;
     let once = ask.once.clone().map(|once| (caller, once));
     let row = ask.market.act(&actor(caller), id(ask)?, action, once).await?;
@@ -287,7 +288,7 @@ pub(super) fn accept<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(step(ask, Action::Accept))
 }
 
-pub(super) fn reject<'a>(ask: &'a Ask<'a>, body: Rejection) -> Going<'a, Shown> {
+pub(super) fn reject<'a>(ask: &'a Ask<'a>, body: RejectPurchase) -> Going<'a, Shown> {
     Box::pin(step(ask, Action::Reject { reason: body.reason.map(Into::into) }))
 }
 

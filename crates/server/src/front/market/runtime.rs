@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use trade::{JobAct, JobEvent, Jobs, MarketEntity as What, Refused};
 
+use super::error::Error;
 use super::names;
 use super::purchases::{DeliveredFile, Shown as Transaction, files};
-use super::refusal::Refusal;
 use super::table::{Ask, Going};
 use crate::front::Counted;
 use crate::front::stream::as_events;
@@ -94,7 +94,7 @@ impl Feed {
             Err(refused) => {
                 self.over = true;
                 tracing::warn!("a stream of jobs failed: {refused}");
-                let refusal = Refusal::from(refused);
+                let refusal = Error::from(refused);
                 let data = serde_json::json!({ "code": refusal.code.number, "message": refusal.message });
                 frame(None, "error", &data)
             }
@@ -112,10 +112,10 @@ fn frame(id: Option<&str>, event: &str, data: &impl Serialize) -> Bytes {
 }
 
 /// The last event that a program has seen.
-fn last(ask: &Ask<'_>) -> Result<Option<TransactionId>, Refusal> {
+fn last(ask: &Ask<'_>) -> Result<Option<TransactionId>, Error> {
     let Some(id) = last_event_id(&ask.head.headers) else { return Ok(None) };
     id.ok().and_then(|id| id.parse().ok()).map(Some).ok_or_else(|| {
-        Refusal::field("Last-Event-ID", "is no id of this stream's events: send the last one you got, or none")
+        Error::field("Last-Event-ID", "is no id of this stream's events: send the last one you got, or none")
     })
 }
 
@@ -211,9 +211,9 @@ pub(super) fn act<'a>(ask: &'a Ask<'a>, body: JobAction) -> Going<'a, JobDone> {
                              goes into the result";
                 return Err(Refused::from(market::FieldError::new("action", words)).into());
             }
-            _ => return Err(Refusal::field("action", format!("must be one of {}", ACTIONS.join(", ")))),
+            _ => return Err(Error::field("action", format!("must be one of {}", ACTIONS.join(", ")))),
         };
-        let id = body.job_id.ok_or_else(|| Refusal::field("job_id", "is required"))?;
+        let id = body.job_id.ok_or_else(|| Error::field("job_id", "is required"))?;
         // What cannot be an id names none.
         let id = id.parse().map_err(|_| Refused::Unknown(What::Transaction))?;
         let row = ask.market.job_act(ask.caller()?, id, act, ask.once.clone()).await?;

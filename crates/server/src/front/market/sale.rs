@@ -10,11 +10,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use trade::{Edit, Filter, Paging, Without};
 
+use super::error::Error;
 use super::purchases::Shown as Transaction;
-use super::refusal::Refusal;
 use super::table::{Ask, Going, Keyed, Param, ParamKind};
-use super::{Page, json, names};
+use super::{Page, names};
 use web::body::Response;
+use web::response::private_json;
 
 pub(super) const FILTER: [Param; 4] = [
     Param { name: "category", words: "Only of this category.", kind: ParamKind::Text { most: 50 } },
@@ -95,7 +96,7 @@ pub(super) struct NewCapability {
 }
 
 /// Who is to do the work: one, if it is said.
-fn served(agent: Option<String>, worker: Option<bool>, callback: Option<&str>) -> Result<Option<Served>, Refusal> {
+fn served(agent: Option<String>, worker: Option<bool>, callback: Option<&str>) -> Result<Option<Served>, Error> {
     let beside = |field: &'static str, other: &str| {
         let detail = format!("is of no use beside {other}: one of them does the work");
         Err(trade::Refused::from(market::FieldError::new(field, detail)).into())
@@ -111,9 +112,9 @@ fn served(agent: Option<String>, worker: Option<bool>, callback: Option<&str>) -
 }
 
 impl TryFrom<NewCapability> for Draft {
-    type Error = Refusal;
+    type Error = super::error::Error;
 
-    fn try_from(new: NewCapability) -> Result<Draft, Refusal> {
+    fn try_from(new: NewCapability) -> Result<Draft, Error> {
         let served = served(new.agent, new.worker, new.callback_url.as_deref())?;
         Ok(Draft {
             title: new.title,
@@ -407,12 +408,12 @@ pub(super) fn one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
     })
 }
 
-async fn change(ask: &Ask<'_>, action: Action) -> Result<Option<Capability>, Refusal> {
+async fn change(ask: &Ask<'_>, action: Action) -> Result<Option<Capability>, Error> {
     let actor = ask.caller()?.actor();
     Ok(ask.market.change_capability(&actor, &id(ask), action, ask.once.clone()).await?)
 }
 
-async fn changed(ask: &Ask<'_>, action: Action) -> Result<Shown, Refusal> {
+async fn changed(ask: &Ask<'_>, action: Action) -> Result<Shown, Error> {
     let after = change(ask, action).await?.ok_or(trade::Refused::Unknown(trade::MarketEntity::Capability))?;
     Ok(Shown::own(&after))
 }
@@ -459,7 +460,10 @@ pub(super) fn card<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
         let known = ask.market.user(&user).await?.ok_or(trade::Refused::Unknown(trade::MarketEntity::User))?;
         let sold = ask.market.sold_by(&known.id, ON_CARD).await?;
         let url = format!("{}/uumit/a2a", ask.base());
-        let mut response = json(StatusCode::OK, dialects::uumit::card::seller(&url, &known.id, &sold.items));
+        let mut response = private_json(
+            StatusCode::OK,
+            bytes::Bytes::from(dialects::uumit::card::seller(&url, &known.id, &sold.items)),
+        );
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         Ok(response)
     })

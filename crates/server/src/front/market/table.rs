@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use trade::{Caller, Market, Once, Paging};
 
-use super::refusal::{Code, Refusal};
+use super::error::{Code, Error};
 use crate::Server;
 use web::body::Response;
 
@@ -42,7 +42,7 @@ pub(super) struct Ask<'a> {
 
 impl Ask<'_> {
     /// Who asks. A route that needs one has one.
-    pub(super) fn caller(&self) -> Result<&Caller, Refusal> {
+    pub(super) fn caller(&self) -> Result<&Caller, Error> {
         self.caller.as_ref().ok_or_else(|| trade::Refused::from(trade::NotKnown::Missing).into())
     }
     pub(super) fn text(&self, name: &str) -> Option<&str> {
@@ -92,23 +92,23 @@ pub(super) const PAGES: [Param; 2] = [
 ];
 
 impl Param {
-    fn check(&self, value: &str) -> Result<(), Refusal> {
+    fn check(&self, value: &str) -> Result<(), Error> {
         match self.kind {
             ParamKind::Number { least, most, .. } => {
                 let fits = value.parse::<u32>().is_ok_and(|number| (least..=most).contains(&number));
                 // `+5` is a number to the parser, but not in any document.
                 if !fits || value.starts_with('+') {
-                    return Err(Refusal::field(self.name, format!("must be a whole number from {least} to {most}")));
+                    return Err(Error::field(self.name, format!("must be a whole number from {least} to {most}")));
                 }
             }
             ParamKind::OneOf(known) => {
                 if !known().contains(&value) {
-                    return Err(Refusal::field(self.name, format!("must be one of {}", known().join(", "))));
+                    return Err(Error::field(self.name, format!("must be one of {}", known().join(", "))));
                 }
             }
             ParamKind::Text { most } => {
                 if value.is_empty() || value.chars().count() > most || value.chars().any(char::is_control) {
-                    return Err(Refusal::field(self.name, format!("must have 1 to {most} printable characters")));
+                    return Err(Error::field(self.name, format!("must have 1 to {most} printable characters")));
                 }
             }
         }
@@ -162,7 +162,7 @@ pub(super) enum Reply {
     Whole(Response),
 }
 
-pub(super) type Going<'a, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send + 'a>>;
+pub(super) type Going<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 type Go = Box<dyn for<'a> Fn(&'a Ask<'a>, &str) -> Going<'a, Reply> + Send + Sync>;
 
 pub(super) struct Route {
@@ -198,21 +198,21 @@ fn any_object(generator: &mut SchemaGenerator) -> Schema {
     schemed::<serde_json::Map<String, serde_json::Value>>(generator)
 }
 
-fn decoded<B: DeserializeOwned>(text: &str) -> Result<B, Refusal> {
+fn decoded<B: DeserializeOwned>(text: &str) -> Result<B, Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let words = error.inner().to_string();
         // Where in the text it stands helps nobody who sent an object.
         let words = words.split(" at line ").next().unwrap_or_default().to_owned();
-        Refusal::field(if path == "." { "body".to_owned() } else { path }, format!("cannot be read: {words}"))
+        Error::field(if path == "." { "body".to_owned() } else { path }, format!("cannot be read: {words}"))
     })
 }
 
-pub(super) fn written<D: Serialize>(data: &D) -> Result<Reply, Refusal> {
+pub(super) fn written<D: Serialize>(data: &D) -> Result<Reply, Error> {
     serde_json::to_vec(data).map(Reply::Data).map_err(|error| {
         tracing::error!("an answer could not be written: {error}");
-        Refusal::new(Code::BROKEN, "the server could not write its answer")
+        Error::new(Code::BROKEN, "the server could not write its answer")
     })
 }
 
@@ -402,8 +402,8 @@ fn first(path: &str) -> &str {
 }
 
 /// The route of a request, and what its path names.
-pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, Vec<Cow<'a, str>>), Refusal> {
-    let nothing = || Refusal::missing(format!("there is nothing at /api/v1{path}; see /api/v1/openapi.json"));
+pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, Vec<Cow<'a, str>>), Error> {
+    let nothing = || Error::missing(format!("there is nothing at /api/v1{path}; see /api/v1/openapi.json"));
     let likely = BY_FIRST.get(first(path)).map_or(&[][..], |routes| routes);
     let best = likely.iter().find_map(|route| Some((*route, fits(route.path, path)?)));
     let (like, named) = best.ok_or_else(nothing)?;
@@ -418,7 +418,7 @@ pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, 
         }
         let allow = allow.join(", ");
         let message = format!("this address answers to {allow} only");
-        return Err(Refusal { allow: Some(allow), ..Refusal::new(Code::VERB, message) });
+        return Err(Error { allow: Some(allow), ..Error::new(Code::VERB, message) });
     };
     // What is no text, or cannot be a name, names nothing.
     let named = named.into_iter().map(|one| query::decode_segment(one).map_err(|_| nothing()));
@@ -430,7 +430,7 @@ pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, 
 }
 
 /// Reads the route's parameters; what else the query says is nothing to it.
-pub(super) fn read_query(route: &Route, text: Option<&str>) -> Result<Vec<(&'static str, String)>, Refusal> {
+pub(super) fn read_query(route: &Route, text: Option<&str>) -> Result<Vec<(&'static str, String)>, Error> {
     let mut read: Vec<(&'static str, String)> = Vec::new();
     if route.query.is_empty() {
         return Ok(read);
@@ -439,7 +439,7 @@ pub(super) fn read_query(route: &Route, text: Option<&str>) -> Result<Vec<(&'sta
         let (name, value) = pair?;
         let Some(param) = route.query.iter().find(|param| param.name == name) else { continue };
         if read.iter().any(|(known, _)| *known == param.name) {
-            return Err(Refusal::field(param.name, "is in the query more than once"));
+            return Err(Error::field(param.name, "is in the query more than once"));
         }
         param.check(&value)?;
         read.push((param.name, value.into_owned()));

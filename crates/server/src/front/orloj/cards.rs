@@ -10,11 +10,12 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode, request};
 use serde_json::Value;
 
-use super::super::{RequestLog, rpc};
+use super::super::RequestLog;
 use super::{Desk, address, refused, signed};
+use crate::Server;
 use crate::settings::{Orloj, OrlojSystem};
-use crate::{Server, operations};
 use web::body::Response;
+use web::response::{json, text};
 
 /// The card of the system that the path names, or of the one there is.
 pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Parts, log: &mut RequestLog) -> Response {
@@ -94,11 +95,11 @@ fn card_of(server: &Arc<Server>, orloj: &Orloj, system: &OrlojSystem, head: &req
 }
 
 fn document(value: &Value) -> Response {
-    let mut response = signed(rpc::json(Bytes::from(value.to_string()).into()));
+    let mut response = signed(json(Bytes::from(value.to_string())));
     crate::cards::cacheable(response.headers_mut());
     response
 }
 
 fn no_card() -> Response {
-    operations::text(StatusCode::NOT_FOUND, "agent card not found\n")
+    text(StatusCode::NOT_FOUND, "agent card not found\n")
 }

@@ -44,6 +44,7 @@ use crate::settings::{self, Door, Orloj, OrlojSystem, Settings};
 use web::body::{Body, Response};
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
+use web::response::json;
 
 /// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
 pub(super) const MOUNT: &str = "orloj";
@@ -541,7 +542,7 @@ impl<'a> Desk<'a> {
         encode::task(&mut w, task, &address(system), view);
         jsonrpc::end_result(&mut w);
         let body = into_body(self.server, self.head, &task.tenant, w.finish()).await;
-        Ok(signed(rpc::json(body.map_err(|fault| Error::of(&fault, Operation::Get))?)))
+        Ok(signed(json(body.map_err(|fault| Error::of(&fault, Operation::Get))?)))
     }
 }
 
@@ -582,7 +583,7 @@ fn refused(error: &Error, id: &Id<'_>, log: &mut RequestLog) -> Response {
 }
 
 fn respond(error: &Error, id: &Id<'_>) -> Response {
-    let mut response = rpc::json(Bytes::from(error.encode(id)).into());
+    let mut response = json(Bytes::from(error.encode(id)));
     *response.status_mut() = StatusCode::from_u16(error.http).unwrap_or(StatusCode::OK);
     if error.http == 401 {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"a2a\""));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Clerk;
-use super::no::No;
+use super::error::Error;
 use super::tasks::{self, Found, Run, Runs, step};
 use crate::resources::{API_VERSION, document};
 use crate::settings::OrlojSystem;
@@ -154,7 +154,7 @@ impl Approval {
     }
 }
 
-pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, No> {
+pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
     let method = &clerk.head.method;
     let get = method == Method::GET || method == Method::HEAD;
     match path {
@@ -162,28 +162,28 @@ pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes,
             clerk.may_read()?;
             list(clerk).await
         }
-        [] => Err(No::method("GET, HEAD")),
+        [] => Err(Error::method("GET, HEAD")),
         [name] if get => {
             clerk.may_read()?;
             let (found, approval) = find(clerk, name).await?;
             Ok(super::json(approval.shown(&found.system, &found.task).to_string()))
         }
-        [_] => Err(No::method("GET, HEAD")),
+        [_] => Err(Error::method("GET, HEAD")),
         [name, verb @ ("approve" | "deny")] if method == Method::POST => {
             clerk.may_run()?;
             let text = clerk.text(&body)?;
             decide(clerk, name, *verb == "approve", if text.trim().is_empty() { "{}" } else { &text }).await
         }
-        [_, "approve" | "deny"] => Err(No::method("POST")),
-        [_, ..] => Err(No::missing("there is nothing at this address")),
+        [_, "approve" | "deny"] => Err(Error::method("POST")),
+        [_, ..] => Err(Error::missing("there is nothing at this address")),
     }
 }
 
-async fn list(clerk: &Clerk<'_>) -> Result<Response, No> {
+async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
     let runs = Runs::of(clerk, &tasks::reads())?;
     let server = clerk.server;
-    let mut found = runs.in_state(server, Some(State::InputRequired), WAITING).await.map_err(No::of)?;
-    let recent = runs.in_state(server, None, RECENT).await.map_err(No::of)?;
+    let mut found = runs.in_state(server, Some(State::InputRequired), WAITING).await.map_err(Error::of)?;
+    let recent = runs.in_state(server, None, RECENT).await.map_err(Error::of)?;
     found.extend(recent.into_iter().filter(|(_, task)| task.state() != State::InputRequired));
     let after = clerk.wanted.after.as_deref();
     let mut items: Vec<(String, Value)> = Vec::new();
@@ -199,8 +199,8 @@ async fn list(clerk: &Clerk<'_>) -> Result<Response, No> {
     Ok(super::listed("ToolApproval", None, page, next.as_deref()))
 }
 
-async fn find(clerk: &Clerk<'_>, name: &str) -> Result<(Found, Approval), No> {
-    let missing = || No::missing(format!("there is no ToolApproval {name:?}; see GET /orloj/v1/tool-approvals"));
+async fn find(clerk: &Clerk<'_>, name: &str) -> Result<(Found, Approval), Error> {
+    let missing = || Error::missing(format!("there is no ToolApproval {name:?}; see GET /orloj/v1/tool-approvals"));
     let (task, _) = name.rsplit_once('-').ok_or_else(missing)?;
     let found = tasks::find(clerk, task).await.map_err(|_| missing())?;
     let approval = all(&found.task).into_iter().find(|one| one.name == *name).ok_or_else(missing)?;
@@ -216,16 +216,16 @@ struct Said {
     decided_by: Option<String>,
 }
 
-async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Result<Response, No> {
-    let said: Said = document::read(text).map_err(|wrong| No::wrong(vec![wrong]))?;
+async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Result<Response, Error> {
+    let said: Said = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
     for (field, value) in [("reason", &said.reason), ("decided_by", &said.decided_by)] {
         if value.as_ref().is_some_and(|value| value.len() > REASON_BYTES) {
-            return Err(No::wrong(vec![format!("{field}: is longer than {REASON_BYTES} bytes")]));
+            return Err(Error::wrong(vec![format!("{field}: is longer than {REASON_BYTES} bytes")]));
         }
     }
     let (found, approval) = find(clerk, name).await?;
     let over =
-        |phase: Phase| No::conflict(format!("ToolApproval {name:?} is {} already; nothing changed", phase.name()));
+        |phase: Phase| Error::conflict(format!("ToolApproval {name:?} is {} already; nothing changed", phase.name()));
     if approval.phase != Phase::Pending {
         return Err(over(approval.phase));
     }
@@ -253,14 +253,14 @@ async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Re
         ..Send::new(message)
     };
     let call = Call::Send(Box::new(send.clone()));
-    let checked = clerk.desk.place(&clerk.caller, &system, &call, model::Ids::default()).map_err(No::of)?;
+    let checked = clerk.desk.place(&clerk.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
     place.ids = checked.ids;
     match clerk.desk.visibility(&system) {
         // Everybody's answers have one name, so that they meet.
         Visibility::Tenant | Visibility::Systems => place.caller.name = "orloj-approvals".into(),
         Visibility::Owner | Visibility::Parties => {}
     }
-    clerk.server.engine.send(&place, send).await.map_err(No::of)?;
+    clerk.server.engine.send(&place, send).await.map_err(Error::of)?;
     let (found, now) = find(clerk, name).await?;
     let wanted = if approves { Phase::Approved } else { Phase::Denied };
     if now.phase != wanted {

@@ -5,7 +5,7 @@
 //! systems calls those and has nothing to look for here.
 
 mod approvals;
-mod no;
+mod error;
 mod tasks;
 mod watch;
 
@@ -15,18 +15,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dialects::framing::{query, scan};
 use dialects::orloj;
-use http::header::{CACHE_CONTROL, ETAG, IF_MATCH};
+use http::header::{ETAG, IF_MATCH};
 use http::{HeaderValue, Method, StatusCode, request};
 use model::{Caller, Fault};
 
-use no::No;
+use error::Error;
 
+use super::RequestLog;
 use super::orloj::{Desk, signed};
-use super::{RequestLog, rpc};
 use crate::resources::{Document, Refusal, Resource, Selector, Shelf, Sort, Verb, Write, document};
 use crate::{Server, callers};
-use web::body::{Body, Response};
+use web::body::Response;
 use web::headers::check_media_type;
+use web::response::private_json;
 
 /// Of a list.
 const PAGE: usize = 100;
@@ -52,18 +53,14 @@ pub(crate) async fn answer(
     (log.operation, log.dialect) = ("resources", orloj::NAME);
     match Box::pin(call(server, collection, rest, head, body, log)).await {
         Ok(response) => signed(response),
-        Err(no) => {
-            log.fault = Some(no.message.clone());
-            signed(no.respond())
-        }
+        Err(error) => signed(error.rejection().respond(log)),
     }
 }
 
 /// Says no before anything is read.
 pub(crate) fn turned_away(fault: &Fault, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("resources", orloj::NAME);
-    log.fault = Some(fault.message.clone());
-    signed(No::told(fault).respond())
+    signed(Error::of_fault(fault).rejection().respond(log))
 }
 
 async fn call(
@@ -73,15 +70,15 @@ async fn call(
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
-) -> Result<Response, No> {
-    let desk = Desk::open(server, None, head, log).map_err(|error| No::paced(&error))?;
-    let caller = desk.identified(log).await.map_err(No::of)?;
+) -> Result<Response, Error> {
+    let desk = Desk::open(server, None, head, log).map_err(|error| Error::paced(&error))?;
+    let caller = desk.identified(log).await.map_err(Error::of)?;
     let Some(shelf) = desk.orloj.resources.as_ref() else {
-        return Err(No::new(StatusCode::NOT_FOUND, "NotFound", "this server keeps no resources"));
+        return Err(Error::new(StatusCode::NOT_FOUND, "NotFound", "this server keeps no resources"));
     };
     let wanted = Wanted::read(head.uri.query().unwrap_or_default())?;
     let clerk = Clerk { server, desk, shelf, caller, wanted, head, address: log.address };
-    let rest = query::decode_segment(rest.trim_end_matches('/')).map_err(No::of)?;
+    let rest = query::decode_segment(rest.trim_end_matches('/')).map_err(Error::of)?;
     let path: Vec<&str> = rest.split('/').skip(1).collect();
     match collection {
         Collection::Resources(sort) => clerk.resources(sort, &path, body).await,
@@ -101,19 +98,19 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(text: &str) -> Result<Wanted, No> {
+    fn read(text: &str) -> Result<Wanted, Error> {
         let mut wanted = Wanted::default();
         for pair in query::pairs(text) {
-            let (name, value) = pair.map_err(No::of)?;
+            let (name, value) = pair.map_err(Error::of)?;
             let value = value.into_owned();
             match &*name {
                 "namespace" => wanted.namespace = Some(value).filter(|value| !value.is_empty()),
                 "labelSelector" => {
-                    wanted.selector = Selector::parse(&value).map_err(|says| No::wrong(vec![says]))?;
+                    wanted.selector = Selector::parse(&value).map_err(|says| Error::wrong(vec![says]))?;
                 }
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=PAGE_MOST).contains(limit));
-                    let says = || No::wrong(vec![format!("limit: write a number from 1 to {PAGE_MOST}")]);
+                    let says = || Error::wrong(vec![format!("limit: write a number from 1 to {PAGE_MOST}")]);
                     wanted.limit = Some(limit.ok_or_else(says)?);
                 }
                 "after" | "continue" => wanted.after = Some(value).filter(|value| !value.is_empty()),
@@ -151,19 +148,19 @@ const ADMINS: &[&str] = &["admin"];
 
 impl Clerk<'_> {
     /// Whoever looks.
-    fn may_read(&self) -> Result<(), No> {
+    fn may_read(&self) -> Result<(), Error> {
         self.may(READERS, "reader")
     }
 
     /// Whoever has systems run, or answers for them.
-    fn may_run(&self) -> Result<(), No> {
+    fn may_run(&self) -> Result<(), Error> {
         self.may(WRITERS, "writer")
     }
 
     /// Whoever changes what is served. That is never open, not even where everything else is: it is a way to run things.
-    fn may_change(&self) -> Result<(), No> {
+    fn may_change(&self) -> Result<(), Error> {
         if !self.caller.authenticated {
-            return Err(No::unauthenticated(
+            return Err(Error::unauthenticated(
                 "a change of what is served needs an admin's key, also where nothing else needs one: make one with rialto \
                  keys create NAME --tenant default --scope admin and send Authorization: Bearer KEY; or use rialto apply \
                  beside the server's data folder",
@@ -176,11 +173,11 @@ impl Clerk<'_> {
         self.may(ADMINS, "admin")
     }
 
-    fn may(&self, scopes: &[&str], least: &str) -> Result<(), No> {
+    fn may(&self, scopes: &[&str], least: &str) -> Result<(), Error> {
         let caller = &self.caller;
         if !caller.authenticated {
             if self.desk.asks_for_tokens() {
-                return Err(No::unauthenticated("send Authorization: Bearer <token>"));
+                return Err(Error::unauthenticated("send Authorization: Bearer <token>"));
             }
             return Ok(());
         }
@@ -190,7 +187,7 @@ impl Clerk<'_> {
         Err(forbidden(least))
     }
 
-    async fn resources(&self, sort: Sort, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, No> {
+    async fn resources(&self, sort: Sort, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
         let method = &self.head.method;
         let get = method == Method::GET || method == Method::HEAD;
         match path {
@@ -200,33 +197,33 @@ impl Clerk<'_> {
             }
             [] if method == Method::POST => {
                 self.may_change()?;
-                let document = Document::read(&self.text(&body)?, Some(sort)).map_err(No::wrong)?;
+                let document = Document::read(&self.text(&body)?, Some(sort)).map_err(Error::wrong)?;
                 let document = self.placed(document)?;
                 self.write(Write::Create(document)).await
             }
-            [] => Err(No::method("GET, HEAD, POST")),
+            [] => Err(Error::method("GET, HEAD, POST")),
             ["watch"] if get => {
                 self.may_read()?;
                 watch::resources(self, sort)
             }
-            ["watch"] => Err(No::method("GET, HEAD")),
+            ["watch"] => Err(Error::method("GET, HEAD")),
             [name] if get => {
                 self.may_read()?;
                 self.get(sort, name)
             }
             [name] if method == Method::PUT => {
                 self.may_change()?;
-                let mut document = Document::read(&self.text(&body)?, Some(sort)).map_err(No::wrong)?;
+                let mut document = Document::read(&self.text(&body)?, Some(sort)).map_err(Error::wrong)?;
                 if document.name != *name {
                     let says = format!("metadata.name: is {:?}, but the address says {name:?}", document.name);
-                    return Err(No::wrong(vec![says]));
+                    return Err(Error::wrong(vec![says]));
                 }
                 let expect = self.expected()?;
                 if let (Some(header), Some(body)) = (expect, document.version)
                     && header != body
                 {
                     let says = "metadata.resourceVersion: is not the one of If-Match; send one of the two".to_owned();
-                    return Err(No::wrong(vec![says]));
+                    return Err(Error::wrong(vec![says]));
                 }
                 document = self.placed(document)?;
                 self.write(Write::Update { document, expect }).await
@@ -236,28 +233,28 @@ impl Clerk<'_> {
                 self.found(sort, name)?;
                 self.write(Write::Delete { sort, name: (*name).into(), expect: self.expected()? }).await
             }
-            [_] => Err(No::method("GET, HEAD, PUT, DELETE")),
+            [_] => Err(Error::method("GET, HEAD, PUT, DELETE")),
             [name, "status"] if get => {
                 self.may_read()?;
                 self.get(sort, name)
             }
-            [_, "status"] => Err(No::method("GET, HEAD")),
-            [_, ..] => Err(No::missing("there is nothing at this address")),
+            [_, "status"] => Err(Error::method("GET, HEAD")),
+            [_, ..] => Err(Error::missing("there is nothing at this address")),
         }
     }
 
     /// The namespace that the query names is the document's, too.
-    fn placed(&self, mut document: Document) -> Result<Document, No> {
+    fn placed(&self, mut document: Document) -> Result<Document, Error> {
         match (&document.namespace, &self.wanted.namespace) {
             (Some(own), Some(asked)) if own != asked => {
                 let says = format!("metadata.namespace: is {own:?}, but the query says {asked:?}");
-                return Err(No::wrong(vec![says]));
+                return Err(Error::wrong(vec![says]));
             }
             (None, Some(asked)) => {
                 let mut wrong = Vec::new();
                 document::check_name("namespace", asked, &mut wrong);
                 if !wrong.is_empty() {
-                    return Err(No::wrong(wrong));
+                    return Err(Error::wrong(wrong));
                 }
                 document.namespace = Some(asked.clone());
             }
@@ -266,8 +263,8 @@ impl Clerk<'_> {
         Ok(document)
     }
 
-    async fn write(&self, write: Write) -> Result<Response, No> {
-        let (verb, resource) = self.shelf.ask(write, &self.caller.name).await.map_err(No::refused)?;
+    async fn write(&self, write: Write) -> Result<Response, Error> {
+        let (verb, resource) = self.shelf.ask(write, &self.caller.name).await.map_err(Error::refused)?;
         let mut response = shown(&resource);
         if verb == Verb::Created {
             *response.status_mut() = StatusCode::CREATED;
@@ -275,16 +272,18 @@ impl Clerk<'_> {
         Ok(response)
     }
 
-    fn found(&self, sort: Sort, name: &str) -> Result<Arc<Resource>, No> {
+    fn found(&self, sort: Sort, name: &str) -> Result<Arc<Resource>, Error> {
         let found = self.shelf.get(sort, name).filter(|found| self.wanted.admits_namespace(&found.namespace));
-        found.ok_or_else(|| No::missing(format!("there is no {} {name:?}; see GET /v1/{}", sort.kind(), sort.plural())))
+        found.ok_or_else(|| {
+            Error::missing(format!("there is no {} {name:?}; see GET /v1/{}", sort.kind(), sort.plural()))
+        })
     }
 
-    fn get(&self, sort: Sort, name: &str) -> Result<Response, No> {
+    fn get(&self, sort: Sort, name: &str) -> Result<Response, Error> {
         Ok(shown(&*self.found(sort, name)?))
     }
 
-    fn list(&self, sort: Sort) -> Result<Response, No> {
+    fn list(&self, sort: Sort) -> Result<Response, Error> {
         let (all, version) = self.shelf.list(sort);
         let limit = self.wanted.limit();
         let after = self.wanted.after.as_deref().unwrap_or_default();
@@ -301,33 +300,34 @@ impl Clerk<'_> {
     }
 
     /// The version that `If-Match` names: one, or any.
-    fn expected(&self) -> Result<Option<u64>, No> {
+    fn expected(&self) -> Result<Option<u64>, Error> {
         let Some(value) = self.head.headers.get(IF_MATCH) else { return Ok(None) };
         let text = value.to_str().unwrap_or("?").trim();
         if text == "*" {
             return Ok(None);
         }
         let bare = text.trim_start_matches("W/").trim_matches('"');
-        let version = bare.parse().map_err(|_| No::wrong(vec![format!("If-Match: {}", document::not_a_version(bare))]));
+        let version =
+            bare.parse().map_err(|_| Error::wrong(vec![format!("If-Match: {}", document::not_a_version(bare))]));
         version.map(Some)
     }
 
     /// The body as text.
-    fn text<'b>(&self, body: &'b Result<Bytes, Fault>) -> Result<std::borrow::Cow<'b, str>, No> {
+    fn text<'b>(&self, body: &'b Result<Bytes, Fault>) -> Result<std::borrow::Cow<'b, str>, Error> {
         let body = match body {
             Ok(body) => body,
-            Err(fault) => return Err(No::told(fault)),
+            Err(fault) => return Err(Error::of_fault(fault)),
         };
         if let Err(fault) = check_media_type(&self.head.headers) {
-            return Err(No::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", fault.message));
+            return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", fault.message));
         }
-        scan::scan(body, self.server.engine.limits().json_depth).map(Into::into).map_err(No::of)
+        scan::scan(body, self.server.engine.limits().json_depth).map(Into::into).map_err(Error::of)
     }
 }
 
-fn forbidden(least: &str) -> No {
+fn forbidden(least: &str) -> Error {
     let says = format!("this token may not do that: it needs the role or the scope {least}");
-    No::new(StatusCode::FORBIDDEN, "Forbidden", says)
+    Error::new(StatusCode::FORBIDDEN, "Forbidden", says)
 }
 
 /// A resource as an answer.
@@ -358,9 +358,7 @@ fn listed(kind: &str, version: Option<&str>, items: Vec<String>, next: Option<&s
     ))
 }
 
+/// Not for caches: an answer depends on the caller and the time.
 fn json(text: String) -> Response {
-    let mut response = rpc::json(Body::from(text));
-    // It differs by who asks, and by when.
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    private_json(StatusCode::OK, text)
 }

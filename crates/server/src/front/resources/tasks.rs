@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::orloj::{MOUNT, NAMES};
-use super::no::No;
+use super::error::Error;
 use super::{Clerk, watch};
 use crate::Server;
 use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Sort, document};
@@ -31,7 +31,7 @@ const PAGE: u32 = 100;
 /// Messages shown of one run.
 const MESSAGES: usize = 1_000;
 
-pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, No> {
+pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
     let method = &clerk.head.method;
     let get = method == Method::GET || method == Method::HEAD;
     match path {
@@ -43,12 +43,12 @@ pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes,
             clerk.may_run()?;
             create(clerk, &clerk.text(&body)?).await
         }
-        [] => Err(No::method("GET, HEAD, POST")),
+        [] => Err(Error::method("GET, HEAD, POST")),
         ["watch"] if get => {
             clerk.may_read()?;
             watch::runs(clerk, Runs::of(clerk, &reads())?).await
         }
-        ["watch"] => Err(No::method("GET, HEAD")),
+        ["watch"] => Err(Error::method("GET, HEAD")),
         [name] | [name, "status"] if get => {
             clerk.may_read()?;
             let found = find(clerk, name).await?;
@@ -58,7 +58,7 @@ pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes,
             clerk.may_run()?;
             delete(clerk, name).await
         }
-        [_] => Err(No::method("GET, HEAD, DELETE")),
+        [_] => Err(Error::method("GET, HEAD, DELETE")),
         [name, "messages"] if get => {
             clerk.may_read()?;
             let found = find(clerk, name).await?;
@@ -69,8 +69,8 @@ pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes,
             let found = find(clerk, name).await?;
             Ok(super::json(json!({ "items": logs(&found.task) }).to_string()))
         }
-        [_, "status" | "messages" | "logs"] => Err(No::method("GET, HEAD")),
-        [_, ..] => Err(No::missing("there is nothing at this address")),
+        [_, "status" | "messages" | "logs"] => Err(Error::method("GET, HEAD")),
+        [_, ..] => Err(Error::missing("there is nothing at this address")),
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Runs(Vec<(OrlojSystem, Place)>);
 
 impl Runs {
     /// Every system of the namespace for which the caller may make this call.
-    pub(super) fn of(clerk: &Clerk<'_>, call: &Call) -> Result<Runs, No> {
+    pub(super) fn of(clerk: &Clerk<'_>, call: &Call) -> Result<Runs, Error> {
         let (systems, _) = clerk.shelf.list(Sort::AgentSystem);
         let systems = systems
             .iter()
@@ -156,7 +156,7 @@ pub(super) struct Found {
 }
 
 /// A run by its name, by the id its caller chose, or by its own id.
-pub(super) async fn find(clerk: &Clerk<'_>, name: &str) -> Result<Found, No> {
+pub(super) async fn find(clerk: &Clerk<'_>, name: &str) -> Result<Found, Error> {
     let call = Call::Get(Get { task: name.to_owned(), history: None });
     for (system, mut place) in Runs::of(clerk, &call)?.0 {
         for mount in [NAMES, MOUNT] {
@@ -164,11 +164,11 @@ pub(super) async fn find(clerk: &Clerk<'_>, name: &str) -> Result<Found, No> {
             match clerk.server.engine.get(&place, name).await {
                 Ok(task) => return Ok(Found { system, place, task }),
                 Err(fault) if fault.kind == Kind::TaskNotFound => {}
-                Err(fault) => return Err(No::of(fault)),
+                Err(fault) => return Err(Error::of(fault)),
             }
         }
     }
-    Err(No::missing(format!("there is no Task {name:?}; see GET /orloj/v1/tasks")))
+    Err(Error::missing(format!("there is no Task {name:?}; see GET /orloj/v1/tasks")))
 }
 
 /// A run as the product shows it.
@@ -342,14 +342,14 @@ fn logs(task: &Task) -> Vec<Value> {
 }
 
 /// System by system, each newest first; `continue` says in which it goes on, and where.
-async fn list(clerk: &Clerk<'_>) -> Result<Response, No> {
+async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
     let limit = clerk.wanted.limit();
     let (mut begin, mut token) = match clerk.wanted.after.as_deref() {
         None => (None, None),
         Some(after) => match after.split_once('~') {
             Some((system, token)) => (Some(system.to_owned()), Some(token.to_owned()).filter(|t| !t.is_empty())),
             None => {
-                return Err(No::wrong(vec!["after: is not the continue of this list; begin without it".to_owned()]));
+                return Err(Error::wrong(vec!["after: is not the continue of this list; begin without it".to_owned()]));
             }
         },
     };
@@ -369,7 +369,7 @@ async fn list(clerk: &Clerk<'_>) -> Result<Response, No> {
             }
             let page_size = u32::try_from(limit - items.len()).unwrap_or(PAGE).min(PAGE);
             let query = List { page_size: Some(page_size), page_token: token.take(), ..List::default() };
-            let page = clerk.server.engine.list(place, &query).await.map_err(No::of)?;
+            let page = clerk.server.engine.list(place, &query).await.map_err(Error::of)?;
             for task in &page.tasks {
                 let run = Run::of(system, task);
                 if clerk.wanted.selector.admits(&run.labels) {
@@ -423,8 +423,8 @@ struct Spec {
     requirements: Option<Value>,
 }
 
-async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, No> {
-    let written: Written = document::read(text).map_err(|wrong| No::wrong(vec![wrong]))?;
+async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
+    let written: Written = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
     let mut wrong = Vec::new();
     if written.api_version.as_deref().is_some_and(|version| version != API_VERSION) {
         wrong.push(format!("apiVersion: write {API_VERSION}"));
@@ -462,7 +462,7 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, No> {
         wrong.push("spec.input: is empty; write { \"prompt\": \"…\" }".to_owned());
     }
     if !wrong.is_empty() {
-        return Err(No::wrong(wrong));
+        return Err(Error::wrong(wrong));
     }
     let asked = written.metadata.namespace.as_deref().or(clerk.wanted.namespace.as_deref());
     let (in_namespace, target) = match spec.system.split_once('/') {
@@ -472,13 +472,13 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, No> {
     let found = clerk.shelf.get(Sort::AgentSystem, target);
     let found = found.filter(|system| in_namespace.is_none_or(|namespace| *system.namespace == *namespace));
     let found = found.ok_or_else(|| {
-        No::wrong(vec![format!(
+        Error::wrong(vec![format!(
             "spec.system: there is no AgentSystem {:?} here; see GET /v1/agent-systems",
             spec.system
         )])
     })?;
     if let Some(trouble) = &found.trouble {
-        return Err(No::conflict(format!("AgentSystem {target:?} is not served now: {trouble}")));
+        return Err(Error::conflict(format!("AgentSystem {target:?} is not served now: {trouble}")));
     }
     let system = as_called(&found);
     if find(clerk, &name).await.is_ok() {
@@ -490,23 +490,23 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, No> {
     let ids =
         Ids { again: Again::Refuse, also: Some((NAMES.into(), address.task_name(&name).into())), ..Ids::default() };
     let call = Call::Send(Box::new(send.clone()));
-    let place = clerk.desk.place(&clerk.caller, &system, &call, ids).map_err(No::of)?;
+    let place = clerk.desk.place(&clerk.caller, &system, &call, ids).map_err(Error::of)?;
     match clerk.server.engine.send(&place, send).await {
         Ok(Answer::Task(task)) => {
             let mut response = super::json(Run::of(&system, &task).shown(&task, true).to_string());
             *response.status_mut() = StatusCode::CREATED;
             Ok(response)
         }
-        Ok(Answer::Reply(_)) => Err(No::of(Fault::internal("a system answered without a task"))),
+        Ok(Answer::Reply(_)) => Err(Error::of(Fault::internal("a system answered without a task"))),
         // Somebody took the name a moment ago.
         Err(fault) if fault.kind == Kind::InvalidParams && fault.field.as_deref() == Some("id") => Err(taken(&name)),
-        Err(fault) => Err(No::of(fault)),
+        Err(fault) => Err(Error::of(fault)),
     }
 }
 
-fn taken(name: &str) -> No {
+fn taken(name: &str) -> Error {
     let says = format!("there is a Task {name:?} already; choose another name, or delete it first");
-    No::new(StatusCode::CONFLICT, "AlreadyExists", says)
+    Error::new(StatusCode::CONFLICT, "AlreadyExists", says)
 }
 
 /// What the system is told: the prompt as text, anything else as data.
@@ -535,21 +535,21 @@ fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations:
 }
 
 /// Cancels a run that goes on, and removes it.
-async fn delete(clerk: &Clerk<'_>, name: &str) -> Result<Response, No> {
+async fn delete(clerk: &Clerk<'_>, name: &str) -> Result<Response, Error> {
     let Found { system, place, task } = find(clerk, name).await?;
     let id = task.id;
     let cancel = Cancel { task: id.to_string(), metadata: Some(Json::from_value(&json!({ "reason": "deleted" }))) };
     // What is done to it must be allowed, too.
-    clerk.desk.place(&clerk.caller, &system, &Call::Cancel(cancel.clone()), Ids::default()).map_err(No::of)?;
+    clerk.desk.place(&clerk.caller, &system, &Call::Cancel(cancel.clone()), Ids::default()).map_err(Error::of)?;
     if !task.core.is_settled() {
         match clerk.server.engine.cancel(&place, cancel).await {
             Ok(_) => {}
             // It ended by itself.
             Err(fault) if matches!(fault.kind, Kind::TaskNotCancelable | Kind::TaskNotFound) => {}
-            Err(fault) => return Err(No::of(fault)),
+            Err(fault) => return Err(Error::of(fault)),
         }
     }
-    clerk.server.engine.purge(id).await.map_err(No::of)?;
+    clerk.server.engine.purge(id).await.map_err(Error::of)?;
     clerk.server.cache.forget(id);
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -17,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::super::Counted;
 use super::super::stream::as_events;
-use super::no::No;
+use super::error::Error;
 use super::tasks::{self, Runs};
 use super::{Clerk, Wanted};
 use crate::Server;
@@ -41,13 +41,14 @@ const EXPIRED: &str =
     "what has happened since is not known any more; list again, and watch from the resourceVersion of that list";
 
 /// Follows the resources of a sort.
-pub(super) fn resources(clerk: &Clerk<'_>, sort: Sort) -> Result<Response, No> {
+pub(super) fn resources(clerk: &Clerk<'_>, sort: Sort) -> Result<Response, Error> {
     let header = last_event_id(&clerk.head.headers).and_then(Result::ok);
     let from = header.or(clerk.wanted.version.as_deref());
     let seat = seat(clerk)?;
-    let full =
-        || No::new(http::StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watch already; try again later");
-    let watcher = clerk.shelf.watch(sort, from).map_err(|()| full())?.ok_or_else(|| No::gone(EXPIRED))?;
+    let full = || {
+        Error::new(http::StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watch already; try again later")
+    };
+    let watcher = clerk.shelf.watch(sort, from).map_err(|()| full())?.ok_or_else(|| Error::gone(EXPIRED))?;
     let feed = Feed {
         watcher,
         wanted: Kept::of(&clerk.wanted),
@@ -63,10 +64,10 @@ pub(super) fn resources(clerk: &Clerk<'_>, sort: Sort) -> Result<Response, No> {
     Ok(events(clerk, Body::stream(pieces)))
 }
 
-fn seat(clerk: &Clerk<'_>) -> Result<Option<ConcurrencyPermit>, No> {
+fn seat(clerk: &Clerk<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
     let throttle = clerk.server.throttle.as_ref();
     let seat = throttle.map(|throttle| throttle.stream(&clerk.caller, clerk.address)).transpose();
-    Ok(seat.map_err(No::of)?.flatten())
+    Ok(seat.map_err(Error::of)?.flatten())
 }
 
 fn events(clerk: &Clerk<'_>, body: Body) -> Response {
@@ -141,9 +142,9 @@ fn frame(id: Option<&str>, what: &str, object: &str) -> Bytes {
 }
 
 /// Follows runs.
-pub(super) async fn runs(clerk: &Clerk<'_>, runs: Runs) -> Result<Response, No> {
+pub(super) async fn runs(clerk: &Clerk<'_>, runs: Runs) -> Result<Response, Error> {
     if clerk.wanted.version.is_some() || has_last_event_id(&clerk.head.headers) {
-        return Err(No::gone(
+        return Err(Error::gone(
             "runs cannot be watched from a version on; watch again without one, it begins with what is there",
         ));
     }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use shop::{Site, Slug};
 use url::Url;
 
-use super::refusal::{Code, Refusal};
+use super::error::{Code, Error};
 use super::table::{Keyed, Route};
 use crate::Server;
 use web::headers::{check_media_type, idempotency_key, request_fingerprint};
@@ -42,12 +42,12 @@ impl<'a> Ask<'a> {
         caller: Option<Caller>,
         named: Vec<Cow<'a, str>>,
         body: &'a [u8],
-    ) -> Result<Ask<'a>, Refusal> {
+    ) -> Result<Ask<'a>, Error> {
         let mut asked: Vec<(Cow<'a, str>, Cow<'a, str>)> = Vec::new();
         for pair in query::pairs(head.uri.query().unwrap_or_default()) {
             let (name, value) = pair?;
             if asked.iter().any(|(known, _)| *known == name) {
-                return Err(Refusal::field(name, "is in the query more than once"));
+                return Err(Error::field(name, "is in the query more than once"));
             }
             asked.push((name, value));
         }
@@ -62,52 +62,52 @@ impl<'a> Ask<'a> {
     }
 
     /// A parameter of the query that says something.
-    pub(super) fn param(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    pub(super) fn param(&self, name: &str) -> Result<Option<&str>, Error> {
         let found = self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_ref());
         match found.filter(|value| !value.is_empty()) {
             Some(value) if value.len() > MAX_PARAM || value.chars().any(char::is_control) => {
-                Err(Refusal::field(name, format!("must have at most {MAX_PARAM} printable characters")))
+                Err(Error::field(name, format!("must have at most {MAX_PARAM} printable characters")))
             }
             found => Ok(found),
         }
     }
 
     /// A whole number within bounds.
-    pub(super) fn number(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Refusal> {
+    pub(super) fn number(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Error> {
         let Some(value) = self.param(name)? else { return Ok(None) };
         // `+5` is a number to the parser, and a space with a 5 to most who write it.
         let number =
             value.parse::<i64>().ok().filter(|number| (least..=most).contains(number) && !value.starts_with('+'));
-        number.map(Some).ok_or_else(|| Refusal::field(name, format!("must be a whole number from {least} to {most}")))
+        number.map(Some).ok_or_else(|| Error::field(name, format!("must be a whole number from {least} to {most}")))
     }
 
     /// `true` or `false`.
-    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Refusal> {
+    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Error> {
         match self.param(name)? {
             None => Ok(None),
             Some("true" | "1") => Ok(Some(true)),
             Some("false" | "0") => Ok(Some(false)),
-            Some(_) => Err(Refusal::field(name, "must be true or false")),
+            Some(_) => Err(Error::field(name, "must be true or false")),
         }
     }
 
     /// How many on a page.
-    pub(super) fn limit(&self) -> Result<u32, Refusal> {
+    pub(super) fn limit(&self) -> Result<u32, Error> {
         Ok(self.number("limit", 1, 100)?.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(20))
     }
 
-    pub(super) fn body<B: DeserializeOwned>(&self) -> Result<B, Refusal> {
+    pub(super) fn body<B: DeserializeOwned>(&self) -> Result<B, Error> {
         let mut json = serde_json::Deserializer::from_str(self.text);
         serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let (path, words) = (error.path().to_string(), error.inner().to_string());
             // Where in the text it stands helps nobody who sent an object.
             let words = words.split(" at line ").next().unwrap_or_default().to_owned();
-            Refusal::field(if path == "." { "body".to_owned() } else { path }, format!("cannot be read: {words}"))
+            Error::field(if path == "." { "body".to_owned() } else { path }, format!("cannot be read: {words}"))
         })
     }
 
     /// The site that is named, or the one whose host this is; for those who may be there.
-    pub(super) async fn site(&self, said: Option<&str>) -> Result<Site, Refusal> {
+    pub(super) async fn site(&self, said: Option<&str>) -> Result<Site, Error> {
         let site = match said {
             Some(said) => {
                 // What cannot be a slug is none.
@@ -117,7 +117,7 @@ impl<'a> Ask<'a> {
             None => {
                 let host = Url::parse(&self.base()).ok().and_then(|url| url.host_str().map(str::to_owned));
                 let site = self.shop.site_of_host(&host.unwrap_or_default()).await?;
-                site.ok_or_else(|| Refusal::field("site_slug", "is missing: say which store you mean"))?
+                site.ok_or_else(|| Error::field("site_slug", "is missing: say which store you mean"))?
             }
         };
         self.may_see(&site.workspace)?;
@@ -125,7 +125,7 @@ impl<'a> Ask<'a> {
     }
 
     /// A credential that is shown is one of the workspace.
-    pub(super) fn may_see(&self, workspace: &shop::WorkspaceId) -> Result<(), Refusal> {
+    pub(super) fn may_see(&self, workspace: &shop::WorkspaceId) -> Result<(), Error> {
         match &self.caller {
             Some(caller) if caller.workspace != *workspace => Err(Refused::Workspace.into()),
             Some(_) | None => Ok(()),
@@ -144,30 +144,30 @@ impl<'a> Ask<'a> {
 }
 
 /// The body as the text of an object; nothing is an empty one.
-fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'a str, Refusal> {
+fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'a str, Error> {
     if body.is_empty() {
         return Ok("{}");
     }
     if let Err(fault) = check_media_type(&head.headers) {
-        return Err(Refusal::new(Code::MEDIA, fault.message));
+        return Err(Error::new(Code::MEDIA, fault.message));
     }
     let text = scan::scan(body, server.engine.limits().json_depth)?;
     // Readers of structs take lists, too; nobody here does.
     if !text.trim_start().starts_with('{') {
-        return Err(Refusal::field("body", "must be a JSON object"));
+        return Err(Error::field("body", "must be a JSON object"));
     }
     Ok(text)
 }
 
 /// The caller's promise that a repeat is the same request.
-fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>, Refusal> {
+fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>, Error> {
     let said = match keyed {
         Keyed::Never => return Ok(None),
         Keyed::May | Keyed::Must => idempotency_key(&head.headers),
     };
     let Some(said) = said else {
         return match keyed {
-            Keyed::Must => Err(Refusal::new(
+            Keyed::Must => Err(Error::new(
                 Code::KEY_REQUIRED,
                 "send an Idempotency-Key with this request: a new one for each purchase, the same one for a repeat",
             )),
@@ -176,7 +176,7 @@ fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>,
     };
     let key = said.unwrap_or_default();
     if key.is_empty() || key.len() > MAX_KEY {
-        return Err(Refusal::field("Idempotency-Key", format!("must have 1 to {MAX_KEY} printable ASCII characters")));
+        return Err(Error::field("Idempotency-Key", format!("must have 1 to {MAX_KEY} printable ASCII characters")));
     }
     let print =
         request_fingerprint([head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default(), text]);

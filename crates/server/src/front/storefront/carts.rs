@@ -10,7 +10,7 @@ use shop::{CartToken, ProductId, Refusal as Rule, Slug, VariantChoice as Which, 
 use super::Reply;
 use super::ask::Ask;
 use super::catalogue::product_id;
-use super::refusal::Refusal;
+use super::error::Error;
 use super::table::Going;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ fn one_piece() -> u32 {
 }
 
 impl Wanted {
-    pub(super) fn change(self) -> Result<CartChange, Refusal> {
+    pub(super) fn change(self) -> Result<CartChange, Error> {
         let product = product_id(&self.product_id)?;
         let id = self.variant_id.as_deref().map(VariantId::check).transpose()?;
         let options = self.variant_options.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
@@ -81,7 +81,7 @@ pub(super) fn shown(held: &Held) -> Value {
 }
 
 /// The cart whose token this is, and its site; for those who may see it.
-pub(super) async fn cart(ask: &Ask<'_>, token: &str) -> Result<(CartToken, Slug), Refusal> {
+pub(super) async fn cart(ask: &Ask<'_>, token: &str) -> Result<(CartToken, Slug), Error> {
     let token = CartToken::read(token).ok_or(Refused::Unknown(What::Cart))?;
     let slug = ask.shop.site_of_cart(&token).await?;
     ask.site(Some(slug.as_str())).await?;
@@ -89,7 +89,7 @@ pub(super) async fn cart(ask: &Ask<'_>, token: &str) -> Result<(CartToken, Slug)
 }
 
 /// One change of the cart that the path names.
-async fn act(ask: &Ask<'_>, change: CartChange) -> Result<Reply, Refusal> {
+async fn act(ask: &Ask<'_>, change: CartChange) -> Result<Reply, Error> {
     let (token, slug) = cart(ask, ask.named(0)).await?;
     let held = ask.shop.change_cart(&slug, &token, &change, ask.once.clone()).await?;
     Ok(Reply::ok(shown(&held)))
@@ -116,11 +116,10 @@ pub(super) fn change<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     Box::pin(async move {
         let change: Change = ask.body()?;
         if change.items.is_some() {
-            return Err(Refusal::field("items", "are changed at /items and /items/{item} of the cart"));
+            return Err(Error::field("items", "are changed at /items and /items/{item} of the cart"));
         }
         let email = change.buyer.and_then(|buyer| buyer.email);
-        let address =
-            email.ok_or_else(|| Refusal::field("buyer.email", "is missing: it is what can be changed here"))?;
+        let address = email.ok_or_else(|| Error::field("buyer.email", "is missing: it is what can be changed here"))?;
         act(ask, CartChange::Email { address }).await
     })
 }
@@ -148,10 +147,10 @@ pub(super) fn add<'a>(ask: &'a Ask<'a>) -> Going<'a> {
 }
 
 /// An item by its id, or by its product's where that is enough.
-fn item(ask: &Ask<'_>) -> Result<(ProductId, Option<VariantId>), Refusal> {
+fn item(ask: &Ask<'_>) -> Result<(ProductId, Option<VariantId>), Error> {
     let named = ask.named(1);
     let (product, variant) = named.split_once(':').map_or((named, None), |(product, variant)| (product, Some(variant)));
-    let unknown = |_| Refusal::from(Rule::NotInCart);
+    let unknown = |_| Error::from(Rule::NotInCart);
     let variant = variant.map(VariantId::check).transpose().map_err(unknown)?;
     Ok((ProductId::check(product).map_err(unknown)?, variant))
 }
@@ -182,12 +181,7 @@ pub(super) fn no_coupon<'a>(ask: &'a Ask<'a>) -> Going<'a> {
 }
 
 /// Where a checkout begins with an address, the cart knows it first.
-pub(super) async fn known_as(
-    ask: &Ask<'_>,
-    slug: &Slug,
-    token: &CartToken,
-    buyer: Option<Buyer>,
-) -> Result<(), Refusal> {
+pub(super) async fn known_as(ask: &Ask<'_>, slug: &Slug, token: &CartToken, buyer: Option<Buyer>) -> Result<(), Error> {
     let Some(address) = buyer.and_then(|buyer| buyer.email) else { return Ok(()) };
     match ask.shop.change_cart(slug, token, &CartChange::Email { address }, None).await {
         // A repeat finds the cart in its checkout, where nothing changes any more.

@@ -9,7 +9,7 @@ use shop::{Minor, ProductId, Site, view};
 
 use super::Reply;
 use super::ask::Ask;
-use super::refusal::Refusal;
+use super::error::Error;
 use super::table::Going;
 
 /// Products that one request names.
@@ -44,7 +44,7 @@ pub(super) fn list<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     Box::pin(async move { listed(ask, ask.param("site_slug")?).await })
 }
 
-async fn listed(ask: &Ask<'_>, slug: Option<&str>) -> Result<Reply, Refusal> {
+async fn listed(ask: &Ask<'_>, slug: Option<&str>) -> Result<Reply, Error> {
     let site = ask.site(slug).await?;
     let (tag, cursor) = (ask.param("tag")?.map(str::to_owned), ask.param("cursor")?.map(str::to_owned));
     let search = Search { tag, cursor, limit: ask.limit()?, ..Search::of("*") };
@@ -54,7 +54,7 @@ async fn listed(ask: &Ask<'_>, slug: Option<&str>) -> Result<Reply, Refusal> {
 pub(super) fn search<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     Box::pin(async move {
         let site = ask.site(ask.param("site_slug")?).await?;
-        let price = |name| Ok::<_, Refusal>(ask.number(name, 0, Minor::MOST.0)?.map(Minor));
+        let price = |name| Ok::<_, Error>(ask.number(name, 0, Minor::MOST.0)?.map(Minor));
         let search = Search {
             tag: ask.param("tag")?.map(str::to_owned),
             cursor: ask.param("cursor")?.map(str::to_owned),
@@ -67,7 +67,7 @@ pub(super) fn search<'a>(ask: &'a Ask<'a>) -> Going<'a> {
         if let (Some(least), Some(most)) = (search.price_min, search.price_max)
             && least > most
         {
-            return Err(Refusal::field("price_min", "must not be more than price_max"));
+            return Err(Error::field("price_min", "must not be more than price_max"));
         }
         Ok(page(ask, &site, &ask.shop.search(&site.slug, &search).await?))
     })
@@ -81,14 +81,14 @@ pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     Box::pin(async move { product(ask, ask.param("site_slug")?, ask.named(0)).await })
 }
 
-async fn product(ask: &Ask<'_>, slug: Option<&str>, id: &str) -> Result<Reply, Refusal> {
+async fn product(ask: &Ask<'_>, slug: Option<&str>, id: &str) -> Result<Reply, Error> {
     let site = ask.site(slug).await?;
     let goods = ask.shop.product(&site.slug, &product_id(id)?).await?;
     Ok(Reply::ok(shown(ask, &site, &goods)))
 }
 
 /// What cannot be an id is none's.
-pub(super) fn product_id(id: &str) -> Result<ProductId, Refusal> {
+pub(super) fn product_id(id: &str) -> Result<ProductId, Error> {
     ProductId::check(id).map_err(|_| retail::Refused::Unknown(retail::ShopEntity::Product).into())
 }
 
@@ -103,7 +103,7 @@ pub(super) fn batch<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     Box::pin(async move {
         let batch: Batch = ask.body()?;
         if batch.ids.is_empty() || batch.ids.len() > MOST_IDS {
-            return Err(Refusal::field("ids", format!("must be 1 to {MOST_IDS} ids of products")));
+            return Err(Error::field("ids", format!("must be 1 to {MOST_IDS} ids of products")));
         }
         let site = ask.site(batch.site_slug.as_deref()).await?;
         let ids: Vec<ProductId> = batch.ids.iter().filter_map(|id| ProductId::check(id).ok()).collect();

@@ -3,7 +3,7 @@
 //!
 //! * `table`: the routes, and who may call them
 //! * `ask`: a request that has been let in
-//! * `refusal`: why not, as a code, a status and words
+//! * `error`: errors with their code and status
 //! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: what is done
 //! * `page`: the page
 //!
@@ -13,9 +13,9 @@
 mod ask;
 mod carts;
 mod catalogue;
+mod error;
 mod orders;
 pub(crate) mod page;
-mod refusal;
 mod sessions;
 mod table;
 mod x402;
@@ -23,14 +23,13 @@ mod x402;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode, request};
 use model::{Fault, Kind};
 use retail::Shop;
 use serde_json::{Value, json};
 
 use ask::Ask;
-use refusal::{Code, Refusal};
+use error::{Code, Error};
 use table::Who;
 
 use super::aly::{self, Shown};
@@ -38,6 +37,7 @@ use super::{RequestLog, rest};
 use crate::Server;
 use crate::oauth::{covers, endpoints};
 use web::body::Response;
+use web::response::{Rejection, private_json};
 
 /// No request to these addresses is larger.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
@@ -69,11 +69,8 @@ pub(crate) async fn answer(
     log.path = without_secrets(head.uri.path());
     let Some(shop) = shop_of(server) else { return rest::nothing_at(head.uri.path(), head, log) };
     match call(server, shop, inside, head, body, log).await {
-        Ok(reply) => json_response(reply.status, &reply.body),
-        Err(refusal) => {
-            log.fault = Some(refusal.message.clone());
-            refused(server, head, &refusal)
-        }
+        Ok(reply) => private_json(reply.status, reply.body.to_string()),
+        Err(error) => rejection(server, head, &error).respond(log),
     }
 }
 
@@ -88,7 +85,7 @@ async fn call(
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply, Error> {
     let body = body?;
     let (route, named) = table::find(&head.method, inside)?;
     let caller = who(server, route.who, head, log).await?;
@@ -102,9 +99,9 @@ async fn who(
     who: Who,
     head: &request::Parts,
     log: &mut RequestLog,
-) -> Result<Option<retail::Caller>, Refusal> {
+) -> Result<Option<retail::Caller>, Error> {
     let throttle = server.throttle.as_ref();
-    let Some(oauth) = &server.oauth else { return Err(Refusal::new(Code::NOT_FOUND, "there is no shop here")) };
+    let Some(oauth) = &server.oauth else { return Err(Error::new(Code::NOT_FOUND, "there is no shop here")) };
     let shown = match aly::identify(server, oauth, &head.headers).await {
         Ok(shown) => shown,
         Err(fault) => {
@@ -152,34 +149,19 @@ fn without_secrets(path: &str) -> Option<String> {
     Some(shown.collect::<Vec<_>>().join("/"))
 }
 
-fn refused(server: &Server, head: &request::Parts, refusal: &Refusal) -> Response {
+fn rejection(server: &Server, head: &request::Parts, error: &Error) -> Rejection {
     let details: Vec<Value> =
-        refusal.details.iter().map(|(field, says)| json!({ "field": field, "message": says })).collect();
-    let error = json!({ "code": refusal.code.name, "message": refusal.message, "details": details });
-    let mut response = json_response(refusal.status(), &json!({ "error": error }));
-    let headers = response.headers_mut();
-    if let Some(seconds) = refusal.retry_after_s {
-        headers.insert(RETRY_AFTER, seconds.into());
-    }
-    if refusal.code == Code::UNAUTHORIZED {
+        error.details.iter().map(|(field, says)| json!({ "field": field, "message": says })).collect();
+    let body = json!({ "error": { "code": error.code.name, "message": error.message, "details": details } });
+    let challenge = || {
         let base = server.cards.base_url(&server.settings, head);
         let how = format!("Bearer realm=\"storefront\", resource_metadata=\"{}\"", endpoints::resource_url(&base));
-        let plain = HeaderValue::from_static("Bearer realm=\"storefront\"");
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_str(&how).unwrap_or(plain));
-    }
-    if let Some(Ok(allow)) = refusal.allow.as_deref().map(HeaderValue::from_str) {
-        headers.insert(ALLOW, allow);
-    }
-    response
-}
-
-fn json_response(status: StatusCode, value: &Value) -> Response {
-    let mut response = Response::new(Bytes::from(value.to_string()).into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+        HeaderValue::from_str(&how).unwrap_or(HeaderValue::from_static("Bearer realm=\"storefront\""))
+    };
+    Rejection::new(error.status(), error.message.as_str(), body.to_string())
+        .retry_after(error.retry_after_s)
+        .allow(error.allow.as_deref())
+        .challenge(challenge)
 }
 
 #[cfg(test)]

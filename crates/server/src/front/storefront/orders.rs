@@ -7,7 +7,7 @@ use shop::{ConfirmationToken, Order, OrderAct, OrderId, view};
 
 use super::Reply;
 use super::ask::Ask;
-use super::refusal::Refusal;
+use super::error::Error;
 use super::table::Going;
 
 pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
@@ -24,16 +24,16 @@ pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
                 let words = format!(
                     "the checkout of this token is {status}: there is no order; complete it at its complete_url while it is open"
                 );
-                Err(Refusal::new(super::Code::NOT_FOUND, words))
+                Err(Error::new(super::Code::NOT_FOUND, words))
             }
         }
     })
 }
 
 /// `rank.id`, as a page before it said.
-fn place(cursor: &str) -> Result<(i64, OrderId), Refusal> {
+fn place(cursor: &str) -> Result<(i64, OrderId), Error> {
     let read = cursor.split_once('.').and_then(|(rank, id)| Some((rank.parse().ok()?, OrderId::from(id))));
-    read.ok_or_else(|| Refusal::field("cursor", "is not one that a page of this list has told"))
+    read.ok_or_else(|| Error::field("cursor", "is not one that a page of this list has told"))
 }
 
 fn after(order: &Order) -> (i64, OrderId) {
@@ -56,7 +56,7 @@ pub(super) fn list<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-async fn act(ask: &Ask<'_>, act: OrderAct) -> Result<Reply, Refusal> {
+async fn act(ask: &Ask<'_>, act: OrderAct) -> Result<Reply, Error> {
     let caller = ask.caller.as_ref().ok_or(Refused::Unauthenticated(shop::WRITE_ORDERS))?;
     let order = ask.shop.act_on_order_once(caller, &OrderId::from(ask.named(0)), &act, ask.once.clone()).await?;
     Ok(Reply::ok(view::order(&order, &[])))
@@ -82,10 +82,10 @@ pub(super) fn fulfil<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     Box::pin(async move {
         let Sent { lines, tracking } = ask.body()?;
         if lines.len() > shop::cart::MAX_ITEMS {
-            return Err(Refusal::field("lines", "must be no more than the order has"));
+            return Err(Error::field("lines", "must be no more than the order has"));
         }
         if lines.iter().any(|line| line.quantity == 0) {
-            return Err(Refusal::field("lines", "must each have a quantity of 1 and more"));
+            return Err(Error::field("lines", "must each have a quantity of 1 and more"));
         }
         let lines = lines.into_iter().map(|line| (line.line, line.quantity)).collect();
         act(ask, OrderAct::Fulfil { lines, tracking: tracking.map(Into::into) }).await

@@ -17,13 +17,13 @@ use shop::{
     Totals,
 };
 
-use super::refusal::{Code, Refusal};
+use super::error::{Code, Error};
 use super::shop_of;
 use crate::Server;
 use crate::front::{RequestLog, rest};
-use crate::service::not_allowed;
 use web::body::{Body, Response};
 use web::html::{self, Forms, escaped};
+use web::response::not_allowed;
 
 /// `id` is what follows `/checkout/`.
 pub(crate) async fn answer(
@@ -54,7 +54,7 @@ async fn call(
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
-) -> Result<Response, Refusal> {
+) -> Result<Response, Error> {
     let body = body?;
     if let Some(throttle) = &server.throttle {
         throttle.admit(server.callers.anonymous(), log.address)?;
@@ -116,13 +116,13 @@ impl Wrong {
 }
 
 impl Typed {
-    fn read(head: &request::Parts, body: &[u8]) -> Result<Typed, Refusal> {
+    fn read(head: &request::Parts, body: &[u8]) -> Result<Typed, Error> {
         let said = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let bare = said.split(';').next().unwrap_or_default().trim();
         if !bare.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-            return Err(Refusal::new(Code::MEDIA, "send the form of this page: application/x-www-form-urlencoded"));
+            return Err(Error::new(Code::MEDIA, "send the form of this page: application/x-www-form-urlencoded"));
         }
-        let text = std::str::from_utf8(body).map_err(|_| Refusal::field("form", "is not UTF-8"))?;
+        let text = std::str::from_utf8(body).map_err(|_| Error::field("form", "is not UTF-8"))?;
         let mut typed = Typed::default();
         for pair in query::pairs(text) {
             let (name, value) = pair?;
@@ -187,7 +187,7 @@ impl Place<'_> {
         self.session.items.iter().any(|item| !item.digital)
     }
 
-    async fn complete(&self, typed: Typed, log: &mut RequestLog) -> Result<Response, Refusal> {
+    async fn complete(&self, typed: Typed, log: &mut RequestLog) -> Result<Response, Error> {
         let buyer = match typed.buyer(self.is_sent()) {
             Ok(buyer) => buyer,
             Err(wrong) => return Ok(self.form(StatusCode::UNPROCESSABLE_ENTITY, &typed, &wrong)),
@@ -419,7 +419,7 @@ fn lines(currency: &Currency, items: &[(&Item, Option<String>)], totals: &Totals
 }
 
 /// Says to a person that there is nothing for them here, or not now.
-fn refused(refusal: &Refusal) -> Response {
+fn refused(refusal: &Error) -> Response {
     let status = refusal.status();
     let (title, why) = if status == StatusCode::NOT_FOUND {
         let why = "Open the whole address that you were given: the part after the question mark belongs to it. \

@@ -8,7 +8,7 @@ use shop::{Buyer, ConfirmationToken, Refusal as Rule, SessionId, SessionStatus, 
 use super::Reply;
 use super::ask::Ask;
 use super::carts::{self, Wanted};
-use super::refusal::Refusal;
+use super::error::Error;
 use super::table::Going;
 
 #[derive(Deserialize)]
@@ -64,10 +64,10 @@ pub(super) fn create<'a>(ask: &'a Ask<'a>) -> Going<'a> {
             }
             (None, Some(_)) => {
                 let most = shop::cart::MAX_ITEMS;
-                Err(Refusal::field("line_items", format!("must be 1 to {most} lines of product_id and quantity")))
+                Err(Error::field("line_items", format!("must be 1 to {most} lines of product_id and quantity")))
             }
             (Some(_), Some(_)) | (None, None) => {
-                Err(Refusal::field("cart_token", "or site_slug and line_items must be there: one of both"))
+                Err(Error::field("cart_token", "or site_slug and line_items must be there: one of both"))
             }
         }
     })
@@ -75,7 +75,7 @@ pub(super) fn create<'a>(ask: &'a Ask<'a>) -> Going<'a> {
 
 /// A cart with these lines, and its checkout. Each step is known by the same key, so that a repeat goes on where it stopped;
 /// but a stranger's repeat is another purchase, for nobody knows whether two strangers are one.
-async fn by_lines(ask: &Ask<'_>, new: New) -> Result<Reply, Refusal> {
+async fn by_lines(ask: &Ask<'_>, new: New) -> Result<Reply, Error> {
     let site = ask.site(new.site_slug.as_deref()).await?;
     let held = ask.shop.create_cart(ask.caller.as_ref(), &site.slug, ask.once.clone()).await?;
     let known = ask.once.as_ref().filter(|_| ask.caller.is_some());
@@ -104,14 +104,14 @@ async fn by_lines(ask: &Ask<'_>, new: New) -> Result<Reply, Refusal> {
 }
 
 /// The checkout of the path, for whoever has its token.
-fn of_path(ask: &Ask<'_>, token: &str) -> Result<(SessionId, ConfirmationToken), Refusal> {
+fn of_path(ask: &Ask<'_>, token: &str) -> Result<(SessionId, ConfirmationToken), Error> {
     let id = SessionId::from(ask.named(0));
     let token = ConfirmationToken::read(token).filter(|token| token.session() == id);
     Ok((id, token.ok_or(Refused::Unknown(What::Session))?))
 }
 
 /// A checkout, and its order once there is one.
-async fn shown(ask: &Ask<'_>, id: &SessionId, token: &ConfirmationToken) -> Result<Value, Refusal> {
+async fn shown(ask: &Ask<'_>, id: &SessionId, token: &ConfirmationToken) -> Result<Value, Error> {
     let session = ask.shop.session(id, token).await?;
     ask.may_see(&session.workspace)?;
     let mut shown = view::session(&session, None);
@@ -125,7 +125,7 @@ async fn shown(ask: &Ask<'_>, id: &SessionId, token: &ConfirmationToken) -> Resu
 
 pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     Box::pin(async move {
-        let said = ask.param("token")?.ok_or_else(|| Refusal::field("token", "is missing: the confirmation token"))?;
+        let said = ask.param("token")?.ok_or_else(|| Error::field("token", "is missing: the confirmation token"))?;
         let (id, token) = of_path(ask, said)?;
         Ok(Reply::ok(shown(ask, &id, &token).await?))
     })

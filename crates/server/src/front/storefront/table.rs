@@ -7,7 +7,7 @@ use dialects::framing::query;
 use http::Method;
 
 use super::ask::Ask;
-use super::refusal::{Code, Refusal};
+use super::error::{Code, Error};
 use super::{Reply, carts, catalogue, orders, sessions, x402};
 
 /// Who may call.
@@ -30,7 +30,7 @@ pub(super) enum Keyed {
     Must,
 }
 
-pub(super) type Going<'a> = Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send + 'a>>;
+pub(super) type Going<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
 
 pub(super) struct Route {
     verb: &'static str,
@@ -97,9 +97,9 @@ fn fits<'a>(pattern: &str, path: &'a str) -> Option<Vec<&'a str>> {
 }
 
 /// The route of a request, and what its path names.
-pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, Vec<Cow<'a, str>>), Refusal> {
+pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, Vec<Cow<'a, str>>), Error> {
     let nothing =
-        || Refusal::new(Code::NOT_FOUND, "there is nothing at this address; docs/storefront.md tells which there are");
+        || Error::new(Code::NOT_FOUND, "there is nothing at this address; docs/storefront.md tells which there are");
     let best = ROUTES.iter().find_map(|route| Some((route, fits(route.path, path)?)));
     let (like, named) = best.ok_or_else(nothing)?;
     // HEAD asks for what GET would say; hyper leaves the body away.
@@ -113,7 +113,7 @@ pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, 
         }
         let allow = allow.join(", ");
         let message = format!("this address answers to {allow} only");
-        return Err(Refusal { allow: Some(allow), ..Refusal::new(Code::VERB, message) });
+        return Err(Error { allow: Some(allow), ..Error::new(Code::VERB, message) });
     };
     let named = named.into_iter().map(|one| query::decode_segment(one).map_err(|_| nothing()));
     Ok((route, named.collect::<Result<_, _>>()?))

@@ -7,7 +7,7 @@ use http::Method;
 use super::{
     Ask, Gives, Going, Keyed, PAGES, Reply, Route, Who, act, any_object, decoded, freely, get, schemed, whole, written,
 };
-use crate::front::market::refusal::Code;
+use crate::front::market::error::Code;
 use crate::front::market::{
     demands, doors, elsewhere, externals, files, money, more, openapi, purchases, quote, runtime, sale,
 };

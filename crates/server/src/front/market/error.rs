@@ -1,4 +1,4 @@
-//! Why a request is refused, in the numbers of this REST: a code that clients branch on, and the status that goes with it.
+//! Errors of this REST: a number that clients branch on, and the status that goes with it.
 
 use http::StatusCode;
 use market::capability::{self, FieldError};
@@ -50,7 +50,7 @@ codes! {
     AWAY = 9999 / 503,
 }
 
-/// What is wrong with one field.
+/// The error of one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct FieldDetail {
     pub(super) field: String,
@@ -76,7 +76,7 @@ pub(super) struct RefusalData {
 
 /// A refusal as it is answered.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct Error {
     pub(super) code: Code,
     pub(super) message: String,
     pub(super) data: Box<RefusalData>,
@@ -85,38 +85,38 @@ pub(super) struct Refusal {
     pub(super) allow: Option<String>,
 }
 
-impl Refusal {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into(), data: Box::default(), retry_after_s: None, allow: None }
+impl Error {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> Error {
+        Error { code, message: message.into(), data: Box::default(), retry_after_s: None, allow: None }
     }
 
     /// A field that cannot be read.
-    pub(super) fn field(field: impl Into<String>, detail: impl Into<String>) -> Refusal {
+    pub(super) fn field(field: impl Into<String>, detail: impl Into<String>) -> Error {
         let (field, detail) = (field.into(), detail.into());
-        let mut refusal = Refusal::new(Code::BAD, format!("{field} {detail}"));
+        let mut refusal = Error::new(Code::BAD, format!("{field} {detail}"));
         refusal.data.details.push(FieldDetail { field, detail });
         refusal
     }
 
     /// A refusal with its reason in a word.
-    pub(super) fn because(reason: &'static str, code: Code, message: impl Into<String>) -> Refusal {
-        let mut refusal = Refusal::new(code, message);
+    pub(super) fn because(reason: &'static str, code: Code, message: impl Into<String>) -> Error {
+        let mut refusal = Error::new(code, message);
         refusal.data.reason = Some(reason);
         refusal
     }
 
-    pub(super) fn missing(message: impl Into<String>) -> Refusal {
-        Refusal::new(Code::MISSING, message)
+    pub(super) fn missing(message: impl Into<String>) -> Error {
+        Error::new(Code::MISSING, message)
     }
 
     pub(super) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    fn fields(errors: &[FieldError], message: String) -> Refusal {
-        // What is missing is a bad request; what is there and cannot be is a failed check.
+    fn fields(errors: &[FieldError], message: String) -> Error {
+        // A missing field is a bad request; a present one with a wrong value is a failed check.
         let missing = errors.iter().any(|error| error.detail.starts_with("is required"));
-        let mut refusal = Refusal::new(if missing { Code::BAD } else { Code::INVALID }, message);
+        let mut refusal = Error::new(if missing { Code::BAD } else { Code::INVALID }, message);
         refusal.data.details = errors
             .iter()
             .map(|error| FieldDetail { field: error.field.to_owned(), detail: error.detail.clone() })
@@ -125,32 +125,32 @@ impl Refusal {
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Refusal {
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
         let message = refused.to_string();
         match refused {
             Refused::Rule(rule) => by_rule(&rule, message),
             Refused::Capability(refused) => match refused {
                 capability::Refused::NotOwner(_) | capability::Refused::NotPlatform(_) => {
-                    Refusal::new(Code::DENIED, message)
+                    Error::new(Code::DENIED, message)
                 }
                 capability::Refused::WrongState { status, .. } => {
-                    let mut refusal = Refusal::new(Code::STATE, message);
+                    let mut refusal = Error::new(Code::STATE, message);
                     refusal.data.internal_status = Some(status.name());
                     refusal
                 }
-                capability::Refused::Invalid(error) => Refusal::fields(&[error], message),
+                capability::Refused::Invalid(error) => Error::fields(&[error], message),
             },
             Refused::Demand(refused) => match refused {
-                demand::Refused::NotOwner => Refusal::new(Code::DENIED, message),
+                demand::Refused::NotOwner => Error::new(Code::DENIED, message),
                 demand::Refused::NotOpen(status) | demand::Refused::WrongState { status, .. } => {
-                    let mut refusal = Refusal::new(Code::STATE, message);
+                    let mut refusal = Error::new(Code::STATE, message);
                     refusal.data.internal_status = Some(status.name());
                     refusal
                 }
             },
-            Refused::Fields(errors) => Refusal::fields(&errors, message),
-            Refused::Unknown(_) => Refusal::new(Code::MISSING, message),
+            Refused::Fields(errors) => Error::fields(&errors, message),
+            Refused::Unknown(_) => Error::new(Code::MISSING, message),
             Refused::Who(not_known) => {
                 let code = match not_known {
                     NotKnown::Missing | NotKnown::Token => Code::NOBODY,
@@ -158,50 +158,50 @@ impl From<Refused> for Refusal {
                     NotKnown::NotLinked => Code::NOT_LINKED,
                     NotKnown::Password => Code::PASSWORD,
                 };
-                Refusal::new(code, message)
+                Error::new(code, message)
             }
-            Refused::KeyReused | Refused::Taken(_) => Refusal::new(Code::EXISTS, message),
+            Refused::KeyReused | Refused::Taken(_) => Error::new(Code::EXISTS, message),
             Refused::TooFast { retry_after_s } => {
-                Refusal { retry_after_s: Some(retry_after_s), ..Refusal::new(Code::TOO_OFTEN, message) }
+                Error { retry_after_s: Some(retry_after_s), ..Error::new(Code::TOO_OFTEN, message) }
             }
-            Refused::NotServed(_) => Refusal::new(Code::NOT_SERVED, message),
+            Refused::NotServed(_) => Error::new(Code::NOT_SERVED, message),
             Refused::Fault(fault) => fault.into(),
         }
     }
 }
 
-fn by_rule(rule: &market::Refusal, message: String) -> Refusal {
+fn by_rule(rule: &market::Refusal, message: String) -> Error {
     use market::Refusal as Rule;
     let mut refusal = match rule {
-        Rule::NotParty | Rule::WrongActor { .. } | Rule::OwnCapability => Refusal::new(Code::DENIED, message),
+        Rule::NotParty | Rule::WrongActor { .. } | Rule::OwnCapability => Error::new(Code::DENIED, message),
         Rule::WrongState { .. } | Rule::ConfirmationPending | Rule::NothingPending | Rule::NotDue | Rule::Changed => {
-            Refusal::new(Code::STATE, message)
+            Error::new(Code::STATE, message)
         }
-        Rule::Token(_) => Refusal::fields(&[FieldError::new("confirm_token", message.clone())], message),
+        Rule::Token(_) => Error::fields(&[FieldError::new("confirm_token", message.clone())], message),
         Rule::Insufficient { needed, available } => {
-            let mut refusal = Refusal::new(Code::SHORT, message);
+            let mut refusal = Error::new(Code::SHORT, message);
             refusal.data.needed_ut = Some(needed.to_string());
             refusal.data.available_ut = Some(available.to_string());
             refusal
         }
-        Rule::NotOnSale { .. } => Refusal::new(Code::MISSING, message),
+        Rule::NotOnSale { .. } => Error::new(Code::MISSING, message),
         Rule::Quota { again_at, .. } => {
             let now = jiff::Timestamp::now().as_millisecond();
             let wait = u64::try_from(again_at.0.saturating_sub(now)).unwrap_or_default().div_ceil(1_000).max(1);
-            Refusal { retry_after_s: Some(wait), ..Refusal::new(Code::QUOTA, message) }
+            Error { retry_after_s: Some(wait), ..Error::new(Code::QUOTA, message) }
         }
-        Rule::Invalid(error) => Refusal::fields(std::slice::from_ref(error), message),
+        Rule::Invalid(error) => Error::fields(std::slice::from_ref(error), message),
         Rule::Ledger(unfit) => {
             tracing::error!("the market's ledger refused an entry: {unfit}");
-            Refusal::new(Code::BROKEN, "the server could not book this; nothing was changed")
+            Error::new(Code::BROKEN, "the server could not book this; nothing was changed")
         }
     };
     refusal.data.internal_status = rule.status().map(market::transaction::Status::name);
     refusal
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
         if let Some(cause) = &fault.cause {
             tracing::warn!(%cause, kind = ?fault.kind, "a request of the market failed: {fault}");
         }
@@ -230,7 +230,7 @@ impl From<Fault> for Refusal {
         let fact = |name: &str| fault.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
         let (needed_ut, available_ut) = (fact("needed"), fact("available"));
         let data = Box::new(RefusalData { needed_ut, available_ut, ..RefusalData::default() });
-        Refusal { retry_after_s: fault.retry_after_s.map(u64::from), data, ..Refusal::new(code, fault.message) }
+        Error { retry_after_s: fault.retry_after_s.map(u64::from), data, ..Error::new(code, fault.message) }
     }
 }
 
@@ -242,11 +242,11 @@ mod tests {
     fn a_fault_about_money_has_the_code_of_money_and_its_amounts() {
         for kind in [Kind::InsufficientBalance, Kind::BudgetExceeded] {
             let fault = Fault::new(kind, "too little").fact("needed", "0.5").fact("available", "0.1");
-            let refusal = Refusal::from(fault);
+            let refusal = Error::from(fault);
             assert_eq!((refusal.code.number, refusal.status()), (3001, StatusCode::PAYMENT_REQUIRED));
             let RefusalData { needed_ut, available_ut, .. } = *refusal.data;
             assert_eq!((needed_ut.as_deref(), available_ut.as_deref()), (Some("0.5"), Some("0.1")));
         }
-        assert_eq!(*Refusal::from(Fault::task_not_found("t")).data, RefusalData::default());
+        assert_eq!(*Error::from(Fault::task_not_found("t")).data, RefusalData::default());
     }
 }

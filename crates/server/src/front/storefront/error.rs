@@ -1,4 +1,4 @@
-//! Why a request is refused: a word that programs branch on, the status that goes with it, and words that say what to do.
+//! Errors of the shop over HTTP: a code that programs branch on, its status, and a message that says what to do.
 
 use http::StatusCode;
 use model::{Fault, Kind};
@@ -34,26 +34,26 @@ impl Code {
 }
 
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct Error {
     pub(super) code: Code,
     pub(super) message: String,
-    /// What is wrong with which field.
+    /// Errors by field.
     pub(super) details: Vec<(String, String)>,
     pub(super) retry_after_s: Option<u32>,
     /// For 405.
     pub(super) allow: Option<String>,
 }
 
-impl Refusal {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into(), details: Vec::new(), retry_after_s: None, allow: None }
+impl Error {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> Error {
+        Error { code, message: message.into(), details: Vec::new(), retry_after_s: None, allow: None }
     }
 
     /// A field that cannot be taken.
-    pub(super) fn field(field: impl Into<String>, says: impl Into<String>) -> Refusal {
+    pub(super) fn field(field: impl Into<String>, says: impl Into<String>) -> Error {
         let (field, says) = (field.into(), says.into());
-        let refusal = Refusal::new(Code::INVALID, format!("{field} {says}"));
-        Refusal { details: vec![(field, says)], ..refusal }
+        let refusal = Error::new(Code::INVALID, format!("{field} {says}"));
+        Error { details: vec![(field, says)], ..refusal }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -61,14 +61,14 @@ impl Refusal {
     }
 }
 
-impl From<Rule> for Refusal {
-    fn from(rule: Rule) -> Refusal {
+impl From<Rule> for Error {
+    fn from(rule: Rule) -> Error {
         Refused::from(rule).into()
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Refusal {
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
         let words = refused.to_string();
         match refused {
             Refused::Rule(rule) => by_rule(&rule, words),
@@ -80,43 +80,43 @@ impl From<Refused> for Refusal {
                     What::Session => "its id and its confirmation token go together; begin one from a cart",
                     What::Order => "check its confirmation token or id",
                 };
-                Refusal::new(Code::NOT_FOUND, format!("{words}; {next}"))
+                Error::new(Code::NOT_FOUND, format!("{words}; {next}"))
             }
-            Refused::Catalogue(_) => Refusal::new(Code::INVALID, words),
-            Refused::Unread(unread) => Refusal::field(unread.field(), words),
+            Refused::Catalogue(_) => Error::new(Code::INVALID, words),
+            Refused::Unread(unread) => Error::field(unread.field(), words),
             Refused::Unauthenticated(_) => {
-                Refusal::new(Code::UNAUTHORIZED, format!("{words}: send it as Authorization: Bearer"))
+                Error::new(Code::UNAUTHORIZED, format!("{words}: send it as Authorization: Bearer"))
             }
-            Refused::Scope(_) => Refusal::new(Code::SCOPE, words),
+            Refused::Scope(_) => Error::new(Code::SCOPE, words),
             Refused::Workspace => {
                 let next = "use one of the store's workspace, or none where none is needed";
-                Refusal::new(Code::WORKSPACE, format!("{words}; {next}"))
+                Error::new(Code::WORKSPACE, format!("{words}; {next}"))
             }
-            Refused::KeyReused => Refusal::new(Code::CONFLICT, words),
-            Refused::TooManyCarts => Refusal { retry_after_s: Some(60), ..Refusal::new(Code::CARTS, words) },
+            Refused::KeyReused => Error::new(Code::CONFLICT, words),
+            Refused::TooManyCarts => Error { retry_after_s: Some(60), ..Error::new(Code::CARTS, words) },
             Refused::Fault(fault) => fault.into(),
         }
     }
 }
 
-fn by_rule(rule: &Rule, words: String) -> Refusal {
+fn by_rule(rule: &Rule, words: String) -> Error {
     let code = |status| Code::new(rule.code(), status);
     let with = |field: &str, status| {
         let details = vec![(field.to_owned(), words.clone())];
-        Refusal { details, ..Refusal::new(code(status), words.clone()) }
+        Error { details, ..Error::new(code(status), words.clone()) }
     };
     match rule {
-        Rule::Name(_) => Refusal::new(Code::INVALID, words),
-        Rule::Field { field, says } => Refusal::field(*field, says),
+        Rule::Name(_) => Error::new(Code::INVALID, words),
+        Rule::Field { field, says } => Error::field(*field, says),
         Rule::WhichVariant { .. } => with("variant_id", 400),
         Rule::Quantity => with("quantity", 400),
         Rule::OutOfStock { .. } => {
-            Refusal::new(code(409), format!("{words}; take at most that many, or another product"))
+            Error::new(code(409), format!("{words}; take at most that many, or another product"))
         }
-        Rule::NotInCart => Refusal::new(code(404), format!("{words}; look at the cart's items")),
+        Rule::NotInCart => Error::new(code(404), format!("{words}; look at the cart's items")),
         Rule::NoCoupon(_) => with("code", 404),
-        Rule::TooMuch => Refusal::new(code(400), format!("{words}; take less")),
-        Rule::CartExpired | Rule::SessionClosed(_) => Refusal::new(code(410), words),
+        Rule::TooMuch => Error::new(code(400), format!("{words}; take less")),
+        Rule::CartExpired | Rule::SessionClosed(_) => Error::new(code(410), words),
         Rule::Gone(_)
         | Rule::EmptyCart
         | Rule::TooManyItems(_)
@@ -128,12 +128,12 @@ fn by_rule(rule: &Rule, words: String) -> Refusal {
         | Rule::TokenUsed
         | Rule::OrderState { .. }
         | Rule::MoreThanOrdered
-        | Rule::Changed => Refusal::new(code(409), words),
+        | Rule::Changed => Error::new(code(409), words),
     }
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
         if let Some(cause) = &fault.cause {
             tracing::warn!(%cause, kind = ?fault.kind, "a request of a shop failed: {fault}");
         }
@@ -161,6 +161,6 @@ impl From<Fault> for Refusal {
             Kind::Unavailable => Code::AWAY,
             Kind::InvalidAgentResponse | Kind::Internal => Code::BROKEN,
         };
-        Refusal { retry_after_s: fault.retry_after_s, ..Refusal::new(code, fault.message) }
+        Error { retry_after_s: fault.retry_after_s, ..Error::new(code, fault.message) }
     }
 }
