@@ -1,6 +1,7 @@
 //! HTTP kit of the gateway and its products: everything about HTTP that needs no engine.
 //!
 //! * [`response`], [`body`], [`html`], [`file_response`]: responses
+//! * [`sse`]: event streams
 //! * [`headers`], [`credentials`]: readers of request headers
 //! * [`client_address`], [`cors`], [`limiter`], [`concurrency`]: where a request comes from, and how many there may be
 //! * [`request_log`]: the log, and the facts of one request for it
@@ -18,3 +19,4 @@ pub mod limiter;
 pub mod outbound;
 pub mod request_log;
 pub mod response;
+pub mod sse;

@@ -17,7 +17,7 @@ mod stream;
 pub(crate) mod uumit;
 pub(crate) mod worker;
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +35,7 @@ use web::body::{Body, Response, counted, in_json, room, with_room};
 use web::concurrency::ConcurrencyPermit;
 use web::headers::{idempotency_key, trace};
 pub(crate) use web::request_log::RequestLog;
+use web::sse::GaugeGuard;
 
 use effective::{EffectiveCall, StreamStart};
 pub(crate) use files::answer as file;
@@ -159,12 +160,12 @@ impl CallContext<'_> {
         &self,
         call: &Call,
         address: IpAddr,
-    ) -> Result<(Option<ConcurrencyPermit>, Option<Counted<&Gauge>>), Fault> {
+    ) -> Result<(Option<ConcurrencyPermit>, Option<GaugeGuard<&Gauge>>), Fault> {
         let throttle = self.server.throttle.as_ref();
         match call {
             Call::Send(send) if send.wait != Wait::Exists => {
                 let seat = throttle.map(|throttle| throttle.waiting(&self.caller, address)).transpose()?.flatten();
-                Ok((seat, Some(Counted::new(&self.server.metrics.waiting))))
+                Ok((seat, Some(GaugeGuard::new(&self.server.metrics.waiting))))
             }
             Call::Stream(_) | Call::Subscribe(_) => {
                 let seat = throttle.map(|throttle| throttle.stream(&self.caller, address)).transpose()?.flatten();
@@ -404,22 +405,6 @@ fn complete(server: &Server, headers: &HeaderMap, send: &mut model::Send, body: 
 /// A task under its thread and its own id.
 fn threaded(context: &ContextId, task: TaskId) -> String {
     format!("{}:{task}", context.as_str())
-}
-
-/// Counts something for as long as it lives.
-struct Counted<G: Borrow<Gauge>>(G);
-
-impl<G: Borrow<Gauge>> Counted<G> {
-    fn new(gauge: G) -> Counted<G> {
-        gauge.borrow().inc();
-        Counted(gauge)
-    }
-}
-
-impl<G: Borrow<Gauge>> Drop for Counted<G> {
-    fn drop(&mut self) {
-        self.0.borrow().dec();
-    }
 }
 
 fn sign(response: &mut Response, wire: &dyn Codec) {

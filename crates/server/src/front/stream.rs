@@ -3,6 +3,7 @@
 //! Everything that is ready goes out in one piece. An event's encoding is made once per dialect and shared by all its
 //! readers; only the envelope around it is written for each.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,18 +14,14 @@ use dialects::framing::sse;
 use dialects::wire::{Head, JsonWire, Operation, aliased};
 use engine::{Committed, Item};
 use futures_util::FutureExt;
-use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::RETRY_AFTER;
 use model::{EventId, Fault, Seq};
-use prometheus_client::metrics::gauge::Gauge;
 
-use super::{Counted, Follow, load_all, sign};
+use super::{Follow, load_all, sign};
 use crate::Server;
 use crate::links::Terms;
-use web::body::{Body, Response, counted};
-
-/// A piece of a stream grows no further than this before it is sent.
-const PIECE: usize = 32 << 10;
+use web::body::Response;
+use web::sse::{EventSource, EventStream, Flow, as_events};
 
 pub(super) fn rpc(
     server: Arc<Server>,
@@ -53,14 +50,6 @@ pub(super) fn refused(wire: &'static dyn JsonWire, id: &Id<'_>, fault: &Fault, o
     as_events(response)
 }
 
-pub(super) fn as_events(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
-}
-
 enum Envelope {
     Rpc(OwnedId),
     Bare,
@@ -72,9 +61,8 @@ struct Feed {
     follow: Follow,
     terms: Terms,
     envelope: Envelope,
-    heartbeat: Duration,
-    over: bool,
-    _open: Counted<Gauge>,
+    /// A fault was written: nothing follows it.
+    has_failed: bool,
 }
 
 fn respond(
@@ -85,55 +73,39 @@ fn respond(
     envelope: Envelope,
 ) -> Response {
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
-    let open = Counted::new(server.metrics.streams.clone());
-    let feed = Feed { server, wire, follow, terms, envelope, heartbeat, over: false, _open: open };
-    let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
-        let piece = feed.next_piece().await?;
-        Some((piece, feed))
-    });
-    as_events(Response::new(Body::stream(futures_util::StreamExt::map(pieces, Ok))))
+    let (open, answers) = (server.metrics.streams.clone(), server.answers.clone());
+    let feed = Feed { server, wire, follow, terms, envelope, has_failed: false };
+    EventStream::new(feed, open).heartbeat(heartbeat, sse::HEARTBEAT).counted(answers).respond()
+}
+
+impl EventSource for Feed {
+    type Item = Result<Item, Fault>;
+
+    fn ready(&mut self) -> Option<Option<Self::Item>> {
+        self.follow.subscription.next().now_or_never()
+    }
+
+    fn next(&mut self) -> impl Future<Output = Option<Self::Item>> + Send {
+        self.follow.subscription.next()
+    }
+
+    async fn write(&mut self, piece: &mut Vec<u8>, item: Option<Self::Item>) -> io::Result<Flow> {
+        match item {
+            Some(Ok(item)) => self.write_item(piece, item).await,
+            Some(Err(fault)) => self.write_fault(piece, &fault),
+            None => return Ok(Flow::Ends),
+        }
+        Ok(if self.has_failed { Flow::Ends } else { Flow::Continues })
+    }
+
+    fn write_no_room(&mut self, piece: &mut Vec<u8>, fault: &Fault) -> io::Result<()> {
+        self.write_fault(piece, fault);
+        Ok(())
+    }
 }
 
 impl Feed {
-    /// Waits for something to say and says all there is; a heartbeat if nothing comes.
-    async fn next_piece(&mut self) -> Option<Bytes> {
-        let mut piece = Vec::new();
-        while piece.is_empty() {
-            if self.over {
-                return None;
-            }
-            let first = match self.follow.subscription.next().now_or_never() {
-                Some(first) => first,
-                None => match tokio::time::timeout(self.heartbeat, self.follow.subscription.next()).await {
-                    Ok(first) => first,
-                    Err(_) => return Some(Bytes::from_static(sse::HEARTBEAT)),
-                },
-            };
-            piece.reserve(1_024);
-            let mut next = Some(first);
-            while let Some(item) = next {
-                match item {
-                    Some(Ok(item)) => self.write(&mut piece, item).await,
-                    Some(Err(fault)) => self.write_fault(&mut piece, &fault),
-                    None => self.over = true,
-                }
-                if self.over || piece.len() > PIECE {
-                    break;
-                }
-                next = self.follow.subscription.next().now_or_never();
-            }
-        }
-        match counted(&self.server.answers, piece.into()) {
-            Ok(piece) => Some(piece),
-            Err(fault) => {
-                let mut words = Vec::new();
-                self.write_fault(&mut words, &fault);
-                Some(words.into())
-            }
-        }
-    }
-
-    async fn write(&mut self, piece: &mut Vec<u8>, item: Item) {
+    async fn write_item(&mut self, piece: &mut Vec<u8>, item: Item) {
         match item {
             Item::Task(_) if self.follow.only_later => {}
             Item::Task(task) => {
@@ -210,7 +182,7 @@ impl Feed {
 
     /// The last word of a stream that fails.
     fn write_fault(&mut self, piece: &mut Vec<u8>, fault: &Fault) {
-        self.over = true;
+        self.has_failed = true;
         tracing::warn!(cause = %fault.cause_text(), "a stream failed: {fault}");
         let mut data = Vec::new();
         match &self.envelope {

@@ -4,6 +4,7 @@
 //! The wire is [`dialects::uumit`]'s and the rules are the market's; here is who asks, what is asked of the market, and
 //! what the answer looks like. Whoever closes a subscription changes nothing.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,14 +18,12 @@ use http::{HeaderMap, HeaderValue, StatusCode, request};
 use market::TransactionId;
 use market::transaction::Action;
 use model::{Fault, Kind};
-use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 use trade::{Credentials, Filter, MarketEntity as What, NotKnown, Once, OrderRequest as Wish, Paging, Refused};
 
-use super::stream::as_events;
-use super::{A2A_DIALECT, Counted, PLATFORM_USER, RequestLog};
+use super::{A2A_DIALECT, PLATFORM_USER, RequestLog};
 use crate::Server;
 use crate::settings::Uumit;
 use web::body::{Body, Response};
@@ -32,6 +31,7 @@ use web::concurrency::ConcurrencyPermit;
 use web::credentials;
 use web::headers::idempotency_key;
 use web::response;
+use web::sse::{EventSource, EventStream, Flow, as_events};
 
 /// So many capabilities at most are skills of the platform's card.
 const SKILLS: u32 = 100;
@@ -301,51 +301,58 @@ struct Feed {
     begun: bool,
     /// The newest frame: a step that the product has no word for would show the same once more.
     shown: Vec<u8>,
-    over: bool,
-    _open: Counted<Gauge>,
-    _seat: Option<ConcurrencyPermit>,
+}
+
+impl EventSource for Feed {
+    /// `Elapsed` is the end of the window, `None` the end of the subscription.
+    type Item = Result<Option<Result<market::Transaction, Refused>>, Elapsed>;
+
+    async fn next(&mut self) -> Option<Self::Item> {
+        // However short the window is, the first state is sent.
+        let next = match self.begun {
+            false => Ok(self.follow.next().await),
+            true => tokio::time::timeout_at(self.until, self.follow.next()).await,
+        };
+        self.begun = true;
+        Some(next)
+    }
+
+    async fn write(&mut self, piece: &mut Vec<u8>, item: Option<Self::Item>) -> io::Result<Flow> {
+        let Some(next) = item else { return Ok(Flow::Ends) };
+        let mut frame = Vec::new();
+        let flow = self.write_frame(next, &mut frame);
+        if flow == Flow::Ends || frame != self.shown {
+            piece.extend_from_slice(&frame);
+            self.shown = frame;
+        }
+        Ok(flow)
+    }
 }
 
 impl Feed {
-    async fn next_piece(&mut self) -> Option<Bytes> {
-        if self.over {
-            return None;
-        }
-        let mut piece = Vec::new();
-        loop {
-            // However short the window is, everybody learns how it stands.
-            let next = match std::mem::replace(&mut self.begun, true) {
-                false => Ok(self.follow.next().await),
-                true => tokio::time::timeout_at(self.until, self.follow.next()).await,
-            };
-            self.write(next, &mut piece);
-            if self.over || piece != self.shown {
-                self.shown.clone_from(&piece);
-                return Some(piece.into());
-            }
-            piece.clear();
-        }
-    }
-
-    fn write(&mut self, next: Result<Option<Result<market::Transaction, Refused>>, Elapsed>, piece: &mut Vec<u8>) {
+    fn write_frame(
+        &self,
+        next: Result<Option<Result<market::Transaction, Refused>>, Elapsed>,
+        frame: &mut Vec<u8>,
+    ) -> Flow {
         match next {
             Ok(Some(Ok(row))) => {
-                self.over = row.status.is_terminal();
-                encode::task_frame(piece, &self.id, &row);
+                encode::task_frame(frame, &self.id, &row);
+                if row.status.is_terminal() { Flow::Ends } else { Flow::Continues }
             }
             Ok(Some(Err(refused))) => {
-                self.over = true;
                 tracing::warn!("a subscription failed: {refused}");
                 let error = match &refused {
                     Refused::Fault(fault) => Error::of_fault(fault, self.invalid_state),
                     refused => Error::new(Line::Internal, refused.to_string()),
                 };
-                encode::error_frame(piece, &self.id, &error);
+                encode::error_frame(frame, &self.id, &error);
+                Flow::Ends
             }
             // The window has ended, or the server is about to: the purchase goes on.
             Ok(None) | Err(_) => {
-                self.over = true;
-                piece.extend_from_slice(encode::HEARTBEAT);
+                frame.extend_from_slice(encode::HEARTBEAT);
+                Flow::Ends
             }
         }
     }
@@ -365,15 +372,8 @@ fn follow_up(
         until: Instant::now() + Duration::from_millis(uumit.window_ms),
         begun: false,
         shown: Vec::new(),
-        over: false,
-        _open: Counted::new(server.metrics.streams.clone()),
-        _seat: seat,
     };
-    let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
-        let piece = feed.next_piece().await?;
-        Some((Ok(piece), feed))
-    });
-    sign(as_events(Response::new(Body::stream(pieces))))
+    sign(EventStream::new(feed, server.metrics.streams.clone()).permits([seat, None]).respond())
 }
 
 /// Only what the product tells inside a stream.

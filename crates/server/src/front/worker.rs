@@ -6,13 +6,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
 use dialects::framing::{query, scan, sse};
 use futures_util::StreamExt as _;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ToStrError};
+use futures_util::stream::BoxStream;
+use http::header::ToStrError;
 use http::{HeaderName, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::agent::Agent;
@@ -23,7 +24,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::{Counted, Gate, RequestLog};
+use super::{Gate, RequestLog};
 use crate::Server;
 use crate::intake;
 use crate::settings::{self, Settings};
@@ -31,6 +32,7 @@ use web::body::{Body, Response};
 use web::credentials;
 use web::headers::{idempotency_key, text};
 use web::response::{Rejection, json};
+use web::sse::{EventSource, EventStream, Flow};
 
 static X_LEASE: HeaderName = HeaderName::from_static("x-lease");
 
@@ -278,39 +280,44 @@ fn stream(server: &Arc<Server>, desk: &dyn Desk, query: Option<&str>) -> Result<
         }
     };
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
-    let open = Counted::new(server.metrics.streams.clone());
-    let state = (server.clone(), desk.notices(&worker, slots), open);
-    let pieces = futures_util::stream::unfold(state, move |(server, mut notices, open)| async move {
-        let until = Instant::now() + heartbeat;
-        let piece = loop {
-            if server.engine.is_draining() {
-                return None;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            match tokio::time::timeout(left.min(LOOK), notices.next()).await {
-                Ok(notice) => break frame(&notice?),
-                Err(_) if left <= LOOK => break Bytes::from_static(sse::HEARTBEAT),
-                Err(_) => {}
-            }
-        };
-        Some((Ok(piece), (server, notices, open)))
-    });
-    let mut response = Response::new(Body::stream(pieces));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    let feed = NoticeFeed { server: server.clone(), notices: desk.notices(&worker, slots) };
+    Ok(EventStream::new(feed, server.metrics.streams.clone()).heartbeat(heartbeat, sse::HEARTBEAT).respond())
 }
 
-fn frame(notice: &Notice) -> Bytes {
+/// Turns and cancellations for one worker.
+struct NoticeFeed {
+    server: Arc<Server>,
+    notices: BoxStream<'static, Notice>,
+}
+
+impl EventSource for NoticeFeed {
+    type Item = Notice;
+
+    /// Ends when the server drains.
+    async fn next(&mut self) -> Option<Notice> {
+        loop {
+            if self.server.engine.is_draining() {
+                return None;
+            }
+            if let Ok(notice) = tokio::time::timeout(LOOK, self.notices.next()).await {
+                return notice;
+            }
+        }
+    }
+
+    async fn write(&mut self, piece: &mut Vec<u8>, notice: Option<Notice>) -> io::Result<Flow> {
+        let Some(notice) = notice else { return Ok(Flow::Ends) };
+        write_frame(piece, &notice);
+        Ok(Flow::Continues)
+    }
+}
+
+fn write_frame(piece: &mut Vec<u8>, notice: &Notice) {
     let (event, data) = match notice {
         Notice::Turn(leased) => ("turn", leased_json(leased)),
         Notice::Cancelled(turn) => ("cancel", json!({ "turn": turn.to_string() }).to_string()),
     };
-    let mut piece = Vec::with_capacity(data.len() + 32);
-    sse::write_frame(&mut piece, None::<&str>, Some(event), &[data.as_bytes()]);
-    piece.into()
+    sse::write_frame(piece, None::<&str>, Some(event), &[data.as_bytes()]);
 }
 
 /// The turn as it is told, with the lease before all else.

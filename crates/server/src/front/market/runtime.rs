@@ -1,11 +1,11 @@
 //! Where sellers' programs fetch their work: `/agent-runtime`. A stream tells of jobs, and what is done with one is posted.
 
-use bytes::Bytes;
+use std::io;
+
 use dialects::framing::sse;
 use market::TransactionId;
 use market::transaction::{Deadline, Status};
 use model::Json;
-use prometheus_client::metrics::gauge::Gauge;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,12 +15,10 @@ use super::error::Error;
 use super::names;
 use super::purchases::{DeliveredFile, Shown as Transaction, files};
 use super::table::{Ask, Going};
-use crate::front::Counted;
-use crate::front::stream::as_events;
 use crate::front::uumit::guest;
-use web::body::{Body, Response};
-use web::concurrency::ConcurrencyPermit;
+use web::body::Response;
 use web::headers::last_event_id;
+use web::sse::{EventSource, EventStream, Flow};
 
 /// A job: a sale that waits for your program, or that it has accepted and not done yet. The same job may be told again;
 /// it is known by its id.
@@ -69,46 +67,48 @@ impl From<trade::Job> for Dispatch {
 struct Feed {
     jobs: Jobs,
     user: String,
-    over: bool,
-    _open: Counted<Gauge>,
-    _seat: Option<ConcurrencyPermit>,
 }
 
-impl Feed {
-    /// `None` when the server stops: whoever resumes misses nothing.
-    async fn next_piece(&mut self) -> Option<Bytes> {
-        if self.over {
-            return None;
-        }
+impl EventSource for Feed {
+    type Item = Result<JobEvent, Refused>;
+
+    /// `None` when the server stops: a client that resumes misses nothing.
+    async fn next(&mut self) -> Option<Self::Item> {
+        self.jobs.next().await
+    }
+
+    async fn write(&mut self, piece: &mut Vec<u8>, item: Option<Self::Item>) -> io::Result<Flow> {
         let now = || jiff::Timestamp::now().as_second();
-        Some(match self.jobs.next().await? {
-            Ok(JobEvent::Open) => {
+        match item {
+            Some(Ok(JobEvent::Open)) => {
                 let data = serde_json::json!({ "user_id": self.user, "timestamp": now() });
-                frame(None, "connection.open", &data)
+                write_frame(piece, None, "connection.open", &data);
             }
-            Ok(JobEvent::Heartbeat) => frame(None, "heartbeat", &serde_json::json!({ "timestamp": now() })),
-            Ok(JobEvent::Dispatch(job)) => {
+            Some(Ok(JobEvent::Heartbeat)) => {
+                write_frame(piece, None, "heartbeat", &serde_json::json!({ "timestamp": now() }));
+            }
+            Some(Ok(JobEvent::Dispatch(job))) => {
                 let dispatch = Dispatch::from(*job);
-                frame(Some(&dispatch.job_id), "job_dispatch", &dispatch)
+                write_frame(piece, Some(&dispatch.job_id), "job_dispatch", &dispatch);
             }
-            Err(refused) => {
-                self.over = true;
+            Some(Err(refused)) => {
                 tracing::warn!("a stream of jobs failed: {refused}");
-                let refusal = Error::from(refused);
-                let data = serde_json::json!({ "code": refusal.code.number, "message": refusal.message });
-                frame(None, "error", &data)
+                let error = Error::from(refused);
+                let data = serde_json::json!({ "code": error.code.number, "message": error.message });
+                write_frame(piece, None, "error", &data);
+                return Ok(Flow::Ends);
             }
-        })
+            None => return Ok(Flow::Ends),
+        }
+        Ok(Flow::Continues)
     }
 }
 
-fn frame(id: Option<&str>, event: &str, data: &impl Serialize) -> Bytes {
+fn write_frame(piece: &mut Vec<u8>, id: Option<&str>, event: &str, data: &impl Serialize) {
     let mut data = serde_json::to_vec(data).unwrap_or_default();
-    // What a buyer wrote is passed on as it was written; between its members may be line breaks, which would end the data.
+    // A buyer's JSON is passed on as it was written; line breaks between its members would end the data.
     data.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
-    let mut piece = Vec::with_capacity(data.len() + 96);
-    sse::write_frame(&mut piece, id, Some(event), &[&data]);
-    piece.into()
+    sse::write_frame(piece, id, Some(event), &[&data]);
 }
 
 /// The last event that a program has seen.
@@ -124,18 +124,8 @@ pub(super) fn connect<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
         let (caller, last) = (ask.caller()?, last(ask)?);
         let throttle = ask.server.throttle.as_ref();
         let seat = throttle.map(|throttle| throttle.stream(&guest(caller), ask.address)).transpose()?.flatten();
-        let feed = Feed {
-            jobs: ask.market.jobs(caller, last).await?,
-            user: caller.user.to_string(),
-            over: false,
-            _open: Counted::new(ask.server.metrics.streams.clone()),
-            _seat: seat,
-        };
-        let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
-            let piece = feed.next_piece().await?;
-            Some((Ok(piece), feed))
-        });
-        Ok(as_events(Response::new(Body::stream(pieces))))
+        let feed = Feed { jobs: ask.market.jobs(caller, last).await?, user: caller.user.to_string() };
+        Ok(EventStream::new(feed, ask.server.metrics.streams.clone()).permits([seat, None]).respond())
     })
 }
 

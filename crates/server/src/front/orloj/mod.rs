@@ -35,8 +35,7 @@ use feed::Feed;
 pub(crate) use house::House;
 
 use super::rpc::By;
-use super::stream::as_events;
-use super::{A2A_DIALECT, Counted, RequestLog, complete, into_body, rpc, stated_version, terms};
+use super::{A2A_DIALECT, RequestLog, complete, into_body, rpc, stated_version, terms};
 use crate::Server;
 use crate::callers;
 use crate::mount::Mounted;
@@ -45,6 +44,7 @@ use web::body::{Body, Response};
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use web::response::json;
+use web::sse::{EventStream, GaugeGuard};
 
 /// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
 pub(super) const MOUNT: &str = "orloj";
@@ -422,7 +422,7 @@ impl<'a> Desk<'a> {
                 let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
                 let full = || Error::new(INTERNAL, "too many concurrent A2A wait connections");
                 let seat = seat(&self.house.waiting, most).map_err(|()| full())?;
-                Some((own, seat, Counted::new(&self.server.metrics.waiting)))
+                Some((own, seat, GaugeGuard::new(&self.server.metrics.waiting)))
             }
         };
         let id = send.alias.clone().unwrap_or_default();
@@ -460,16 +460,13 @@ impl<'a> Desk<'a> {
             system: system.clone(),
             terms,
             last: None,
-            heartbeat: Duration::from_millis(self.server.settings.heartbeat_ms),
-            over: false,
-            _open: Counted::new(self.server.metrics.streams.clone()),
-            _seats: (own, seat),
         };
-        let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
-            let piece = feed.next_piece().await?;
-            Some((piece, feed))
-        });
-        let mut response = as_events(Response::new(Body::stream(pieces)));
+        let heartbeat = Duration::from_millis(self.server.settings.heartbeat_ms);
+        let mut response = EventStream::new(feed, self.server.metrics.streams.clone())
+            .heartbeat(heartbeat, encode::HEARTBEAT)
+            .counted(self.server.answers.clone())
+            .permits([own, seat])
+            .respond();
         if self.head.version == Version::HTTP_11 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
         }

@@ -13,19 +13,17 @@ use http::HeaderValue;
 use http::Version;
 use http::header::CONNECTION;
 use model::{TaskId, Time};
-use prometheus_client::metrics::gauge::Gauge;
 
-use super::super::Counted;
-use super::super::stream::as_events;
 use super::error::Error;
 use super::tasks::{self, Runs};
 use super::{Clerk, Wanted};
 use crate::Server;
 use crate::resources::Sort;
-use crate::resources::shelf::{Happened, Watcher};
-use web::body::{Body, Response};
+use crate::resources::shelf::{Event, Happened, Watcher};
+use web::body::Response;
 use web::concurrency::ConcurrencyPermit;
 use web::headers::{has_last_event_id, last_event_id};
+use web::sse::{EventSource, EventStream, Flow};
 
 /// How often runs are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -49,19 +47,13 @@ pub(super) fn resources(clerk: &Clerk<'_>, sort: Sort) -> Result<Response, Error
         Error::new(http::StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watch already; try again later")
     };
     let watcher = clerk.shelf.watch(sort, from).map_err(|()| full())?.ok_or_else(|| Error::gone(EXPIRED))?;
-    let feed = Feed {
-        watcher,
-        wanted: Kept::of(&clerk.wanted),
-        heartbeat: Duration::from_millis(clerk.server.settings.heartbeat_ms),
-        over: false,
-        _open: Counted::new(clerk.server.metrics.streams.clone()),
-        _seat: seat,
-    };
-    let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
-        let piece = feed.next().await?;
-        Some((Ok::<Bytes, io::Error>(piece), feed))
-    });
-    Ok(events(clerk, Body::stream(pieces)))
+    let feed = Feed { watcher, wanted: Kept::of(&clerk.wanted) };
+    let heartbeat = Duration::from_millis(clerk.server.settings.heartbeat_ms);
+    Ok(respond(
+        clerk,
+        EventStream::new(feed, clerk.server.metrics.streams.clone()).heartbeat(heartbeat, HEARTBEAT),
+        seat,
+    ))
 }
 
 fn seat(clerk: &Clerk<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
@@ -70,8 +62,8 @@ fn seat(clerk: &Clerk<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
     Ok(seat.map_err(Error::of)?.flatten())
 }
 
-fn events(clerk: &Clerk<'_>, body: Body) -> Response {
-    let mut response = as_events(Response::new(body));
+fn respond<S: EventSource>(clerk: &Clerk<'_>, stream: EventStream<S>, permit: Option<ConcurrencyPermit>) -> Response {
+    let mut response = stream.permits([permit, None]).respond();
     if clerk.head.version == Version::HTTP_11 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
     }
@@ -97,31 +89,31 @@ impl Kept {
 struct Feed {
     watcher: Watcher,
     wanted: Kept,
-    heartbeat: Duration,
-    over: bool,
-    _open: Counted<Gauge>,
-    _seat: Option<ConcurrencyPermit>,
 }
 
-impl Feed {
-    async fn next(&mut self) -> Option<Bytes> {
+impl EventSource for Feed {
+    type Item = Event;
+
+    async fn next(&mut self) -> Option<Event> {
         loop {
-            if self.over {
-                return None;
+            let event = self.watcher.next().await?;
+            if self.wanted.admits(&event.resource.namespace, &event.resource.labels) {
+                return Some(event);
             }
-            match tokio::time::timeout(self.heartbeat, self.watcher.next()).await {
-                Err(_) => return Some(Bytes::from_static(HEARTBEAT)),
-                Ok(None) => {
-                    self.over = true;
-                    let said = serde_json::json!({ "error": EXPIRED, "reason": "Expired", "code": 410 });
-                    return Some(frame(None, "ERROR", &said.to_string()));
-                }
-                Ok(Some(event)) => {
-                    let resource = &event.resource;
-                    if self.wanted.admits(&resource.namespace, &resource.labels) {
-                        return Some(frame(Some(&event.token), name(event.happened), &resource.shown()));
-                    }
-                }
+        }
+    }
+
+    async fn write(&mut self, piece: &mut Vec<u8>, event: Option<Event>) -> io::Result<Flow> {
+        match event {
+            Some(event) => {
+                let frame = frame(Some(&event.token), name(event.happened), &event.resource.shown());
+                piece.extend_from_slice(&frame);
+                Ok(Flow::Continues)
+            }
+            None => {
+                let said = serde_json::json!({ "error": EXPIRED, "reason": "Expired", "code": 410 });
+                piece.extend_from_slice(&frame(None, "ERROR", &said.to_string()));
+                Ok(Flow::Ends)
             }
         }
     }
@@ -159,14 +151,8 @@ pub(super) async fn runs(clerk: &Clerk<'_>, runs: Runs) -> Result<Response, Erro
         since: None,
         heartbeat: Duration::from_millis(clerk.server.settings.heartbeat_ms),
         said: tokio::time::Instant::now(),
-        _open: Counted::new(clerk.server.metrics.streams.clone()),
-        _seat: seat,
     };
-    let pieces = futures_util::stream::unfold(feed, |mut feed| async move {
-        let piece = feed.next().await?;
-        Some((Ok::<Bytes, io::Error>(piece), feed))
-    });
-    Ok(events(clerk, Body::stream(pieces)))
+    Ok(respond(clerk, EventStream::new(feed, clerk.server.metrics.streams.clone()), seat))
 }
 
 struct RunFeed {
@@ -180,11 +166,18 @@ struct RunFeed {
     since: Option<Time>,
     heartbeat: Duration,
     said: tokio::time::Instant,
-    _open: Counted<Gauge>,
-    _seat: Option<ConcurrencyPermit>,
 }
 
-impl RunFeed {
+/// Runs are polled for, so that the heartbeat is the source's own: a look is never dropped half way.
+impl EventSource for RunFeed {
+    type Item = Bytes;
+
+    fn ready(&mut self) -> Option<Option<Bytes>> {
+        let piece = self.ready.pop_front()?;
+        self.said = tokio::time::Instant::now();
+        Some(Some(piece))
+    }
+
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
@@ -205,6 +198,14 @@ impl RunFeed {
         }
     }
 
+    async fn write(&mut self, piece: &mut Vec<u8>, item: Option<Bytes>) -> io::Result<Flow> {
+        let Some(item) = item else { return Ok(Flow::Ends) };
+        piece.extend_from_slice(&item);
+        Ok(Flow::Continues)
+    }
+}
+
+impl RunFeed {
     /// Notes what is new since the last look.
     async fn look(&mut self) -> Result<(), model::Fault> {
         let now = self.server.engine.now();
