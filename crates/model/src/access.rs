@@ -1,4 +1,4 @@
-//! Keys that callers are known by: what is kept of one. The secret itself is not; only its hash is.
+//! Access keys that authenticate callers. A record holds only the hash of the secret, never the secret itself.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessKey {
-    /// How operators name it: shown in lists and logs.
+    /// The id operators use, shown in lists and logs.
     pub id: Arc<str>,
-    /// Whose it is: what the log and tasks call the caller.
+    /// The caller's name in the log and in tasks.
     pub name: Arc<str>,
     pub tenant: Arc<str>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
-    /// SHA-256 of the secret. A secret has 32 random bytes, so that nothing slower is needed.
+    /// SHA-256 of the secret. The secret has 32 random bytes, so a slow password hash is not needed.
     pub hash: [u8; 32],
-    /// The beginning of the secret, so that its owner can tell which of several it is.
+    /// The beginning of the secret, so that its owner can tell several keys apart.
     pub prefix: String,
     pub created_at: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,22 +1,22 @@
-//! What a caller wants, in canonical form. Dialects decode to it; the engine carries it out.
+//! The calls a caller can make, in canonical form. Dialects decode requests to them; the engine executes them.
 
 use std::sync::Arc;
 
 use crate::{ContextId, Json, Message, State, Time, View};
 
-/// Who is asking.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub tenant: Arc<str>,
     /// The name of the credential; for a caller without one, `anonymous`.
     pub name: Arc<str>,
     pub authenticated: bool,
-    /// What its credential is good for; empty is everything.
+    /// The scopes of its credential; an empty list allows everything.
     pub scopes: Arc<[String]>,
 }
 
 impl Caller {
-    /// Whether its credential is good for this system: one without scopes is good for everything.
+    /// Whether the credential covers this system; a credential without scopes covers every system.
     pub fn is_bound_to(&self, system: &str) -> bool {
         self.authenticated
             && (self.scopes.is_empty()
@@ -31,54 +31,56 @@ impl Caller {
     }
 }
 
-/// Where a call is made: an agent as seen through a mount by a caller. Tasks of another place do not exist here.
+/// The scope of a call: an agent, reached through a mount by a caller. Tasks outside the scope do not exist for the
+/// call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub caller: Caller,
     pub agent: Arc<str>,
-    /// The mount it is reached through: ids that callers choose are told apart by it.
+    /// The mount the call came through. Ids chosen by callers are unique per mount.
     pub mount: Arc<str>,
     /// The lists a task opened here appears in.
     pub views: Vec<View>,
     /// The lists read here; no task is in two of them. A task in none of them does not exist here.
     pub reads: Vec<View>,
-    /// Who takes part in a task opened here, besides its owner.
+    /// The parties of a task opened here, besides its owner.
     pub parties: Vec<Arc<str>>,
-    /// The dialect spoken.
+    /// The dialect of the call.
     pub dialect: Arc<str>,
-    /// What ids that callers choose mean here, where they mean anything special.
+    /// Special rules for ids that callers choose, if the mount has any.
     pub ids: Option<Arc<Ids>>,
 }
 
-/// What ids that callers choose mean at a place.
+/// Rules for ids that callers choose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ids {
-    /// All callers of the tenant share them; else everybody has their own.
+    /// All callers of the tenant share one id space; otherwise each caller has its own.
     pub shared: bool,
     pub again: Again,
-    /// Another name that a task opened here is found by, and the mount at which it is one.
+    /// A second alias for a task opened here: the mount it is valid at, and the alias.
     pub also: Option<(Arc<str>, Arc<str>)>,
 }
 
-/// What a message means whose id has a task already. Where that task waits for its caller, it is the answer in any case.
+/// The effect of a message whose id already has a task. If that task is waiting for its caller, the message always is
+/// the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Again {
-    /// One more message to the task; once it has settled, a successor.
+    /// The message continues the task; if the task has settled, it opens a successor.
     #[default]
     Continue,
-    /// A new task in its place; the one before is cancelled if it still runs.
+    /// The message opens a new task under the id; the previous task is cancelled if it still runs.
     Restart,
-    /// A mistake.
+    /// The message is refused.
     Refuse,
 }
 
 impl Place {
-    /// A place with tenant visibility: everybody of the caller's tenant sees the agent's tasks.
+    /// A scope with tenant visibility: every caller of the tenant sees the agent's tasks.
     pub fn tenant(caller: Caller, agent: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>) -> Place {
         Place::new(caller, agent.into(), dialect.into(), Visibility::Tenant, &[])
     }
 
-    /// A place as a caller sees it. `parties` are those who take part in every task of the agent.
+    /// The scope of a caller's call. `parties` are the parties of every task of the agent.
     pub fn new(
         caller: Caller,
         agent: Arc<str>,
@@ -116,17 +118,17 @@ impl Place {
     }
 }
 
-/// Who sees a task of a mount.
+/// The callers that see a task of a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Visibility {
-    /// Everybody of its tenant.
+    /// Every caller of the tenant.
     #[default]
     Tenant,
-    /// Only whoever opened it.
+    /// Only the caller that opened the task.
     Owner,
-    /// Whoever opened it, and those who take part.
+    /// The caller that opened the task, and the task's parties.
     Parties,
-    /// Those whose credential is bound to the system, by a scope `system:NAME`.
+    /// Callers whose credential is bound to the system by a scope `system:NAME`.
     Systems,
 }
 
@@ -158,10 +160,10 @@ impl Call {
     }
 }
 
-/// How long a send waits before it answers.
+/// How long a send waits before it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Until the task settles or waits for somebody; at most so long, where a dialect sets an end.
+    /// Until the task settles or waits for input; at most `max_ms`, for dialects with a time limit.
     Rest { max_ms: Option<u64> },
     /// Only until the task exists.
     Exists,
@@ -170,26 +172,26 @@ pub enum Wait {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Send {
     pub message: Message,
-    /// The task it continues, in the dialect's spelling.
+    /// The task to continue, as the dialect spells its id.
     pub task: Option<String>,
-    /// The caller's own id for the task, in dialects where callers choose ids: opens it, continues it, or opens a
-    /// successor of a settled one.
+    /// The caller's own id for the task, in dialects where callers choose ids. It opens the task, continues it, or
+    /// opens the successor of a settled task.
     pub alias: Option<String>,
     pub context: Option<ContextId>,
     pub wait: Wait,
-    /// Of the answer's history, the newest so many; `None` is all.
+    /// At most this many of the newest history messages in the answer; `None` for all.
     pub history: Option<u32>,
     pub accepted_output: Vec<String>,
     pub metadata: Option<Json>,
     pub push: Option<PushConfig>,
-    /// Filled in by the front, from headers.
+    /// Set by the front from headers, like `trace` and `idempotency`.
     pub extensions: Vec<String>,
     pub trace: Option<String>,
     pub idempotency: Option<Idempotency>,
 }
 
 impl Send {
-    /// One that asks for nothing but the whole answer.
+    /// A send with defaults: a new task, waiting for the complete answer.
     pub fn new(message: Message) -> Send {
         Send {
             message,
@@ -208,11 +210,11 @@ impl Send {
     }
 }
 
-/// A caller's promise that a repeat with this key is the same request.
+/// An idempotency key: a repeat with the same key is the same request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
-    /// The hash of the request the key was used with.
+    /// The hash of the request that used the key.
     pub body: [u8; 32],
 }
 
@@ -226,7 +228,7 @@ pub struct Get {
 pub struct List {
     pub context: Option<ContextId>,
     pub state: Option<State>,
-    /// Only tasks whose status is from then on.
+    /// Only tasks whose status changed at or after this time.
     pub since: Option<Time>,
     pub page_size: Option<u32>,
     pub page_token: Option<String>,
@@ -264,7 +266,7 @@ impl PushCall {
     }
 }
 
-/// Where to tell of a task's progress.
+/// A webhook registration for a task's progress.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PushConfig {
     pub task: Option<String>,
@@ -275,7 +277,7 @@ pub struct PushConfig {
     pub credentials: Option<String>,
 }
 
-/// Secrets stay out of logs, however a config gets there; an address may hold some, too.
+/// Hides the secrets from logs. The URL may contain secrets too.
 impl std::fmt::Debug for PushConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PushConfig").field("task", &self.task).field("id", &self.id).finish_non_exhaustive()

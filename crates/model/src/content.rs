@@ -1,4 +1,4 @@
-//! What is said: messages, artifacts and their parts.
+//! Content: messages, artifacts and their parts.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub enum Role {
     Agent,
 }
 
-/// One message of a conversation. Its task and context are those of the log it stands in; a message that a caller
-/// sends names them in [`crate::Send`].
+/// One message of a conversation. It belongs to the task and context of the log that contains it; for a message that a
+/// caller sends, [`crate::Send`] names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     #[serde(rename = "i")]
@@ -34,7 +34,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// The text parts, joined by newlines; what a person would read.
+    /// The text parts, joined by newlines, as a person would read them.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self.parts.iter().filter_map(Part::as_text).collect();
         texts.join("\n")
@@ -73,7 +73,8 @@ impl Part {
     pub fn is_plain_text(&self) -> bool {
         matches!(self.content, Content::Text(_)) && self.filename.is_none() && self.metadata.is_none()
     }
-    /// Adds the text of `next` to this part. False, with nothing changed, unless both are plain texts of one media type.
+    /// Appends the text of `next` to this part. Returns false and changes nothing unless both are plain text of one
+    /// media type.
     pub fn continue_with(&mut self, next: &Part) -> bool {
         if !self.is_plain_text() || !next.is_plain_text() || self.media_type != next.media_type {
             return false;
@@ -103,7 +104,7 @@ pub enum Content {
     Url(String),
     #[serde(rename = "d")]
     Data(Json),
-    /// A large text, file or value, kept beside the log and named by its hash.
+    /// A large text, file or value, stored outside the log and named by its hash.
     #[serde(rename = "o")]
     Blob(Blob),
 }
@@ -119,14 +120,14 @@ pub struct Blob {
     pub len: u64,
 }
 
-/// What the bytes of a blob are: UTF-8 text, raw bytes, or JSON text. What kind of JSON must be known without reading it.
+/// The content of a blob: UTF-8 text, raw bytes, or JSON text. Readers need the kind of JSON without loading the blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlobKind {
     #[serde(rename = "t")]
     Text,
     #[serde(rename = "b")]
     Raw,
-    /// JSON that is no object: old dialects wrap it.
+    /// JSON other than an object: old dialects wrap it.
     #[serde(rename = "d")]
     Data,
     /// A JSON object.
@@ -134,7 +135,7 @@ pub enum BlobKind {
     Object,
 }
 
-/// What an agent makes. In the log a [`crate::Chunk`] of it, in the fold the whole.
+/// The output of an agent. The log holds a [`crate::Chunk`] of it, the fold the complete artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
     #[serde(rename = "i")]
@@ -151,12 +152,12 @@ pub struct Artifact {
     pub extensions: Vec<String>,
 }
 
-/// A message that stands for a whole answer, with the conversation it belongs to.
+/// A message that is the complete answer, with the conversation it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub message: Arc<Message>,
     pub context: ContextId,
-    /// Where the exchange is kept; callers are never told.
+    /// The task that stores the exchange; callers never see this id.
     pub exchange: TaskId,
 }
 

@@ -1,22 +1,23 @@
-//! The nesting of opaque JSON: data parts, metadata, structured values.
+//! The nesting depth of opaque JSON: data parts, metadata, structured values.
 //!
-//! Readers that put JSON into protobuf stop at a depth: one task above it makes every list it is in unreadable for them. So
-//! what a caller sends is refused above [`Limits::data_depth`](crate::Limits::data_depth), and what an agent says is turned
-//! into text, which every reader takes.
+//! Clients that convert JSON to protobuf have a depth limit: a single deeper task makes every list that contains it
+//! unreadable for them. So values from callers deeper than [`Limits::data_depth`](crate::Limits::data_depth) are
+//! refused, and deeper values from agents are turned into text, which every client reads.
 
 use crate::{Content, Fault, Json, Message, Part};
 
-/// The member that deep metadata of an agent is kept in, as text.
+/// The member that holds an agent's too deep metadata, as text.
 pub const TOO_DEEP: &str = "rialto_too_deep";
 
-/// How many opening brackets a text has, in strings or not: a bound of its depth that is quick to find.
+/// The number of opening brackets in a text, inside strings or not: an upper bound of its depth that is cheap to
+/// compute.
 pub fn brackets(bytes: &[u8]) -> usize {
-    // `[` and `{` differ in one bit. Runs of 255 keep the sums in bytes, which the compiler turns into wide additions.
+    // `[` and `{` differ in one bit. Runs of 255 keep each sum in a byte, so that the compiler can vectorise it.
     let run = |run: &[u8]| usize::from(run.iter().map(|b| u8::from(b & !0x20 == b'[')).sum::<u8>());
     bytes.chunks(255).map(run).sum()
 }
 
-/// Whether a value, with the object it stands in, nests deeper than `most`.
+/// Whether a value, counting the object that contains it, nests deeper than `most`.
 pub fn is_deeper(json: &Json, most: usize) -> bool {
     let bytes = json.text().as_bytes();
     let most = most.saturating_sub(1);
@@ -44,15 +45,15 @@ pub fn nests_deeper(bytes: &[u8], max: usize) -> bool {
     false
 }
 
-/// Whether one of the eight bytes of a word is this one.
+/// Whether one of the eight bytes of a word equals `byte`.
 const fn has_byte(word: u64, byte: u8) -> bool {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     let word = word ^ (ONES * byte as u64);
     word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
 }
 
-/// The place after the closing quote of a string whose inside begins at `at`. Most bytes of a request are in strings,
-/// so this looks at eight at a time.
+/// The position after the closing quote of a string whose content begins at `at`. Most bytes of a request are in
+/// strings, so it tests eight bytes at a time.
 pub fn after_string(bytes: &[u8], mut at: usize) -> usize {
     loop {
         while let Some(word) = bytes.get(at..at + 8) {
@@ -73,7 +74,7 @@ pub fn after_string(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// Refuses a value of a caller that nests too deeply; `field` is where it stands.
+/// Refuses a caller's value that nests too deeply; `field` is its path in the request.
 pub fn check(json: Option<&Json>, field: &str, most: usize) -> Result<(), Fault> {
     match json {
         Some(json) if is_deeper(json, most) => {
@@ -86,7 +87,7 @@ pub fn check(json: Option<&Json>, field: &str, most: usize) -> Result<(), Fault>
     }
 }
 
-/// The same for a whole message.
+/// Checks every value of a message.
 pub fn check_message(message: &Message, most: usize) -> Result<(), Fault> {
     for (i, part) in message.parts.iter().enumerate() {
         let data = match &part.content {
@@ -94,7 +95,7 @@ pub fn check_message(message: &Message, most: usize) -> Result<(), Fault> {
             Content::Text(_) | Content::Raw(_) | Content::Url(_) | Content::Blob(_) => None,
         };
         for (name, json) in [("data", data), ("metadata", part.metadata.as_ref())] {
-            // Only a fault needs the name of its place.
+            // The path is only built for a fault.
             if json.is_some_and(|json| is_deeper(json, most)) {
                 check(json, &format!("message.parts[{i}].{name}"), most)?;
             }
@@ -103,7 +104,8 @@ pub fn check_message(message: &Message, most: usize) -> Result<(), Fault> {
     check(message.metadata.as_ref(), "message.metadata", most)
 }
 
-/// Turns deep data of an agent's parts into text that says so, and deep metadata into an object with one text.
+/// Turns too deep data of an agent's parts into a text part that says so, and too deep metadata into an object with one
+/// text member.
 pub fn flatten_parts(parts: &mut [Part], most: usize) {
     for part in parts {
         if let Content::Data(data) = &part.content
@@ -117,14 +119,14 @@ pub fn flatten_parts(parts: &mut [Part], most: usize) {
     }
 }
 
-/// Turns deep metadata of an agent into an object with one text.
+/// Turns an agent's too deep metadata into an object with one text member.
 pub fn flatten(metadata: &mut Option<Json>, most: usize) {
     if let Some(json) = metadata.as_ref().filter(|json| is_deeper(json, most)) {
         *metadata = Some(flattened(json));
     }
 }
 
-/// An object with the value as its one text.
+/// An object whose only member is the value as text.
 pub fn flattened(json: &Json) -> Json {
     let text = serde_json::Value::String(json.text().to_owned());
     Json::from_value(&serde_json::Value::Object([(TOO_DEEP.to_owned(), text)].into_iter().collect()))

@@ -1,5 +1,5 @@
-//! What happens to a task, one fact at a time. The log is a list of these; nothing about a task is true that is not
-//! in it. An event carries every fact a codec needs, so that encoding reads no clock and draws no id.
+//! The events of a task. A task's log is the list of its events and the only source of its state. An event holds every
+//! fact a codec needs, so that encoding reads no clock and draws no id.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Artifact, ContextId, Json, Message, Seq, State, TaskId, Time, TurnId, View};
 
-/// An event in its place.
+/// An event with its position in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub seq: Seq,
@@ -17,24 +17,24 @@ pub struct Event {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Body {
-    /// The task exists. Always and only the first event.
+    /// The task was opened. Always and only the first event.
     #[serde(rename = "open")]
     Opened(Box<Opened>),
-    /// A caller said something.
+    /// A caller sent a message.
     #[serde(rename = "msg")]
     Message(Arc<Inbound>),
-    /// An agent takes up the messages said so far. Committed before an agent with side effects runs.
+    /// A turn of the agent takes up the messages received so far. Committed before an agent with side effects runs.
     #[serde(rename = "turn")]
     TurnStarted {
         #[serde(rename = "i")]
         turn: TurnId,
         #[serde(rename = "n")]
         attempt: u32,
-        /// What was set aside for it, in the words of whoever keeps the money; with its first attempt only.
+        /// The amount reserved for the turn, as its billing encodes it; only with the first attempt.
         #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
         hold: Option<Json>,
     },
-    /// The turn is known under this name to a remote party; how to find it again after a crash.
+    /// The remote party's name for the turn, needed to find the turn again after a crash.
     #[serde(rename = "bind")]
     Bound {
         #[serde(rename = "r")]
@@ -44,10 +44,10 @@ pub enum Body {
     Status(StatusChange),
     #[serde(rename = "art")]
     Artifact(Chunk),
-    /// The agent answered with a message instead of a task: the exchange is over and was never a task to anyone.
+    /// The agent answered with a message instead of a task: the exchange is over and callers never see a task.
     #[serde(rename = "reply")]
     Replied(Arc<Message>),
-    /// Facts about the whole task, such as usage, laid over what is known.
+    /// Facts about the whole task, such as usage, merged over the known metadata.
     #[serde(rename = "meta")]
     Metadata(Json),
     #[serde(rename = "cancel")]
@@ -57,7 +57,7 @@ pub enum Body {
     },
 }
 
-/// The facts fixed at birth.
+/// The facts fixed when the task opens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
     #[serde(rename = "i")]
@@ -70,26 +70,26 @@ pub struct Opened {
     pub tenant: Arc<str>,
     #[serde(rename = "o")]
     pub owner: Arc<str>,
-    /// Who else takes part, for mounts whose visibility goes by party.
+    /// The other parties, for mounts with visibility by party.
     #[serde(rename = "p", default, skip_serializing_if = "Vec::is_empty")]
     pub parties: Vec<Arc<str>>,
     #[serde(rename = "v")]
     pub views: Vec<View>,
-    /// The dialect that opened it, for requests that cannot tell which dialect they want an answer in.
+    /// The dialect that opened the task, for requests that do not determine the dialect of the answer.
     #[serde(rename = "d")]
     pub dialect: Arc<str>,
-    /// The caller's own id for it, in dialects where callers choose ids.
+    /// The caller's own id for the task, in dialects where callers choose ids.
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<Arc<str>>,
-    /// The settled task that had the alias before.
+    /// The settled task that held the alias before.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<TaskId>,
-    /// Not yet known whether the agent makes a task of it or answers with a message: visible to nobody.
+    /// The agent may still answer with a message instead of a task: no caller sees the task yet.
     #[serde(rename = "u", default, skip_serializing_if = "std::ops::Not::not")]
     pub undecided: bool,
 }
 
-/// A message with what its request asked for, so that a turn can be run again from the log alone.
+/// A message with the options of its request, so that the log alone is enough to run a turn again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inbound {
     #[serde(rename = "m")]
@@ -102,7 +102,7 @@ pub struct Inbound {
     pub extensions: Vec<String>,
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// Who pays for the turn that takes it up, where the agent has a price.
+    /// The account that pays for the turn that takes the message up, if the agent has a price.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub payer: Option<Arc<str>>,
 }
@@ -117,19 +117,19 @@ pub struct StatusChange {
     pub metadata: Option<Json>,
 }
 
-/// A piece of an artifact, or the whole of it.
+/// A chunk of an artifact, or the complete artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     #[serde(rename = "a")]
     pub artifact: Arc<Artifact>,
-    /// The artifact's place among the task's artifacts, in order of first appearance.
+    /// The artifact's index among the task's artifacts, in order of first appearance.
     #[serde(rename = "o")]
     pub ordinal: u32,
-    /// Added to what is there, instead of replacing it.
+    /// The chunk is added to the existing parts instead of replacing them.
     #[serde(rename = "p", default, skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
-    /// The added parts begin a part of their own. Without it, added text continues the text before it: one text that
-    /// was streamed in chunks is one part of the folded artifact.
+    /// The added parts begin a new part. Otherwise added text continues the text before it: text streamed in chunks is
+    /// one part of the folded artifact.
     #[serde(rename = "b", default, skip_serializing_if = "std::ops::Not::not")]
     pub bordered: bool,
     #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
@@ -139,7 +139,7 @@ pub struct Chunk {
 }
 
 impl Body {
-    /// Whether a subscriber to the task's events is told of it.
+    /// Whether subscribers to the task's events receive it.
     pub fn is_public(&self) -> bool {
         match self {
             Body::Status(_) | Body::Artifact(_) | Body::Replied(_) => true,

@@ -1,6 +1,6 @@
-//! What can go wrong, as a closed list. Each dialect has one exhaustive table from kind to its own codes and shapes.
+//! The kinds of faults, a closed list. Each dialect has one exhaustive table from kind to its own codes and shapes.
 //!
-//! A fault carries two messages: `message` for the caller, `cause` for the log. The cause never leaves the process.
+//! A fault has two texts: `message` for the caller, `cause` for the log. The cause never leaves the process.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ pub enum Kind {
     InvalidRequest,
     /// No such method or route.
     MethodNotFound,
-    /// The route exists, the verb does not.
+    /// The route exists, but not for this HTTP method.
     VerbNotAllowed,
     InvalidParams,
     /// The request's body is larger than the limit.
     TooLarge,
-    /// The request's `Content-Type` is not one we read.
+    /// The request's `Content-Type` is not supported.
     MediaType,
     TaskNotFound,
     TaskNotCancelable,
-    /// The task has settled and takes no more messages or subscriptions.
+    /// The task has settled and accepts no more messages or subscriptions.
     TaskSettled,
     PushNotSupported,
     /// The agent lacks the capability the operation needs.
@@ -35,13 +35,13 @@ pub enum Kind {
     Unauthenticated,
     Forbidden,
     RateLimited,
-    /// What the agent asks for is more than the caller has.
+    /// The agent's price exceeds the caller's balance.
     InsufficientBalance,
-    /// What the agent asks for is more than the caller, or the conversation, may spend.
+    /// The agent's price exceeds the budget of the caller or of the conversation.
     BudgetExceeded,
     /// The same `Idempotency-Key` came with another body.
     KeyReused,
-    /// The server cannot take work now: the disk is full or read-only, a queue is full, it is shutting down.
+    /// The server cannot accept work now: the disk is full or read-only, a queue is full, or it is shutting down.
     Unavailable,
     Internal,
 }
@@ -79,13 +79,13 @@ impl Kind {
 #[derive(Debug)]
 pub struct Fault {
     pub kind: Kind,
-    /// For the caller: what is wrong and, where it helps, what to do.
+    /// For the caller: the error and, where it helps, the remedy.
     pub message: String,
-    /// Where in the request, for invalid params: `message.parts[0]`.
+    /// The path in the request, for invalid params: `message.parts[0]`.
     pub field: Option<String>,
     /// Further facts for the caller, as pairs of text: `taskId`, `supportedVersions`.
     pub facts: Vec<(&'static str, String)>,
-    /// When it may be worth trying again.
+    /// After this many seconds a retry may succeed.
     pub retry_after_s: Option<u32>,
     /// For the log only.
     pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -112,13 +112,13 @@ impl Fault {
         self.cause = Some(cause.into());
         self
     }
-    /// The cause in words, with what caused it in turn: for the log. `-` where there is none.
+    /// The cause and its sources as text, for the log; `-` if there is none.
     pub fn cause_text(&self) -> impl fmt::Display {
         let mut text = String::new();
         let mut next = self.cause.as_deref().map(|cause| cause as &(dyn std::error::Error + 'static));
         while let Some(cause) = next {
             let says = cause.to_string();
-            // Some errors repeat their source in their own words.
+            // Some errors already include the text of their source.
             if !text.ends_with(&says) {
                 if !text.is_empty() {
                     text.push_str(": ");

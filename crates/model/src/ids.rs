@@ -1,4 +1,4 @@
-//! Identifiers, sequence numbers and time, each a type of its own so that none is taken for another.
+//! Identifiers, sequence numbers and time, each a type of its own so that they cannot be confused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A task's id: one global space of UUIDs. Dialects may print it differently.
+/// A task's id, a UUID. Dialects may print it differently.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskId(#[serde(with = "hex_uuid")] pub Uuid);
@@ -31,7 +31,7 @@ macro_rules! uuid_id {
         }
         impl FromStr for $name {
             type Err = uuid::Error;
-            /// Only the hyphenated form is an id: a UUID has other spellings, an id has one.
+            /// Accepts only the hyphenated form: a UUID has several spellings, an id has one.
             fn from_str(text: &str) -> Result<Self, uuid::Error> {
                 if text.len() != 36 {
                     return Err(Uuid::parse_str("").unwrap_err());
@@ -58,7 +58,7 @@ mod hex_uuid {
     }
 }
 
-/// The conversation a task belongs to. Chosen by the caller or made by us; any string.
+/// The conversation a task belongs to: any string, chosen by the caller or by the engine.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ContextId(pub Arc<str>);
@@ -84,39 +84,39 @@ impl fmt::Debug for ContextId {
     }
 }
 
-/// Whose list a task appears in: fixed when it opens, by the visibility of the mount it came through.
+/// The list a task appears in. The visibility of its mount fixes it when the task opens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct View(pub Arc<str>);
 
 impl View {
-    /// Everybody of a tenant sees the agent's tasks.
+    /// Every caller of the tenant sees the agent's tasks.
     pub fn tenant(tenant: &str, agent: &str) -> Self {
         Self(format!("t\u{1f}{tenant}\u{1f}{agent}").into())
     }
-    /// Only the caller who opened it sees the task.
+    /// Only the caller that opened the task sees it.
     pub fn owner(tenant: &str, owner: &str, agent: &str) -> Self {
         Self(format!("o\u{1f}{tenant}\u{1f}{owner}\u{1f}{agent}").into())
     }
-    /// Whoever takes part sees the task, each through a view of its own.
+    /// Every party of the task sees it, each through its own view.
     pub fn party(tenant: &str, party: &str, agent: &str) -> Self {
         Self(format!("p\u{1f}{tenant}\u{1f}{party}\u{1f}{agent}").into())
     }
-    /// Whoever is bound to the system sees its tasks.
+    /// Callers bound to the system see its tasks.
     pub fn system(tenant: &str, system: &str) -> Self {
         Self(format!("s\u{1f}{tenant}\u{1f}{system}").into())
     }
-    /// The tasks that a task's turns opened.
+    /// The tasks opened by a task's turns.
     pub fn child(parent: TaskId) -> Self {
         Self(format!("c\u{1f}{parent}").into())
     }
-    /// Whose children are listed here, if any task's.
+    /// The task whose children this view lists, if it is such a view.
     pub fn parent(&self) -> Option<TaskId> {
         self.0.strip_prefix("c\u{1f}").and_then(|parent| parent.parse().ok())
     }
 }
 
-/// The position of an event in its task's log. The first event is 1; 0 means "before anything".
+/// The position of an event in its task's log. The first event is 1; 0 is before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -136,7 +136,8 @@ impl fmt::Display for Seq {
     }
 }
 
-/// Who holds a turn: a later holder has a higher epoch, and the store refuses turn events of an earlier one.
+/// The epoch of a turn's holder: a later holder has a higher epoch, and the store refuses turn events of an earlier
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
@@ -151,8 +152,8 @@ impl Time {
         Time(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
     }
 
-    /// RFC 3339 with any offset. A moment between two milliseconds counts as the later one, so that "at or after"
-    /// never lets an earlier moment in.
+    /// Parses RFC 3339 with any offset. A time between two milliseconds is rounded up, so that "at or after" never
+    /// includes an earlier time.
     pub fn parse(text: &str) -> Option<Time> {
         let stamp: jiff::Timestamp = text.parse().ok()?;
         let floor = stamp.as_millisecond();
@@ -161,7 +162,7 @@ impl Time {
     }
 }
 
-/// `2026-05-01T10:00:00.000Z`: always UTC, always three digits, which is what strict readers accept.
+/// `2026-05-01T10:00:00.000Z`: always UTC with three digits, the form that strict readers accept.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let days = self.0.div_euclid(86_400_000);
@@ -180,7 +181,7 @@ impl fmt::Display for Time {
         if !(0..=9_999).contains(&year) {
             return write!(f, "{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{milli:03}Z");
         }
-        // Digit by digit: answers are full of these.
+        // Written digit by digit, because answers contain many of these.
         let mut text = *b"0000-00-00T00:00:00.000Z";
         for (last, digits, mut number) in
             [(3, 4, year), (6, 2, month), (9, 2, day), (12, 2, h), (15, 2, m), (18, 2, s), (22, 3, milli)]
@@ -199,7 +200,7 @@ impl fmt::Debug for Time {
     }
 }
 
-/// The name of one event for resuming a stream: `<task>.<seq>`.
+/// The id of one event for resuming a stream: `<task>.<seq>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventId {
     pub task: TaskId,

@@ -1,6 +1,6 @@
-//! Opaque JSON: what callers and agents put into metadata and data parts, kept as the very text they sent.
+//! Opaque JSON from callers and agents, in metadata and data parts, stored as the exact text received.
 //!
-//! Integers stay integers, key order stays, duplicate keys stay; nothing in Rialto interprets it.
+//! Integers stay integers, key order and duplicate keys are kept; Rialto does not interpret it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Json {
     }
 
     pub fn from_value(value: &serde_json::Value) -> Json {
-        // A `Value` always has a text: its keys are strings and its numbers finite.
+        // A `Value` can always be written: its keys are strings and its numbers finite.
         Json(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into())
     }
 
@@ -41,8 +41,8 @@ impl Json {
         serde_json::from_str(self.text()).unwrap_or(serde_json::Value::Null)
     }
 
-    /// The members of `over` laid over those of `self`, in order of first appearance. Both must be objects; otherwise
-    /// `over` stands alone.
+    /// The members of `over` merged over those of `self`, in order of first appearance. If one of them is not an
+    /// object, the result is `over`.
     pub fn merged(&self, over: &Json) -> Json {
         let (Some(mut members), Some(new)) = (self.members(), over.members()) else {
             return over.clone();

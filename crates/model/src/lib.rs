@@ -1,7 +1,7 @@
-//! The nouns of Rialto and the rules that hold between them.
+//! The domain types of Rialto and their rules.
 //!
-//! A task's truth is an append-only log of [`Event`]s; the [`Task`] is a fold of that log. What a caller wants is a
-//! [`Call`], what goes wrong is a [`Fault`], what stands outside is a port ([`ports`]).
+//! A task's state is an append-only log of [`Event`]s; the [`Task`] is a fold of that log. A caller's request is a
+//! [`Call`], an error is a [`Fault`], and everything outside the engine is behind a port ([`ports`]).
 //!
 //! This crate is pure: no I/O, no clock, no randomness, no wire. Its types are never serialised to a caller; the only
 //! serialisation here is the log's own format, in [`stored`].

@@ -1,36 +1,36 @@
-//! Every limit in one place. The defaults are the product's; the config may set each.
+//! All limits, with the product's defaults; the config can set each.
 
-/// How much of everything.
+/// The limits of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A request's body.
+    /// Size of a request's body.
     pub body_bytes: usize,
     /// Nesting of a request's JSON.
     pub json_depth: usize,
-    /// Nesting of a data part and of metadata, the object that it stands in counted.
+    /// Nesting of a data part and of metadata, counting the object that contains it.
     pub data_depth: usize,
-    /// An id that a caller chooses: message, context.
+    /// Length of an id that a caller chooses: message, context.
     pub id_bytes: usize,
     /// Parts of one message or artifact chunk.
     pub parts: usize,
-    /// A part above this is kept beside the log.
+    /// A larger part is stored as a blob, outside the log.
     pub blob_bytes: usize,
-    /// Events an agent has emitted that are not yet committed; above it the agent waits.
+    /// Emitted events of an agent that are not yet committed; above it the agent waits.
     pub uncommitted_bytes: usize,
-    /// The newest events of a live task, kept in memory for its subscribers.
+    /// Newest events of a live task held in memory for its subscribers.
     pub tail_bytes: usize,
-    /// Memory of tasks at work together: their messages and artifacts, and their newest events once more.
+    /// Memory of all live tasks together: their messages and artifacts, plus their newest events.
     pub live_bytes: usize,
     /// Messages waiting on a working task.
     pub waiting_messages: u32,
-    /// Everything an agent may emit in one turn.
+    /// Total output of an agent in one turn.
     pub turn_bytes: usize,
     /// Tasks with a running turn, over all agents.
     pub running_turns: usize,
-    /// A page of a list.
+    /// Tasks in a page of a list.
     pub page_size: u32,
     pub page_size_default: u32,
-    /// A page of a list ends early here.
+    /// Size at which a page of a list ends early.
     pub page_bytes: usize,
     /// How long a settled task is kept.
     pub retention_ms: u64,
@@ -40,29 +40,30 @@ pub struct Limits {
     pub turn_timeout_ms: u64,
     /// How long an agent may take to stop after a cancel.
     pub cancel_grace_ms: u64,
-    /// How often a turn is tried when its agent's rule is to retry.
+    /// Attempts of a turn whose agent's restart rule is to retry.
     pub attempts: u32,
     /// How long a shutdown waits for running turns.
     pub drain_ms: u64,
-    /// Parts of any media type are let through, whatever an agent says it reads.
+    /// Accept parts of any media type, regardless of the agent's input modes.
     pub any_input_mode: bool,
     pub push: PushLimits,
 }
 
-/// How webhooks are delivered.
+/// Limits of webhook delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushLimits {
     /// Configs of one task.
     pub configs: usize,
-    /// Deliveries at a time, in all and to one endpoint.
+    /// Concurrent deliveries: in total, and to one endpoint.
     pub deliveries: usize,
     pub deliveries_per_endpoint: usize,
-    /// The first retry; each further one waits twice as long, with some jitter, up to `retry_most_ms`.
+    /// Delay of the first retry; each further delay doubles, with some jitter, up to `retry_most_ms`.
     pub retry_ms: u64,
     pub retry_most_ms: u64,
-    /// An event that fails for so long is given up, and its config with it.
+    /// An event that has failed for this long is given up together with its config.
     pub give_up_ms: u64,
-    /// After so many failures in a row an endpoint is left alone, at first for so long, then twice as long.
+    /// After this many consecutive failures the endpoint's breaker opens, first for `breaker_ms`, then twice as long
+    /// each time.
     pub breaker_failures: u32,
     pub breaker_ms: u64,
     pub breaker_most_ms: u64,

@@ -1,8 +1,8 @@
-//! Memory that many holders share, counted in bytes.
+//! A memory budget in bytes, shared by many holders.
 //!
-//! A [`MemoryBudget`] is a number of bytes; a [`MemoryShare`] is the part of it that one holder has taken. A share grows as
-//! its holder does and goes back when it is dropped, so that no path out of a function can forget to return it. A budget
-//! never waits: a holder that does not get what it asks for refuses its caller, who is told when to come again.
+//! A [`MemoryBudget`] is a number of bytes; a [`MemoryShare`] is the part of it that one holder has taken. A share
+//! grows with its holder and is returned when it is dropped, so that no exit from a function can leak it. A budget
+//! never waits: a holder that does not get the bytes it asks for refuses its caller with a time to retry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ impl MemoryBudget {
         Arc::new(MemoryBudget { most, held: AtomicUsize::new(0) })
     }
 
-    /// A share of nothing yet.
+    /// A new, empty share.
     pub fn share(self: &Arc<Self>) -> MemoryShare {
         MemoryShare { budget: self.clone(), bytes: 0 }
     }
@@ -32,12 +32,12 @@ impl MemoryBudget {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// All of it is taken.
+    /// The whole budget is taken.
     pub fn is_spent(&self) -> bool {
         self.held() >= self.most
     }
 
-    /// More than half of it is taken.
+    /// More than half of the budget is taken.
     pub fn is_pressed(&self) -> bool {
         self.held() > self.most / 2
     }
@@ -56,7 +56,7 @@ pub struct MemoryShare {
 }
 
 impl MemoryShare {
-    /// Takes so many bytes more. False where the budget has not as many left; the share is as it was then.
+    /// Takes `bytes` more. Returns false and leaves the share unchanged if the budget has fewer left.
     #[must_use]
     pub fn grow(&mut self, bytes: usize) -> bool {
         let taken = self.budget.take(bytes);
@@ -66,7 +66,8 @@ impl MemoryShare {
         taken
     }
 
-    /// The same, but what has the whole budget for itself may be larger than it: one that never fits could never be served.
+    /// Like [`MemoryShare::grow`], but a holder that has the whole budget to itself may exceed it: a request larger
+    /// than the budget could otherwise never be served.
     #[must_use]
     pub fn grow_alone(&mut self, bytes: usize) -> bool {
         let alone = self.budget.held() <= self.bytes;
@@ -77,7 +78,7 @@ impl MemoryShare {
         true
     }
 
-    /// Counts exactly so many bytes, whether or not they fit: they are there already.
+    /// Counts exactly `bytes`, even beyond the budget: they are allocated already.
     pub fn set(&mut self, bytes: usize) {
         if bytes <= self.bytes {
             return self.shrink_to(bytes);
@@ -86,7 +87,7 @@ impl MemoryShare {
         self.bytes = bytes;
     }
 
-    /// Gives everything beyond so many bytes back.
+    /// Returns everything beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.bytes -= surplus;

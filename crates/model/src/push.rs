@@ -1,5 +1,5 @@
-//! What is kept of a push config, and how far its deliveries have come. A webhook is a cursor on the task's log: the
-//! config says where to, the progress says from which event on.
+//! Stored push configs and their delivery progress. A webhook is a cursor on the task's log: the config holds the
+//! destination, the progress the next event.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Epoch, Seq, TaskId, Time};
 
-/// Where to deliver and with which secrets. It is sealed before it is kept; nothing of it is readable in a store.
+/// The destination and its secrets. It is sealed before it is stored, so that a store contains nothing of it in clear.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushSpec {
     pub url: String,
@@ -19,9 +19,9 @@ pub struct PushSpec {
     pub scheme: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
-    /// The dialect it was registered in: what is delivered is written in that.
+    /// The dialect it was registered in; deliveries are encoded in it.
     pub dialect: Arc<str>,
-    /// The id its owner knows the task under, where it is not the task's own.
+    /// The owner's id for the task, if it is not the task's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Arc<str>>,
     /// The trace of the request that registered it.
@@ -29,22 +29,22 @@ pub struct PushSpec {
     pub trace: Option<String>,
 }
 
-/// Secrets stay out of logs, however a spec gets there.
+/// Hides the secrets from logs.
 impl fmt::Debug for PushSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PushSpec").field("dialect", &self.dialect).finish_non_exhaustive()
     }
 }
 
-/// One config of one task, as it is kept.
+/// One stored config of one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushRow {
     pub task: TaskId,
     /// Unique within the task.
     pub id: Arc<str>,
-    /// Drawn anew whenever the config is set: progress of an earlier one does not count for it.
+    /// Drawn anew whenever the config is set: progress of an earlier edition is ignored.
     pub edition: u64,
-    /// Raised whenever a process takes the config over: progress of the process before does not count any more.
+    /// Raised whenever a process takes over the config: progress of the previous process is then refused.
     pub epoch: Epoch,
     /// A sealed [`PushSpec`].
     pub spec: Bytes,
@@ -57,20 +57,20 @@ pub struct PushProgress {
     pub state: PushState,
     /// The next event to be delivered.
     pub next: Seq,
-    /// Not to be tried before then.
+    /// No attempt before this time.
     pub due: Time,
-    /// Failures in a row, of the next event.
+    /// Consecutive failures of the next event.
     pub attempts: u32,
     pub failing_since: Option<Time>,
-    /// Deliveries that were taken, in all.
+    /// Total successful deliveries.
     pub delivered: u64,
     pub delivered_at: Option<Time>,
-    /// What the last failure was; for operators.
+    /// The last failure, for operators.
     pub trouble: Option<Arc<str>>,
 }
 
 impl PushProgress {
-    /// Nothing delivered yet; `next` is the first that will be.
+    /// Nothing delivered yet; `next` is the first event to deliver.
     pub fn from(next: Seq, now: Time) -> PushProgress {
         PushProgress {
             state: PushState::Active,
@@ -87,11 +87,11 @@ impl PushProgress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PushState {
-    /// There is or may be more to deliver.
+    /// More deliveries are possible.
     Active,
-    /// The task has settled and everything is delivered.
+    /// The task has settled and every event was delivered.
     Done,
-    /// Given up: waits for an operator to ask for redelivery.
+    /// Given up; waits until an operator requests redelivery.
     Dead,
 }
 
@@ -108,7 +108,7 @@ impl PushState {
     pub fn from_code(code: u8) -> Option<PushState> {
         PushState::ALL.into_iter().find(|state| state.code() == code)
     }
-    /// As people write it.
+    /// The word for people.
     pub fn name(self) -> &'static str {
         match self {
             PushState::Active => "active",
@@ -118,12 +118,12 @@ impl PushState {
     }
 }
 
-/// A change of a config, in a commit.
+/// A change of a config in a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PushChange {
-    /// Makes it, or takes the place of the one with its id. Not done for a task that is not there.
+    /// Creates the config, or replaces the one with its id. Ignored if the task does not exist.
     Put(PushRow),
-    /// Deliveries went on, or failed. Not done where the row is gone, of another edition or epoch, or further than this.
+    /// Deliveries succeeded or failed. Ignored if the row is gone, has another edition or epoch, or is ahead of this.
     Moved {
         task: TaskId,
         id: Arc<str>,
@@ -131,8 +131,8 @@ pub enum PushChange {
         epoch: Epoch,
         progress: PushProgress,
     },
-    /// Sets the progress, also back, and raises the epoch: the process that commits this delivers the config from now on.
-    /// Not done where the row is gone or of another edition.
+    /// Sets the progress, possibly backwards, and raises the epoch: the committing process delivers the config from now
+    /// on. Ignored if the row is gone or has another edition.
     SetBack {
         task: TaskId,
         id: Arc<str>,
@@ -143,7 +143,7 @@ pub enum PushChange {
         task: TaskId,
         id: Arc<str>,
     },
-    /// There is nothing more to deliver, and it goes with that. Not done where progress would not be.
+    /// Nothing more to deliver: removes the config. Ignored in the same cases as `Moved`.
     Over {
         task: TaskId,
         id: Arc<str>,
@@ -152,7 +152,7 @@ pub enum PushChange {
     },
 }
 
-/// How far a stored config is and which process may move it.
+/// A stored config's progress and the process that may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushStanding {
     pub edition: u64,

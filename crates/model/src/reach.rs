@@ -1,14 +1,14 @@
-//! Where an address of the network is. Whoever lets others choose where we connect to lets the public through and nothing
-//! else: not our own machine, not its network, not the addresses clouds keep their secrets at. One rule for all of them.
+//! The reach of a network address. Where callers can choose an address to connect to, only public addresses are
+//! allowed: not this machine, not its network, not the cloud metadata addresses. All such checks use this one rule.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where an address is.
+/// The reach of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     Public,
     Loopback,
-    /// A private network, or nothing that anybody could answer at.
+    /// A private network, or an address that no host can have.
     Private,
 }
 
@@ -19,13 +19,14 @@ pub fn reach(ip: IpAddr) -> Reach {
     }
 }
 
-/// Where a host is, as far as its name alone tells: of a public name only a resolver knows the address.
+/// The reach of a host as far as its name alone determines it: the address of a public name is known only after
+/// resolution.
 pub fn name_reach(name: &str) -> Reach {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     match name.rsplit('.').next().unwrap_or_default() {
         "localhost" => Reach::Loopback,
         "local" | "internal" | "lan" | "home" | "arpa" => Reach::Private,
-        // A name of one word is one of our own network.
+        // A name without dots belongs to the local network.
         _ if !name.contains('.') => Reach::Private,
         _ => Reach::Public,
     }
@@ -37,11 +38,11 @@ fn reach_v4(ip: Ipv4Addr) -> Reach {
     }
     let [a, b, c, _] = ip.octets();
     let private = match (a, b, c) {
-        // This network, which connects to ourselves; private networks; link-local.
+        // "This network", which reaches the local host; private networks; link-local.
         (0 | 10, ..) | (172, 16..=31, _) | (192, 168, _) | (169, 254, _) => true,
-        // Shared by carriers, for protocols, for benchmarks.
+        // Carrier-grade NAT, protocol assignments, benchmarks.
         (100, 64..=127, _) | (192, 0, 0) | (198, 18..=19, _) => true,
-        // For documentation; relays from and to IPv6.
+        // Documentation; relays between IPv4 and IPv6.
         (192, 0, 2) | (198, 51, 100) | (203, 0, 113) | (192, 88, 99) => true,
         // Multicast, reserved, broadcast.
         (224.., ..) => true,
@@ -58,19 +59,19 @@ fn reach_v6(ip: Ipv6Addr) -> Reach {
         return reach_v4(within);
     }
     let s = ip.segments();
-    // Only 2000::/3 is handed out for the public; within it some is not.
+    // Only 2000::/3 is allocated for public use, with some exceptions within it.
     let public = s[0] & 0xe000 == 0x2000
         && match (s[0], s[1]) {
-            // For protocols: Teredo, benchmarks, hashes of keys and others.
+            // Protocol assignments: Teredo, benchmarks, ORCHID and others.
             (0x2001, 0..=0x1ff) => false,
-            // For documentation.
+            // Documentation.
             (0x2001, 0xdb8) | (0x3fff, 0..=0xfff) => false,
             _ => true,
         };
     if public { Reach::Public } else { Reach::Private }
 }
 
-/// The IPv4 address that an IPv6 one stands for: mapped, translated, compatible, behind NAT64, 6to4.
+/// The IPv4 address embedded in an IPv6 one: mapped, translated, compatible, NAT64, 6to4.
 pub fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let at = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -141,7 +142,7 @@ mod tests {
             ("2001:db8::1", Reach::Private),
             ("3fff::1", Reach::Private),
             ("4000::1", Reach::Private),
-            // IPv4 in other clothes.
+            // IPv4 embedded in IPv6.
             ("::ffff:8.8.8.8", Reach::Public),
             ("::ffff:127.0.0.1", Reach::Loopback),
             ("::ffff:10.0.0.1", Reach::Private),

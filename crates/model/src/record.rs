@@ -1,7 +1,8 @@
-//! What products keep beside tasks: records, and a journal of money and stock.
+//! The data of products beside tasks: records, and a journal of money and stock.
 //!
-//! A store knows nothing of what is in them. A record is found by its key and by the lists it is in; an entry moves amounts
-//! between accounts and adds up to nothing. Both change in the same commit as the task they are about, or not at all.
+//! A store does not interpret their content. A record is found by its key and by its lists; an entry moves amounts
+//! between accounts and its postings sum to zero. Both change in the same commit as the task they concern, or not at
+//! all.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use uuid::Uuid;
 
 use crate::Time;
 
-/// A record's key, or a list's name, made of parts that hold no control characters.
+/// A record's key, or a list's name, joined from parts without control characters.
 pub fn joined(parts: &[&str]) -> Arc<str> {
     parts.join("\u{1f}").into()
 }
@@ -18,18 +19,18 @@ pub fn joined(parts: &[&str]) -> Arc<str> {
 /// A row of a product.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The product's own word for what it is, such as `market/capability`.
+    /// The product's name for the record's type, such as `market/capability`.
     pub kind: Arc<str>,
     /// Unique within its kind.
     pub key: Arc<str>,
-    /// How often it has been put, since it was last absent.
+    /// The number of puts since the record was last absent.
     pub version: u64,
     pub body: Bytes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordChange {
-    /// From now on it is this, in these lists and no others.
+    /// Replaces the record and its lists.
     Put {
         kind: Arc<str>,
         key: Arc<str>,
@@ -42,7 +43,7 @@ pub enum RecordChange {
         key: Arc<str>,
         expect: Expect,
     },
-    /// It is looked at and stays as it is: what the commit rests on.
+    /// Checks the record without changing it: a precondition of the commit.
     Leave {
         kind: Arc<str>,
         key: Arc<str>,
@@ -51,7 +52,7 @@ pub enum RecordChange {
 }
 
 impl RecordChange {
-    /// Which record it is about, and what must be known of it.
+    /// The record the change is about, and its precondition.
     pub fn about(&self) -> (&Arc<str>, &Arc<str>, Expect) {
         match self {
             RecordChange::Put { kind, key, expect, .. }
@@ -61,18 +62,18 @@ impl RecordChange {
     }
 }
 
-/// What must be so for a record to change.
+/// The precondition of a record's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// There is none.
+    /// No such record.
     Absent,
-    /// It is as it was when it had this version.
+    /// The record still has this version.
     Version(u64),
     Any,
 }
 
 impl Expect {
-    /// Whether a record with this version, zero for none, will do.
+    /// Whether a record with this version satisfies the precondition; zero for no record.
     pub fn admits(self, version: u64) -> bool {
         match self {
             Expect::Absent => version == 0,
@@ -82,7 +83,7 @@ impl Expect {
     }
 }
 
-/// A place in a list of records of one kind. A list is read from its highest rank down.
+/// A position in a list of records of one kind. A list is read from its highest rank down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub list: Arc<str>,
@@ -93,12 +94,12 @@ pub struct Listed {
 pub struct RecordQuery {
     pub kind: Arc<str>,
     pub list: Arc<str>,
-    /// Where the last page ended: rank and key, both descending.
+    /// The end of the previous page: rank and key, both descending.
     pub after: Option<(i64, Arc<str>)>,
-    /// Passed over from there on.
+    /// Records to skip from there on.
     pub skip: u64,
     pub limit: u32,
-    /// Count all that are in the list, whatever the page.
+    /// Count all records in the list, regardless of the page.
     pub count: bool,
 }
 
@@ -110,13 +111,13 @@ pub struct RecordPage {
     pub total: Option<u64>,
 }
 
-/// Amounts moved between accounts, in the smallest unit there is. They add up to nothing.
+/// Amounts moved between accounts, in the smallest unit. They sum to zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Drawn by whoever makes it; no second one is ever taken.
+    /// Drawn by the code that makes the entry; the store refuses a second entry with the same id.
     pub id: Uuid,
     pub at: Time,
-    /// What it is about, in its product's words.
+    /// The product's description of the entry.
     pub body: Bytes,
     pub postings: Vec<Posting>,
 }
@@ -125,12 +126,12 @@ pub struct Entry {
 pub struct Posting {
     pub account: Arc<str>,
     pub amount: i64,
-    /// The account must not be below this afterwards.
+    /// The lowest balance the account may have afterwards.
     pub floor: Option<i64>,
 }
 
 impl Entry {
-    /// Why no store would take it.
+    /// The reason every store would refuse it.
     pub fn mistake(&self) -> Option<&'static str> {
         let sum: i128 = self.postings.iter().map(|posting| i128::from(posting.amount)).sum();
         let twice = self
@@ -153,15 +154,15 @@ impl Entry {
 /// A line of an account's statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The entry's place in the journal; higher is later, for any one account.
+    /// The entry's position in the journal; for any one account, higher is later.
     pub no: u64,
     pub id: Uuid,
     pub at: Time,
     pub body: Bytes,
     pub amount: i64,
-    /// The account's balance after it.
+    /// The account's balance after the entry.
     pub balance: i64,
 }
 
-/// An account and what is on it.
+/// An account and its balance.
 pub type Balance = (Arc<str>, i64);

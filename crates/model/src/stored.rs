@@ -1,8 +1,8 @@
-//! How events are kept: the payload of one log row.
+//! The stored form of events: the payload of one log row.
 //!
 //! A payload is a version byte and then that version's encoding of a batch. Version 1 is a JSON array of
 //! `[milliseconds, body]` pairs: self-describing, so that a member can be added without a new version, and readable in
-//! any SQLite shell. Old versions are read for ever; the golden file beside the tests proves it.
+//! any SQLite shell. Old versions are read for ever; a test with a golden file guards that.
 
 use crate::{Body, Event, Seq, Time};
 
@@ -29,7 +29,7 @@ pub fn encode(events: &[Event]) -> Vec<u8> {
     payload
 }
 
-/// Payloads that follow each other, as one of all their events; nothing if they are not of one version.
+/// Joins consecutive payloads into one with all their events; `None` if their versions differ.
 pub fn joined<'p>(payloads: impl Iterator<Item = &'p [u8]>) -> Option<Vec<u8>> {
     let mut all = vec![V1, b'['];
     for payload in payloads {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::*;
 use crate::*;
 
-/// One of everything a log can hold.
+/// One event of every kind.
 fn every_event() -> Vec<Event> {
     let id = |n: u128| Uuid::from_u128(0x0190_f3c4_1111_7222_8333_4444_5555_0000 + n);
     let part = |content| Part {
@@ -94,7 +94,7 @@ fn what_is_written_reads_back() {
 
 #[test]
 fn version_1_is_read_for_ever() {
-    // Never edit this file: it is what released versions have on disk.
+    // Never edit this file: released versions have these bytes on disk.
     let golden = include_bytes!("stored_v1.golden");
     assert_eq!(decode(Seq(1), golden).unwrap(), every_event());
 }
@@ -107,7 +107,7 @@ fn a_newer_version_is_refused_by_name() {
     assert!(matches!(decode(Seq(1), &[1, b'{']), Err(Error::Damaged(_))));
 }
 
-/// Members that came later: a log without them is read as it was, and with them as it is.
+/// Members added later: a log without them reads as before, and a log with them round-trips.
 #[test]
 fn what_a_turn_costs_is_kept_with_it_and_older_logs_know_nothing_of_it() {
     let old = br#"[[5,{"turn":{"i":"00000000-0000-0000-0000-000000000002","n":1}}]]"#;

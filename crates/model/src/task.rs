@@ -1,7 +1,7 @@
-//! The task: a fold of its log, and the state machine that says which event may follow.
+//! The task: a fold of its log, and the state machine that decides which event may follow.
 //!
-//! [`Core`] holds what the rules need, is small and cheap to copy; a writer steps a copy through a batch to see whether
-//! the batch is allowed before it commits. [`Task::apply`] folds a committed event into the whole.
+//! [`Core`] is the small, cheaply copied state that the rules need; before a commit, a writer steps a copy through the
+//! batch to check that it is allowed. [`Task::apply`] folds a committed event into the complete task.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub enum State {
 }
 
 impl State {
-    /// As people write it, and most dialects.
+    /// The word for people, and for most dialects.
     pub fn word(self) -> &'static str {
         match self {
             State::Submitted => "submitted",
@@ -55,7 +55,7 @@ impl State {
         State::Rejected,
     ];
 
-    /// Nothing changes any more.
+    /// The task never changes again.
     pub fn is_terminal(self) -> bool {
         match self {
             State::Completed | State::Failed | State::Canceled | State::Rejected => true,
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// The agent waits for somebody outside.
+    /// The agent waits for input from outside.
     pub fn is_interrupted(self) -> bool {
         match self {
             State::InputRequired | State::AuthRequired => true,
@@ -95,13 +95,13 @@ impl State {
     }
 }
 
-/// What the exchange turned out to be.
+/// The kind of exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The agent has not said yet; nobody can see it.
+    /// The agent has not decided yet; no caller sees it.
     Undecided,
     Task,
-    /// Answered by a message; never was a task to anyone.
+    /// Answered by a message; callers never see a task.
     Reply,
 }
 
@@ -112,26 +112,26 @@ pub struct OpenTurn {
     pub started_at: Time,
 }
 
-/// What the rules look at.
+/// The state that the rules depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Core {
     pub state: State,
     pub shape: Shape,
     pub seq: Seq,
-    /// The event that made the status what it is.
+    /// The event that set the status.
     pub status_seq: Seq,
     /// The turn that runs (or ran when the process died). Ends with a terminal or interrupted status, or a reply.
     pub turn: Option<OpenTurn>,
-    /// How many turns were started, attempts not counted.
+    /// The number of turns started, not counting attempts.
     pub turns: u32,
-    /// How often a turn was started, every attempt counted. It tells the holders of a task's turns apart.
+    /// The number of starts, counting every attempt. It distinguishes the holders of a task's turns.
     pub starts: u32,
     /// Messages that no turn has taken up yet.
     pub waiting: u32,
     pub cancel_requested: bool,
 }
 
-/// Why an event may not follow. The engine turns it into a fault; for turn events it is the engine's own mistake.
+/// The reason an event may not follow. The engine turns it into a fault; for turn events it is the engine's own error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("the task has settled")]
@@ -163,17 +163,17 @@ impl Core {
         }
     }
 
-    /// The task can no longer change.
+    /// The task never changes again.
     pub fn is_settled(&self) -> bool {
         self.state.is_terminal() || self.shape == Shape::Reply
     }
 
-    /// A waiting caller has its answer: settled, or interrupted with no turn about to go on.
+    /// A waiting caller has its answer: the task has settled, or is interrupted with no turn about to continue.
     pub fn is_at_rest(&self) -> bool {
         self.is_settled() || (self.state.is_interrupted() && self.turn.is_none() && self.waiting == 0)
     }
 
-    /// Steps over one event, or says why it may not follow. A settled task refuses everything.
+    /// Steps over one event, or returns why it may not follow. A settled task refuses every event.
     pub fn step(&mut self, body: &Body, at: Time) -> Result<(), Refused> {
         if self.is_settled() {
             return Err(Refused::Settled);
@@ -185,14 +185,15 @@ impl Core {
                 match self.turn {
                     // Another attempt of the same turn.
                     Some(open) if open.id == *turn => {}
-                    // The next turn follows at once only when somebody spoke during the last one.
+                    // The next turn follows at once only if a message arrived during the last one.
                     Some(_) if self.waiting == 0 => return Err(Refused::TurnOpen),
                     Some(_) | None => self.turns += 1,
                 }
                 let again = self.turn.is_some_and(|open| open.id == *turn);
                 self.starts += 1;
                 self.turn = Some(OpenTurn { id: *turn, attempt: *attempt, started_at: at });
-                // The same turn is the same messages, so that an agent can recognise it; what was said since waits on.
+                // Another attempt has the same messages, so that an agent can recognise the turn; later messages keep
+                // waiting.
                 if !again {
                     self.waiting = 0;
                 }
@@ -251,32 +252,32 @@ pub struct Task {
     pub core: Core,
     pub status: Status,
     pub artifacts: Vec<Arc<Artifact>>,
-    /// What was said, oldest first: callers' messages, and status messages that a later status replaced.
+    /// The messages, oldest first: callers' messages, and status messages that a later status replaced.
     pub history: Vec<Arc<Message>>,
-    /// The first messages of the history that earlier tasks hold, where a caller is shown a whole conversation: each task
-    /// and the number of its messages. A fold has none.
+    /// For a history that shows a whole conversation: the earlier tasks whose messages come first, each with their
+    /// number. A fold has none.
     pub earlier: Vec<(TaskId, usize)>,
     pub metadata: Option<Json>,
-    /// What whoever asked first for its cancel said of it.
+    /// The metadata of the first cancel request.
     pub canceled_with: Option<Box<Json>>,
-    /// The direct answer, when the shape is a reply.
+    /// The direct answer, if the shape is a reply.
     pub reply: Option<Arc<Message>>,
     /// The remote name of the open turn, if it has one.
     pub bound: Option<String>,
-    /// The newest remote name of an earlier turn: where a conversation that goes on was had.
+    /// The newest remote name of an earlier turn: the remote conversation that a later turn continues.
     pub bound_before: Option<String>,
-    /// What its turns cost, where its agent has a price.
+    /// The cost of its turns, if its agent has a price.
     pub due: Option<Box<Due>>,
 }
 
-/// The money side of a task: who pays for what waits, and what is set aside for the turn that runs.
+/// The billing state of a task: the payer of the waiting messages, and the reservation for the open turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// Of the newest message that no turn has taken up.
+    /// The payer of the newest message that no turn has taken up.
     pub payer: Option<Arc<str>>,
-    /// What was set aside for the open turn.
+    /// The reservation for the open turn.
     pub hold: Option<Json>,
-    /// The facts that turn has told of itself, such as its usage.
+    /// The facts reported by that turn, such as its usage.
     pub facts: Option<Json>,
 }
 
@@ -336,7 +337,7 @@ impl Task {
         self.status.state
     }
 
-    /// Folds one more event in. Work is in proportion to the event, not to the task.
+    /// Folds one more event in. The work is proportional to the event, not to the task.
     pub fn apply(&mut self, event: &Event) -> Result<(), Refused> {
         if let Body::Artifact(chunk) = &event.body
             && chunk.append
@@ -348,7 +349,7 @@ impl Task {
         match &event.body {
             Body::Opened(_) => return Err(Refused::Opening),
             Body::Message(inbound) => {
-                // The question comes before its answer.
+                // A question precedes its answer in the history.
                 if self.status.state.is_interrupted()
                     && let Some(question) = self.status.message.take()
                 {
@@ -397,7 +398,7 @@ impl Task {
                 }
             }
         }
-        // What was set aside for a turn ends with it.
+        // The reservation ends with its turn.
         if self.core.turn.is_none()
             && let Some(due) = self.due.as_deref_mut()
         {
@@ -423,7 +424,7 @@ impl Task {
         }
         let known = Arc::make_mut(slot);
         let mut added = new.parts.iter();
-        // A text that came in chunks is one text, however the chunks were cut on their way here.
+        // Text that arrives in chunks is one text, regardless of the chunk boundaries.
         if let (false, Some(last), Some(first)) = (chunk.bordered, known.parts.last_mut(), new.parts.first())
             && last.continue_with(first)
         {

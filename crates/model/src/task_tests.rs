@@ -165,7 +165,7 @@ fn another_turn_has_another_name_and_remembers_the_last() {
     assert_eq!(names(&fold(false, bodies.clone()).unwrap()), (Some("a".into()), None));
     bodies.push(turn(2));
     assert_eq!(names(&fold(false, bodies.clone()).unwrap()), (None, Some("a".into())));
-    // A turn that was never bound does not forget the one before.
+    // A turn without a bound name keeps the name of the turn before.
     bodies.extend([asks(), said("that"), turn(3)]);
     assert_eq!(names(&fold(false, bodies.clone()).unwrap()), (None, Some("a".into())));
     bodies.push(bound("b"));
@@ -238,8 +238,8 @@ fn any_body() -> impl Strategy<Value = Body> {
 }
 
 proptest! {
-    /// Whatever arrives: accepted events are numbered without a hole, the first terminal state stays, the rules' copy and
-    /// the fold agree, and nothing that was said is lost.
+    /// For any sequence of events: accepted events are numbered without gaps, the first terminal state stays, the
+    /// stepped `Core` agrees with the fold, and no message is lost.
     #[test]
     fn any_sequence_keeps_the_invariants(undecided: bool, bodies in prop::collection::vec(any_body(), 0..40)) {
         let mut task = Task::open(&opened(undecided)).unwrap();
@@ -290,7 +290,7 @@ fn what_is_set_aside_lives_as_long_as_its_turn() {
     apply(&mut task, Body::TurnStarted { turn: id, attempt: 1, hold: hold.clone() });
     assert_eq!(task.due.as_deref(), Some(&Due { hold: hold.clone(), ..Due::default() }));
     apply(&mut task, facts(r#"{"usage":1}"#));
-    // Another attempt is the same turn; who speaks meanwhile pays for the next.
+    // Another attempt is the same turn; the sender of a message received meanwhile pays for the next turn.
     apply(&mut task, Body::TurnStarted { turn: id, attempt: 2, hold: None });
     apply(&mut task, asks("bob"));
     apply(&mut task, facts(r#"{"usage":2,"more":3}"#));

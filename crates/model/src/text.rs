@@ -1,27 +1,28 @@
-//! Texts that are found by their words: a small index that a store keeps beside records, changed in the same commit.
+//! Full-text search by words: a small index that a store keeps beside records, changed in the same commit.
 //!
-//! What a word is is said here, once, so that every store finds the same: a run of letters and digits in small letters, as
-//! far as [`MAX_WORD`] bytes. A question's words are beginnings of words, and each has to be there.
+//! Words are defined here once, so that every store finds the same: a run of letters and digits in lower case, up to
+//! [`MAX_WORD`] bytes. A query's words are prefixes, and each must match.
 
 use std::sync::Arc;
 
 /// A longer word is cut off.
 pub const MAX_WORD: usize = 64;
-/// Words of a title and of a body; more are not found. With all their beginnings they fit into one `tsvector`.
+/// Indexed words of a title and of a body; further words are not found. With all their prefixes they fit into one
+/// `tsvector`.
 pub const MAX_WORDS: usize = 512;
-/// Words of a question; more are not looked at.
+/// Words of a query; further words are ignored.
 pub const MAX_ASKED: usize = 16;
 
-/// A change of what is found.
+/// A change of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextChange {
-    /// From now on it has these words and no others.
+    /// Replaces the words of the text.
     Put {
-        /// Where it is looked for.
+        /// The index that contains the text.
         shelf: Arc<str>,
-        /// Unique on its shelf.
+        /// Unique in its index.
         id: Arc<str>,
-        /// What has all the words of a question in here comes first.
+        /// Texts that match every word of the query here come first.
         title: String,
         body: String,
     },
@@ -32,7 +33,7 @@ pub enum TextChange {
 }
 
 impl TextChange {
-    /// Which text it is about.
+    /// The text the change is about.
     pub fn about(&self) -> (&Arc<str>, &Arc<str>) {
         match self {
             TextChange::Put { shelf, id, .. } | TextChange::Remove { shelf, id } => (shelf, id),
@@ -43,19 +44,19 @@ impl TextChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextQuery {
     pub shelf: Arc<str>,
-    /// Beginnings of words; nothing finds everything.
+    /// Prefixes of words; an empty query finds everything.
     pub words: String,
-    /// Where the last page ended.
+    /// The end of the previous page.
     pub after: Option<TextPlace>,
     pub limit: u32,
-    /// Count all that are found, whatever the page.
+    /// Count all matches, regardless of the page.
     pub count: bool,
 }
 
-/// A place among what was found: first what has all words in its title, then the rest; each by id.
+/// A position in the results: first the texts that match every word in the title, then the others; each by id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPlace {
-    /// Not all of them are in its title.
+    /// Not every word matches in the title.
     pub elsewhere: bool,
     pub id: Arc<str>,
 }
@@ -79,7 +80,7 @@ pub fn words(text: &str, most: usize) -> Vec<String> {
         if words.len() == most {
             break;
         }
-        // Small letters of some capitals are more than letters: what is no letter or digit is left out.
+        // The lower case of some capitals includes characters other than letters and digits; these are left out.
         let mut word: String = run.chars().flat_map(char::to_lowercase).filter(|c| c.is_alphanumeric()).collect();
         if word.len() > MAX_WORD {
             let end = (0..=MAX_WORD).rev().find(|end| word.is_char_boundary(*end)).unwrap_or_default();
@@ -92,12 +93,12 @@ pub fn words(text: &str, most: usize) -> Vec<String> {
     words
 }
 
-/// The words of a question.
+/// The words of a query.
 pub fn asked(text: &str) -> Vec<String> {
     words(text, MAX_ASKED)
 }
 
-/// Whether each of the words asked for begins one of these.
+/// Whether each word of the query is a prefix of one of these.
 pub fn has_all(words: &[String], asked: &[String]) -> bool {
     asked.iter().all(|beginning| words.iter().any(|word| word.starts_with(beginning)))
 }
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(words("  \"L'Été\" 2026 ÄÖ_x ", 10), ["l", "été", "2026", "äö", "x"]);
         assert_eq!(words("a b c", 2), ["a", "b"]);
         assert!(words("!?-", 9).is_empty());
-        // A capital whose small letter has a mark of its own.
+        // A capital whose lower case has a combining mark.
         assert_eq!(words("İx", 9), ["ix"]);
         let long = "é".repeat(40);
         assert_eq!(words(&long, 9)[0].len(), MAX_WORD);

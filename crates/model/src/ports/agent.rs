@@ -1,8 +1,8 @@
-//! The agent port: admit a turn, run it, obey cancel.
+//! The agent port: admits a turn, runs it, obeys cancel.
 //!
-//! `admit` may refuse before a task exists. `run` yields what the agent says as a stream; the engine polls it only while
-//! it can commit, so that a fast agent never outruns the store. Dropping the stream stops the agent at once; before that
-//! [`Turn::cancelled`] resolves and the agent has `cancel_grace` to stop by itself.
+//! `admit` may refuse a message before a task exists. `run` returns the agent's output as a stream; the engine polls it
+//! only while it can commit, so that a fast agent never outruns the store. Dropping the stream stops the agent at once;
+//! before that [`Turn::cancelled`] resolves and the agent has `cancel_grace` to stop by itself.
 
 use std::sync::Arc;
 
@@ -18,42 +18,43 @@ use crate::{ContextId, Event, Fault, Inbound, Json, Message, Part, State, Task, 
 pub trait Agent: Send + Sync + 'static {
     fn profile(&self) -> &Profile;
 
-    /// Looks at a turn before anything is kept. A fault here means that no task comes to be.
+    /// Examines a message before anything is stored. After a fault no task is opened.
     fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault>;
 
-    /// Runs the turn. A stream that ends without an [`Emission::End`] or [`Emission::Reply`] has completed.
+    /// Runs the turn. A stream that ends without an [`Emission::End`] or [`Emission::Reply`] completes the task.
     fn run(&self, turn: Turn) -> BoxStream<'static, Emission>;
 
-    /// Where workers fetch its turns, if it leaves them to workers.
+    /// The queue from which workers lease its turns, if workers run them.
     fn desk(&self) -> Option<Arc<dyn Desk>> {
         None
     }
 
-    /// How it is made, for operators, if it is made of other agents; and how one of its tasks stands.
+    /// A description of its structure for operators, if it consists of other agents; with the state of one of its tasks
+    /// if a task is given.
     fn picture(&self, _: Option<Look<'_>>) -> Option<Json> {
         None
     }
 
-    /// The names of the agents it works with, if it is made of others: those of its own nodes, not of theirs.
+    /// The names of the agents of its own nodes, if it consists of other agents; the members of those are not included.
     fn members(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
 
-    /// Where its turns are paid for, if they have a price.
+    /// The billing of its turns, if they have a price.
     fn till(&self) -> Option<Arc<dyn Till>> {
         None
     }
 }
 
-/// A task, for a picture of how it stands.
+/// A task whose state a picture shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
     pub log: &'a [Event],
-    /// The tasks it has opened, in no order.
+    /// The tasks it has opened, unordered.
     pub children: &'a [Arc<Task>],
 }
 
-/// What an agent is, for cards and for the engine.
+/// The properties of an agent, for cards and for the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub name: Arc<str>,
@@ -61,17 +62,17 @@ pub struct Profile {
     pub description: String,
     pub version: String,
     pub skills: Vec<Skill>,
-    /// Media types it reads and writes; `*/*` for any.
+    /// Media types of its input and output; `*/*` for any.
     pub input_modes: Vec<String>,
     pub output_modes: Vec<String>,
-    /// Its tasks can be streamed and subscribed to.
+    /// Its tasks support streaming and subscriptions.
     pub streaming: bool,
-    /// Its tasks can have push configs, where the server delivers any.
+    /// Its tasks support push configs, if the server delivers webhooks.
     pub push: bool,
     pub extensions: Vec<Extension>,
-    /// What becomes of a turn that a crash cut off.
+    /// The rule for a turn interrupted by a crash.
     pub restart: Restart,
-    /// Running it twice does no harm: it may start before its task's first commit.
+    /// Running a turn twice is harmless: it may start before its task's first commit.
     pub idempotent: bool,
 }
 
@@ -92,20 +93,20 @@ pub struct Extension {
     pub params: Option<Json>,
 }
 
-/// What becomes of a turn that a crash cut off.
+/// The rule for a turn interrupted by a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// Reattach by what was bound.
+    /// Reattach by the bound name.
     Resume,
     /// Run it again, at most `Limits::attempts` times.
     Retry,
     Fail,
 }
 
-/// How an admitted turn will go.
+/// The properties of an admitted turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// The agent may yet answer with a direct message: nobody is shown a task before its first word.
+    /// The agent may still answer with a direct message: no caller sees a task before the agent's first event.
     pub undecided: bool,
     pub restart: Restart,
     pub idempotent: bool,
@@ -114,32 +115,32 @@ pub struct Admission {
 /// One run of an agent on a task.
 pub struct Turn {
     pub id: TurnId,
-    /// 1 for the first.
+    /// Attempt number, from 1.
     pub attempt: u32,
     pub task: TaskId,
     pub context: ContextId,
     pub tenant: Arc<str>,
     pub caller: Arc<str>,
-    /// The messages this turn takes up, oldest first; at least one.
+    /// The messages of this turn, oldest first; at least one.
     pub messages: Vec<Arc<Inbound>>,
-    /// The task as the turn found it, these messages included. Large parts are loaded.
+    /// The task at the start of the turn, including these messages. Large parts are loaded.
     pub so_far: Arc<Task>,
-    /// What was said in earlier tasks of the same context, read when asked for.
+    /// The messages of earlier tasks of the same context, read on demand.
     pub earlier: Earlier,
-    /// The remote name an earlier attempt was bound to.
+    /// The remote name bound by an earlier attempt.
     pub bound: Option<String>,
-    /// Resolves when the caller wants the turn to stop.
+    /// Resolves when a caller cancels the turn.
     pub cancelled: Cancelled,
-    /// Whoever asked waits for the answer whole and follows nothing: progress need not be told at once.
+    /// The caller waits for the complete answer and does not stream: progress may be batched.
     pub whole: bool,
-    /// The tasks it may open to get its work done.
+    /// The child tasks this turn may open.
     pub children: Arc<dyn Children>,
 }
 
 /// The conversation before this task.
 pub struct Earlier(Box<dyn Fn() -> Messages + Send + Sync>);
 
-/// Messages that are still to be read.
+/// A future read of messages.
 pub type Messages = Future<'static, Result<Vec<Arc<Message>>, Fault>>;
 
 impl Earlier {
@@ -147,12 +148,12 @@ impl Earlier {
         Earlier(Box::new(read))
     }
 
-    /// A context that begins with this task.
+    /// An empty conversation: the context begins with this task.
     pub fn none() -> Earlier {
         Earlier::new(|| Box::pin(async { Ok(Vec::new()) }))
     }
 
-    /// The messages of earlier tasks of the context, the caller's and the agents', oldest first.
+    /// The messages of earlier tasks of the context, from the caller and the agents, oldest first.
     pub async fn messages(&self) -> Result<Vec<Arc<Message>>, Fault> {
         (self.0)().await
     }
@@ -161,15 +162,15 @@ impl Earlier {
 /// Resolves once, for every clone, when a cancel was requested.
 pub type Cancelled = Shared<Future<'static, ()>>;
 
-/// What an agent says.
+/// An event emitted by an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Emission {
-    /// It is at work, and may say on what.
+    /// The agent is working, with an optional status message.
     Working(Option<Words>),
     Artifact(Piece),
     /// A direct message instead of a task; ends the turn.
     Reply(Words),
-    /// A remote party knows the turn under this name.
+    /// A remote party's name for the turn.
     Bound(String),
     /// Facts about the task, such as usage.
     Metadata(Json),
@@ -206,7 +207,7 @@ impl From<EndState> for State {
     }
 }
 
-/// A message of the agent; the engine gives it an id.
+/// A message of the agent; the engine assigns its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
     pub parts: Vec<Part>,
@@ -220,8 +221,8 @@ impl Words {
     }
 }
 
-/// A chunk of an artifact, or the whole of it. The key is the agent's own name for the artifact within the task: the same
-/// key in another turn or attempt is the same artifact.
+/// A chunk of an artifact, or the complete artifact. The key is the agent's own name for the artifact within the task:
+/// the same key in another turn or attempt is the same artifact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     pub key: String,
@@ -231,22 +232,22 @@ pub struct Piece {
     pub metadata: Option<Json>,
     pub extensions: Vec<String>,
     pub append: bool,
-    /// With `append`: its first part does not continue the text before it.
+    /// With `append`: the first part does not continue the text before it.
     pub bordered: bool,
     pub last: bool,
-    /// Its text may be joined with what follows it while it waits to be written: nobody needs the seam.
+    /// Its text may be joined with the following text while it waits to be written: no reader needs the boundary.
     pub seamless: bool,
 }
 
 impl Piece {
-    /// The text of a piece that is nothing but text.
+    /// The text of a chunk that consists of plain text only.
     pub fn plain_text(&self) -> Option<&str> {
         let [part] = &self.parts[..] else { return None };
         let plain = part.filename.is_none() && part.media_type.is_none() && part.metadata.is_none();
         if plain && self.metadata.is_none() && self.extensions.is_empty() { part.as_text() } else { None }
     }
 
-    /// Whether it only adds plain text to the artifact of that key.
+    /// Whether it only appends plain text to the artifact with this key.
     pub fn adds_text_to(&self, key: &str) -> bool {
         let unnamed = self.name.is_none() && self.description.is_none();
         self.append && !self.bordered && unnamed && self.key == key && self.plain_text().is_some()

@@ -1,66 +1,70 @@
-//! Tasks that a turn opens to get its own work done: a system's nodes.
+//! Child tasks: tasks that a turn opens to get its own work done, such as a system's nodes.
 //!
-//! A child is a task like any other, with its own log, its own agent and that agent's rule for crashes. It belongs to the
-//! parent's owner, and is listed only under its parent. A child is named by a key of its parent's choice: opening it again
-//! finds the one that is there, so that a turn that was cut off can do all it did once more, and nothing happens twice. It is
-//! opened in one commit with what its parent said before, so that there is no child of which the parent's log does not tell why.
+//! A child is a task like any other, with its own log, its own agent and that agent's restart rule. It belongs to the
+//! parent's owner, and is listed only under its parent. The parent chooses a key for each child: opening a key again
+//! finds the existing child, so that an interrupted turn can repeat all its steps without opening a child twice. A
+//! child is opened in one commit with the parent's preceding events, so that the parent's log always explains the
+//! child.
 //!
-//! A turn with children says so by a bound name that begins with [`BOUND`]: should its task end in any other way than
-//! by completing, whoever ends it sees to the children that still run.
+//! A turn with children binds a name that begins with [`BOUND`]: if its task ends other than by completing, the code
+//! that ends it also stops the children that still run.
 
 use std::sync::Arc;
 
 use super::Future;
 use crate::{ContextId, Fault, Kind, Message, Task, TaskId};
 
-/// How the bound name of a turn with children begins.
+/// The prefix of the bound name of a turn with children.
 pub const BOUND: &str = "system:";
 
 /// A task to be opened for a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// Its name among the children of its parent.
+    /// Its key, unique among the children of its parent.
     pub key: String,
     pub agent: Arc<str>,
     pub context: ContextId,
     pub message: Message,
 }
 
-/// A child that is there.
+/// An opened child.
 #[derive(Clone, Debug)]
 pub struct Opened {
     pub id: TaskId,
-    /// The whole of it, if it was over at once.
+    /// The settled task, if the child settled at once.
     pub over: Option<Arc<Task>>,
 }
 
-/// How a turn gets at its children.
+/// A turn's access to its children.
 pub trait Children: Send + Sync + 'static {
-    /// The id that the child of this key has, whether or not it was opened.
+    /// The id of the child with this key, whether or not it was opened.
     fn id(&self, key: &str) -> TaskId;
 
-    /// Opens the child, or finds it, with the next commit of the turn: that has everything the turn has said so far, and
-    /// the turn must say something after, or there is none. An error is one at once: nothing is going to be opened.
+    /// Opens the child, or finds it, with the next commit of the turn. That commit contains everything the turn has
+    /// emitted so far; the turn must emit something afterwards, or no commit happens. An immediate error means that
+    /// nothing will be opened.
     fn open(&self, child: Child) -> Result<Future<'static, Result<Opened, Fault>>, Fault>;
 
     /// Whether the child was opened before.
     fn find(&self, child: TaskId) -> Future<'static, Result<bool, Fault>>;
 
-    /// The child as soon as it has settled or waits for somebody, large parts and all. `None` if there is no such task
-    /// (any more).
+    /// The child, with its large parts, as soon as it has settled or waits for input. `None` if the task does not exist
+    /// or no longer exists.
     fn at_rest(&self, child: TaskId) -> Future<'static, Result<Option<Arc<Task>>, Fault>>;
 
-    /// Says something to a child that asks. The same message, by its id, is said once.
+    /// Sends a message to a child that waits for input. A message with the same id is sent once.
     fn tell(&self, child: TaskId, message: Message) -> Future<'static, Result<(), Fault>>;
 
-    /// Asks the child to stop; that it shall is in its log then. Nothing happens to one that has settled or is not there.
+    /// Requests the child's cancellation; on return the request is in its log. Does nothing to a child that has settled
+    /// or does not exist.
     fn cancel(&self, child: TaskId) -> Future<'static, Result<(), Fault>>;
 
-    /// Resolves when the turn's own task is so in its log: for what must not happen before something said is kept.
+    /// Resolves when the logged state of the turn's own task satisfies `holds`: for steps that must not precede the
+    /// commit of an emitted event.
     fn logged(&self, holds: Box<dyn Fn(&Task) -> bool + Send + Sync>) -> Future<'static, Result<(), Fault>>;
 }
 
-/// For turns that have no engine behind them: there are no children.
+/// An implementation without children, for turns that run outside the engine.
 pub fn none() -> Arc<dyn Children> {
     struct Nobody;
     fn refused<T: Send + 'static>() -> Future<'static, Result<T, Fault>> {

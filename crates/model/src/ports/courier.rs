@@ -1,5 +1,5 @@
-//! The courier port: brings letters to webhooks. The engine says what is delivered, in which order and when again; the
-//! courier knows the wire, the network and the seal.
+//! The webhook port. The engine decides the content, the order and the retries of deliveries; the implementation knows
+//! the wire format, the network and the encryption of configs.
 
 use std::sync::Arc;
 
@@ -9,44 +9,45 @@ use super::Future;
 use crate::{ContextId, Event, EventId, Fault, PushConfig, PushSpec, Task, TaskId};
 
 pub trait Courier: Send + Sync + 'static {
-    /// Refuses a config that could never be delivered to: its address, or what would not fit into a header.
+    /// Refuses a config that could never be delivered: for its address, or for values that are invalid in a header.
     fn check(&self, config: &PushConfig) -> Result<(), Fault>;
 
-    /// Makes a spec unreadable for everybody but [`Courier::open`], and bound to its task.
+    /// Encrypts a spec, bound to its task, so that only [`Courier::open`] can read it.
     fn seal(&self, task: TaskId, spec: &PushSpec) -> Result<Bytes, Fault>;
 
     fn open(&self, task: TaskId, sealed: &[u8]) -> Result<PushSpec, Fault>;
 
-    /// What readers of this dialect are told.
+    /// The webhook detail of this dialect.
     fn telling(&self, dialect: &str) -> Telling;
 
-    /// Whether configs of this dialect go with their task: once its end was told or could not be, there is none any more.
+    /// Whether configs of this dialect are removed with their task's end: once the final event was delivered or given
+    /// up.
     fn clears(&self, dialect: &str) -> bool {
         let _ = dialect;
         false
     }
 
-    /// Who is on the other end: addresses that fail together. Scheme, host and port.
+    /// The endpoint, whose addresses fail together: scheme, host and port.
     fn endpoint(&self, spec: &PushSpec) -> Arc<str>;
 
-    /// One attempt, with an end in sight. May be dropped.
+    /// One delivery attempt, bounded in time. The future may be dropped.
     fn deliver(&self, letter: Letter) -> Future<'static, Receipt>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
-    /// Every event by itself; the first as the task it opens.
+    /// Every event by itself; the first as the opened task.
     Events,
-    /// The whole task, whenever its status changes.
+    /// The complete task whenever its status changes.
     States,
 }
 
-/// What is to be delivered.
+/// A delivery.
 #[derive(Clone, Debug)]
 pub struct Letter {
-    /// The event it is about; the same in every attempt, so that receivers can tell repeats.
+    /// The event it is about; the same in every attempt, so that receivers can detect repeats.
     pub id: EventId,
-    /// 1 for the first.
+    /// Attempt number, from 1.
     pub attempt: u32,
     pub config: Arc<str>,
     pub tenant: Arc<str>,
@@ -62,18 +63,18 @@ pub enum News {
     Event(Arc<Event>),
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Receipt {
     Taken,
-    /// The dialect has no word for this event; nothing was sent.
+    /// The dialect has no form for this event; nothing was sent.
     Untold,
-    /// Worth another attempt. `why` is for operators and holds no secrets.
+    /// Worth a retry. `why` is for operators and contains no secrets.
     Failed {
         why: String,
         retry_after_ms: Option<u64>,
     },
-    /// The receiver wants no more, or it can never be reached.
+    /// The receiver refuses further deliveries, or can never be reached.
     Gone {
         why: String,
     },

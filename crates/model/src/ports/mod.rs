@@ -1,7 +1,6 @@
-//! Where the engine meets the world: the store it commits to, the agents it runs, the courier that
-//! brings webhooks, the desk at which workers fetch turns, the tasks that a turn opens, the till at which it is paid for;
-//! the storekeeper whom a front asks what a message needs; and the sealer of the server's own secrets.
-//! Implementations live in the crates `stores`, `agents`, `server` and `trade`; only the binary names them.
+//! The engine's ports: the store, the agents, webhook delivery, the queue from which workers lease turns, child tasks,
+//! billing, the storekeeper (the needs of a message to a shop), products' tasks, and encryption of the server's own
+//! secrets. Only the binary names the implementations.
 
 pub mod agent;
 pub mod children;
@@ -13,5 +12,5 @@ pub mod storekeeper;
 pub mod till;
 pub mod worker;
 
-/// A future behind a port.
+/// The boxed future that ports return.
 pub type Future<'a, T> = futures_util::future::BoxFuture<'a, T>;

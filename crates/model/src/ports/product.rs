@@ -1,11 +1,11 @@
-//! A product that keeps tasks of its own: a market, a shop. No turn drives them; the product moves them, and is told when
-//! the time it set for one has come.
+//! Drives tasks of a product, such as a market or a shop. They have no turns; the product changes them and is called
+//! when a task's deadline is due.
 
 use super::Future;
 use crate::TaskId;
 
 pub trait Product: Send + Sync + 'static {
-    /// A task's deadline is due. It is told again after a while, until the product has moved the deadline or cleared it, so
-    /// that nothing is lost when this process dies half way.
+    /// A task's deadline is due. The call repeats at intervals until the product has moved or cleared the deadline, so
+    /// that a crash of this process loses nothing.
     fn due(&self, task: TaskId) -> Future<'_, ()>;
 }

@@ -1,14 +1,14 @@
-//! The sealer port: keeps the server's own secrets unreadable at rest. Products draw a secret and keep it as a record; the
-//! engine has it sealed on its way into the store and opened on its way out.
+//! Encrypts the server's own secrets at rest. A product draws a secret and stores it as a record; the engine seals it
+//! before writing and opens it after reading.
 
 use crate::Fault;
 
 pub trait Sealer: Send + Sync + 'static {
-    /// Makes a secret unreadable for everything but [`Sealer::open`] with the same `about`.
+    /// Encrypts a secret; only [`Sealer::open`] with the same `about` can read it.
     fn seal_secret(&self, about: &str, secret: &[u8]) -> Result<Vec<u8>, Fault>;
 
     fn open_secret(&self, about: &str, sealed: &[u8]) -> Result<Vec<u8>, Fault>;
 
-    /// Whether its key was made just now, so that it can open nothing that was sealed before.
+    /// Whether its key was newly created, so that it cannot open anything sealed before.
     fn is_new(&self) -> bool;
 }

@@ -1,8 +1,8 @@
-//! The storekeeper port: what a message to a store agent asks for, known before there is a task.
+//! The storekeeper port: the permissions a message to a store agent needs, determined before a task exists.
 //!
-//! Some of what a store agent does is for everybody, some for those who may act for a workspace. Which of the two a message
-//! wants only the shop can tell; whether its sender may have it is for the front to say, and nothing is kept of a message
-//! that is refused.
+//! Some actions of a store agent are open to every caller, others only to callers who may act for a workspace. The shop
+//! determines which a message needs; the front decides whether the sender has the permission, and a refused message is
+//! not stored.
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use super::Future;
 use crate::{Fault, Message, Task};
 
 pub trait Storekeeper: Send + Sync + 'static {
-    /// The needs of a message; `task` is the one it continues, whose question it may answer: then the earlier request counts.
-    /// A fault refuses it: a skill that does not exist is `Kind::InvalidParams`. What is only left unsaid is no fault; the
-    /// agent will ask.
+    /// The needs of a message. `task` is the task it continues: if the message answers that task's question, the
+    /// earlier request counts. A fault refuses the message: a skill that does not exist is `Kind::InvalidParams`.
+    /// Missing details are no fault; the agent asks for them.
     fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>>;
 
-    /// The scope that a skill of the agent's profile needs, for its card.
+    /// The scope needed by a skill of the agent's profile, for its card.
     fn scope(&self, skill: &str) -> Option<&'static str>;
 
-    /// A message that a skill of the agent's profile understands, for its card: `{site_slug}` stands in it for the shop.
-    /// Without one the card has what the profile says.
+    /// An example message for a skill of the agent's profile, for its card; `{site_slug}` stands for the shop. Without
+    /// one the card has the profile's own examples.
     fn example(&self, _skill: &str) -> Option<&'static str> {
         None
     }
 
-    /// The shop that is at this host, in lower case and without a port.
+    /// The shop at this host name, given in lower case and without a port.
     fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<Shop>, Fault>>;
 }
 
-/// What a message needs of its sender.
+/// The permissions a message needs of its sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// What its credential must be good for; without one, anybody may send it.
+    /// The scope its credential must have; `None` allows every sender.
     pub scope: Option<&'static str>,
-    /// The workspace of the site it is about, if it names one that exists. The task of a sender without a credential
-    /// belongs to it; where a scope is needed, the credential must be of the same workspace.
+    /// The workspace of the site the message is about, if it names one that exists. The task of a sender without a
+    /// credential belongs to it; where a scope is needed, the credential must be of the same workspace.
     pub workspace: Option<Arc<str>>,
 }
 
-/// A shop, as its card calls it.
+/// A shop, as named on its card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shop {
     pub slug: String,

@@ -1,9 +1,9 @@
-//! Where a turn is paid for.
+//! The billing port.
 //!
-//! An agent with a price has a [`Till`]: before a turn begins it says what is set aside for it, and that goes along in the
-//! very commit that begins the turn. The [`Books`] end it in the very commit that ends the turn, from nothing but what the
-//! log says was set aside, so that whoever ends a turn, in whichever process and however late, can. Neither reads anything:
-//! a store refuses a commit that would leave an account below its floor, and the till says what that means to a caller.
+//! An agent with a price has a [`Till`]: before a turn begins it computes the reservation, which is written in the same
+//! commit that begins the turn. The [`Books`] settle it in the same commit that ends the turn, from the reservation in
+//! the log alone, so that any process can end a turn at any later time. Neither reads the store: the store refuses a
+//! commit that would put an account below its floor, and the till translates that conflict to a fault.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::store::Conflict;
 use crate::{ContextId, Entry, Fault, Json, RecordChange, State, TaskId, Time, TurnId};
 
 pub trait Till: Send + Sync + 'static {
-    /// What is set aside for a turn; `None` for one that costs nothing. A fault here means that the turn does not begin.
+    /// The reservation for a turn; `None` for a turn without cost. After a fault the turn does not begin.
     fn hold(&self, asked: &Asked<'_>) -> Result<Option<Held>, Fault>;
 
-    /// The commit that should have begun the turn met this: what the caller is told, if it is about money.
+    /// The fault for the caller when the commit that begins the turn met this conflict, if the conflict concerns money.
     fn refused(&self, hold: &Json, met: &Conflict) -> Option<Fault>;
 }
 
@@ -24,27 +24,27 @@ pub struct Asked<'a> {
     pub agent: &'a Arc<str>,
     pub tenant: &'a Arc<str>,
     pub payer: &'a Arc<str>,
-    /// Whether the payer has shown who it is.
+    /// Whether the payer is authenticated.
     pub known: bool,
     pub task: TaskId,
     pub context: &'a ContextId,
     pub turn: TurnId,
-    /// The task begins with it.
+    /// The turn is the task's first.
     pub first: bool,
     pub now: Time,
 }
 
-/// What goes along in the commit that begins a turn.
+/// The reservation written in the commit that begins a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Kept in the log with the turn: all that is needed to end it.
+    /// Stored in the log with the turn; contains everything needed to settle it.
     pub hold: Json,
     pub records: Vec<RecordChange>,
     pub entries: Vec<Entry>,
 }
 
 pub trait Books: Send + Sync + 'static {
-    /// Ends what was set aside.
+    /// Settles a reservation.
     fn settle(&self, ended: &Ended<'_>) -> Result<Settled, Fault>;
 }
 
@@ -52,21 +52,21 @@ pub trait Books: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'a> {
     pub hold: &'a Json,
-    /// The facts the turn told of itself, such as its usage.
+    /// The facts reported by the turn, such as its usage.
     pub facts: Option<&'a Json>,
-    /// The task's metadata, with what earlier turns cost.
+    /// The task's metadata, including the cost of earlier turns.
     pub metadata: Option<&'a Json>,
     pub state: State,
-    /// How long it ran; not known of one that was cut off.
+    /// How long the turn ran; unknown for an interrupted turn.
     pub ran_ms: Option<u64>,
     pub now: Time,
 }
 
-/// What goes along in the commit that ends a turn.
+/// The settlement written in the commit that ends a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     pub records: Vec<RecordChange>,
     pub entries: Vec<Entry>,
-    /// What the caller is told: laid over the task's metadata.
+    /// The cost shown to the caller, merged over the task's metadata.
     pub metadata: Json,
 }

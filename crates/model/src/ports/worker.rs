@@ -1,7 +1,9 @@
-//! The desk port: where workers, who have no address of their own, fetch an agent's turns and bring back what they say.
+//! The worker queue port: workers, which have no address of their own, lease an agent's turns here and return the
+//! output.
 //!
-//! A worker *leases* a turn and keeps it by being heard of. The desk knows turns, leases and who may come; the front knows
-//! HTTP. An agent that is worked on by workers shows its desk by [`Agent::desk`](super::agent::Agent::desk).
+//! A worker *leases* a turn and keeps the lease by regular contact. The queue knows turns, leases and credentials; the
+//! front knows HTTP. An agent whose turns run on workers returns its queue from
+//! [`Agent::desk`](super::agent::Agent::desk).
 
 use std::any::Any;
 use std::time::Duration;
@@ -12,28 +14,28 @@ use super::Future;
 use crate::TurnId;
 
 pub trait Desk: Send + Sync + 'static {
-    /// Whether whoever shows this secret, or none, is one of its workers.
+    /// Whether a request with this secret, or with none, comes from one of its workers.
     fn admits(&self, secret: Option<&str>) -> bool;
 
-    /// Whether it asks nobody for a secret.
+    /// Whether it requires no secret.
     fn is_open(&self) -> bool;
 
-    /// Takes the place of a desk whose agent this one's replaces, before either has a turn of the new agent: turns that
-    /// are waited for or worked on there go on here.
+    /// Takes over the turns of the queue of a replaced agent, waiting or leased, before either queue gets a turn of the
+    /// new agent.
     fn adopt(&self, before: &dyn Desk);
 
-    /// What it really is, for another of its kind.
+    /// The concrete type, for `adopt`.
     fn as_any(&self) -> &dyn Any;
 
-    /// A turn for the worker of that name, as soon as there is one; none within `wait`. Nothing is taken if this is dropped
-    /// before it answers.
+    /// A turn for the worker of that name, as soon as one is available; `None` after `wait`. No turn is leased if the
+    /// future is dropped before it resolves.
     fn lease(&self, worker: &str, wait: Duration) -> Future<'static, Option<Leased>>;
 
-    /// Turns for that worker, one after the other, at most `slots` unfinished at a time.
+    /// A stream of turns for that worker, at most `slots` unfinished at a time.
     fn notices(&self, worker: &str, slots: usize) -> BoxStream<'static, Notice>;
 
-    /// Takes a worker's word on a turn it has leased, and answers when it was heard. Words that wait go on waiting if this
-    /// is dropped.
+    /// Accepts a worker's report on a turn it has leased, and resolves when the report is processed. A queued report
+    /// stays queued if the future is dropped.
     fn take(
         &self,
         turn: TurnId,
@@ -43,60 +45,60 @@ pub trait Desk: Send + Sync + 'static {
     ) -> Future<'static, Result<Contact, Refusal>>;
 }
 
-/// A turn in a worker's hands.
+/// A leased turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leased {
     pub turn: TurnId,
-    /// Known to this worker alone; every word on the turn comes with it.
+    /// Known to this worker alone; every report on the turn carries it.
     pub lease: String,
-    /// It ends so long after the worker was last heard of.
+    /// The lease expires this long after the worker's last contact.
     pub lease_ms: u64,
-    /// The turn as workers are told of it: a JSON object on one line.
+    /// The turn in the form workers receive: a JSON object on one line.
     pub told: String,
 }
 
-/// What a worker is told without asking.
+/// A message to a worker that it did not request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     Turn(Leased),
-    /// The caller wants this turn, which the worker has, to stop.
+    /// A caller cancelled this turn, which the worker has leased.
     Cancelled(TurnId),
 }
 
-/// What a worker says on a turn. Events are the JSON objects that programs and endpoints write, too.
+/// A worker's report on a turn. Events are the same JSON objects that programs and endpoints write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// It is still there.
+    /// The worker still runs the turn.
     Alive,
     Events(Vec<String>),
-    /// Its last word; the turn has completed unless the event says otherwise. None: it has nothing more to say.
+    /// The last report; the turn completes unless the event says otherwise. `None`: no further output.
     Deliver(Option<String>),
-    /// It cannot do it. If it says so, another may try.
+    /// The worker cannot do the turn. If `retryable`, another worker may.
     Fail {
         says: Option<String>,
         retryable: bool,
     },
 }
 
-/// What a worker is told when it is heard of.
+/// The response to a worker's contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contact {
-    /// The caller wants the turn to stop.
+    /// A caller cancelled the turn.
     pub cancelled: bool,
-    /// The turn has ended, or is another worker's from now on.
+    /// The turn has ended, or another worker has the lease now.
     pub over: bool,
     pub lease_ms: u64,
 }
 
-/// Why a worker's word is not taken.
+/// The reason a worker's report is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing is known of such a turn.
+    /// The turn is unknown.
     Unknown,
-    /// It has ended.
+    /// The turn has ended.
     Over,
-    /// It waits for a worker, or another has it.
+    /// The turn waits for a worker, or another worker has leased it.
     NotYours,
-    /// None of these events was taken; what is wrong with which.
+    /// None of the events was accepted; the text names the invalid event and the error.
     Unreadable(String),
 }
