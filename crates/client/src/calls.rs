@@ -1,4 +1,4 @@
-//! One method for each operation.
+//! The operations of the client, one method each.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::{Client, Inner};
 const JSON: &str = "application/json, application/a2a+json";
 const EVENTS: &str = "text/event-stream, application/json;q=0.5";
 
-/// What is said in headers, besides what the generation says there itself.
+/// Header values besides those that the protocol generation sets itself.
 #[derive(Default)]
 struct Beside {
     headers: Vec<(&'static str, String)>,
@@ -41,19 +41,19 @@ impl Beside {
 }
 
 impl Client {
-    /// Sends a message and waits as the send says; answered by a task or by a message.
+    /// Sends a message and waits as the send says; the answer is a task or a message.
     pub async fn send(&self, send: &Send) -> Result<Seen, Error> {
         let call = Call::Send(Box::new(with_id(send)));
         let (peer, text) = self.ask(&call, Beside::of(send)).await?;
         peer.read_sent(&text).map_err(|fault| Error::unreadable(&fault))
     }
 
-    /// Sends a message and listens. A server that does not stream after all answers once.
+    /// Sends a message and streams. A server that does not stream gives a single answer.
     pub async fn stream(&self, send: &Send) -> Result<Events, Error> {
         self.listen(&Call::Stream(Box::new(with_id(send))), Beside::of(send)).await
     }
 
-    /// The task as it is, with so many of its newest messages; `None` is all.
+    /// The current task, with at most `history` of its newest messages; `None` for all.
     pub async fn get(&self, task: &str, history: Option<u32>) -> Result<TaskSeen, Error> {
         let call = Call::Get(Get { task: task.to_owned(), history });
         let (peer, text) = self.ask(&call, Beside::default()).await?;
@@ -66,7 +66,8 @@ impl Client {
         peer.read_task(&text).map_err(|fault| Error::unreadable(&fault))
     }
 
-    /// Listens to a task that is there. With the name of the last event heard, a server that can goes on after it.
+    /// Subscribes to an existing task. With the id of the last received event, a server that supports it resumes after
+    /// it.
     pub async fn subscribe(&self, task: &str, last_event_id: Option<&str>) -> Result<Events, Error> {
         let mut beside = Beside::default();
         if let Some(id) = last_event_id {
@@ -75,13 +76,13 @@ impl Client {
         self.listen(&Call::Subscribe(Subscribe { task: task.to_owned() }), beside).await
     }
 
-    /// As [`Client::subscribe`], but a task that takes no subscribers any more, or whose server has no streams, is looked at
-    /// instead: then the task as it is is all there is to hear.
+    /// Like [`Client::subscribe`], but falls back to a get if the task accepts no more subscribers or the server does
+    /// not stream: then the current task is the only event.
     pub async fn follow(&self, task: &str, last_event_id: Option<&str>) -> Result<Events, Error> {
         let refused = match self.subscribe(task, last_event_id).await {
             Ok(mut events) => match events.next().await {
                 Some(Ok(first)) => return Ok(events.after(first)),
-                // A stream that says nothing at all, from servers that tell only what happens from now on.
+                // An empty stream, from servers that send only future events.
                 None => return self.get(task, Some(0)).await.map(|task| Events::once(Seen::Task(task))),
                 Some(Err(error)) => error,
             },
@@ -117,13 +118,13 @@ impl Client {
         Err(refused)
     }
 
-    /// A page of the tasks this client may see.
+    /// A page of the tasks visible to this client.
     pub async fn list(&self, list: &List) -> Result<PageSeen, Error> {
         let (peer, text) = self.ask(&Call::List(list.clone()), Beside::default()).await?;
         peer.page(&text).map_err(|fault| Error::unreadable(&fault))
     }
 
-    /// Has the server tell of a task's progress; `config.task` says which.
+    /// Registers a webhook for a task's progress; `config.task` names the task.
     pub async fn push_create(&self, config: &PushConfig) -> Result<PushConfig, Error> {
         let (peer, text) = self.ask(&Call::Push(PushCall::Create(config.clone())), Beside::default()).await?;
         peer.push_config(&text).map_err(|fault| Error::unreadable(&fault))
@@ -152,13 +153,13 @@ impl Client {
         self.ask(&call, Beside::default()).await.map(drop)
     }
 
-    /// The card for those who are signed in.
+    /// The card for authenticated callers.
     pub async fn extended_card(&self) -> Result<CardSeen, Error> {
         let (_, text) = self.ask(&Call::ExtendedCard, Beside::default()).await?;
         card_read::read(&text).map_err(|fault| Error::unreadable(&fault))
     }
 
-    /// Asks and waits for the whole answer: the result, and the form to read it in.
+    /// Calls and waits for the complete answer: the result, and the form to decode it.
     async fn ask(&self, call: &Call, beside: Beside) -> Result<(&'static dyn Peer, String), Error> {
         let target = self.discover().await?;
         let mut peer = target.peer();
@@ -226,7 +227,7 @@ impl Inner {
         Ok(Events::once(seen))
     }
 
-    /// Sends a call, with the other verb where the first is not allowed.
+    /// Sends a call, and again with the other HTTP method if the first is not allowed.
     async fn send(
         &self,
         target: &Target,
@@ -251,7 +252,7 @@ impl Inner {
         match ask.or_verb {
             Some(other) if matches!(response.status().as_u16(), 404 | 405 | 501) => {
                 let again = http::send(&self.http, request(other), patience).await?;
-                // Refused both ways, the first refusal is the one that says more.
+                // If both are refused, the first refusal says more.
                 if again.status().as_u16() == 405 { Ok((response, ask)) } else { Ok((again, ask)) }
             }
             Some(_) | None => Ok((response, ask)),
@@ -259,12 +260,12 @@ impl Inner {
     }
 }
 
-/// The place of a request below its interface.
+/// The URL of a request below its interface.
 fn below(base: &Url, ask: &Ask) -> Url {
     let mut url = base.clone();
     if !ask.path.is_empty() {
         let base = base.path().trim_end_matches('/');
-        // Some cards of 0.3 say where `/v1` is, others where it begins.
+        // Some 0.3 cards name the URL above `/v1`, others the URL including it.
         let base = if ask.path.starts_with("/v1/") { base.strip_suffix("/v1").unwrap_or(base) } else { base };
         url.set_path(&format!("{base}{}", ask.path));
     }
@@ -278,7 +279,7 @@ fn below(base: &Url, ask: &Ask) -> Url {
     url
 }
 
-/// A send with the id that some generations want their callers to choose. Others do not look at it.
+/// The send with a task id, which some generations let callers choose. The others ignore it.
 fn with_id(send: &Send) -> Send {
     let mut send = send.clone();
     if send.alias.is_none() && send.task.is_none() {

@@ -1,4 +1,4 @@
-//! Finding out what an agent speaks, and where: its card, wherever that may be, or else by trying.
+//! Finds an agent's dialect and URL: from its card, at any of the usual places, or by trying.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::http::{self, Request};
 use crate::options::{Options, shown};
 use crate::{Client, Inner};
 
-/// Cards are small; what is larger is none.
+/// Limit of a card's size; a larger document is not a card.
 const CARD_BYTES: usize = 4 << 20;
 
-/// Where calls go.
+/// The destination of calls.
 #[derive(Debug)]
 pub struct Target {
     pub card: Option<CardSeen>,
@@ -25,7 +25,7 @@ pub struct Target {
     pub(crate) tenant: Option<String>,
     peers: Vec<&'static dyn Peer>,
     at: AtomicUsize,
-    /// The form was understood once: it is not given up any more.
+    /// The form was understood once: no other is tried any more.
     settled: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl Target {
         Target { card, url, shown_url, tenant: choice.tenant, peers: choice.peers, at: AtomicUsize::new(0), settled }
     }
 
-    /// The form that is spoken, as far as is known.
+    /// The form in use, as far as known.
     pub fn peer(&self) -> &'static dyn Peer {
         self.peers[self.at.load(Ordering::Relaxed).min(self.peers.len() - 1)]
     }
@@ -46,7 +46,7 @@ impl Target {
         &self.shown_url
     }
 
-    /// Whether streams are worth trying: the card says so, or there is none.
+    /// Whether to try streams: the card says so, or there is no card.
     pub fn streams(&self) -> bool {
         self.card.as_ref().is_none_or(|card| card.streaming)
     }
@@ -55,7 +55,7 @@ impl Target {
         self.settled.store(true, Ordering::Relaxed);
     }
 
-    /// The next form to try after an error that says the last one is not spoken there.
+    /// The next form to try after an error that shows that the server does not know this one.
     pub(crate) fn next_after(&self, tried: &'static dyn Peer, error: &Error) -> Option<&'static dyn Peer> {
         let not_spoken = matches!(
             error.kind,
@@ -72,7 +72,7 @@ impl Target {
 }
 
 impl Client {
-    /// A client for these options. Nothing is sent yet.
+    /// A client with these options. Sends nothing yet.
     pub fn new(options: Options) -> Result<Client, Error> {
         let http = http::build(&options)?;
         if let Some(card) = &options.card_url {
@@ -81,7 +81,7 @@ impl Client {
         Ok(Client { inner: Arc::new(Inner { options, http, target: Default::default(), asked: 0.into() }) })
     }
 
-    /// Where the agent is and what it speaks. Found out once; a failure is forgotten.
+    /// The agent's URL and form. Determined once; a failure is not remembered.
     pub async fn discover(&self) -> Result<Arc<Target>, Error> {
         let mut known = self.inner.target.lock().await;
         if let Some(target) = &*known {
@@ -92,7 +92,7 @@ impl Client {
         Ok(target)
     }
 
-    /// Looks again, for what may have changed. The old knowledge stays if that fails.
+    /// Determines them again. The previous result stays if that fails.
     pub async fn refresh(&self) -> Result<Arc<Target>, Error> {
         let target = Arc::new(self.inner.look().await?);
         *self.inner.target.lock().await = Some(target.clone());
@@ -109,7 +109,7 @@ impl Inner {
         for place in places(options, &base)? {
             match self.card(&place).await {
                 Ok(card) => return self.chosen(card, &place, &base),
-                // Nobody is there at all: another path will not help.
+                // No connection at all: another path will not help.
                 Err(error) if error.trouble == Trouble::Unreachable => return Err(error),
                 Err(error) => {
                     tracing::debug!(place = %shown(place.as_str()), %error, "no agent card here");
@@ -118,7 +118,7 @@ impl Inner {
                 }
             }
         }
-        // A server that answered nowhere is not one without a card.
+        // If no place answered, the server is unavailable rather than without a card.
         if let (false, Some(error)) = (answered, unheard) {
             return Err(error);
         }
@@ -179,7 +179,7 @@ impl Inner {
     }
 }
 
-/// Where a card may be, the likeliest first.
+/// The possible URLs of a card, the likeliest first.
 fn places(options: &Options, base: &Url) -> Result<Vec<Url>, Error> {
     if let Some(card) = &options.card_url {
         return Ok(vec![http::parse(card)?]);
@@ -208,7 +208,7 @@ fn places(options: &Options, base: &Url) -> Result<Vec<Url>, Error> {
     Ok(places)
 }
 
-/// Many cards say `localhost` or `0.0.0.0` wherever they are: whoever reached the card from elsewhere calls where it was.
+/// Many cards name `localhost` or `0.0.0.0` wherever they run: such a URL gets the host that the card was fetched from.
 fn as_reached(mut url: Url, place: &Url) -> Url {
     if http::is_loopback(&url) && !http::is_loopback(place) {
         let _ = url.set_scheme(place.scheme());
@@ -218,7 +218,7 @@ fn as_reached(mut url: Url, place: &Url) -> Url {
     url
 }
 
-/// The same origin; all names of the own machine are one.
+/// Whether both have the same origin; all names of the local machine are equal.
 fn same_place(a: &Url, b: &Url) -> bool {
     let both_here = http::is_loopback(a) && http::is_loopback(b);
     let ports = a.port_or_known_default() == b.port_or_known_default();

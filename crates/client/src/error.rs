@@ -1,34 +1,34 @@
-//! What went wrong: told by the other side, or on the way there and back.
+//! Errors of the client: reported by the server, or of the connection.
 
 use std::fmt;
 
 use dialects::seen::ErrorSeen;
 use model::{Fault, Kind};
 
-/// A call that came to nothing.
+/// A failed call.
 #[derive(Debug)]
 pub struct Error {
     pub trouble: Trouble,
     /// The nearest kind of fault.
     pub kind: Kind,
-    /// For people. Never holds credentials.
+    /// For people. Never contains credentials.
     pub message: String,
-    /// What the other side said, with its own code, where it said something.
+    /// The server's own error with its code, if it sent one.
     pub said: Option<ErrorSeen>,
 }
 
-/// Where it went wrong.
+/// The stage at which the call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It could not be asked: the generation has no such operation, or the options make no sense.
+    /// The call could not be made: the generation has no such operation, or the options are invalid.
     Unaskable,
-    /// No connection came about; nothing was sent.
+    /// No connection was made; nothing was sent.
     Unreachable,
-    /// The connection broke, or the other side fell silent. Whether it has acted nobody knows.
+    /// The connection broke, or the server stopped responding. The request may or may not have been executed.
     Broken,
-    /// The other side answered with an error.
+    /// The server answered with an error.
     Refused,
-    /// The other side answered with something that is no answer.
+    /// The server's answer is malformed.
     Unreadable,
 }
 
@@ -37,7 +37,7 @@ impl Error {
         Error { trouble, kind, message: message.into(), said: None }
     }
 
-    /// What was heard is not what was to be heard, though nobody said so.
+    /// An incomplete or unexpected stream without an error from the server.
     pub fn broken(message: impl Into<String>) -> Error {
         Error::new(Trouble::Broken, Kind::Unavailable, message)
     }
@@ -59,7 +59,7 @@ impl Error {
         Error::new(Trouble::Unaskable, fault.kind, fault.message.clone())
     }
 
-    /// Whether the same request may do better later.
+    /// Whether a retry of the same request may succeed.
     pub fn is_passing(&self) -> bool {
         match self.trouble {
             Trouble::Unreachable | Trouble::Broken => true,
@@ -68,7 +68,7 @@ impl Error {
         }
     }
 
-    /// As a fault of ours.
+    /// The error as a fault of this process.
     pub fn into_fault(self) -> Fault {
         Fault::new(self.kind, self.to_string())
     }

@@ -1,4 +1,4 @@
-//! A stream of what the other side shows, as server-sent events or, from servers that do not stream, as their one answer.
+//! A stream of events from the server: server-sent events, or the single answer of a server that does not stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::discover::Target;
 use crate::error::{Error, Trouble};
 use crate::http;
 
-/// One event as it was heard.
+/// One received event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Its name on the stream, where the server gives names: good for resuming after it.
+    /// The event's id in the stream, if the server sets ids; a stream can be resumed after it.
     pub id: Option<String>,
     pub seen: Seen,
 }
 
-/// A stream. Dropping it closes the connection, which does not stop the task.
+/// A stream of events. Dropping it closes the connection, which does not stop the task.
 pub struct Events {
     source: Source,
     last_id: Option<String>,
@@ -31,9 +31,9 @@ pub struct Events {
 
 enum Source {
     Open(Box<Open>),
-    /// The one answer of a server that does not stream.
+    /// The single answer of a server that does not stream.
     Once(Box<Seen>),
-    /// An event that was taken to look at, and where it came from.
+    /// An event that was read ahead, and the rest of the stream.
     Peeked(Box<(Heard, Source)>),
     Over,
 }
@@ -46,7 +46,7 @@ struct Open {
     operation: Operation,
     target: Arc<Target>,
     idle: Duration,
-    /// The stream cannot be read further, once what came before is told.
+    /// An event exceeds the limit; reported after the events before it.
     too_long: Option<TooLong>,
 }
 
@@ -68,7 +68,8 @@ impl Events {
         Events { source: Source::Once(Box::new(seen)), last_id: None }
     }
 
-    /// The next event. Nothing more comes after an error, or after the end; whether the task is over only its state tells.
+    /// The next event. After an error or the end there are no more; only the task's state tells whether the task is
+    /// over.
     pub async fn next(&mut self) -> Option<Result<Heard, Error>> {
         let heard = match &mut self.source {
             Source::Open(open) => open.next().await,
@@ -96,7 +97,7 @@ impl Events {
         }
     }
 
-    /// The name of the last event that had one.
+    /// The id of the last event that had one.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
@@ -106,7 +107,7 @@ impl Open {
     async fn next(&mut self) -> Option<Result<Heard, Error>> {
         loop {
             if let Some(frame) = self.frames.pop_front() {
-                // Some servers keep a stream alive with frames that say nothing.
+                // Some servers send empty frames to keep a stream alive.
                 if frame.data.trim_ascii().is_empty() {
                     continue;
                 }
@@ -120,7 +121,7 @@ impl Open {
         }
     }
 
-    /// Takes the next piece of the stream; `false` at its end.
+    /// Reads the next piece of the stream; `false` at its end.
     async fn more(&mut self) -> Result<bool, Error> {
         if let Some(too_long) = self.too_long {
             return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, too_long.to_string()));
@@ -139,7 +140,7 @@ impl Open {
         Ok(Heard { id: frame.id.clone().filter(|id| !id.is_empty()), seen })
     }
 
-    /// The first value of the stream, for an answer that came as one.
+    /// The first value of the stream, for an answer that came as a stream.
     pub(crate) async fn first_value(&mut self) -> Result<String, Error> {
         loop {
             if let Some(frame) = self.frames.pop_front() {
@@ -166,7 +167,7 @@ impl Events {
 }
 
 impl Events {
-    /// The same stream with an event that was taken from it put back.
+    /// The stream with an event put back at its front.
     pub(crate) fn after(self, first: Heard) -> Events {
         let last_id = self.last_id.clone();
         Events { source: Source::Peeked(Box::new((first, self.source))), last_id }

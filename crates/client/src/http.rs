@@ -1,7 +1,7 @@
-//! One request over HTTP: credentials, time limits, bounded answers.
+//! One HTTP request: credentials, time limits, bounded answers.
 //!
-//! Redirects are followed within one origin only: credentials go nowhere else. What reqwest says of an error is never
-//! passed on with its URL, where secrets are sometimes put.
+//! Redirects are followed within one origin only, so that credentials go nowhere else. Errors of reqwest are never
+//! passed on with their URL, which may contain secrets.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use url::Url;
 use crate::error::{Error, Trouble};
 use crate::options::{Auth, Options};
 
-/// The HTTP client of some options. The crypto provider of the process is set if nobody has.
+/// The HTTP client for these options. Installs the crypto provider of the process if none is installed.
 pub(crate) fn build(options: &Options) -> Result<reqwest::Client, Error> {
-    // An error says that one is set already, which is all that is wanted.
+    // An error means that one is installed already, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let url = parse(&options.url)?;
     let same_origin = redirect::Policy::custom(|attempt| {
@@ -87,7 +87,7 @@ fn headers(options: &Options) -> Result<HeaderMap, Error> {
     Ok(headers)
 }
 
-/// A request on its way.
+/// A request to send.
 pub(crate) struct Request {
     pub(crate) verb: &'static str,
     pub(crate) url: Url,
@@ -120,7 +120,7 @@ pub(crate) async fn send(http: &reqwest::Client, request: Request, first_byte: D
     }
 }
 
-/// The whole body, bounded in size and in silence.
+/// The complete body, bounded in size and in idle time.
 pub(crate) async fn body(mut response: Response, limit: usize, idle: Duration) -> Result<Vec<u8>, Error> {
     let mut all = Vec::new();
     while let Some(piece) = piece(&mut response, idle).await? {
@@ -133,7 +133,7 @@ pub(crate) async fn body(mut response: Response, limit: usize, idle: Duration) -
     Ok(all)
 }
 
-/// The next piece of a body; nothing at its end.
+/// The next piece of a body; `None` at its end.
 pub(crate) async fn piece(response: &mut Response, idle: Duration) -> Result<Option<Bytes>, Error> {
     match tokio::time::timeout(idle, response.chunk()).await {
         Ok(Ok(piece)) => Ok(piece),
@@ -163,7 +163,7 @@ fn on_the_way(error: reqwest::Error, place: &str) -> Error {
         (Trouble::Broken, "broke off")
     };
     let error = error.without_url();
-    // The chain below says what happened; the top only that something did.
+    // The innermost cause says what happened; the outer error only that the request failed.
     let mut cause: &dyn std::error::Error = &error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

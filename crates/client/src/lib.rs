@@ -1,8 +1,8 @@
 //! A client for A2A agents of every generation: 1.0, 0.3, 0.2 and 0.1, over JSON-RPC and HTTP+JSON.
 //!
-//! Give it a URL; it finds the agent's card, chooses the newest interface that both sides speak, and from then on speaks in
-//! the nouns of [`model`]: what goes out is a [`model::Send`], what comes back is what the other side showed
-//! ([`dialects::seen`]). Where there is no card it tries, the newest generation first.
+//! Given a URL, it finds the agent's card and chooses the newest interface that both sides support. Its types are those of
+//! [`model`]: a request is a [`model::Send`], an answer is the server's view of the task ([`dialects::seen`]). Without a
+//! card it tries the generations, the newest first.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -24,7 +24,7 @@
 //! # Ok(())
 //! # }
 //! # mod example {
-//! #     // A server to talk to, in the same process.
+//! #     // A server in the same process.
 //! #     use std::sync::Arc;
 //! #     pub async fn serve() -> String {
 //! #         let store = Arc::new(stores::memory::Store::new());
@@ -44,9 +44,9 @@
 //! # }
 //! ```
 //!
-//! * [`Options`] says where and as whom, and how long to wait; `discover` finds out what is spoken there.
+//! * [`Options`] has the URL, the credentials and the time limits; `discover` finds the interface.
 //! * `calls` has one method for each operation; `events` reads streams.
-//! * [`Error`] keeps what the other side said apart from what went wrong on the way. No secret is in it.
+//! * [`Error`] separates the server's errors from those of the connection. It contains no secrets.
 
 mod calls;
 mod discover;
@@ -78,7 +78,7 @@ struct Inner {
     options: Options,
     http: reqwest::Client,
     target: tokio::sync::Mutex<Option<Arc<Target>>>,
-    /// Envelopes are numbered, so that a log of the wire can be read.
+    /// Envelopes are numbered, so that a log of the wire is readable.
     asked: std::sync::atomic::AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! Where an agent is, as whom to call it, and how long to wait for it.
+//! Options of a client: the agent's URL, credentials, time limits.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use dialects::peer::Generation;
 
 #[derive(Clone)]
 pub struct Options {
-    /// The agent: its card, the place above its card, or its endpoint.
+    /// The URL of the agent: its card, a path above its card, or its endpoint.
     pub url: String,
-    /// Its card, where that is somewhere else entirely.
+    /// The URL of its card, if that is elsewhere.
     pub card_url: Option<String>,
-    /// Speak this and nothing else.
+    /// Use only this generation.
     pub generation: Option<Generation>,
     pub auth: Auth,
     /// Sent with every request.
     pub headers: Vec<(String, String)>,
-    /// The card may name an interface on another host, and credentials are sent there too.
+    /// Allow the card to name an interface on another host, and send credentials there too.
     pub other_hosts: bool,
     pub timeouts: Timeouts,
-    /// The largest answer that is read.
+    /// Limit of an answer's size.
     pub body_bytes: usize,
-    /// The largest event of a stream that is read.
+    /// Limit of the size of a stream's event.
     pub event_bytes: usize,
 }
 
@@ -40,18 +40,18 @@ impl Options {
         }
     }
 
-    /// Whether the agent is on this machine.
+    /// Whether the agent runs on this machine.
     pub fn is_local(&self) -> bool {
         url::Url::parse(&self.url).is_ok_and(|url| crate::http::is_loopback(&url))
     }
 
-    /// Whether requests carry anything that only the agent may see.
+    /// Whether requests carry secrets that only the agent may see.
     pub(crate) fn has_secrets(&self) -> bool {
         !matches!(self.auth, Auth::None) || !self.headers.is_empty()
     }
 }
 
-/// Neither credentials nor the values of headers are shown; nor what a URL may hide.
+/// Hides credentials, header values, and the parts of URLs that may contain secrets.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -66,14 +66,14 @@ impl fmt::Debug for Options {
     }
 }
 
-/// How to sign in.
+/// The client's authentication.
 #[derive(Clone, Default)]
 pub enum Auth {
     #[default]
     None,
     Bearer(String),
     ApiKey {
-        /// The header it goes in.
+        /// The header that carries it.
         header: String,
         key: String,
     },
@@ -99,9 +99,9 @@ pub struct Timeouts {
     pub connect: Duration,
     /// From the end of a request to the first byte of its answer.
     pub first_byte: Duration,
-    /// Between two pieces of an answer, also of a stream that has nothing to say.
+    /// Between two pieces of an answer, including an idle stream.
     pub idle: Duration,
-    /// For each place where a card may be.
+    /// For each possible URL of a card.
     pub card: Duration,
 }
 
@@ -116,7 +116,7 @@ impl Default for Timeouts {
     }
 }
 
-/// A URL for people: without user, password and query, where secrets are sometimes put.
+/// A URL for people: without user, password and query, which may contain secrets.
 pub(crate) fn shown(url: &str) -> String {
     let Ok(mut url) = url::Url::parse(url) else { return "(not a URL)".to_owned() };
     let _ = url.set_username("");

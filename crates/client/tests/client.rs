@@ -1,4 +1,4 @@
-//! The client against our own server, in every form both speak, and against servers of another kind.
+//! The client against our own server, in every form both support, and against other servers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use client::{Auth, Client, Events, Generation, Options, Trouble, say};
 use common::{House, Say, Wire, fake, until};
 use model::{Json, Kind, List, Part, PushConfig, Send, State, Wait};
 
-/// Every generation as an option, and what the client then speaks.
+/// Every generation as an option, and the form that the client then uses.
 const GENERATIONS: [(Option<Generation>, &str); 4] = [
     (None, "1.0 over JSON-RPC"),
     (Some(Generation::V1_0), "1.0 over JSON-RPC"),
@@ -24,7 +24,7 @@ fn client(url: &str, generation: Option<Generation>) -> Client {
     Client::new(Options { generation, ..Options::new(url) }).unwrap()
 }
 
-/// A client for each form our server answers, those of HTTP+JSON by a card that lists nothing else.
+/// A client for each form our server supports; for HTTP+JSON through a card that lists no other interface.
 async fn every_form(house: &House) -> Vec<(String, Client)> {
     let mut all: Vec<(String, Client)> = Vec::new();
     for (generation, name) in &GENERATIONS[1..] {
@@ -89,7 +89,7 @@ async fn the_card_decides_what_is_spoken_unless_somebody_else_does() {
         assert_eq!(target.card.as_ref().unwrap().name, "Scripted");
         assert!(target.streams());
     }
-    // By the card itself, by the place above it, by the endpoint.
+    // By the card itself, by a path above it, by the endpoint.
     for place in ["/.well-known/agent-card.json", "/a2a/scripted", "/a2a/scripted/", ""] {
         let target = client(&format!("{}{place}", house.url), None).discover().await.unwrap();
         assert_eq!(target.peer().facts().name, "1.0 over JSON-RPC", "{place}");
@@ -112,7 +112,7 @@ async fn a_message_is_sent_streamed_looked_up_and_cancelled_in_every_form() {
         let text = "chunk 0 lorem ipsum chunk 1 lorem ipsum chunk 2 lorem ipsum ";
         assert_eq!(outcome(&all(events).await), (Some(State::Completed), text.to_owned()), "{name}");
 
-        // 0.1 has no way to ask for an answer at once; there a stream is how to get hold of a task that goes on.
+        // 0.1 cannot ask for an immediate answer; there a stream gives the id of a running task.
         let id = if name.starts_with("0.1") {
             let mut events = client.stream(&say("hang")).await.unwrap();
             match events.next().await.unwrap().unwrap().seen {
@@ -177,7 +177,7 @@ async fn a_stream_that_breaks_goes_on_after_the_last_event_heard() {
         wire.cut();
         let broken = loop {
             match events.next().await {
-                // What had come before the cut.
+                // Events received before the cut.
                 Some(Ok(event)) => drop(event),
                 other => break other,
             }
@@ -190,7 +190,7 @@ async fn a_stream_that_breaks_goes_on_after_the_last_event_heard() {
         heard.extend(rest);
         let text: String = (0..40).map(|n| format!("chunk {n} lorem ipsum ")).collect();
         assert_eq!(outcome(&heard), (Some(State::Completed), text), "{name}");
-        // Settled, it takes no subscribers: then it is looked at instead.
+        // A settled task accepts no subscribers: the client falls back to a get.
         let followed = all(client.follow(&id, None).await.unwrap()).await;
         assert_eq!(outcome(&followed).0, Some(State::Completed), "{name}");
     }
@@ -211,7 +211,7 @@ async fn what_only_1_0_has_is_refused_before_it_is_asked_elsewhere() {
             let error = listed.unwrap_err();
             assert_eq!((error.trouble, error.kind), (Trouble::Unaskable, Kind::Unsupported), "{name}");
         }
-        // This server has no webhooks here, and says so in every form.
+        // This server delivers no webhooks, and refuses them in every form.
         let config = PushConfig {
             task: Some("t".into()),
             id: Some("c".into()),
@@ -241,7 +241,7 @@ async fn credentials_are_sent_with_every_call_and_stay_with_their_host() {
         assert_eq!((error.kind, error.trouble), (Kind::Unauthenticated, Trouble::Refused), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter"), "{error:?}");
     }
-    // A card that points elsewhere gets no credentials there.
+    // A card that names another host gets no credentials there.
     let elsewhere = r#"{"name":"n","url":"https://thief.example/","protocolVersion":"0.3.0"}"#;
     let url = fake(move |_| Say::Json(200, elsewhere.into())).await;
     let client = Client::new(Options { auth: Auth::Bearer("hunter2".into()), ..Options::new(&url) }).unwrap();
@@ -250,7 +250,7 @@ async fn credentials_are_sent_with_every_call_and_stay_with_their_host() {
     assert!(error.message.contains("thief.example"), "{error}");
 }
 
-/// A first-generation server: it has never heard of anything else.
+/// A first-generation server, which knows no other form.
 fn old_server(asked: &common::Asked) -> Say {
     if asked.verb == "GET" {
         return Say::Json(404, "{}".into());
@@ -273,7 +273,7 @@ async fn without_a_card_every_generation_is_tried_the_newest_first() {
     let task = task_of(client.send(&say("hello")).await.unwrap());
     assert_eq!(task.artifacts[0].parts[0].as_text(), Some("old"));
     assert_eq!(client.discover().await.unwrap().peer().facts().name, "0.1 over JSON-RPC");
-    // Once something was understood, an unknown method is an error like any other.
+    // Once the form was understood, an unknown method is an ordinary error.
     assert_eq!(client.get("t", None).await.unwrap_err().kind, Kind::InvalidRequest);
     assert_eq!(client.discover().await.unwrap().peer().facts().name, "0.1 over JSON-RPC");
     let house = House::scripted().await;
@@ -318,7 +318,7 @@ async fn streams_are_read_as_servers_really_write_them() {
     let first = events.next().await.unwrap().unwrap();
     assert_eq!((first.id.as_deref(), task_of(first.seen).id.as_str()), (Some("7"), "t"));
     assert_eq!(outcome(&all(events).await).0, Some(State::Completed));
-    // Whoever asked for one answer takes the first event for it.
+    // A plain send takes the first event as its answer.
     assert_eq!(task_of(client.send(&say("x")).await.unwrap()).id, "t");
 }
 

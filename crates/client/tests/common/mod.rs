@@ -1,5 +1,5 @@
-//! Other servers to talk to: a real one in this process, a wire to it that can be cut, and one that says whatever a case
-//! wants said.
+//! Test servers: Rialto in this process, a proxy to it whose connections can be cut, and a server with scripted
+//! answers.
 #![allow(dead_code)] // Each test binary uses some of it.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Rialto itself, serving in this process.
+/// Rialto, serving in this process.
 pub(crate) struct House {
     pub(crate) url: String,
     pub(crate) address: SocketAddr,
@@ -33,7 +33,7 @@ impl House {
         House::serving(vec![agents::builtin("scripted", &agents::Settings::default()).unwrap()], &[key]).await
     }
 
-    /// The first of the agents is at the root.
+    /// The first of the agents is mounted at the root.
     pub(crate) async fn serving(agents: Vec<Arc<dyn Agent>>, keys: &[&str]) -> House {
         let store = Arc::new(stores::memory::Store::new());
         let names: Vec<Arc<str>> = agents.iter().map(|agent| agent.profile().name.clone()).collect();
@@ -66,13 +66,13 @@ impl House {
         House { url: format!("http://{address}"), address, engine, accept }
     }
 
-    /// No connection is answered any more.
+    /// Stops accepting connections.
     pub(crate) fn close(&self) {
         self.accept.shutdown.cancel();
     }
 }
 
-/// A wire to a server that can be cut and mended.
+/// A proxy to a server whose connections can be cut and restored.
 pub(crate) struct Wire {
     pub(crate) url: String,
     cut: watch::Sender<(u64, bool)>,
@@ -83,7 +83,7 @@ impl Wire {
         Wire::from(TcpListener::bind("127.0.0.1:0").await.unwrap(), server)
     }
 
-    /// A wire that begins at a URL that somebody knows already.
+    /// A proxy at a given URL.
     pub(crate) async fn at(url: &str, server: SocketAddr) -> Wire {
         let address = url.strip_prefix("http://").unwrap();
         Wire::from(TcpListener::bind(address).await.unwrap(), server)
@@ -112,12 +112,12 @@ impl Wire {
         Wire { url, cut }
     }
 
-    /// Breaks every connection there is.
+    /// Breaks every open connection.
     pub(crate) fn cut(&self) {
         self.cut.send_modify(|(cuts, _)| *cuts += 1);
     }
 
-    /// Breaks every connection, and every one that is tried from now on.
+    /// Breaks every connection, now and from now on.
     pub(crate) fn sever(&self) {
         self.cut.send_modify(|(cuts, whole)| (*cuts, *whole) = (*cuts + 1, false));
     }
@@ -127,7 +127,7 @@ impl Wire {
     }
 }
 
-/// A request as a fake server sees it.
+/// A request as a scripted server sees it.
 pub(crate) struct Asked {
     pub(crate) verb: String,
     pub(crate) path: String,
@@ -143,7 +143,7 @@ impl Asked {
     }
 }
 
-/// What a fake server says to it.
+/// The answer of a scripted server.
 pub(crate) enum Say {
     Json(u16, String),
     /// A stream of these pieces.
@@ -151,11 +151,11 @@ pub(crate) enum Say {
     /// The pieces, and then silence on an open connection.
     EventsThenSilence(Vec<String>),
     Silence,
-    /// The connection is closed without a word.
+    /// The connection is closed without an answer.
     HangUp,
 }
 
-/// A server that says what a case wants said. Answers one request a connection.
+/// A server with scripted answers. Serves one request per connection.
 pub(crate) async fn fake(answer: impl Fn(&Asked) -> Say + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -178,7 +178,7 @@ pub(crate) async fn fake(answer: impl Fn(&Asked) -> Say + Send + Sync + 'static)
                 };
                 let _ = stream.write_all(text.as_bytes()).await;
                 if stays {
-                    // Until the other side goes.
+                    // Until the client disconnects.
                     let _ = stream.read(&mut [0]).await;
                 }
                 let _ = stream.shutdown().await;
@@ -210,7 +210,7 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
     }
 }
 
-/// Waits until something is so; a case that waits for ever has failed.
+/// Polls until `look` returns a value; fails the test after a limit.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
