@@ -1,4 +1,4 @@
-//! What is wrong with a system, all of it at once, each fault with the path of what to change.
+//! Validates a system and reports every error at once, each with the path of the member to change.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub const MAX_TURNS: u32 = 1_000;
 pub const MAX_RETRIES: u32 = 100;
 const MAX_NAME: usize = 128;
 
-/// One fault of a system, for the person who wrote it.
+/// One error in a system, for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// Such as `graph.check.edges[1].to`.
@@ -31,7 +31,7 @@ impl fmt::Display for Wrong {
 }
 
 impl System {
-    /// The graph, if nothing is wrong. `is_agent` says which agents there are.
+    /// The graph, if there are no errors. `is_agent` decides which agents exist.
     pub fn check(&self, is_agent: impl Fn(&str) -> bool) -> Result<Graph, Vec<Wrong>> {
         let mut check = Check { wrong: Vec::new() };
         let Some(mut graph) = check.nodes(self, &is_agent) else { return Err(check.wrong) };
@@ -53,7 +53,7 @@ impl Check {
         self.wrong.push(Wrong { path: path.into(), says: says.into() });
     }
 
-    /// The nodes: those with a line of their own, then those that are only led to.
+    /// The nodes: first those with an entry of their own, then those that only edges name.
     fn nodes(&mut self, system: &System, is_agent: &impl Fn(&str) -> bool) -> Option<Graph> {
         for (i, agent) in system.agents.iter().enumerate() {
             if system.agents[..i].contains(agent) {
@@ -246,7 +246,7 @@ impl Check {
         }
     }
 
-    /// Where it begins, what can be reached from there, and whether it ends.
+    /// Determines the entry nodes, and checks that every node is reachable and that loops are bounded.
     fn ways(&mut self, system: &System, graph: &mut Graph) {
         graph.entries = match &system.entry {
             Some(name) => match graph.index(name.trim()) {
@@ -260,7 +260,7 @@ impl Check {
         };
         let ring = graph.ring();
         if graph.entries.is_empty() {
-            // Nothing but rings: it begins with whom somebody named first.
+            // Only rings: the run begins with the first listed agent.
             let first =
                 system.agents.iter().find_map(|agent| graph.nodes.iter().position(|node| *node.name == **agent));
             graph.entries = vec![first.unwrap_or(0)];
@@ -279,7 +279,7 @@ impl Check {
                 self.say("max_turns", format!("{turns} is out of range; choose from 1 to {MAX_TURNS}"));
             }
             (Some(turns), Some(_)) => graph.max_turns = turns,
-            // Where nothing leads back every node is come to once.
+            // Without loops every node is visited once.
             (Some(_) | None, None) => graph.max_turns = 1,
             (None, Some(ring)) => {
                 let names: Vec<&str> = ring.iter().map(|i| &*graph.nodes[*i].name).collect();

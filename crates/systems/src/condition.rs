@@ -1,10 +1,10 @@
-//! When an edge is taken: Orloj's conditions on a node's result.
+//! Conditions on edges: Orloj's conditions on a node's result.
 //!
-//! What is written on one edge must all hold. `output_contains`, `output_not_contains` and `output_matches` look at the
-//! result's text: its text parts, one to a line. The others look at a value within the result's JSON, which is its first
-//! data part or, without one, its text: `output_json_path` says where, as `$.a.b[0]` or as a JSON pointer `/a/b/0`. Where
-//! there is no such value nothing holds, `not_equals` included. `default: true` stands alone and is taken if no
-//! other condition of the node holds.
+//! All members of one condition must hold. `output_contains`, `output_not_contains` and `output_matches` test the
+//! result's text: its text parts, one to a line. The others test a value within the result's JSON, which is its first
+//! data part or, without one, its text: `output_json_path` locates the value, as `$.a.b[0]` or as a JSON pointer
+//! `/a/b/0`. If there is no such value no condition holds, `not_equals` included. `default: true` stands alone and
+//! holds if no other condition of the node does.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A pattern larger than this when it is made ready is refused.
+/// Limit of a compiled pattern's size.
 const PATTERN_BYTES: usize = 256 << 10;
-/// So much of a text is searched for a pattern.
+/// Bytes of a text that a pattern is searched in.
 const SEARCHED: usize = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -52,7 +52,7 @@ pub struct Condition {
     pub default: bool,
 }
 
-/// A condition that can be asked.
+/// A compiled condition.
 #[derive(Clone, Debug)]
 pub struct Test {
     clauses: Vec<Clause>,
@@ -77,12 +77,12 @@ enum Compare {
 enum Step {
     Member(String),
     Element(usize),
-    /// Of a JSON pointer: whichever it meets.
+    /// A segment of a JSON pointer: an object key or an array index.
     Either(String),
 }
 
 impl Condition {
-    /// The condition made ready, or what is wrong with it: the member, and why.
+    /// The compiled condition, or the error: the member, and the reason.
     pub(crate) fn test(&self) -> Result<Test, (&'static str, String)> {
         let mut clauses = Vec::new();
         let text = |member: &'static str, what: &Option<String>, has: bool, clauses: &mut Vec<Clause>| match what {
@@ -145,7 +145,7 @@ impl Condition {
 const NO_SCALAR: &str = "must be a text, a number, true or false";
 
 impl Test {
-    /// Whether all of it holds for a result.
+    /// Whether all members hold for a result.
     pub(crate) fn holds(&self, result: &Output) -> bool {
         self.clauses.iter().all(|clause| match clause {
             Clause::Text { has, what } => result.lower.contains(what) == *has,
@@ -179,7 +179,7 @@ impl Compare {
     }
 }
 
-/// A result as conditions see it.
+/// A result in the form that conditions test.
 pub(crate) struct Output {
     text: String,
     lower: String,
@@ -199,7 +199,7 @@ impl Output {
     }
 }
 
-/// A value that has a plain text.
+/// The text of a scalar value.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -225,7 +225,7 @@ fn steps(path: &str) -> Result<Vec<Step>, String> {
     }
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut steps = Vec::new();
-    // `route` is as good as `$.route`.
+    // `route` is accepted like `$.route`.
     if !rest.is_empty() && !rest.starts_with(['.', '[']) {
         if rest.len() != path.len() {
             return Err(wrong());

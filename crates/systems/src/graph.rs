@@ -1,4 +1,4 @@
-//! A system that can run: nodes in the order they were written, edges between them, nothing left to doubt.
+//! A validated system: nodes in the order of the spec, and the edges between them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub(crate) struct Node {
     pub(crate) name: Arc<str>,
     pub(crate) agent: Arc<str>,
     pub(crate) out: Vec<Edge>,
-    /// The nodes that lead here, each once, in the graph's order.
+    /// The nodes with an edge to this one, each once, in the graph's order.
     pub(crate) sources: Vec<usize>,
     pub(crate) join: Join,
-    /// A join was written, or several edges lead here: a failure before it is the join's to judge.
+    /// The spec has a join here, or several edges lead here: the join decides about failures before it.
     pub(crate) gathers: bool,
     pub(crate) retries: u32,
-    /// What is asked before it begins.
+    /// The approval question before it begins.
     pub(crate) question: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Edge {
     pub(crate) to: usize,
     pub(crate) on: On,
     pub(crate) when: When,
-    /// As it was written.
+    /// As in the spec.
     pub(crate) condition: Option<Condition>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum When {
     Otherwise,
 }
 
-/// A node as others may look at it: for cards, for pictures, for an API.
+/// A read-only view of a node: for cards, pictures and the API.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeView<'a> {
     pub name: &'a str,
@@ -57,7 +57,7 @@ pub struct NodeView<'a> {
 }
 
 impl<'a> NodeView<'a> {
-    /// The nodes it leads to, each once for every edge, with how it must have ended and whether there is a condition.
+    /// The targets of its edges, one per edge, with the required end and whether there is a condition.
     pub fn leads_to(&self) -> impl Iterator<Item = (&'a str, On, bool)> + use<'a> {
         let graph = self.graph;
         let out = graph.nodes[self.index].out.iter();
@@ -74,7 +74,7 @@ impl Graph {
         all
     }
 
-    /// The nodes in the order they were written.
+    /// The nodes in the order of the spec.
     pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
         self.nodes.iter().enumerate().map(|(index, node)| NodeView {
             name: &node.name,
@@ -86,12 +86,12 @@ impl Graph {
         })
     }
 
-    /// How often a run may come to one node.
+    /// How often a run may visit one node.
     pub fn max_turns(&self) -> u32 {
         self.max_turns
     }
 
-    /// The same graph with another bound for its loops, for callers who may set it per task.
+    /// The graph with another loop bound, for callers who may set it per task.
     pub fn with_max_turns(mut self, max_turns: u32) -> Graph {
         if self.ring().is_some() {
             self.max_turns = max_turns.clamp(1, crate::check::MAX_TURNS);
@@ -99,7 +99,7 @@ impl Graph {
         self
     }
 
-    /// The most visits a run can have, tries again included.
+    /// The largest possible number of visits in a run, including retries.
     pub fn most_visits(&self) -> u64 {
         self.nodes.iter().map(|node| u64::from(self.max_turns) * (1 + u64::from(node.retries))).sum()
     }
@@ -108,7 +108,7 @@ impl Graph {
         self.nodes.iter().position(|node| *node.name == *name)
     }
 
-    /// Where a node's result goes, each node once, in the order of its edges.
+    /// The targets of a node's result, each once, in the order of its edges.
     pub(crate) fn taken(&self, node: usize, on: On, result: &Output) -> Vec<usize> {
         let edges = || self.nodes[node].out.iter().filter(move |edge| edge.on == on);
         let met = |edge: &Edge| match &edge.when {
@@ -130,13 +130,13 @@ impl Graph {
         targets
     }
 
-    /// Whether a run may end at this node, whatever follows it.
+    /// Whether a run may end at this node, even if edges leave it.
     pub(crate) fn may_end(&self, node: usize) -> bool {
         let mut on_success = self.nodes[node].out.iter().filter(|edge| edge.on == On::Completed);
         !on_success.any(|edge| matches!(edge.when, When::Always | When::Otherwise))
     }
 
-    /// The nodes reached from these, themselves included, over edges that `open` lets pass.
+    /// The nodes reached from these, including them, over edges for which `open` is true.
     pub(crate) fn reach(
         &self,
         from: impl IntoIterator<Item = usize>,
@@ -160,9 +160,9 @@ impl Graph {
         reached
     }
 
-    /// A ring of nodes, the first one at both ends, if there is one.
+    /// A cycle of nodes, with the first one at both ends, if there is one.
     pub(crate) fn ring(&self) -> Option<Vec<usize>> {
-        // 0 not seen, 1 on the way, 2 done.
+        // 0 unvisited, 1 on the current path, 2 done.
         let mut seen = vec![0_u8; self.nodes.len()];
         for first in 0..self.nodes.len() {
             if seen[first] != 0 {

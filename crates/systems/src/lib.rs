@@ -1,10 +1,10 @@
-//! Systems: graphs of agents that are one agent to whoever calls.
+//! Systems: graphs of agents that appear as one agent to callers.
 //!
-//! A [`System`] is what somebody wrote, in the words of Orloj's `AgentSystem`. [`System::check`] makes a [`Graph`] of it,
-//! or says everything that is wrong and where. A [`Run`] is one way through the graph: events go in, actions come out.
+//! A [`System`] is the spec, with the members of Orloj's `AgentSystem`. [`System::check`] makes a [`Graph`] of it, or
+//! returns every error with its path. A [`Run`] executes the graph: events go in, actions come out.
 //!
-//! This crate is pure: no I/O, no clock, no randomness. The same events give the same run, so that a run can be told
-//! again from its events, after a crash or for somebody who only looks.
+//! This crate is pure: no I/O, no clock, no randomness. The same events give the same run, so that a run can be replayed
+//! from its events, after a crash or for a read-only view.
 //!
 //! ```
 //! use systems::{Action, End, NodeEvent, Run, System};
@@ -20,12 +20,12 @@
 //! assert_eq!((&*second.agent, second.input[0].as_text()), ("edit", Some("roses")));
 //! ```
 //!
-//! | room | what |
+//! | module | content |
 //! |---|---|
-//! | [`spec`] | a system as it is written |
-//! | [`condition`] | when an edge is taken |
-//! | [`check`] | what is wrong with it |
-//! | [`graph`] | a system that can run |
+//! | [`spec`] | the spec of a system |
+//! | [`condition`] | conditions on edges |
+//! | [`check`] | validation of a spec |
+//! | [`graph`] | a validated system |
 //! | [`on_off`] | a setting that is on or off |
 //! | [`run`] | the state machine |
 //! | [`picture`] | a graph as data |

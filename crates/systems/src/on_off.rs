@@ -1,4 +1,4 @@
-//! A setting that is on or off: `true` and `false`, or the words `on` and `off`, which YAML 1.2 reads as texts.
+//! A setting that is on or off: `true` and `false`, or the words `on` and `off`, which YAML 1.2 reads as strings.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A graph as data: for whoever draws it, and for programs.
+//! A graph as data, for drawing and for programs.
 
 use serde::Serialize;
 
@@ -8,10 +8,10 @@ use crate::spec::{Join, On};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
-    /// How often a run may come to a node, where there are loops.
+    /// How often a run may visit a node, if there are loops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
-    /// In the order they were written.
+    /// In the order of the spec.
     pub nodes: Vec<Node>,
 }
 
@@ -22,15 +22,15 @@ pub struct Node {
     /// Runs begin here.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub entry: bool,
-    /// How it waits, where several edges lead to it.
+    /// How it waits, if several edges lead to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<Join>,
-    /// The nodes that lead here, where they are several.
+    /// The nodes that lead here, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<String>,
     #[serde(skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// What is asked before it begins.
+    /// The approval question before it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
     pub edges: Vec<Edge>,
@@ -42,7 +42,7 @@ pub struct Edge {
     pub on: On,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// It leads back to where one may have come from.
+    /// The edge may lead back to a node already visited.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub back: bool,
 }
@@ -77,7 +77,7 @@ impl Graph {
         Picture { max_turns: self.ring().map(|_| self.max_turns), nodes: nodes.collect() }
     }
 
-    /// How far a node is from where runs begin.
+    /// The distance of a node from the entry nodes.
     fn depth(&self, node: usize) -> usize {
         let mut reached: Vec<usize> = self.entries.clone();
         let mut seen = vec![false; self.nodes.len()];
@@ -91,7 +91,7 @@ impl Graph {
         depth
     }
 
-    /// The nodes that may yet be come to from these, over any edge.
+    /// The nodes that a run may still reach from these, over any edge.
     pub fn ahead<'a>(&self, from: impl IntoIterator<Item = &'a str>) -> Vec<&str> {
         let from: Vec<usize> = from.into_iter().filter_map(|name| self.index(name)).collect();
         let reached = self.reach(from, |_, _| true);

@@ -1,14 +1,14 @@
-//! One way through a graph, as a state machine: what has happened goes in, what is to be done comes out.
+//! The run of a graph as a state machine: events go in, actions come out.
 //!
-//! A *visit* is one start of a node's agent, named by the node and a number that counts its starts, tries again included.
+//! A *visit* is one start of a node's agent, named by the node and a number that counts its starts, including retries.
 //! When it has ended its result goes along every edge whose condition holds. Where edges meet, a node begins when
-//! nothing more can come: over each edge something has come, or nothing that is under way leads to it but
-//! through the node itself. So a branch that was not taken is not waited for, and a loop does not wait for itself. Should
-//! two joins of a ring wait for each other only, the first in the graph's order begins.
+//! nothing more can arrive: each edge has delivered something, or no active visit leads to it except through the node
+//! itself. So the run does not wait for a branch that was not taken, and a loop does not wait for itself. If two joins
+//! of a ring wait only for each other, the first in the graph's order begins.
 //!
-//! A failure goes along the edges to the next joins, which judge it; where it comes to an end of the graph without
-//! meeting a join that bears it, the run fails. The run is over when nothing is under way, or only what nobody waits for
-//! any more. Its result is the newest of each node where a branch came to its end, in the graph's order.
+//! A failure goes along the edges to the next joins, which decide about it; if it reaches an end of the graph without
+//! meeting a join that tolerates it, the run fails. The run is over when no visit is active, or only visits whose
+//! results no join needs. Its result is the newest result of each node where a branch ended, in the graph's order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -21,11 +21,11 @@ use crate::condition::Output;
 use crate::graph::Graph;
 use crate::spec::{JoinMode, On, OnFailure};
 
-/// The most that the inputs of the visits under way weigh together, in bytes. Each visit has its input to itself, so a result
-/// that goes to many nodes, or many results that go to many, take as much as all of their inputs.
+/// Limit of the total input of all active visits, in bytes. Each visit has its own copy, so a result that goes to many
+/// nodes counts once for each.
 pub const INPUT_BYTES: usize = 32 << 20;
 
-/// One start of a node's agent: the node, and the how manieth start of it this is in the run, from 1.
+/// One start of a node's agent: the node, and the number of the start within the run, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VisitId {
     pub node: Arc<str>,
@@ -46,14 +46,14 @@ impl FromStr for VisitId {
     }
 }
 
-/// What has happened. A run is told again by telling it these in the same order.
+/// An event of a run. Applying the same events in the same order replays the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
     Ended {
         visit: VisitId,
         end: End,
     },
-    /// Whoever was asked lets the visit begin.
+    /// The visit was approved and may begin.
     Approved {
         visit: VisitId,
     },
@@ -61,18 +61,18 @@ pub enum NodeEvent {
         visit: VisitId,
         reason: Option<String>,
     },
-    /// Somebody wants the run to stop.
+    /// The run was cancelled.
     Cancelled,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     Completed(Vec<Part>),
-    /// Why, in words.
+    /// The reason.
     Failed(String),
 }
 
-/// What is to be done.
+/// An action that the run requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Start(Start),
@@ -82,9 +82,9 @@ pub enum Action {
         question: String,
         input: Vec<Part>,
     },
-    /// Nobody waits for it any more.
+    /// The visit's result is no longer needed.
     Cancel(VisitId),
-    /// The run is over. Nothing follows it.
+    /// The run is over; always the last action.
     Finish(Finish),
 }
 
@@ -93,7 +93,7 @@ pub struct Start {
     pub visit: VisitId,
     pub agent: Arc<str>,
     pub input: Vec<Part>,
-    /// Whose results the input is made of, in order; nobody's where the run begins.
+    /// The visits whose results form the input, in order; empty where the run begins.
     pub from: Vec<VisitId>,
 }
 
@@ -101,20 +101,20 @@ pub struct Start {
 pub enum Finish {
     Completed {
         result: Vec<Part>,
-        /// Whose result that is.
+        /// The visits that produced the result.
         from: Vec<VisitId>,
         /// A loop was ended by `max_turns`.
         cut: bool,
     },
     Failed {
-        /// Where, unless it is about the run as a whole.
+        /// The failed visit, unless the failure is of the run as a whole.
         visit: Option<VisitId>,
         reason: String,
     },
     Canceled,
 }
 
-/// An event that does not belong to the run as it is.
+/// An event that does not fit the run's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unexpected(pub VisitId);
 
@@ -124,7 +124,7 @@ impl fmt::Display for Unexpected {
     }
 }
 
-/// How a visit stands.
+/// The state of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
     Asking,
@@ -136,9 +136,9 @@ pub enum Stand {
 pub struct Run {
     graph: Arc<Graph>,
     nodes: Vec<State>,
-    /// Those that have not ended, in the order they were made.
+    /// Visits that have not ended, in order of creation.
     active: Vec<Visit>,
-    /// By node: its newest result, where a branch came to its end.
+    /// By node: its newest result, where a branch ended.
     ends: BTreeMap<usize, Given>,
     /// The same for loops that `max_turns` ended.
     cuts: BTreeMap<usize, Given>,
@@ -147,13 +147,13 @@ pub struct Run {
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// How often a run has come here.
+    /// How often the run has come to this node.
     turns: u32,
-    /// How often its agent was started or asked for.
+    /// How often its agent was started or its approval requested.
     starts: u32,
-    /// By source: what has come and was not taken up yet.
+    /// By source: arrivals that were not consumed yet.
     inbox: Vec<VecDeque<Arrival>>,
-    /// By source: how much of what is still to come belongs to a join that has begun without it.
+    /// By source: the number of future arrivals that belong to a join that has begun without them.
     owed: Vec<u32>,
 }
 
@@ -163,7 +163,7 @@ enum Arrival {
     Failed(VisitId, String),
 }
 
-/// What a visit gave.
+/// The result of a visit.
 #[derive(Clone, Debug)]
 struct Given {
     from: VisitId,
@@ -181,7 +181,7 @@ struct Visit {
 }
 
 impl Run {
-    /// Begins a run, and says what to do first.
+    /// Begins a run, and returns the first actions.
     pub fn start(graph: Arc<Graph>, input: Vec<Part>) -> (Run, Vec<Action>) {
         let nodes = graph.nodes.iter().map(|node| State {
             inbox: vec![VecDeque::new(); node.sources.len()],
@@ -200,7 +200,7 @@ impl Run {
         (run, actions)
     }
 
-    /// Tells a run again. What is left to do then is [`Run::outstanding`].
+    /// Replays a run. The remaining actions are then [`Run::outstanding`].
     pub fn replay(
         graph: Arc<Graph>,
         input: Vec<Part>,
@@ -213,8 +213,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Everything that was to be done and of which no event has told: visits that have not ended, questions that have
-    /// not been answered, the end.
+    /// The requested actions without a closing event: visits that have not ended, unanswered questions, the end.
     pub fn outstanding(&self) -> Vec<Action> {
         if let Some(finish) = &self.finish {
             let mut actions: Vec<Action> = self.active.iter().map(|visit| Action::Cancel(visit.id.clone())).collect();
@@ -233,7 +232,7 @@ impl Run {
         &self.graph
     }
 
-    /// How a visit stands; nothing for one that the run has not come to.
+    /// The state of a visit; `None` for one that the run has not created.
     pub fn stand(&self, visit: &VisitId) -> Option<Stand> {
         if let Some(active) = self.active.iter().find(|active| active.id == *visit) {
             return Some(if active.asking { Stand::Asking } else { Stand::Running });
@@ -247,8 +246,8 @@ impl Run {
         self.graph.nodes.iter().zip(&self.nodes).map(|(node, state)| (&*node.name, state.starts))
     }
 
-    /// One more thing has happened. What no visit is waiting for is refused, and changes nothing. After the end of the
-    /// run visits may still end; nothing comes of it.
+    /// Applies an event. An event that no visit waits for is refused and changes nothing. After the end of the run
+    /// visits may still end, without effect.
     pub fn apply(&mut self, event: NodeEvent) -> Result<Vec<Action>, Unexpected> {
         let over = self.finish.is_some();
         let mut actions = Vec::new();
@@ -309,10 +308,10 @@ impl Run {
         }
     }
 
-    /// The run comes to a node.
+    /// Creates a visit of the node.
     fn begin(&mut self, node: usize, input: Arc<[Part]>, from: Vec<VisitId>, actions: &mut Vec<Action>) {
         let weight = weight(&input);
-        // The caller's own message is as large as the server lets it be.
+        // The first input is the caller's message, which the server has already limited.
         if self.finish.is_some() || (!(from.is_empty() && self.active.is_empty()) && self.is_too_much(node, weight)) {
             return;
         }
@@ -326,7 +325,7 @@ impl Run {
         self.active.push(visit);
     }
 
-    /// Whether one more input of this weight is more than a run may have under way; that is the end of it.
+    /// Whether one more input of this weight exceeds the limit; if so, the run fails.
     fn is_too_much(&mut self, node: usize, more: usize) -> bool {
         let under_way = self.active.iter().map(|visit| weight(&visit.input)).sum::<usize>();
         let too_much = under_way + more > INPUT_BYTES;
@@ -340,7 +339,7 @@ impl Run {
         too_much
     }
 
-    /// The same once more, under the next number.
+    /// Retries a visit under the next number.
     fn again(&mut self, visit: Visit, actions: &mut Vec<Action>) {
         let state = &mut self.nodes[visit.node];
         state.starts += 1;
@@ -373,7 +372,7 @@ impl Run {
         }
     }
 
-    /// A visit failed for good, or was denied: an edge for that takes it over, or it goes to the joins.
+    /// A visit failed finally or was denied: a matching edge handles it, or it goes to the joins.
     fn failed(&mut self, visit: &Visit, on: On, reason: String) {
         let parts: Arc<[Part]> = vec![Part::text(reason.clone())].into();
         let targets = self.graph.taken(visit.node, on, &Output::of(&parts));
@@ -433,7 +432,7 @@ impl Run {
             self.finish = Some(self.result());
         }
         if self.finish.is_some() {
-            // What was to begin in this very step does not.
+            // Visits created in this same step are not started.
             actions.retain(|action| match action {
                 Action::Start(start) => !self.active.iter().any(|visit| visit.id == start.visit),
                 Action::Ask { visit, .. } => !self.active.iter().any(|active| active.id == *visit),
@@ -443,7 +442,7 @@ impl Run {
         }
     }
 
-    /// What may yet come to a node over each of its edges, but through itself.
+    /// For each edge of a node: whether something may still arrive, other than through the node itself.
     fn coming(&self, node: usize) -> Vec<bool> {
         let waiting = (0..self.nodes.len()).filter(|i| self.nodes[*i].inbox.iter().any(|slot| !slot.is_empty()));
         let from = self.active.iter().map(|visit| visit.node).chain(waiting).filter(|from| *from != node);
@@ -456,7 +455,7 @@ impl Run {
         slot.is_some_and(|slot| self.nodes[target].owed[slot] > 0)
     }
 
-    /// Begins the node if enough has come to it, or whatever has come if `now`.
+    /// Begins the node if enough has arrived; with `now`, with whatever has arrived.
     fn join(&mut self, node: usize, now: bool, actions: &mut Vec<Action>) -> bool {
         let coming = if now { vec![false; self.nodes[node].inbox.len()] } else { self.coming(node) };
         let (mut good, mut bad, mut open) = (0, 0, 0);
@@ -479,7 +478,7 @@ impl Run {
             },
         };
         if good < need || good == 0 {
-            // Enough may yet come; and what is borne waits for all there is to come.
+            // Enough may still arrive; and a join that tolerates failures waits for all arrivals.
             if open > 0 && (good + open >= need || join.on_failure != OnFailure::Deadletter) {
                 return false;
             }
@@ -493,7 +492,7 @@ impl Run {
             Arrival::Failed(..) => 0,
         });
         let arrived = arrived.sum();
-        // Known before anything is put together.
+        // Checked before the input is assembled.
         if self.is_too_much(node, arrived) {
             return true;
         }
@@ -524,7 +523,7 @@ impl Run {
         if self.nodes[node].turns < self.graph.max_turns {
             self.begin(node, input, from, actions);
         } else {
-            // The loop ends here; what would have gone round once more is what came of it.
+            // The loop ends here; the input of the next round is its result.
             let from = from
                 .into_iter()
                 .next_back()
@@ -546,7 +545,7 @@ impl Run {
         Finish::Failed { visit: first.map(|(visit, _)| visit), reason }
     }
 
-    /// What is owed and can no longer come is forgotten, so that it is not taken off what comes in another round.
+    /// Clears owed arrivals that can no longer come, so that they are not deducted from those of a later round.
     fn forgive(&mut self) {
         for node in 0..self.nodes.len() {
             if self.nodes[node].owed.iter().all(|owed| *owed == 0) {
@@ -562,7 +561,7 @@ impl Run {
         }
     }
 
-    /// Nothing is under way, or only what leads to joins that have begun without it.
+    /// Whether no visit is active, or only visits that lead to joins that have begun without them.
     fn is_over(&self) -> bool {
         if self.active.is_empty() {
             return true;

@@ -1,4 +1,4 @@
-//! A system as it is written: the words of Orloj's `AgentSystem`, and a few of our own.
+//! The spec of a system: the members of Orloj's `AgentSystem`, and a few of our own.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -70,7 +70,7 @@ pub enum A2aAuth {
     Public,
 }
 
-/// Things by name, in the order they were written: whatever is put together follows it.
+/// Named entries in the order of the spec, which results follow too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named<T>(pub Vec<(String, T)>);
 
@@ -105,7 +105,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Named<T> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
                 let mut all: Vec<(String, T)> = Vec::new();
-                // A name with nothing behind it is one without anything special: a node that leads nowhere.
+                // A name without a value is an entry with defaults: a node without edges.
                 while let Some((name, one)) = map.next_entry::<String, Option<T>>()? {
                     if all.iter().any(|(known, _)| *known == name) {
                         return Err(de::Error::custom(format!("{name:?} is there twice; rename one")));

@@ -1,4 +1,4 @@
-//! What is refused, with the path of it.
+//! Invalid systems are refused with the path of each error.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Any graph, any order of events, any outcome: a run ends within its bounds, nothing is begun twice, and a run told
-//! again is the same run.
+//! For any graph, order of events and outcomes: a run ends within its bounds, no visit begins twice, and a replay gives
+//! the same run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ const WORDS: [&str; 3] = ["red", "green", "blue"];
 
 #[derive(Clone, Debug)]
 struct Plan {
-    /// For every node but the first: which earlier one leads to it.
+    /// For every node but the first: the earlier node that leads to it.
     trunk: Vec<u8>,
     /// Further edges: from, to, condition, on.
     edges: Vec<(u8, u8, u8, u8)>,
@@ -118,7 +118,7 @@ fn input() -> Vec<Part> {
     vec![Part::text("in")]
 }
 
-/// What a run has been told and has asked for so far.
+/// The events given to a run and the actions it requested so far.
 #[derive(Default)]
 struct Seen {
     events: Vec<NodeEvent>,
@@ -147,7 +147,7 @@ impl Seen {
     }
 }
 
-/// The next thing that happens, as a die says: to one of those under way.
+/// The next event, chosen by `die` among the active visits.
 fn next(run: &Run, die: u8, outcome: u8) -> Option<NodeEvent> {
     let under_way = run.outstanding();
     let action = under_way.get(usize::from(die) % under_way.len().max(1))?;
@@ -167,7 +167,7 @@ fn next(run: &Run, die: u8, outcome: u8) -> Option<NodeEvent> {
     })
 }
 
-/// Plays a run to its end, at most so many steps.
+/// Plays a run to its end, in at most `steps` steps.
 fn play(graph: &Arc<Graph>, dice: &[(u8, u8)], steps: usize) -> (Run, Seen) {
     let (mut run, actions) = Run::start(graph.clone(), input());
     let mut seen = Seen::default();
@@ -186,7 +186,7 @@ fn dice() -> impl Strategy<Value = Vec<(u8, u8)>> {
     prop::collection::vec(any::<(u8, u8)>(), 1..40)
 }
 
-/// An end, an answer and a start for every visit there can be.
+/// An end, an answer and a start for every possible visit.
 fn bound(graph: &Graph) -> usize {
     3 * graph.most_visits() as usize
 }
@@ -214,7 +214,7 @@ proptest! {
             let again = Run::replay(graph.clone(), input(), told.iter().cloned()).unwrap();
             let (live, until_now) = play(&graph, &dice, length);
             prop_assert_eq!(again.outstanding(), live.outstanding());
-            // What was asked for and is not over is all there is to do.
+            // The outstanding actions are exactly the requested ones that are not over.
             let over: BTreeSet<&VisitId> = told.iter().filter_map(|event| match event {
                 NodeEvent::Ended { visit, .. } | NodeEvent::Denied { visit, .. } => Some(visit),
                 NodeEvent::Approved { .. } | NodeEvent::Cancelled => None,
@@ -238,7 +238,7 @@ proptest! {
             for visit in until_now.started.iter().chain(&until_now.asked) {
                 prop_assert_eq!(left.contains(visit), !over.contains(visit), "{}", visit);
             }
-            // And it goes on to the same end.
+            // The replayed run continues to the same end.
             let mut again = again;
             for event in &seen.events[length..] {
                 again.apply(event.clone()).unwrap();
@@ -265,7 +265,7 @@ proptest! {
                 cancelled.push(visit);
             }
         }
-        // Whatever they still say, nothing comes of it.
+        // Their later events have no effect.
         for visit in cancelled {
             let ended = NodeEvent::Ended { visit: visit.clone(), end: End::Completed(input()) };
             let said = run.apply(ended).or_else(|_| run.apply(NodeEvent::Approved { visit }));

@@ -1,4 +1,4 @@
-//! How runs go, case by case: each graph as somebody would write it.
+//! Runs case by case, each with a realistic graph.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ fn graph(yaml: &str) -> Arc<Graph> {
     Arc::new(checked.unwrap_or_else(|wrong| panic!("{yaml}: {wrong:?}")))
 }
 
-/// A run and what it wants, as short words.
+/// A run and the actions it requests, in short notation.
 struct Play {
     run: Run,
     said: Vec<String>,
@@ -98,7 +98,7 @@ fn a_join_gets_its_inputs_in_the_order_of_the_graph_whoever_was_first() {
 #[test]
 fn a_branch_that_fails_ends_the_run_and_its_other_branches() {
     diamond("").fails("b#1").wants(&["cancel c#1", "failed at b#1: broken"]);
-    // Nothing comes of what ends later.
+    // Later ends have no effect.
     let mut play = diamond("mode: wait_for_all");
     play.fails("c#1").wants(&["cancel b#1", "failed at c#1: broken"]).gives("b#1", "B").wants(&[]);
     assert_eq!(said(&play.run.outstanding()), ["failed at c#1: broken"]);
@@ -142,7 +142,7 @@ fn a_quorum_begins_when_enough_has_come_and_drops_the_rest() {
         play.gives("d#1", "D").wants(&[]).gives("b#1", "B").wants(&["e#1(B+D)"]);
         play.gives("c#1", "C").wants(&[]).gives("e#1", "E").wants(&["done: E"]);
     }
-    // Nobody waits for one that is not needed any more.
+    // A visit that is no longer needed is cancelled.
     fan("quorum_count: 1").gives("c#1", "C").wants(&["e#1(C)"]).gives("e#1", "E").wants(&[
         "cancel b#1",
         "cancel d#1",
@@ -239,7 +239,7 @@ fn a_node_may_ask_before_it_begins() {
     let approved = NodeEvent::Approved { visit: "b#1".parse().unwrap() };
     let mut play = Play::of(yaml);
     play.gives("a#1", "A").wants(&["ask b#1(A): Print it?"]).happens(approved).wants(&["b#1(A)"]);
-    // Nobody is asked twice for the same.
+    // A retry does not ask for approval again.
     play.fails("b#1").wants(&["b#2(A)"]).gives("b#2", "B").wants(&["done: B"]);
 
     let denied =
@@ -266,7 +266,7 @@ fn joins_of_a_ring_do_not_wait_for_each_other_for_ever() {
     let mut play = Play::of(
         "max_turns: 1\nentry: a\ngraph:\n  a: { edges: [{to: x}, {to: y}] }\n  x: { edges: [{to: y}, {to: end}] }\n  y: { edges: [{to: x}, {to: end}] }\n",
     );
-    // x may yet hear from y, and y from x.
+    // x may still get a result from y, and y from x.
     play.gives("a#1", "A").wants(&["x#1(A)"]).gives("x#1", "X").wants(&["y#1(A+X)"]);
     play.gives("y#1", "Y").wants(&["end#1(X+Y)"]).gives("end#1", "E").wants(&["done (cut): E"]);
 }
@@ -308,7 +308,7 @@ a2a: {enabled: true, auth: public}
     assert_eq!(system.namespace(), "default");
 }
 
-/// Two layers of nodes, of which every one of the second hears every one of the first.
+/// Two layers of nodes, with an edge from each node of the first to each of the second.
 fn layers(width: usize) -> Arc<Graph> {
     let edges: Vec<String> = (0..width).map(|i| format!("{{to: b{i}}}")).collect();
     let first: String = (0..width).map(|i| format!("  a{i}: {{ edges: [{}] }}\n", edges.join(", "))).collect();
@@ -316,7 +316,7 @@ fn layers(width: usize) -> Arc<Graph> {
     graph(&format!("graph:\n{first}{second}"))
 }
 
-/// Ends the first layer with texts of so many bytes, and says what the run wants then.
+/// Ends the first layer with texts of `bytes` bytes, and returns the actions that follow.
 fn through_first_layer(width: usize, bytes: usize) -> Vec<Action> {
     let (mut run, actions) = Run::start(layers(width), vec![Part::text("in")]);
     assert_eq!(actions.len(), width);
