@@ -1,5 +1,5 @@
-//! Ids that callers choose. In every dialect an id is tried first as the caller's own alias at that agent, then as a task's
-//! id; equal aliases of different callers, agents or mounts never meet.
+//! Ids that callers choose. In every dialect an id is tried first as the caller's own alias at that agent, then as a
+//! task's id. An alias is unique per caller, agent and mount, so equal aliases of two callers never collide.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::open::{Begun, To, follow_up, open};
 use crate::sight::Sight;
 use crate::{Engine, Shared, cancel, troubled};
 
-/// How often a send looks again when others move its alias.
+/// How often a send repeats when other sends move its alias.
 const TRIES: usize = 16;
 
 /// An alias that a new task takes.
@@ -22,21 +22,21 @@ const TRIES: usize = 16;
 pub(crate) struct Claim {
     pub(crate) text: Arc<str>,
     key: [u8; 32],
-    /// The settled task that has it now.
+    /// The settled task that holds the alias now.
     pub(crate) was: Option<TaskId>,
-    /// The new task goes on with what was said in that one.
+    /// The new task continues the conversation of that task.
     goes_on: bool,
-    /// Another name of the task, which goes where the alias goes.
+    /// A second alias of the task, written together with the first.
     also: Option<Box<[u8; 32]>>,
 }
 
 impl Claim {
-    /// The task that the new one goes on from.
+    /// The task that the new task continues.
     pub(crate) fn follows(&self) -> Option<TaskId> {
         self.was.filter(|_| self.goes_on)
     }
 
-    /// The commit happens only if the alias is still what we saw.
+    /// Adds the alias to the commit, which fails if the alias has changed since it was read.
     pub(crate) fn add_to(&self, commit: &mut Commit, task: TaskId) {
         commit.guards.push(Guard::AliasIs { key: self.key, task: self.was });
         commit.aliases.push(AliasWrite { key: self.key, task });
@@ -50,7 +50,7 @@ fn key(place: &Place, alias: &str) -> [u8; 32] {
 
 fn key_at(place: &Place, mount: &str, alias: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
-    // Nobody has an empty name.
+    // No caller has an empty name.
     let owner = if place.ids.as_ref().is_some_and(|ids| ids.shared) { "" } else { &*place.caller.name };
     for text in [&*place.caller.tenant, mount, &*place.agent, owner, alias] {
         hash.update((text.len() as u64).to_be_bytes());
@@ -59,13 +59,13 @@ fn key_at(place: &Place, mount: &str, alias: &str) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The task whose own id this is, if it may be seen from here.
+/// The task with this id, if the caller may see it.
 async fn own_id(shared: &Shared, place: &Place, text: &str) -> Result<Option<TaskId>, Fault> {
     let Ok(id) = text.parse::<TaskId>() else { return Ok(None) };
     Ok(shared.visible_live(place, id, Sight::Task).await?.map(|(_, task)| task.id))
 }
 
-/// Ends a task whose id is about to be another's. Whoever settles it first is fine, too.
+/// Cancels a task whose alias passes to another task. A task that settles before the request is fine too.
 async fn stop(shared: &Arc<Shared>, live: &Live) -> Result<(), Fault> {
     match cancel::request(shared, live, None).await {
         Ok(_) => Ok(()),
@@ -74,7 +74,7 @@ async fn stop(shared: &Arc<Shared>, live: &Live) -> Result<(), Fault> {
     }
 }
 
-/// A task as a caller named it.
+/// A task as named by a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) task: TaskId,
@@ -83,7 +83,7 @@ pub(crate) struct Named {
 
 impl Shared {
     pub(crate) async fn named(&self, place: &Place, id: &str) -> Result<Named, Fault> {
-        // Most stores never see an alias, and their readers should not pay for asking.
+        // Most stores never contain an alias; their readers skip the lookup.
         if self.aliases.load(Ordering::Relaxed)
             && let Some(task) = self.store.alias(key(place, id)).await.map_err(troubled)?
         {
@@ -95,8 +95,8 @@ impl Shared {
 }
 
 impl Engine {
-    /// A send under the caller's own id: opens the task, continues it, or opens the successor of a settled one. Whoever
-    /// loses a race goes on as a message to the winner.
+    /// A send under the caller's own id: opens the task, continues it, or opens the successor of a settled task. A send
+    /// that loses a race to open the task becomes a message to the winner's task.
     pub(crate) async fn begin_alias(
         shared: &Arc<Shared>,
         place: &Place,
@@ -117,7 +117,7 @@ impl Engine {
                 && again == Again::Continue
                 && let Some(id) = own_id(shared, place, &text).await?
             {
-                // Not an alias but a task's own id: the message is for that task, and settled it stays settled.
+                // Not an alias but a task's own id: the message continues that task. A settled task is not succeeded.
                 let to = To { task: id, alias: None };
                 return follow_up(shared, place, agent, to, send, idempotency).await;
             }
@@ -141,7 +141,7 @@ impl Engine {
                     Again::Restart => stop(shared, &live).await?,
                 }
                 match &send.context {
-                    // What begins anew need not have anything to do with what was.
+                    // A restarted task may have another context than the task it replaces.
                     _ if again == Again::Restart => {}
                     Some(context) if *context != task.context => {
                         let message = "the task belongs to another context; leave it out or send the task's own";

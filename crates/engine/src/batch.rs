@@ -1,4 +1,4 @@
-//! A batch: facts numbered, stepped through the rules, encoded and ready to commit.
+//! A batch of events, numbered, checked by the rules, encoded and ready to commit.
 
 use bytes::Bytes;
 use model::ports::store::{Append, Commit, Opening, Row, Timer, TimerChange, TimerKind};
@@ -11,7 +11,7 @@ pub(crate) struct Batch {
     pub(crate) commit: Commit,
 }
 
-/// When it happens, and who says so.
+/// The time of a batch, and the epoch of its writer.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamp {
     pub(crate) now: Time,
@@ -19,7 +19,7 @@ pub(crate) struct Stamp {
 }
 
 impl Batch {
-    /// The first batch of a task. Answers the fold after it, too.
+    /// The first batch of a task, and the fold after it.
     pub(crate) fn opening(
         opened: Opened,
         fresh_context: bool,
@@ -60,7 +60,7 @@ impl Batch {
         Ok((Batch { events, commit }, task))
     }
 
-    /// A batch that follows what `task` has folded.
+    /// A batch that follows the events folded into `task`.
     pub(crate) fn following(
         task: &Task,
         mut bodies: Vec<Body>,
@@ -105,7 +105,7 @@ fn row_of(core: &Core, status_at: Time) -> Row {
     }
 }
 
-/// A turn that outlives its first commit has a durable end; the commit that ends it takes the timer away.
+/// A turn that outlives its first commit has a durable timeout; the commit that ends the turn removes the timer.
 fn turn_timer(task: model::TaskId, before: Option<&Core>, after: &Core, limits: &Limits) -> Option<TimerChange> {
     let kind = TimerKind::TurnTimeout;
     match (before.and_then(|core| core.turn), after.turn) {

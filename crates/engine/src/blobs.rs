@@ -1,4 +1,4 @@
-//! Large parts live beside the log: stowed before a commit, loaded before an agent reads them.
+//! Large parts are stored outside the log: moved to blobs before a commit, loaded before an agent reads them.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 
 use crate::troubled;
 
-/// Replaces every part above `limit` by a reference, and answers what is to be written.
+/// Replaces every part above `limit` by a reference, and returns the blobs to write.
 pub(crate) fn stow(bodies: &mut [Body], tenant: &Arc<str>, task: TaskId, limit: usize) -> Vec<BlobWrite> {
     let mut writes = Vec::new();
     for body in bodies {
-        // Most bodies are light; only a heavy one is taken apart.
+        // Most bodies are small; only a large one is taken apart.
         if body.weight() <= limit {
             continue;
         }
@@ -53,7 +53,7 @@ fn stow_chunk(chunk: &mut Chunk, tenant: &Arc<str>, task: TaskId, limit: usize, 
     };
     let from = usize::from(continues && parts.first().is_some_and(is_kept));
     let to = parts.len() - usize::from(goes_on && parts.last().is_some_and(is_kept));
-    // A single part may be the first and the last.
+    // A single part may be both the first and the last.
     if let Some(between) = parts.get_mut(from..to) {
         stow_parts(between, tenant, task, limit, writes);
     }

@@ -1,4 +1,4 @@
-//! A cancel that reaches the agent.
+//! Cancels tasks and their running agents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::sight::Sight;
 use crate::till::Ending;
 use crate::{Engine, Shared};
 
-/// How often an operator's command looks whether a cancel has reached its agent.
+/// How often an operator's command checks whether the holder has stopped its agent.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Whoever ends a turn without its agent does not know how long it ran.
+/// How long the turn ran is unknown when it is ended without its agent.
 const CUT_OFF: Ending = Ending { state: None, cut_off: true };
 
 impl Engine {
-    /// Asks the agent to stop and answers when the task has settled, at the latest a second after the grace is over.
+    /// Asks the agent to stop and returns when the task has settled, at the latest a second after the grace period.
     pub async fn cancel(&self, place: &Place, call: Cancel) -> Result<Arc<Task>, Fault> {
         model::depth::check(call.metadata.as_ref(), "metadata", self.shared.limits.data_depth)?;
         let id = self.shared.named(place, &call.task).await?.task;
@@ -28,19 +28,19 @@ impl Engine {
         self.cancel_live(live, call.metadata).await
     }
 
-    /// Cancels whatever the caller; for operators.
+    /// Cancels a task of any caller; for operators.
     pub async fn cancel_by_operator(&self, id: TaskId) -> Result<Arc<Task>, Fault> {
         let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
         self.cancel_live(live, None).await
     }
 
-    /// Ends a task that is about to be removed for good, so that no turn begins in between, and what is set aside for its
-    /// turn is not removed with it. A task of a product that has not ended is refused.
+    /// Ends a task before it is purged, so that no turn begins in between and the reservation of its turn is settled. A
+    /// product's task that has not ended is refused.
     pub(crate) async fn end_for_removal(&self, id: TaskId) -> Result<(), Fault> {
         let live = match self.shared.live(id).await {
             Ok(Some(live)) => live,
             Ok(None) => return Ok(()),
-            // A log that cannot be read any more can still be removed.
+            // A log that is no longer readable can still be removed.
             Err(fault) if fault.kind == Kind::Internal => {
                 tracing::warn!(task = %id, cause = %fault.cause_text(), "a task is removed whose log cannot be read");
                 return Ok(());
@@ -56,7 +56,7 @@ impl Engine {
                 Ok(Draft { ending: CUT_OFF, ..Draft::outside(bodies) })
             });
             match ended.await.map_err(Fault::from) {
-                // Somebody else has removed it.
+                // Another process has removed it.
                 Err(fault) if fault.kind == Kind::TaskNotFound => Ok(()),
                 ended => ended.map(drop),
             }
@@ -81,8 +81,8 @@ impl Engine {
         }
     }
 
-    /// From beside a shared store, where nobody here follows the log: looks whether the holder, wherever it is, has stopped
-    /// its agent. One that has not when the grace is over is not there.
+    /// For an offline engine on a shared store, which does not follow logs: polls whether the holder, in another
+    /// process, has stopped its agent. A holder that has not stopped by the end of the grace period is taken for dead.
     async fn await_holder(&self, live: &Live, patience: Duration) -> Result<Arc<Task>, Fault> {
         let deadline = tokio::time::Instant::now() + patience;
         loop {
@@ -115,7 +115,7 @@ pub(crate) async fn request(shared: &Shared, live: &Live, metadata: Option<model
         if !task.core.cancel_requested {
             bodies.push(Body::CancelRequested { metadata: metadata.clone() });
         }
-        // Nobody is at work: there is no one to ask.
+        // No turn runs, so no agent needs to be stopped.
         if task.core.turn.is_none() || (shared.offline && !shared.store.is_shared()) {
             bodies.push(pending::status(State::Canceled, None));
         }

@@ -1,9 +1,9 @@
-//! Tasks that a turn opens: found again by what they are for, cancelled with their parent.
+//! Child tasks of turns: found again by their keys, cancelled with their parent.
 //!
-//! A child's id is made of its parent's and its key, so that the store itself refuses a second one; no other record
-//! of it is needed. It is in one list, its parent's. Whoever ends a parent in another way than its own agent would puts it
-//! on the [`Estate`], and a loop asks the children that still run to stop; those whose parent ended while nobody was there
-//! find out when they are taken up again.
+//! A child's id is derived from its parent's id and its key, so that the store itself refuses a second one; no other
+//! record of it is needed. It is in one list, its parent's. When a parent ends other than by completing, it is added to
+//! the [`Estate`], and a loop asks the children that still run to stop. Children whose parent ended while no process
+//! ran are stopped when their turns are recovered.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ use crate::patience::Patience;
 use crate::sight::Sight;
 use crate::{Engine, Shared, blobs, cancel, modes, troubled};
 
-/// Children looked at together.
+/// Children read at once.
 const PAGE: u32 = 100;
 
 /// The children of one task, for the turn that opens them.
@@ -36,7 +36,7 @@ pub(crate) struct Nursery {
     cradle: Arc<Cradle>,
 }
 
-/// How the turn of this task gets at its children. Every turn has one, and few have children: it costs next to nothing.
+/// A turn's access to its children. Every turn has one and few open children, so creating it is cheap.
 pub(crate) fn of(shared: &Arc<Shared>, parent: &Task, turn: &TurnHandle) -> Arc<dyn Children> {
     Arc::new(Nursery {
         shared: Arc::downgrade(shared),
@@ -48,7 +48,7 @@ pub(crate) fn of(shared: &Arc<Shared>, parent: &Task, turn: &TurnHandle) -> Arc<
     })
 }
 
-/// As old as its parent by the look of it, so that they lie together; otherwise a hash.
+/// The id has the parent's timestamp, so that parent and children are adjacent in the store; the rest is a hash.
 fn id(parent: TaskId, key: &str) -> TaskId {
     let mut hash = Sha256::new();
     hash.update(b"child\0");
@@ -82,7 +82,7 @@ impl Nursery {
         }
     }
 
-    /// Does it to its end, whoever goes away meanwhile.
+    /// Runs the work to its end even if the returned future is dropped.
     fn detached<T, F>(&self, work: impl FnOnce(Arc<Shared>, Place) -> F) -> Future<'static, Result<T, Fault>>
     where
         T: std::marker::Send + 'static,
@@ -166,7 +166,7 @@ impl Children for Nursery {
     }
 }
 
-/// Asks a task to stop, if there is anything to stop.
+/// Asks a task to stop, if it runs.
 pub(crate) async fn stop(shared: &Arc<Shared>, task: TaskId) -> Result<(), Fault> {
     let Some(live) = shared.live(task).await? else { return Ok(()) };
     if live.snapshot()?.core.is_settled() {
@@ -179,7 +179,7 @@ pub(crate) async fn stop(shared: &Arc<Shared>, task: TaskId) -> Result<(), Fault
     }
 }
 
-/// Parents that ended without their agents, whose children are to be stopped.
+/// Parents that ended other than by completing, whose children must be stopped.
 #[derive(Default)]
 pub(crate) struct Estate {
     parents: Mutex<VecDeque<TaskId>>,
@@ -187,7 +187,7 @@ pub(crate) struct Estate {
 }
 
 impl Estate {
-    /// A task has settled. Where its agent has seen it to its end there is nothing left to do.
+    /// A task has settled. After a completed task no children are left to stop.
     pub(crate) fn settled(&self, task: &Task) {
         if task.state() != State::Completed && has(task) {
             self.parents.lock().push_back(task.id);
@@ -216,7 +216,7 @@ pub(crate) async fn see_to_estates(shared: Arc<Shared>) {
 }
 
 async fn stop_all(shared: &Arc<Shared>, parent: TaskId) -> Result<(), Fault> {
-    // State by state, in the order a task goes through them, so that none slips by.
+    // State by state, in the order a task passes through them, so that no child is missed.
     for state in State::ALL.into_iter().filter(|state| !state.is_terminal()) {
         let mut after: Option<Cursor> = None;
         loop {
@@ -250,7 +250,7 @@ async fn stop_all(shared: &Arc<Shared>, parent: TaskId) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a child's parent has ended, or is about to be: then there is nobody left to work for.
+/// Whether a child's parent has ended or is being cancelled, so that the child's result is no longer needed.
 pub(crate) async fn is_orphaned(shared: &Arc<Shared>, task: &Task) -> Result<bool, Fault> {
     let Some(parent) = task.views.iter().find_map(View::parent) else { return Ok(false) };
     let Some(live) = shared.live(parent).await? else { return Ok(true) };
@@ -259,7 +259,7 @@ pub(crate) async fn is_orphaned(shared: &Arc<Shared>, task: &Task) -> Result<boo
 }
 
 impl Engine {
-    /// Where the children of a task can be read, listed and followed, by whoever may see the task.
+    /// The scope in which callers that may see the task can read, list and follow its children.
     pub async fn children(&self, place: &Place, parent: &str) -> Result<Place, Fault> {
         let id = self.shared.named(place, parent).await?.task;
         let found = self.shared.visible_live(place, id, Sight::Task).await?;

@@ -1,4 +1,4 @@
-//! The one place that reads the clock and draws ids.
+//! The only module that reads the clock and draws ids.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,17 +8,18 @@ use model::ports::store::Store;
 use model::{TaskId, Time, TurnId};
 use uuid::Uuid;
 
-/// A clock that is further than this from where it should be was set. Less is drift, and is followed at once.
+/// A clock that differs from the expected time by more than this was set. A smaller difference is drift and is followed
+/// at once.
 const SET_MS: i64 = 1_000;
-/// A clock that was set forward is believed after so long: whoever sets it by years and back soon leaves no trace.
+/// A clock that was set forward is followed after this time: setting it forward by years and soon back has no effect.
 const FORWARD_AFTER_MS: i64 = 60_000;
-/// A clock that was set back is believed after so long.
+/// A clock that was set back is followed after this time.
 const BACK_AFTER_MS: i64 = 5_000;
-/// The clock is where it should be.
+/// The clock shows the expected time.
 const NOT_SET: i64 = i64::MIN;
 
-/// The store's time, which several processes agree on. It does not go back, so that a list by status time is a list by order
-/// of events, unless the machine's clock was set back and stays there.
+/// The store's time, shared by all processes of the store. It does not go back, so that a list by status time is in
+/// order of events, unless the machine's clock was set back and stays there.
 pub(crate) struct Clock {
     steady: Steady,
     last: AtomicI64,
@@ -39,15 +40,15 @@ impl Clock {
         let now = self.read();
         let last = self.last.load(Ordering::Relaxed);
         if last.saturating_sub(now) > SET_MS {
-            // It was set back, and has been believed.
+            // The clock was set back, and `Steady` follows it by now.
             self.last.store(now, Ordering::Relaxed);
             return Time(now);
         }
         Time(self.last.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
-    /// The time that sleeps go by. It is the time, unless a test has paused it: then it stands still, and jumps when they
-    /// do.
+    /// The time that sleeps are measured by. It is the normal time unless a test has paused it: paused time stands
+    /// still and jumps with the sleeps.
     pub(crate) fn of_sleepers(&self) -> Time {
         let (asleep, awake) = (tokio::time::Instant::now().into_std(), Instant::now());
         let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
@@ -56,15 +57,15 @@ impl Clock {
     }
 }
 
-/// Believes a clock as long as it goes with the one that nobody can set (the monotonic one), and one that was set only after
-/// a while. Until then time goes on from where it was.
+/// Follows the wall clock as long as it agrees with the monotonic clock, which cannot be set. After the wall clock was
+/// set, time first continues from its old value, and follows the new value after a delay.
 struct Steady {
     started: Instant,
-    /// From the monotonic clock to the believed one.
+    /// The offset of the followed clock from the monotonic clock.
     offset: AtomicI64,
-    /// How far the store's clock was ahead when the two last went together.
+    /// How far the store's clock was ahead when the clocks last agreed.
     ahead: AtomicI64,
-    /// Since when, by the monotonic clock, the other is not where it should be.
+    /// The monotonic time since when the clocks disagree.
     since: AtomicI64,
 }
 
@@ -74,13 +75,13 @@ impl Steady {
         Steady { started: Instant::now(), offset, ahead: AtomicI64::new(0), since }
     }
 
-    /// The time by this clock and a store that is ahead of it by so much.
+    /// The store's time, given the wall clock and how far the store's clock is ahead of it.
     fn tell(&self, wall: i64, ahead: i64) -> i64 {
         let monotonic = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
         self.tell_at(wall, ahead, monotonic)
     }
 
-    /// Several threads may be here at once. Each sees a time that was believed a moment ago, or is by now.
+    /// Threads may call this concurrently; each sees the time followed a moment ago or the new one.
     fn tell_at(&self, wall: i64, ahead: i64, monotonic: i64) -> i64 {
         let offset = self.offset.load(Ordering::Relaxed);
         let now = wall.saturating_sub(monotonic);
@@ -98,7 +99,7 @@ impl Steady {
             return wall.saturating_add(ahead);
         }
         if ahead.saturating_sub(self.ahead.load(Ordering::Relaxed)).abs() > SET_MS {
-            // The store has been asked for its time since: together they are right again.
+            // The store's time was queried after the clock was set: the sum of both is right again.
             return self.believe(wall, ahead, now);
         }
         let patience = if apart > 0 { FORWARD_AFTER_MS } else { BACK_AFTER_MS };
@@ -128,7 +129,7 @@ impl Steady {
     }
 }
 
-/// A number nobody else draws, small enough for any store's integers.
+/// A random number, small enough for any store's integers.
 pub(crate) fn number() -> u64 {
     Uuid::now_v7().as_u64_pair().1 & (u64::MAX >> 2)
 }
@@ -153,7 +154,7 @@ mod tests {
     const START: i64 = 1_775_721_600_000;
     const YEARS: i64 = 20 * 366 * 86_400_000;
 
-    /// What is told of a machine that runs for `length` milliseconds more, with its clock off by so much.
+    /// The deviations reported while the machine runs for `length` milliseconds more with its clock off by `off`.
     fn run(steady: &Steady, monotonic: &mut i64, length: i64, off: i64) -> Vec<i64> {
         let until = *monotonic + length;
         let mut told = Vec::new();
@@ -171,7 +172,7 @@ mod tests {
         let away = run(&steady, &mut now, FORWARD_AFTER_MS - 1_000, YEARS);
         assert!(away.iter().all(|off| *off == 0), "{away:?}");
         assert!(run(&steady, &mut now, 10_000, 0).iter().all(|off| *off == 0));
-        // The next time it begins anew.
+        // The delay starts again.
         assert!(run(&steady, &mut now, FORWARD_AFTER_MS - 1_000, YEARS).iter().all(|off| *off == 0));
     }
 
@@ -182,7 +183,7 @@ mod tests {
             run(&steady, &mut now, 1_000, 0);
             let told = run(&steady, &mut now, patience + 200, off);
             assert_eq!((told[0], told[told.len() - 1]), (0, off));
-            // And back again, once it is put right.
+            // And back again after the clock is corrected.
             let told = run(&steady, &mut now, FORWARD_AFTER_MS + 200, 0);
             assert_eq!((told[0], told[told.len() - 1]), (off, 0));
         }
@@ -197,9 +198,9 @@ mod tests {
         assert_eq!(tell(200, YEARS, 500), 500, "not measured again yet");
         assert_eq!(tell(300, YEARS, 500 - YEARS), 500, "measured");
         assert_eq!(tell(400, YEARS, 480 - YEARS), 480);
-        // Measured before anybody here asked for the time.
+        // Measured before the first reading of the time.
         assert_eq!(tell(500, 0, 500), 500);
-        // The store's own clock was set, by who knows why: all replicas go by it.
+        // The store's own clock was set: all replicas follow it at once.
         assert_eq!(tell(600, 0, 7_200_500), 7_200_500);
     }
 
@@ -217,10 +218,10 @@ mod tests {
         let store = Arc::new(stores::memory::Store::new());
         let clock = Clock::new(store);
         let first = clock.now();
-        // A little behind is not told.
+        // A small step back is not visible.
         clock.last.store(first.0 + SET_MS / 2, Ordering::Relaxed);
         assert_eq!(clock.now().0, first.0 + SET_MS / 2);
-        // A time from years ahead, as a release before this one kept it until the next start, does not stay.
+        // A time years ahead, which an earlier release kept until the next start, does not stay.
         clock.last.store(first.0 + YEARS, Ordering::Relaxed);
         assert!(clock.now().0 < first.0 + SET_MS + 60_000);
     }

@@ -1,4 +1,4 @@
-//! Events that are in the log: what readers share of one, and what the figures count.
+//! Committed events: their encodings shared by readers, and the counters.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::Shared;
 
-/// An event that is in the log, and its encodings, made once and shared by every reader.
+/// A committed event and its encodings, each made once and shared by every reader.
 #[derive(Debug)]
 pub struct Committed {
     pub event: Event,
@@ -20,7 +20,7 @@ impl Committed {
         Arc::new(Committed { event, encodings: Mutex::default() })
     }
 
-    /// The event in some encoding. `slot` names the encoding; whoever comes first makes it.
+    /// The event in the encoding that `slot` names; the first reader makes it.
     pub fn encoded(&self, slot: u16, make: impl FnOnce() -> Bytes) -> Bytes {
         let mut encodings = self.encodings.lock();
         if let Some((_, bytes)) = encodings.iter().find(|(s, _)| *s == slot) {
@@ -33,7 +33,7 @@ impl Committed {
 }
 
 impl Shared {
-    /// Counts what was committed, for the figures.
+    /// Counts committed events for the metrics.
     pub(crate) fn count(&self, events: &[Event]) {
         use std::sync::atomic::Ordering::Relaxed;
         self.stats.events.fetch_add(events.len() as u64, Relaxed);

@@ -1,4 +1,4 @@
-//! What was said before: the chain of tasks under one alias, and the earlier tasks of a context.
+//! Earlier conversation: the chain of tasks under one alias, and the earlier tasks of a context.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use model::{Artifact, BlobKind, Content, Fault, Message, Part, Place, Role, Task
 
 use crate::{Engine, Shared, troubled};
 
-/// So many earlier tasks are read at most; a conversation longer than that begins in its middle.
+/// Earlier tasks read at most; a longer conversation is cut at its beginning.
 const TASKS: usize = 1_000;
 const PAGE: u32 = 100;
 
 impl Engine {
-    /// The task with the history of those that had its alias before it.
+    /// The task with the history of the earlier tasks of its alias.
     pub(crate) async fn chained(&self, task: Arc<Task>) -> Result<Arc<Task>, Fault> {
         let mut before = Vec::new();
         let mut follows = task.follows;
         for _ in 0..TASKS {
             let Some(id) = follows else { break };
-            // A predecessor past its retention is forgotten, and all before it.
+            // A predecessor past its retention ends the chain.
             let Some(earlier) = self.task(id).await? else { break };
             before.push((id, said(&earlier)));
             follows = earlier.follows;
@@ -28,7 +28,7 @@ impl Engine {
         Ok(with_earlier(task, before))
     }
 
-    /// The task with the history of its whole context, for dialects whose sessions share it.
+    /// The task with the history of its whole context, for dialects with sessions.
     pub async fn with_session(&self, place: &Place, task: Arc<Task>, answers: Answers) -> Result<Arc<Task>, Fault> {
         let of = match answers {
             Answers::Apart => said,
@@ -43,14 +43,14 @@ impl Engine {
     }
 }
 
-/// Whether a history that is shown has the agent's answers as messages. They are artifacts of their tasks in any case.
+/// Whether a shown history has the agent's answers as messages. They are always artifacts of their tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
     Apart,
     InHistory,
 }
 
-/// How an agent gets at the conversation before its task.
+/// An agent's access to the conversation before its task.
 pub(crate) fn of(shared: &Arc<Shared>, task: &Arc<Task>) -> Earlier {
     let (shared, task) = (Arc::downgrade(shared), task.clone());
     Earlier::new(move || {
@@ -90,7 +90,7 @@ async fn earlier(
             break;
         }
     }
-    // Ids are in order of birth.
+    // Ids are in order of creation.
     ids.sort_unstable();
     let mut messages = Vec::new();
     for log in shared.store.logs(ids).await.map_err(troubled)? {
@@ -102,12 +102,12 @@ async fn earlier(
     Ok(messages)
 }
 
-/// Everything said in a task, its last word included.
+/// All messages of a task, including the last status message.
 fn said(task: &Task) -> Vec<Arc<Message>> {
     task.history.iter().chain(&task.status.message).cloned().collect()
 }
 
-/// Everything said in a task and everything made in it: to an agent, what it made is its side of the conversation.
+/// All messages and artifacts of a task: to an agent, its artifacts are its side of the conversation.
 fn said_and_made(task: &Task) -> Vec<Arc<Message>> {
     let made = task.artifacts.iter().map(|artifact| {
         Arc::new(Message {
@@ -122,18 +122,18 @@ fn said_and_made(task: &Task) -> Vec<Arc<Message>> {
     task.history.iter().cloned().chain(made).chain(task.status.message.clone()).collect()
 }
 
-/// Everything said in a task and its answers in words.
+/// All messages of a task and its text answers.
 fn said_and_answered(task: &Task) -> Vec<Arc<Message>> {
     let (history, status) = (task.history.iter().cloned(), task.status.message.clone());
     history.chain(answers(task)).chain(status).collect()
 }
 
-/// The artifacts of a task that have words, as messages.
+/// The artifacts of a task that contain text, as messages.
 fn answers(task: &Task) -> impl Iterator<Item = Arc<Message>> + '_ {
     let with_words = |artifact: &&Arc<Artifact>| artifact.parts.iter().any(is_text);
     task.artifacts.iter().filter(with_words).map(|artifact| {
         Arc::new(Message {
-            // Artifacts of two tasks may have one id.
+            // Artifacts of two tasks may have the same id.
             id: format!("{}-{}", task.id, artifact.id).into(),
             role: Role::Agent,
             parts: artifact.parts.clone(),

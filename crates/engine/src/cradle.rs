@@ -1,8 +1,8 @@
-//! Children between their parent's word and the commit that opens them.
+//! Children that wait for the commit that opens them.
 //!
-//! A child is opened in one commit with everything its parent's turn said before: so there is no child of which the parent's
-//! log does not tell why, and a step of a system costs one commit, however many nodes follow. An agent that may run twice has
-//! run by then, as for any other send. What comes of it is known after the commit.
+//! A child is opened in one commit with all preceding events of its parent's turn: so the parent's log always explains
+//! the child, and a step of a system costs one commit for any number of nodes. An idempotent agent has already run by
+//! then, as for any other send. The result is known after the commit.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::till::Reserved;
 use crate::turn::Run;
 use crate::{RunningTurn, Shared, children};
 
-/// What one commit opens at most, in bytes of its children's logs and large parts.
+/// The most one commit opens, in bytes of its children's logs and large parts.
 const MOST_BYTES: usize = 4 << 20;
 
-/// The children that a turn wants opened with its next commit.
+/// The children that a turn opens with its next commit.
 #[derive(Default)]
 pub(crate) struct Cradle(Mutex<Vec<Newborn>>);
 
@@ -32,7 +32,7 @@ impl Cradle {
         self.0.lock().is_empty()
     }
 
-    /// Those that go with the next commit, in the order they came.
+    /// The children for the next commit, in order of request.
     pub(crate) fn take(&self) -> Vec<Newborn> {
         let mut all = self.0.lock();
         let mut bytes = 0;
@@ -45,7 +45,7 @@ impl Cradle {
         all.drain(..count).collect()
     }
 
-    /// Nobody is opened any more.
+    /// Drops the waiting children; none is opened.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
@@ -57,13 +57,14 @@ pub(crate) struct Newborn {
     batch: Batch,
     task: Task,
     reserved: Option<Reserved>,
-    /// The turn that runs after the commit, unless it is over.
+    /// The turn that runs after the commit, unless it has ended already.
     turn: Option<Begins>,
     answer: oneshot::Sender<Result<Born, Fault>>,
 }
 
 struct Begins {
-    /// There before the commit is: whoever hears of the task from the store first finds this very one.
+    /// Registered before the commit, so that a reader that learns of the child from the store finds this same
+    /// `Live`.
     live: Arc<Live>,
     agent: Arc<dyn Agent>,
     turn: TurnId,
@@ -73,10 +74,10 @@ struct Begins {
     ahead: Option<BoxStream<'static, Emission>>,
 }
 
-/// What has become of a child: the whole of it, if it was over at once.
+/// The outcome of an opened child: the settled task, if it settled at once.
 pub(crate) type Born = Option<Arc<Task>>;
 
-/// Lays a child into the cradle. Nothing in here waits.
+/// Adds a child to the cradle. Does not wait.
 pub(crate) fn lay(
     shared: &Arc<Shared>,
     cradle: &Cradle,
@@ -117,8 +118,8 @@ impl Newborn {
         self.batch.commit.clone()
     }
 
-    /// Takes the children out that this conflict is about, and tells their parent: one that is there, or one that cannot be
-    /// paid for. Answers whether there was any.
+    /// Removes the children that this conflict is about and answers their parent: a child that exists already, or one
+    /// whose reservation was refused. Returns whether there was any.
     pub(crate) fn sort_out(all: &mut Vec<Newborn>, met: &Conflict) -> bool {
         let about = |child: &Newborn| match met {
             Conflict::Seq(task, _) | Conflict::Epoch(task, _) => (*task == child.id).then_some(Ok(None)),
@@ -129,12 +130,12 @@ impl Newborn {
         };
         let found = all.iter().enumerate().find_map(|(at, child)| about(child).map(|told| (at, told)));
         let Some((at, told)) = found else { return false };
-        // Its parent may be gone.
+        // The parent may have dropped the receiver.
         let _ = all.remove(at).answer.send(told);
         true
     }
 
-    /// The commit has happened: the turn runs, unless it is over or `stops`.
+    /// After the commit: runs the turn, unless it has ended or `stops` is set.
     pub(crate) async fn begin(self, shared: &Arc<Shared>, stops: bool) {
         let Newborn { id, batch, task, turn, answer, .. } = self;
         shared.count(&batch.events);
@@ -147,7 +148,7 @@ impl Newborn {
         live.opened(task, batch.events, &shared.limits).await;
         Run { shared: shared.clone(), live, agent, turn, attempt: 1, whole, handle, running }.spawn(ahead);
         let _ = answer.send(Ok(None));
-        // A parent that is to end has looked for children to stop before this one was there.
+        // A cancelled parent looked for children to stop before this one existed.
         if stops {
             let shared = shared.clone();
             tokio::spawn(async move {

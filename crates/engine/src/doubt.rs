@@ -1,9 +1,9 @@
-//! Commits whose outcome the store could not tell.
+//! Commits with unknown outcome.
 //!
-//! A read that does not find such a commit proves nothing as long as it may still happen, so the store is asked first
-//! whether it is decided. The work that depends on it waits for that, however long it takes: a task that was opened after
-//! all must be run. The caller does not wait: once the store has let its bound pass, the caller is told that the outcome is
-//! not known yet. A repeat under the same idempotency key is answered right, before and after.
+//! A read that does not find such a commit proves nothing as long as the commit may still happen, so the store is asked
+//! first whether it is decided. The dependent work waits for that without limit: a task that was opened after all must
+//! be run. The caller does not wait: once the store's answer bound has passed, it gets a fault that the outcome is not
+//! known yet. A repeat with the same idempotency key is answered correctly before and after.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -18,20 +18,20 @@ use crate::Shared;
 use crate::patience::Patience;
 
 tokio::task_local! {
-    /// The caller that waits for the work of this task, until it is told.
+    /// The caller that waits for this work, until it is answered.
     static CALLER: Cell<Option<oneshot::Sender<()>>>;
 }
 
-/// The caller is told that the outcome is not known yet.
+/// Answers the caller that the outcome is not known yet.
 fn tell_caller() {
-    // Work without a caller just waits.
+    // Work without a caller only waits.
     let caller = CALLER.try_with(Cell::take).ok().flatten();
     if let Some(caller) = caller {
         let _ = caller.send(());
     }
 }
 
-/// For the log: why a caller was sent away.
+/// For the log: the cause of the caller's fault.
 #[derive(Debug)]
 struct InDoubt;
 
@@ -49,12 +49,12 @@ fn unknown() -> Fault {
     Fault::new(Kind::Unavailable, words).retry_after(1).because(InDoubt)
 }
 
-/// Whether a caller is told that the outcome is not known yet: whatever can be read by now says nothing about it.
+/// Whether the fault says that the outcome is not known yet; then a read proves nothing about it.
 pub(crate) fn is_unknown(fault: &Fault) -> bool {
     fault.cause.as_ref().is_some_and(|cause| cause.is::<InDoubt>())
 }
 
-/// Reads what tells whether a commit happened, once that is decided and the store can be read.
+/// Reads whether a commit happened, once that is decided and the store can be read.
 pub(crate) async fn read_back<'a, T>(
     shared: &'a Shared,
     what: impl Display,
@@ -86,8 +86,8 @@ pub(crate) async fn read_back<'a, T>(
 }
 
 impl Shared {
-    /// Runs `work` to its end even if the caller goes away: a closed connection must not leave a commit half told. It
-    /// begins at once, so that whoever waits for it has no room for it in a future of their own.
+    /// Runs `work` to its end even if the caller goes away: a closed connection must not leave a commit without its
+    /// follow-up. The work is spawned at once, so that it takes no space in the waiting future.
     pub(crate) fn detached<T: Send + 'static>(
         work: impl std::future::Future<Output = Result<T, Fault>> + Send + 'static,
     ) -> impl std::future::Future<Output = Result<T, Fault>> + Send + 'static {

@@ -1,20 +1,19 @@
-//! What happens over time.
+//! The engine executes calls and drives tasks over time.
 //!
-//! The engine carries out calls. A task has one truth, its log in the store; everything here is either on its way into
-//! that log (`batch`, `turn`) or a cursor on it (`subscription`, `reading`). Nothing is told to anyone before it is
-//! committed.
+//! A task's state is its log in the store; every module is either a writer of that log (`batch`, `turn`) or a cursor on
+//! it (`subscription`, `reading`). Nothing is visible to a caller before it is committed.
 //!
 //! * `open`: a message opens a task or continues one, and a turn begins
-//! * `turn`: one run of an agent, pumped into the log
-//! * `live`: a task somebody here is busy with: its fold, its newest events, the lock of its one writer
-//! * `memory`: what all of those hold together
-//! * `children`: tasks that a turn opens to get its work done
-//! * `sight`: who sees which task
-//! * `product`: tasks that no turn drives, moved together with what their product keeps
-//! * `till`: what is set aside for a turn that costs something, and its one end
+//! * `turn`: one run of an agent, whose output is written to the log
+//! * `live`: a task in use in this process: its fold, its newest events, the lock of its one writer
+//! * `memory`: the memory of all live tasks
+//! * `children`: tasks that a turn opens
+//! * `sight`: visibility of tasks
+//! * `product`: tasks without turns, changed together with their product's records
+//! * `till`: the reservation for a turn with a price, settled exactly once
 //! * `push`, `outbox`: webhooks, as cursors on logs
-//! * `secrets`: keys that this server drew for itself, sealed at rest
-//! * `recovery`, `timers`, `replicas`: what a restart, a clock or another process brings
+//! * `secrets`: the server's own keys, encrypted at rest
+//! * `recovery`, `timers`, `replicas`: the effects of a restart, of time, and of other processes
 //!
 //! The engine knows no wire, no concrete store and no concrete agent.
 
@@ -82,7 +81,7 @@ pub struct Engine {
     shared: Arc<Shared>,
 }
 
-/// The agents that take messages now, by name.
+/// The agents that accept messages now, by name.
 type Agents = HashMap<Arc<str>, Arc<dyn Agent>>;
 
 fn by_name(agents: Vec<Arc<dyn Agent>>) -> Agents {
@@ -98,29 +97,29 @@ struct Shared {
     clock: clock::Clock,
     changes: broadcast::Sender<Change>,
     lives: Arc<registry::Registry>,
-    /// Those who read a long log for one answer.
+    /// Limits concurrent reads of long logs for a single answer.
     long_reads: Semaphore,
-    /// Pages of logs that slow readers hold.
+    /// Memory for the log pages of slow readers.
     readers: Arc<MemoryBudget>,
     running: AtomicUsize,
-    /// Told whenever a turn ends, for whoever drains.
+    /// Notified whenever a turn ends, for draining.
     turn_ended: Notify,
     alarm: timers::Alarm,
     products: product::Products,
-    /// Who ends what was set aside for a turn.
+    /// Settles the reservations of turns.
     books: OnceLock<Arc<dyn Books>>,
-    /// Seals the secrets that this server drew for itself.
+    /// Encrypts the server's own secrets.
     sealer: OnceLock<Arc<dyn Sealer>>,
     estate: children::Estate,
     setbacks: setbacks::Setbacks,
-    /// Removed tasks that this process removed or was told of, as the store counts them.
+    /// The store's count of removed tasks, as far as this process removed them or received hints.
     removed: AtomicU64,
     draining: AtomicBool,
-    /// There are aliases in the store, or were.
+    /// The store may contain aliases.
     aliases: AtomicBool,
-    /// No turn runs here and none will: the data is only looked at and put right.
+    /// No turn ever runs in this process: the data is only read and repaired.
     offline: bool,
-    /// Cancelled when the engine stops for good: streams end, loops return.
+    /// Cancelled when the engine stops: streams end, loops return.
     stopped: CancellationToken,
     stats: Stats,
 }
@@ -139,7 +138,7 @@ struct Stats {
     push_dead: AtomicU64,
 }
 
-/// A reading of the engine's counters and gauges.
+/// A snapshot of the engine's counters and gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub tasks_opened: u64,
@@ -152,35 +151,35 @@ pub struct Figures {
     pub tasks_live: u64,
     /// Their memory, in bytes.
     pub live_bytes: u64,
-    /// Letters that were taken, attempts that failed, and configs given up.
+    /// Successful deliveries, failed attempts, and configs given up.
     pub push_delivered: u64,
     pub push_failed: u64,
     pub push_dead: u64,
-    /// Configs that deliver or may yet.
+    /// Active push configs.
     pub push_active: u64,
-    /// Of them, those with something to deliver that is not on its way: queued, or between attempts.
+    /// Active configs with a pending event that is not being delivered: queued, or between attempts.
     pub push_waiting: u64,
-    /// Endpoints that are left alone because they fail.
+    /// Endpoints with an open breaker.
     pub breakers_open: u64,
-    /// Tasks that could not be looked after and wait for another attempt.
+    /// Tasks whose background work failed and that wait for another attempt.
     pub tasks_set_back: u64,
 }
 
-/// What other processes did to a shared store that is not the engine's to follow.
+/// A change by other processes of a shared store that listeners outside the engine must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The task was removed.
     Removed(TaskId),
-    /// Access keys were made or changed, or may have been.
+    /// Access keys were, or may have been, created or changed.
     Access,
-    /// Something may have been missed: whatever is remembered of the store is read again.
+    /// A change may have been missed: every cached value of the store must be read again.
     Missed,
 }
 
-/// How many changes wait for a slow listener, who then must take everything for changed.
+/// Changes that wait for a slow listener; beyond it the listener must assume that everything changed.
 const CHANGES: usize = 1_024;
 
-/// What an agent shows of itself.
+/// An agent's public properties.
 pub struct Shown(Arc<dyn Agent>);
 
 impl std::ops::Deref for Shown {
@@ -191,8 +190,8 @@ impl std::ops::Deref for Shown {
 }
 
 impl Engine {
-    /// Takes up the store: sees to the turns a crash cut off, then to timers and retention.
-    /// Without a courier there are no push notifications.
+    /// Starts the engine on a store: recovers interrupted turns, then serves timers and retention. Without a courier
+    /// there are no push notifications.
     pub async fn start(
         store: Arc<dyn Store>,
         agents: Vec<Arc<dyn Agent>>,
@@ -202,7 +201,7 @@ impl Engine {
         Engine::start_with(store, agents, limits, courier, Handle::current()).await
     }
 
-    /// The same, with webhooks delivered by another runtime, so that they do not slow down who is being answered.
+    /// Like [`Engine::start`], with webhooks delivered on another runtime, so that they do not delay callers.
     pub async fn start_with(
         store: Arc<dyn Store>,
         agents: Vec<Arc<dyn Agent>>,
@@ -213,7 +212,7 @@ impl Engine {
         Engine::start_paid(store, agents, limits, courier, errands, None).await
     }
 
-    /// The same, with books that end what was set aside for turns: a turn that is taken up again may have been paid for.
+    /// Like [`Engine::start_with`], with books that settle reservations: a recovered turn may have one.
     pub async fn start_paid(
         store: Arc<dyn Store>,
         agents: Vec<Arc<dyn Agent>>,
@@ -252,7 +251,7 @@ impl Engine {
         offline: bool,
     ) -> Engine {
         let clock = clock::Clock::new(store.clone());
-        // Where others write too, somebody else may make the first at any time.
+        // In a shared store another process may write the first alias at any time.
         let aliases = AtomicBool::new(store.is_shared());
         let lives = Arc::new(registry::Registry::new(limits.live_bytes));
         let readers = MemoryBudget::new(limits.live_bytes / 2);
@@ -285,14 +284,14 @@ impl Engine {
         Engine { shared: Arc::new(shared) }
     }
 
-    /// Whoever ends what was set aside for turns; the first stays.
+    /// Sets the books that settle the reservations of turns; a second call has no effect.
     pub fn set_books(&self, books: Arc<dyn Books>) {
         if self.shared.books.set(books).is_err() {
-            tracing::error!("somebody else wants to keep the books; the first does");
+            tracing::error!("billing settlement already registered; ignoring the second");
         }
     }
 
-    /// Has secrets that are drawn or read from now on sealed at rest; the first sealer stays.
+    /// Sets the sealer for secrets drawn or read from now on; a second call has no effect.
     pub fn set_sealer(&self, sealer: Arc<dyn Sealer>) {
         if self.shared.sealer.set(sealer).is_err() {
             tracing::error!("secrets have a sealer already; the first one stays");
@@ -303,7 +302,7 @@ impl Engine {
         self.shared.sealer.get()
     }
 
-    /// A secret of a product's own, drawn by the first process that asks and sealed at rest.
+    /// A product's own secret, drawn by the first process that asks and encrypted at rest.
     pub async fn own_secret(
         &self,
         place: &secrets::SecretPlace,
@@ -313,13 +312,13 @@ impl Engine {
         secrets::own_secret(&*self.shared.store, sealer, place, draw).await
     }
 
-    /// Other agents take messages from now on. A turn that runs goes on with the agent it began with, to its end; tasks of
-    /// an agent that is gone can be read and cancelled, but take no more messages.
+    /// Replaces the agents that accept messages. A running turn continues with the agent it began with; tasks of a
+    /// removed agent can be read and cancelled, but accept no more messages.
     pub fn set_agents(&self, agents: Vec<Arc<dyn Agent>>) {
         self.shared.agents.store(Arc::new(by_name(agents)));
     }
 
-    /// The agents that take messages now, in no order.
+    /// The agents that accept messages now, unordered.
     pub fn agents(&self) -> Vec<Arc<dyn Agent>> {
         self.shared.agents.load().values().cloned().collect()
     }
@@ -328,7 +327,7 @@ impl Engine {
         self.shared.agents.load().get(agent).cloned().map(Shown)
     }
 
-    /// The agents that an agent works with, and those that they work with, each once; none for most.
+    /// The agents that an agent works with, including the members of its members, each once; empty for most agents.
     pub fn members(&self, agent: &str) -> Vec<Arc<str>> {
         let agents = self.shared.agents.load();
         let of = |name: &str| agents.get(name).map(|agent| agent.members()).unwrap_or_default();
@@ -342,7 +341,7 @@ impl Engine {
         all
     }
 
-    /// Where workers fetch that agent's turns.
+    /// The worker queue of that agent.
     pub fn desk(&self, agent: &str) -> Option<Arc<dyn Desk>> {
         self.shared.agents.load().get(agent).and_then(|agent| agent.desk())
     }
@@ -355,28 +354,28 @@ impl Engine {
         &self.shared.store
     }
 
-    /// The bytes of large content that some task of this tenant has, if one does.
+    /// The content of a blob, if a task of this tenant refers to it.
     pub async fn stored(&self, tenant: &Arc<str>, hash: [u8; 32]) -> Result<Option<bytes::Bytes>, Fault> {
         self.shared.store.blob(tenant.clone(), hash).await.map_err(troubled)
     }
 
-    /// The bytes of large content that a task of this tenant refers to.
+    /// The content of a blob that a task of this tenant refers to.
     pub async fn blob(&self, tenant: &Arc<str>, hash: [u8; 32]) -> Result<bytes::Bytes, Fault> {
         let found = self.stored(tenant, hash).await?;
         found.ok_or_else(|| Fault::internal("a blob that a log refers to is missing"))
     }
 
-    /// What other processes change from now on.
+    /// Subscribes to the changes of other processes.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.shared.changes.subscribe()
     }
 
-    /// Every key that operators made, also those no longer good.
+    /// Every key that operators made, including expired and revoked keys.
     pub async fn access_keys(&self) -> Result<Vec<model::AccessKey>, Fault> {
         self.shared.store.access_keys().await.map_err(troubled)
     }
 
-    /// What is known to keep the store from serving now. Asks nothing, so that it answers at once.
+    /// The known problem that keeps the store from serving now. Does not query the store, so it returns at once.
     pub fn store_trouble(&self) -> Option<Trouble> {
         self.shared.store.trouble()
     }
@@ -418,8 +417,8 @@ impl Engine {
         self.shared.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Waits for running turns, at most `Limits::drain_ms`; then ends every stream and closes the store. Turns that are
-    /// still at work are left to the next start and their agents' rules.
+    /// Waits for running turns, at most `Limits::drain_ms`; then ends every stream and closes the store. Turns that
+    /// still run are left to the next start and their agents' restart rules.
     pub async fn drain(&self) {
         self.begin_drain();
         let deadline = tokio::time::Instant::now() + Duration::from_millis(self.shared.limits.drain_ms);
@@ -440,7 +439,7 @@ impl Engine {
         self.shared.store.close().await;
     }
 
-    /// Removes a task for good; a running turn is cancelled first. A product's task that has not ended stays.
+    /// Removes a task permanently; a running turn is cancelled first. A product's task that has not ended is refused.
     pub async fn purge(&self, task: TaskId) -> Result<bool, Fault> {
         if let Some(live) = self.shared.lives.find(task) {
             live.stop_turn();
@@ -470,7 +469,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Counts a turn as running for as long as the answer lives.
+    /// Counts a turn as running as long as the returned guard lives.
     fn take_turn(self: &Arc<Self>) -> Result<RunningTurn, Fault> {
         self.refuse_if_draining()?;
         let running = RunningTurn { shared: self.clone(), live: None };
@@ -480,7 +479,8 @@ impl Shared {
         Ok(running)
     }
 
-    /// The same for a child: its parent has a place among those that run and waits for it, so it is never refused one.
+    /// Like [`Shared::take_turn`], for a child: its parent already counts as running and waits for it, so the limit
+    /// does not apply.
     fn take_child_turn(self: &Arc<Self>) -> Result<RunningTurn, Fault> {
         self.refuse_if_draining()?;
         self.running.fetch_add(1, Ordering::SeqCst);
@@ -490,7 +490,7 @@ impl Shared {
 
 struct RunningTurn {
     shared: Arc<Shared>,
-    /// The task it is a turn of, from before the commit that begins it.
+    /// The turn's task, set before the commit that begins the turn.
     live: Option<Arc<live::Live>>,
 }
 
@@ -513,7 +513,7 @@ impl Drop for RunningTurn {
     }
 }
 
-/// A store's trouble as a fault: what the caller hears, and what the log hears.
+/// A store's trouble as a fault, with a message for the caller and a cause for the log.
 fn troubled(trouble: Trouble) -> Fault {
     let fault = match &trouble {
         Trouble::Full => {

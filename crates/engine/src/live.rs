@@ -1,8 +1,8 @@
-//! A task that somebody here is busy with: a turn that runs, a caller that waits, a subscriber that listens.
+//! A task in use in this process: its turn runs, a caller waits for it, or a subscriber follows it.
 //!
-//! A [`Live`] is the only way to a task's log in this process: its `writing` lock makes one writer at a time, its fold is
-//! what the next batch is checked against, its tail serves subscribers without reading the store. It lives as long as
-//! somebody holds it; a settled task that nobody watches takes no memory.
+//! A [`Live`] is the only access to a task's log in this process: its `writing` lock allows one writer at a time, the
+//! next batch is checked against its fold, and its tail serves subscribers without reading the store. It lives as long
+//! as it is referenced; a settled task without readers takes no memory.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -29,18 +29,18 @@ use crate::{Shared, doubt, troubled};
 pub(crate) struct Live {
     pub(crate) id: TaskId,
     pub(crate) inner: OnceCell<Mutex<Inner>>,
-    /// The log's length, for whoever waits for more.
+    /// The log's length, for waiting readers.
     seq: OnceLock<watch::Sender<Seq>>,
-    /// Held over a commit: one in flight per task.
+    /// Held during a commit: one in flight per task.
     writing: tokio::sync::Mutex<()>,
-    /// How long the log is said to be by those who write to it elsewhere.
+    /// The log's length according to hints of other processes.
     said: AtomicU64,
-    /// Somebody is reading what they wrote.
+    /// A spawned reader is following those hints.
     following: AtomicBool,
     turn: Mutex<Option<TurnHandle>>,
-    /// Turns of it that run here, or that a commit under way begins.
+    /// Turns of the task that run in this process, or that a commit in flight begins.
     at_work: AtomicUsize,
-    /// The task was purged: there is nothing to be busy with.
+    /// The task was purged.
     gone: AtomicBool,
     registry: Weak<Registry>,
 }
@@ -53,17 +53,17 @@ pub(crate) struct Inner {
     current: Vec<Arc<Inbound>>,
     tail: VecDeque<Arc<Committed>>,
     tail_bytes: usize,
-    /// The weight of the fold, and the share of the memory for tasks at work that the fold and the tail have.
+    /// The weight of the fold, and the share of the live tasks' memory taken by fold and tail.
     fold_bytes: usize,
     share: Option<MemoryShare>,
 }
 
-/// How to reach the turn that runs in this process.
+/// Handle of a turn that runs in this process.
 #[derive(Clone)]
 pub(crate) struct TurnHandle {
     pub(crate) cancel: CancellationToken,
     pub(crate) timed_out: Arc<Notify>,
-    /// Another process has taken the turn, or ended it.
+    /// Another process has taken or ended the turn.
     pub(crate) lost: CancellationToken,
     /// The children it is about to open.
     pub(crate) cradle: Arc<Cradle>,
@@ -81,14 +81,14 @@ impl TurnHandle {
     }
 }
 
-/// Why an append did not happen.
+/// The reason an append did not happen.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// The draft itself refused.
+    /// The draft returned a fault.
     Fault(Fault),
     /// Another holder has the turn.
     Lost,
-    /// What came along with the events does not fit what is there.
+    /// The side writes conflict with the store.
     Met(Conflict),
     Key(KeyUse),
     Trouble(Trouble),
@@ -106,7 +106,7 @@ impl From<Failed> for Fault {
     }
 }
 
-/// The log is held by whoever waits for a commit of it to be decided.
+/// The task's writer is waiting for a commit to be decided.
 fn undecided() -> Trouble {
     Trouble::Unreachable("an earlier change of the task is not decided yet".into())
 }
@@ -118,29 +118,29 @@ pub(crate) struct Tried {
     push: Option<(PushProgress, Registration)>,
 }
 
-/// What a draft wants appended, besides events.
+/// The events to append, and the writes that go with them.
 #[derive(Default)]
 pub(crate) struct Draft {
     pub(crate) bodies: Vec<Body>,
     pub(crate) key: Option<(KeyUse, model::Time)>,
-    /// Set by a turn's holder, and by whoever starts one: takes or keeps the hold.
+    /// Set by a turn's holder and when a turn starts: takes or keeps the hold of the turn.
     pub(crate) epoch: Option<Epoch>,
     /// A push config that begins with the first of the events.
     pub(crate) push: Option<Registration>,
-    /// What a product changes with them.
+    /// A product's changes.
     pub(crate) along: Option<Along>,
-    /// How a turn that was paid for ends with them.
+    /// How the events end a turn with a reservation.
     pub(crate) ending: Ending,
-    /// Children that are opened with them.
+    /// Commits that open children.
     pub(crate) births: Vec<Commit>,
 }
 
 impl Draft {
-    /// From outside: a message, a cancel request.
+    /// Events from outside a turn: a message, a cancel request.
     pub(crate) fn outside(bodies: Vec<Body>) -> Draft {
         Draft { bodies, ..Draft::default() }
     }
-    /// From the turn's holder, or from whoever begins one.
+    /// Events from the turn's holder, or that begin a turn.
     pub(crate) fn held(bodies: Vec<Body>, task: &Task, store: &dyn Store) -> Draft {
         let begun = bodies.iter().filter(|body| matches!(body, Body::TurnStarted { .. })).count() as u32;
         Draft { bodies, epoch: Some(store.hold(task.core.starts + begun)), ..Draft::default() }
@@ -148,7 +148,7 @@ impl Draft {
 }
 
 impl Live {
-    /// The first batch has just been committed. Somebody may have read it from the store already; that is as well.
+    /// The first batch was committed. The task may already have been read from the store; that is harmless.
     pub(crate) async fn opened(&self, task: Arc<Task>, events: Vec<Event>, limits: &Limits) {
         self.inner.get_or_init(|| async { self.filled(task, events, limits) }).await;
     }
@@ -179,7 +179,7 @@ impl Live {
         }
     }
 
-    /// The inner state; `None` only before the first load is over, when nobody has this `Live` yet.
+    /// The inner state; `None` only before the first load has finished.
     fn inner(&self) -> Option<MutexGuard<'_, Inner>> {
         self.inner.get().map(Mutex::lock)
     }
@@ -188,12 +188,12 @@ impl Live {
         self.inner().map(|inner| inner.task.clone())
     }
 
-    /// The fold, for one whose existence the caller has already seen.
+    /// The fold of a loaded task.
     pub(crate) fn snapshot(&self) -> Result<Arc<Task>, Fault> {
         self.task().ok_or_else(|| Fault::internal("a live task without a fold"))
     }
 
-    /// Its share of the memory for tasks at work, in bytes.
+    /// Its share of the live tasks' memory, in bytes.
     pub(crate) fn held(&self) -> usize {
         self.inner().map_or(0, |inner| inner.fold_bytes + inner.tail_bytes)
     }
@@ -202,7 +202,7 @@ impl Live {
         self.inner().map(|inner| inner.current.clone()).unwrap_or_default()
     }
 
-    /// What a turn is about: the task without what waits for the next turn, and the messages of this one.
+    /// The input of a turn: the task without the messages that wait for the next turn, and the messages of this turn.
     pub(crate) fn turn_view(&self) -> Result<(Arc<Task>, Vec<Arc<Inbound>>), Fault> {
         let Some(inner) = self.inner() else { return Err(Fault::internal("a live task without a fold")) };
         let (mut task, current) = (inner.task.clone(), inner.current.clone());
@@ -220,7 +220,7 @@ impl Live {
 
     pub(crate) fn set_turn(&self, handle: Option<TurnHandle>) {
         *self.turn.lock() = handle;
-        // A cancel may have been logged between the turn's first commit and now; it found no turn to tell, or the last.
+        // A cancel logged between the turn's first commit and now found no handle, or the previous turn's.
         if self.task().is_some_and(|task| task.core.cancel_requested) {
             self.stop_turn();
         }
@@ -236,7 +236,7 @@ impl Live {
         }
     }
 
-    /// A turn of it begins to be at work here, or ends to be.
+    /// A turn of the task begins or ends in this process.
     pub(crate) fn count_work(&self, begins: bool) {
         if begins {
             self.at_work.fetch_add(1, Ordering::AcqRel);
@@ -245,13 +245,13 @@ impl Live {
         }
     }
 
-    /// Whether a turn of it runs here, or is about to.
+    /// Whether a turn of the task runs in this process, or is about to.
     pub(crate) fn is_at_work(&self) -> bool {
         self.at_work.load(Ordering::Acquire) > 0
     }
 
-    /// Holds the log still: nothing is appended as long as the answer lives. Waits no longer than the store takes to answer:
-    /// whoever has it may wait for a commit to be decided.
+    /// Locks the log: nothing is appended while the guard lives. Waits no longer than the store's answer bound, because
+    /// the current writer may be waiting for a commit to be decided.
     pub(crate) async fn hold(&self, shared: &Shared) -> Result<tokio::sync::MutexGuard<'_, ()>, Trouble> {
         if let Ok(free) = self.writing.try_lock() {
             return Ok(free);
@@ -266,7 +266,7 @@ impl Live {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// The task was purged: whoever waits for more is told.
+    /// The task was purged: wakes all waiting readers.
     pub(crate) fn vanish(&self) {
         self.gone.store(true, Ordering::Release);
         if let Some(seq) = self.seq.get() {
@@ -279,7 +279,7 @@ impl Live {
         let mut seq = self.watch().ok_or_else(|| Fault::internal("a live task without a fold"))?;
         loop {
             seq.mark_unchanged();
-            // Not held while waiting: whoever holds the fold makes the next event copy it.
+            // The fold is not held while waiting: a held fold would be copied by the next event.
             {
                 let task = self.snapshot()?;
                 if done(&task) {
@@ -295,7 +295,7 @@ impl Live {
         }
     }
 
-    /// Events after `after`, if the tail still has them all; `None` sends the reader to the store.
+    /// Events after `after`, if the tail still has them all; on `None` the reader must use the store.
     pub(crate) fn tail_after(&self, after: Seq, most: usize) -> Option<Vec<Arc<Committed>>> {
         let inner = self.inner()?;
         if after >= inner.task.seq() {
@@ -309,8 +309,8 @@ impl Live {
         Some(inner.tail.iter().skip(skip).take(most).cloned().collect())
     }
 
-    /// Appends what `draft` makes of the fold. `draft` runs again when somebody else was faster. The caller must run this
-    /// where it cannot be dropped half way (see [`Shared::detached`]).
+    /// Appends the draft that `draft` makes from the fold. `draft` runs again after a conflict with another writer. The
+    /// caller must run this where it cannot be dropped half way (see [`Shared::detached`]).
     pub(crate) async fn append(
         &self,
         shared: &Shared,
@@ -319,8 +319,8 @@ impl Live {
         self.append_again(shared, &mut None, draft).await
     }
 
-    /// The same, for whoever tries again after trouble: `tried` keeps what was meant to be appended when its outcome was
-    /// unknown, and should it be in the log after all, that is what was appended.
+    /// Like [`Live::append`], for a retry after trouble: `tried` keeps the append whose outcome was unknown. If that
+    /// append turns out to be in the log, it counts as this one.
     pub(crate) async fn append_again(
         &self,
         shared: &Shared,
@@ -358,7 +358,7 @@ impl Live {
                 push::room(shared, self.id, &push.id).await.map_err(Failed::Fault)?;
                 commit.push.push(push.put(progress.clone()));
             }
-            // What ends first frees what the next may need.
+            // The settlement goes first: it may free funds that the next reservation needs.
             for along in [&closing, &draft.along].into_iter().flatten() {
                 along.clone().add_to(self.id, &mut commit);
             }
@@ -377,11 +377,11 @@ impl Live {
             }
             match shared.store.commit(commit).await {
                 Outcome::Done => {}
-                // A child that is there already.
+                // A child that exists already.
                 Outcome::Conflict(met @ (Conflict::Seq(task, _) | Conflict::Epoch(task, _))) if task != self.id => {
                     return Err(Failed::Met(met));
                 }
-                // The log is shorter than what was read of it: the task was purged.
+                // The log is shorter than the known fold: the task was purged.
                 Outcome::Conflict(Conflict::Seq(_, now)) if now < expected => {
                     return Err(Failed::Fault(Fault::task_not_found(self.id)));
                 }
@@ -395,7 +395,7 @@ impl Live {
                     self.catch_up(shared).await?;
                     continue;
                 }
-                // Somebody has had a turn since. A holder finds in the log that it is no longer its own.
+                // Another process started a turn. The log shows a holder that its turn is lost.
                 Outcome::Conflict(Conflict::Epoch(..)) => {
                     if self.catch_up(shared).await? == expected {
                         return Err(Failed::Lost);
@@ -427,12 +427,12 @@ impl Live {
         }
     }
 
-    /// It is in the log: everybody is told.
+    /// After a successful append: updates the fold and notifies readers.
     fn appended(&self, shared: &Shared, own: Tried) -> Result<Arc<Task>, Failed> {
         let Tried { mut events, timers, push } = own;
         shared.alarm.set(&timers);
         shared.count(&events);
-        // What was in doubt may have been read meanwhile.
+        // Events in doubt may have been read from the store meanwhile.
         let known = self.snapshot().map_err(Failed::Fault)?.seq();
         events.retain(|event| event.seq > known);
         let task = self.absorb(shared, events).map_err(Failed::Fault)?;
@@ -445,7 +445,7 @@ impl Live {
         Ok(task)
     }
 
-    /// Whether an append whose outcome was unknown is in the log after all.
+    /// Whether an append with unknown outcome is in the log after all.
     async fn was_appended(&self, shared: &Shared, tried: Option<&Tried>) -> Result<bool, Failed> {
         match tried {
             Some(own) => self.is_in_log(shared, &own.events).await,
@@ -453,7 +453,7 @@ impl Live {
         }
     }
 
-    /// After an unknown outcome: is the row there that we meant to write? Nothing goes on before that is known.
+    /// After an unknown outcome: whether the log has the row we tried to write. Waits until that is decided.
     async fn is_in_log(&self, shared: &Shared, events: &[Event]) -> Result<bool, Failed> {
         let Some(first) = events.first() else { return Ok(false) };
         let before = Seq(first.seq.0 - 1);
@@ -463,7 +463,7 @@ impl Live {
         Ok(stored::encode(&kept) == stored::encode(events))
     }
 
-    /// Folds committed events and tells everybody.
+    /// Folds committed events and notifies readers.
     fn absorb(&self, shared: &Shared, events: Vec<Event>) -> Result<Arc<Task>, Fault> {
         let Some(mut inner) = self.inner() else { return Err(Fault::internal("a live task without a fold")) };
         let tail = memory::tail(&shared.lives.memory, &shared.limits);
@@ -484,7 +484,7 @@ impl Live {
         Ok(task)
     }
 
-    /// Reads what others appended, and answers how long the log is. Only for the one writer.
+    /// Reads the events of other writers, and returns the log's length. Only for the holder of `writing`.
     async fn catch_up(&self, shared: &Shared) -> Result<Seq, Failed> {
         loop {
             let before = self.snapshot().map_err(Failed::Fault)?.core;
@@ -494,7 +494,7 @@ impl Live {
                 return Ok(before.seq);
             }
             let after = self.absorb(shared, events).map_err(Failed::Fault)?.core;
-            // The turn that runs here is ours as long as nobody else has started or ended it.
+            // The turn that runs here is still ours unless another process has started or ended it.
             if (before.turn.is_some() && before.starts != after.starts) || after.turn.is_none() {
                 if let Some(turn) = self.turn() {
                     turn.lost.cancel();
@@ -505,7 +505,7 @@ impl Live {
         }
     }
 
-    /// In a shared store: the fold with everything that was committed before this call, wherever.
+    /// In a shared store: brings the fold up to every commit made before this call by any process.
     pub(crate) async fn refresh(&self, shared: &Shared) -> Result<(), Fault> {
         if !shared.store.is_shared() || self.task().is_none_or(|task| task.core.is_settled()) {
             return Ok(());
@@ -516,13 +516,13 @@ impl Live {
         };
         let read = match shared.store.answers_within() {
             None => read.await,
-            // Both together take no longer than one answer.
+            // The wait for the lock and the read share one bound.
             Some(bound) => tokio::time::timeout(bound, read).await.unwrap_or(Err(Failed::Trouble(undecided()))),
         };
         read.map_err(Fault::from)
     }
 
-    /// Somebody elsewhere says that the log has grown to this length: reads on until it is known here.
+    /// Another process reports that the log has grown to this length: reads on until the fold has it.
     pub(crate) fn follow(self: &Arc<Self>, shared: &Arc<Shared>, to: Seq) {
         self.said.fetch_max(to.0, Ordering::AcqRel);
         if !self.is_behind() || self.following.swap(true, Ordering::AcqRel) {
@@ -533,14 +533,14 @@ impl Live {
             loop {
                 let said = live.said.load(Ordering::Acquire);
                 let outcome = live.read_on(&shared).await;
-                // What was said is only a hint: nothing is waited for that is not there.
+                // The reported length is only a hint: if the log is shorter, the reader does not wait for more.
                 let _ = live.said.compare_exchange(said, 0, Ordering::AcqRel, Ordering::Acquire);
                 live.following.store(false, Ordering::Release);
                 if let Err(fault) = outcome {
                     tracing::error!(task = %live.id, cause = %fault.cause_text(), "a task cannot be followed: {fault}");
                     return;
                 }
-                // A hint that came between the read and now found somebody following.
+                // A hint between the read and this point found `following` set and started no reader.
                 if !live.is_behind() || live.following.swap(true, Ordering::AcqRel) {
                     return;
                 }
@@ -548,7 +548,7 @@ impl Live {
         });
     }
 
-    /// Catches up, however long the store takes.
+    /// Catches up, retrying as long as the store is in trouble.
     async fn read_on(&self, shared: &Shared) -> Result<(), Fault> {
         let mut patience = Patience::new();
         loop {
@@ -593,7 +593,7 @@ impl Inner {
     fn sort_message(&mut self, body: &Body) {
         match body {
             Body::Message(inbound) => self.waiting.push(inbound.clone()),
-            // Another attempt of the same turn keeps what the first took up; what was said since waits for the next.
+            // Another attempt of the same turn keeps its messages; later messages wait for the next turn.
             Body::TurnStarted { attempt, .. } if *attempt > 1 => {}
             Body::TurnStarted { .. } => self.current = std::mem::take(&mut self.waiting),
             Body::Opened(_)
@@ -618,7 +618,7 @@ impl Inner {
 }
 
 impl Shared {
-    /// The task made live, as it is now.
+    /// Loads the task and returns it live and up to date.
     pub(crate) async fn live(&self, id: TaskId) -> Result<Option<Arc<Live>>, Fault> {
         if let Some(live) = self.lives.find(id) {
             live.refresh(self).await?;

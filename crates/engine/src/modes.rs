@@ -1,13 +1,13 @@
-//! What an agent reads: media types of parts, and extensions it cannot do without. The rule is the same in every dialect.
+//! An agent's input requirements: media types of parts, and required extensions. The rule is the same in every dialect.
 
 use model::ports::agent::Profile;
 use model::{BlobKind, Content, Fault, Kind, Part};
 
-/// Refuses the first part whose media type is not among `input_modes`. `*/*` takes everything, `image/*` every image; an
-/// agent that declares nothing takes everything too.
+/// Refuses the first part whose media type is not among `input_modes`. `*/*` accepts everything, `image/*` every image;
+/// an agent without declared modes accepts everything too.
 ///
-/// A text without a media type counts as `text/plain`, data as `application/json`; a file without one passes, since
-/// nobody can tell what it is.
+/// A text without a media type counts as `text/plain`, data as `application/json`; a file without one is accepted,
+/// since its type is unknown.
 pub(crate) fn check_modes(parts: &[Part], input_modes: &[String]) -> Result<(), Fault> {
     if input_modes.is_empty() || input_modes.iter().any(|mode| mode == "*/*" || mode == "*") {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A message comes in: it opens a task or continues one, and a turn begins.
+//! Incoming messages: a message opens a task or continues one, and a turn begins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,25 +24,25 @@ use crate::till::{self, Reserved};
 use crate::turn::{self, Run};
 use crate::{Engine, RunningTurn, Shared, children, clock, conversation, doubt, modes, troubled};
 
-/// How long a caller who does not want to wait gives an agent to say whether it makes a task at all.
+/// How long a send that does not wait gives an agent to decide between a task and a direct reply.
 const FIRST_WORD: Duration = Duration::from_millis(100);
 
-/// What a send answers with.
+/// The answer to a send.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Task(Arc<Task>),
     Reply(Reply),
 }
 
-/// How far a message got before its caller has to wait.
+/// The progress of a send before its caller has to wait.
 pub(crate) enum Begun {
-    /// Opened and at rest in one commit: nobody ever had to know of it.
+    /// Opened and at rest in one commit; the task was never live.
     Over { task: Arc<Task>, events: Vec<Event> },
-    /// A turn runs; the task as of the message.
+    /// A turn runs; `at` is the task as of the message.
     Going { live: Arc<Live>, at: Arc<Task> },
-    /// The same request was made before.
+    /// A repeat of an earlier request.
     Repeat { task: TaskId, seq: Seq },
-    /// Somebody else has taken the alias meanwhile.
+    /// Another send has taken the alias meanwhile.
     Taken,
 }
 
@@ -60,25 +60,25 @@ impl Engine {
         }
     }
 
-    /// Sends, and follows what comes of it.
+    /// Sends, and subscribes to the task.
     pub async fn stream(&self, place: &Place, send: Send) -> Result<Subscription, Fault> {
         self.stream_until(place, send, Until::Question).await
     }
 
-    /// The stream of an earlier [`Engine::stream`], from after an event on. Nothing is sent: it reads the task, if the place
-    /// may.
+    /// Resumes the stream of an earlier [`Engine::stream`] after an event. Sends nothing: it reads the task, if it is
+    /// visible in this scope.
     pub async fn resume_stream(&self, place: &Place, from: EventId) -> Result<Subscription, Fault> {
         self.resume(place, from, None, Until::Question).await
     }
 
-    /// Sends, and follows what comes of it until it has settled, whatever is asked on the way.
+    /// Sends, and subscribes until the task has settled, across interruptions.
     pub async fn stream_to_end(&self, place: &Place, send: Send) -> Result<Subscription, Fault> {
         self.stream_until(place, send, Until::Settled).await
     }
 
     async fn stream_until(&self, place: &Place, send: Send, until: Until) -> Result<Subscription, Fault> {
         let stopped = self.shared.stopped.clone();
-        // Whoever follows waits for nothing.
+        // A streaming caller does not wait for the answer.
         let send = Send { wait: Wait::Exists, ..send };
         match self.begin(place, send).await? {
             Begun::Over { events, .. } => Subscription::of_finished(events, stopped),
@@ -108,7 +108,7 @@ impl Engine {
         let key = self.key(place, &send);
         let shared = &self.shared;
         if send.task.is_none() && send.alias.is_none() {
-            // The commit looks for the key itself. Only what is refused before it must be told from a repeat.
+            // The commit checks the key itself. Only a fault before the commit needs a check for a repeat.
             return match open(shared, place, agent, send, key, None).await {
                 Err(fault) if !doubt::is_unknown(&fault) => self.repeated(key).await?.ok_or(fault),
                 begun => begun,
@@ -132,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// The idempotency key of the request as it is kept, and since when an earlier use of it counts.
+    /// The stored form of the request's idempotency key, and the time from which an earlier use counts.
     fn key(&self, place: &Place, send: &Send) -> Option<(KeyUse, Time)> {
         let idempotency = send.idempotency.as_ref()?;
         let mut hash = Sha256::new();
@@ -147,7 +147,7 @@ impl Engine {
         Some((KeyUse { key, body: idempotency.body, task: clock::task_id(), seq: Seq::ZERO, at: now }, not_before))
     }
 
-    /// The request of this key if it was made before.
+    /// The earlier request with this key, if there is one.
     async fn repeated(&self, key: Option<(KeyUse, Time)>) -> Result<Option<Begun>, Fault> {
         let Some((fresh, not_before)) = key else { return Ok(None) };
         let known = self.shared.store.key(fresh.key, not_before).await.map_err(troubled)?;
@@ -160,7 +160,7 @@ impl Engine {
     async fn answer_from(&self, live: Arc<Live>, wait: Wait) -> Result<Answer, Fault> {
         match wait {
             Wait::Exists => {
-                // An agent that answers with a message does so at once; only one that thinks is shown as a task.
+                // An agent that answers with a message usually does so at once; a slower one is shown as a task.
                 let decided = live.wait_until(|task| task.core.shape != Shape::Undecided);
                 if let Ok(task) = tokio::time::timeout(FIRST_WORD, decided).await {
                     return answer(&task?);
@@ -206,7 +206,7 @@ fn alias_lost() -> Fault {
     Fault::internal("an alias was taken from a send that has none")
 }
 
-/// Somebody is about to be shown the task: from here on it is one.
+/// Makes an undecided exchange a task, because a caller is about to see it.
 async fn reveal(shared: &Shared, live: &Live) -> Result<Arc<Task>, Fault> {
     let shown = live.append(shared, |task| {
         let undecided = task.core.shape == Shape::Undecided;
@@ -225,7 +225,7 @@ fn same_request(known: &KeyUse, now: &KeyUse) -> Result<(), Fault> {
 }
 
 fn inbound(mut send: Send, payer: Option<Arc<str>>) -> Arc<Inbound> {
-    // The first generation's messages have no id; everybody else's readers expect one.
+    // Messages of the first protocol generation have no id; readers of every other dialect expect one.
     if send.message.id.is_empty() {
         send.message.id = clock::text_id();
     }
@@ -254,7 +254,7 @@ pub(crate) async fn open(
         let shared = shared.clone();
         return Shared::detached(async move { commit_first(&shared, agent, start).await }).await;
     }
-    // A fast turn thus costs one commit.
+    // A turn that ends without waiting costs one commit.
     let Ahead { bodies, stream, handle } = start.ahead(shared, &agent)?;
     let Some(stream) = stream else {
         return match start.push.clone() {
@@ -279,16 +279,16 @@ pub(crate) async fn open(
     .await
 }
 
-/// What a task is to be known by.
+/// The ids of a new task.
 pub(crate) struct Name {
     pub(crate) id: TaskId,
     pub(crate) key: Option<(KeyUse, Time)>,
     pub(crate) alias: Option<Claim>,
-    /// Others may have opened it before, or at this moment.
+    /// Other attempts of the parent may have opened it before, or concurrently.
     pub(crate) is_child: bool,
 }
 
-/// What a first commit is made of.
+/// The parts of a task's first commit.
 pub(crate) struct Start {
     opened: Opened,
     fresh_context: bool,
@@ -300,12 +300,12 @@ pub(crate) struct Start {
     key: Option<(KeyUse, Time)>,
     alias: Option<Claim>,
     push: Option<Registration>,
-    /// What is set aside for the turn.
+    /// The reservation for the turn.
     pub(crate) reserved: Option<Reserved>,
 }
 
 impl Start {
-    /// What opens a task by this message, and whether the agent may run ahead of the commit.
+    /// Prepares the opening of a task by this message, and returns whether the agent may run before the commit.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         place: &Place,
@@ -338,7 +338,7 @@ impl Start {
             dialect: place.dialect.clone(),
             alias: alias.as_ref().map(|claim| claim.text.clone()),
             follows: alias.as_ref().and_then(Claim::follows),
-            // Whoever chose an id wants a task under it.
+            // A caller that chose an id expects a task under it.
             undecided: admission.undecided && alias.is_none() && !is_child,
         };
         let stamp = Stamp { now: shared.clock.now(), epoch: Some(shared.store.hold(1)) };
@@ -350,13 +350,13 @@ impl Start {
             }
             None => None,
         };
-        // Nobody works ahead of being paid.
+        // An agent with a price does not run before its reservation is committed.
         let runs_ahead = admission.idempotent && reserved.is_none();
         let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push, reserved };
         Ok((start, runs_ahead))
     }
 
-    /// Nobody can name the task yet: an agent that may run twice runs before the first commit, until it first waits.
+    /// Runs an idempotent agent before the first commit, until it first waits. No caller can name the task yet.
     pub(crate) fn ahead(&self, shared: &Arc<Shared>, agent: &Arc<dyn Agent>) -> Result<Ahead, Fault> {
         let handle = TurnHandle::new();
         let first = Event { seq: Seq(1), at: self.stamp.now, body: Body::Opened(Box::new(self.opened.clone())) };
@@ -400,7 +400,7 @@ impl Start {
         let batch = Batch::opening(self.opened, self.fresh_context, bodies, self.stamp, &shared.limits);
         let (mut batch, task) = batch.map_err(Fault::internal)?;
         if let Some((mut key, not_before)) = self.key {
-            // Up to and with the message: a repeat is answered from there on.
+            // Up to and including the message: a repeat is answered from there on.
             key.seq = Seq(2);
             batch.commit.guards.push(Guard::KeyFree { key: key.key, not_before });
             batch.commit.keys.push(key);
@@ -418,17 +418,17 @@ impl Start {
     }
 }
 
-/// How far an agent came before its task's first commit.
+/// An agent's progress before its task's first commit.
 pub(crate) struct Ahead {
-    /// Everything that goes into it.
+    /// The events of the first commit.
     pub(crate) bodies: Vec<Body>,
-    /// What is left of the turn, unless it is over.
+    /// The rest of the turn, unless it has ended.
     pub(crate) stream: Option<BoxStream<'static, Emission>>,
     pub(crate) handle: TurnHandle,
 }
 
-/// The whole turn in one commit. Should the caller go away while it is written, nothing is left to do. All that comes before
-/// the commit is done at once: a future is copied as a whole, and every request has one.
+/// Writes a complete turn in one commit. If the caller goes away during the write, nothing remains to be done.
+/// Everything before the commit runs outside the returned future, because each request copies its future as a whole.
 fn finish(
     shared: &Arc<Shared>,
     start: Start,
@@ -456,7 +456,7 @@ fn finish(
     })
 }
 
-/// The same where it is told to a webhook: deliveries begin after the commit, whether or not the caller is still there.
+/// Like [`finish`], for a task with a webhook: deliveries begin after the commit even if the caller has gone away.
 async fn finish_and_tell(
     shared: &Arc<Shared>,
     start: Start,
@@ -466,7 +466,7 @@ async fn finish_and_tell(
     let key = start.key;
     let (batch, task) = start.batch(shared, bodies)?;
     let live = shared.lives.entry(task.id);
-    // Nobody touches its config before it is known here.
+    // The lock keeps other requests from changing the config before it is known here.
     let _still = live.hold(shared).await.map_err(troubled)?;
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {
@@ -478,7 +478,8 @@ async fn finish_and_tell(
     }
 }
 
-/// Commits a task's first batch. An unknown outcome is looked up: nobody else can have opened a task of this id.
+/// Commits a task's first batch. An unknown outcome is looked up by the task's id, which no other commit can have
+/// opened.
 pub(crate) fn commit_new(
     shared: &Shared,
     task: TaskId,
@@ -498,7 +499,7 @@ async fn look_up(shared: &Shared, task: TaskId, trouble: Trouble) -> Result<Outc
     Ok(if head.is_some() { Outcome::Done } else { Outcome::Refused(trouble) })
 }
 
-/// An agent with side effects runs only once its turn is in the log.
+/// Commits the turn before the agent runs: for agents with side effects.
 async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
     let mut running = shared.take_turn()?;
     let (turn, whole) = (start.turn, start.whole);
@@ -518,14 +519,14 @@ async fn commit_opening(
     running: &mut RunningTurn,
 ) -> Result<Begun, Fault> {
     let (key, push, reserved) = (start.key, start.push.clone(), start.reserved.clone());
-    // Told as of the message and the turn, whatever the agent said ahead of the commit.
+    // The answer shows the task as of message and turn, without the output of an agent that ran ahead.
     let said_ahead = bodies.len() > 2;
     let (batch, task) = start.batch(shared, bodies)?;
     let timers = batch.commit.timers.clone();
-    // There before the commit is: whoever hears of the task from the store first finds this very one.
+    // Registered before the commit, so that a reader that learns of the task from the store finds this same `Live`.
     let live = shared.lives.entry(task.id);
     running.begin_at(&live);
-    // Nobody touches its config before it is known here.
+    // The lock keeps other requests from changing the config before it is known here.
     let still = if push.is_some() { Some(live.hold(shared).await.map_err(troubled)?) } else { None };
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {}
@@ -551,7 +552,7 @@ async fn commit_opening(
     Ok(Begun::Going { live, at })
 }
 
-/// A first commit that did not happen, or may not have.
+/// The result of a first commit that did not happen, or may not have.
 fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, Fault> {
     match outcome {
         Outcome::Done => Err(Fault::internal("a commit that happened was taken for one that did not")),
@@ -567,13 +568,13 @@ fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, 
     }
 }
 
-/// The task a message is for, and the alias it was named by.
+/// The task a message is for, and the alias that named it.
 pub(crate) struct To {
     pub(crate) task: TaskId,
     pub(crate) alias: Option<Arc<str>>,
 }
 
-/// A message to a task that exists.
+/// Sends a message to an existing task.
 pub(crate) async fn follow_up(
     shared: &Arc<Shared>,
     place: &Place,
@@ -589,7 +590,7 @@ pub(crate) async fn follow_up(
         let message = "contextId is not the context of the task; leave it out or send the task's own";
         return Err(Fault::params("message.contextId", message));
     }
-    // Whoever holds the fold makes the next event copy it.
+    // A held fold would be copied by the next event.
     drop(task);
     let push = match send.push.take() {
         Some(config) => Some(Registration::inline(shared, place, id, config, &send, to.alias)?),
@@ -614,7 +615,8 @@ pub(crate) async fn follow_up(
         if begins && running.is_none() {
             running.insert(shared.take_turn()?).begin_at(&live);
         }
-        // Of one that waits it is only asked whether it could be paid for; whether it is shows when its turn comes.
+        // For a message that waits, this only checks that its turn can be paid for; the reservation is made when the
+        // turn begins.
         reserved = match &till {
             Some(till) => {
                 let asked = till::asked(place, (id, &task.context), turn, false, shared.clock.now());

@@ -1,4 +1,4 @@
-//! Waiting out a store that is in trouble: longer each time, and not beyond the engine's own end.
+//! Backoff for a store in trouble: each pause is longer, and the engine's stop ends it.
 
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::Shared;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// A store that says so often in a row that it is broken, rather than full or busy, will not mend by itself.
+/// A store that reports this often in a row that it is broken, rather than full or busy, will not recover by itself.
 const BROKEN: u32 = 20;
 
 pub(crate) struct Patience {
@@ -24,7 +24,7 @@ impl Patience {
         Patience { wait: FIRST, broken: 0 }
     }
 
-    /// Pauses before another try for `what`. An error when no try will ever help.
+    /// Pauses before another attempt at `what`. An error if no attempt can ever succeed.
     pub(crate) async fn pause(&mut self, shared: &Shared, what: impl Display, trouble: Trouble) -> Result<(), Trouble> {
         self.broken = if matches!(trouble, Trouble::Broken(_)) { self.broken + 1 } else { 0 };
         if trouble == Trouble::Closed || self.broken > BROKEN {

@@ -1,7 +1,8 @@
-//! What an agent has said that is not yet in the log.
+//! An agent's output that is not yet in the log.
 //!
-//! While a commit is in flight the next batch grows here. Text that an agent adds to an artifact piece by piece is joined as
-//! it comes, if the agent lets it: the slower the disk, the larger and fewer the chunks, and none waits for another one.
+//! While a commit is in flight the next batch grows here. Text that an agent appends to an artifact in chunks is joined
+//! on arrival, if the agent allows it: the slower the disk, the larger and fewer the chunks, and no chunk waits for
+//! another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,36 +14,36 @@ use model::{
 
 use crate::clock;
 
-/// A turn's words on their way into the log. Keeps the artifacts' places, since only the turn's one writer adds any.
+/// A turn's uncommitted output. Tracks the artifacts' indices, since only the turn's one writer adds artifacts.
 pub(crate) struct Pending {
     said: Vec<Said>,
     bytes: usize,
     total_bytes: usize,
-    /// Artifact id → its place; what of it is known.
+    /// The index of each known artifact, by id.
     artifacts: HashMap<Arc<str>, u32>,
     ended: bool,
-    /// The last word is a chunk of text that may be added to.
+    /// The last event is a chunk of text that may be extended.
     seam: bool,
-    /// Data and metadata that nest deeper are turned into text.
+    /// Deeper data and metadata are turned into text.
     data_depth: usize,
 }
 
-/// Text is joined up to this.
+/// Text is joined up to this size.
 const JOINED: usize = 4 << 10;
 
 #[derive(Clone)]
 enum Said {
     Body(Body),
-    /// A direct answer, if nobody has been shown a task yet.
+    /// A direct answer, if no caller has seen a task yet.
     Reply(Arc<Message>),
     End(State, Option<Arc<Message>>),
 }
 
-/// What a resolved batch means for the turn.
+/// The effect of a resolved batch on the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     GoOn,
-    /// The turn is over; the task rests or has settled.
+    /// The turn is over; the task is at rest or has settled.
     Over,
     /// The turn is over and the next one has begun.
     NextTurn(TurnId),
@@ -74,7 +75,7 @@ impl Pending {
     pub(crate) fn len(&self) -> usize {
         self.said.len()
     }
-    /// The agent has said its last word.
+    /// The agent has emitted its last event.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
@@ -126,7 +127,7 @@ impl Pending {
         self.push(Emission::End(End { state, words }));
     }
 
-    /// Adds the text of a piece to the chunk that was said last, if that is all there is to it.
+    /// Appends the text of a chunk to the last chunk, if it is plain appended text.
     fn join(&mut self, piece: &Piece) -> bool {
         let Some(Said::Body(Body::Artifact(chunk))) = self.said.last_mut().filter(|_| self.seam && piece.seamless)
         else {
@@ -160,12 +161,12 @@ impl Pending {
             next
         });
         let artifact = Arc::new(Artifact { id, name, description, parts, metadata, extensions });
-        // The first chunk of an artifact has nothing to be added to, whatever the agent says.
+        // The first chunk of an artifact has nothing to append to, even if the agent asks for it.
         let append = append && known.is_some();
         Chunk { artifact, ordinal, append, bordered: append && bordered, last, metadata: None }
     }
 
-    /// Hands over what was said so far.
+    /// Hands over the output so far.
     pub(crate) fn take(&mut self) -> Spoken {
         self.bytes = 0;
         self.seam = false;
@@ -173,16 +174,16 @@ impl Pending {
     }
 }
 
-/// A batch of words, to be read against the task as it is when they are committed.
+/// A batch of output, resolved against the task at commit time.
 pub(crate) struct Spoken {
     said: Vec<Said>,
     next_turn: Option<TurnId>,
-    /// Why no other turn may follow.
+    /// The reason no other turn may follow.
     refused: Option<Arc<Message>>,
 }
 
 impl Spoken {
-    /// No other turn follows, whoever spoke meanwhile: they are told why.
+    /// Prevents a next turn even if messages wait; the status message says why.
     pub(crate) fn refuse_next(&mut self, why: impl Into<String>) {
         self.refused = Some(message(Words::text(why)));
     }
@@ -190,7 +191,7 @@ impl Spoken {
         self.refused.is_some()
     }
 
-    /// The events these words are, given the task. The same words give the same ids when asked again.
+    /// The events of this output, given the task. A repeated call returns the same ids.
     pub(crate) fn resolve(&mut self, task: &Task) -> (Vec<Body>, Then) {
         let mut bodies = Vec::with_capacity(self.said.len() + 2);
         let mut then = Then::GoOn;
@@ -216,11 +217,11 @@ impl Spoken {
         (bodies, then)
     }
 
-    /// The end of a turn, or, if somebody spoke during it, the beginning of the next.
+    /// The end of a turn, or, if messages arrived during it, the beginning of the next.
     fn next_turn_or(&self, state: State, message: Option<&Arc<Message>>, task: &Task, bodies: &mut Vec<Body>) -> Then {
         let goes_on = task.core.waiting > 0 && !task.core.cancel_requested;
         match (state, &self.refused) {
-            // What was asked for is done; what was said since is not taken up.
+            // The turn's own work is done; the later messages are rejected.
             (State::Completed | State::InputRequired | State::AuthRequired, Some(why)) if goes_on => {
                 bodies.push(status(State::Working, message.cloned()));
                 bodies.push(status(State::Rejected, Some(why.clone())));
@@ -229,14 +230,14 @@ impl Spoken {
             (_, Some(_) | None) => {}
         }
         match state {
-            // Completed is not said: the work is not over.
+            // The status stays working: the next turn follows.
             State::Completed if goes_on => bodies.push(status(State::Working, message.cloned())),
-            // The question was asked and, as it happens, answered already.
+            // A message that arrived during the turn answers the question.
             State::InputRequired | State::AuthRequired if goes_on => {
                 bodies.push(status(state, message.cloned()));
                 bodies.push(status(State::Working, None));
             }
-            // Whoever asked for the end does not wait for another question.
+            // After a cancel request the task does not wait for an answer.
             State::InputRequired | State::AuthRequired if task.core.cancel_requested => {
                 bodies.push(status(State::Canceled, message.cloned()));
                 return Then::Over;
@@ -259,7 +260,7 @@ impl Spoken {
     }
 }
 
-/// Turns what of an emission nests too deeply into text: see [`depth`].
+/// Turns too deep values of an emission into text: see [`depth`].
 fn flatten(emission: &mut Emission, most: usize) {
     let words = |words: &mut Words| {
         depth::flatten_parts(&mut words.parts, most);

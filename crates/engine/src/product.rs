@@ -1,4 +1,4 @@
-//! Tasks that no turn drives: a product opens and moves them, together with its records and its journal, in one commit.
+//! Tasks without turns: a product opens and changes them, together with its records and its journal, in one commit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -18,22 +18,22 @@ use crate::open::commit_new;
 use crate::subscription::{States, Subscription, Until};
 use crate::{Engine, Shared, clock, doubt, troubled};
 
-/// Deadlines that are acted on at a time.
+/// Deadlines handled concurrently.
 const AT_ONCE: usize = 64;
-/// Tasks kept at hand between their moves.
+/// Tasks kept live between their changes.
 const RECENT: usize = 4_096;
 
-/// What changes together with a task, or by itself.
+/// Writes that go with a task's commit, or are committed by themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Along {
     pub guards: Vec<Guard>,
     pub records: Vec<RecordChange>,
     pub entries: Vec<Entry>,
-    /// What is found by its words.
+    /// Changes of the full-text index.
     pub texts: Vec<TextChange>,
-    /// Large content of its task, gone with it. Nothing is kept for a task that is not there.
+    /// Blobs of the task, removed with it. Ignored for a task that does not exist.
     pub blobs: Vec<BlobWrite>,
-    /// When the product wants to be told of the task; `Some(None)` is never, `None` leaves it as it is.
+    /// The task's deadline: `Some(None)` clears it, `None` leaves it unchanged.
     pub deadline: Option<Option<Time>>,
 }
 
@@ -54,24 +54,24 @@ impl Along {
     }
 }
 
-/// A task as its product opens it.
+/// A task that a product opens.
 #[derive(Clone, Debug)]
 pub struct Birth {
-    /// Drawn by the product: [`Engine::new_task_id`].
+    /// Drawn by the product with [`Engine::new_task_id`].
     pub id: TaskId,
     pub context: Option<ContextId>,
-    /// What its owner said, if anything.
+    /// The owner's message, if any.
     pub message: Option<Message>,
     pub to: Moved,
 }
 
-/// Where a product moves a task.
+/// A change of a product's task.
 #[derive(Clone, Debug)]
 pub struct Moved {
     pub state: State,
-    /// Of the status: what the product calls it.
+    /// Metadata of the status: the product's own name for it.
     pub metadata: Option<Json>,
-    /// Whole ones, in place of those of their ids.
+    /// Complete artifacts, which replace those with the same ids.
     pub artifacts: Vec<Artifact>,
 }
 
@@ -111,10 +111,10 @@ impl Moved {
     }
 }
 
-/// Why nothing happened.
+/// The reason a change did not happen.
 #[derive(Debug)]
 pub enum Unmoved {
-    /// Something is not as the product thought: a record, a balance, an entry, a key.
+    /// A precondition failed: a record, a balance, an entry, a key.
     Met(Conflict),
     Fault(Fault),
 }
@@ -134,8 +134,9 @@ impl From<Unmoved> for Fault {
     }
 }
 
-/// Refuses to end or remove a task that a product moves and has not ended: what it stands for, such as a purchase with money
-/// set aside, would go on without it. No turn has ever driven such a task, whether its product is at work here or not.
+/// Refuses to end or remove a product's task that has not ended: the transaction behind it, such as a purchase with
+/// reserved money, would continue without it. Such a task never had a turn, so this also works where its product is not
+/// running.
 pub(crate) fn refuse_if_product(task: &Task) -> Result<(), Fault> {
     if task.core.starts > 0 || task.core.is_settled() {
         return Ok(());
@@ -147,7 +148,7 @@ pub(crate) fn refuse_if_product(task: &Task) -> Result<(), Fault> {
     Err(Fault::new(Kind::TaskNotCancelable, words).fact("taskId", task.id.to_string()))
 }
 
-/// Whoever is told of deadlines, and the tasks that are likely to be moved next.
+/// The product that handles deadlines, and the tasks it is likely to change next.
 pub(crate) struct Products {
     product: OnceLock<Arc<dyn Product>>,
     room: Arc<Semaphore>,
@@ -161,8 +162,8 @@ impl Default for Products {
 }
 
 impl Products {
-    /// Keeps a task at hand until it has settled, so that its next move need not read its log. Where others write to the
-    /// store as well, it would only be news to hear.
+    /// Keeps a task live until it has settled, so that its next change need not read its log. Not in a shared store,
+    /// where each change by another process would have to be followed.
     fn keep(&self, shared: &Shared, live: &Arc<Live>, is_settled: bool) {
         if shared.store.is_shared() {
             return;
@@ -179,7 +180,7 @@ impl Products {
     }
 }
 
-/// Tells the product, beside the loop that fires timers, and only so many at a time.
+/// Calls the product outside the loop that fires timers, with limited concurrency.
 pub(crate) async fn tell(shared: &Arc<Shared>, task: TaskId) {
     let Some(product) = shared.products.product.get().cloned() else { return };
     let Ok(room) = shared.products.room.clone().acquire_owned().await else { return };
@@ -190,10 +191,10 @@ pub(crate) async fn tell(shared: &Arc<Shared>, task: TaskId) {
 }
 
 impl Engine {
-    /// The product that keeps tasks here; the first one stays.
+    /// Sets the product that owns tasks here; a second call has no effect.
     pub fn set_product(&self, product: Arc<dyn Product>) {
         if self.shared.products.product.set(product).is_err() {
-            tracing::error!("a second product wants to be told of deadlines; it is not");
+            tracing::error!("a product is already registered for deadlines; ignoring the second");
         }
     }
 
@@ -206,7 +207,7 @@ impl Engine {
         self.shared.clock.now()
     }
 
-    /// Opens a task that no turn drives.
+    /// Opens a task without turns.
     pub async fn open_product(&self, place: &Place, birth: Birth, along: Along) -> Result<Arc<Task>, Unmoved> {
         self.shared.refuse_if_draining()?;
         let fresh_context = birth.context.is_none();
@@ -259,11 +260,11 @@ impl Engine {
         }
     }
 
-    /// Moves a task of a product. One that has settled (`Kind::TaskSettled`), or is not there, is not moved.
+    /// Changes a product's task. A settled task (`Kind::TaskSettled`) or a missing one is refused.
     pub async fn move_product(&self, task: TaskId, to: Moved, along: Along) -> Result<Arc<Task>, Unmoved> {
         let shared = self.shared.clone();
         let moved = tokio::spawn(async move {
-            // However old it is: whoever appends to a log that has grown reads on.
+            // A stale fold is fine: an append that meets a longer log reads on.
             let live = match shared.lives.find(task) {
                 Some(live) => Some(live),
                 None => shared.live(task).await.map_err(Failed::Fault)?,
@@ -306,8 +307,8 @@ impl Engine {
         Time(self.now().0.saturating_sub(kept))
     }
 
-    /// Changes what a product keeps, without a task. What cannot be known to have happened is looked up by its first
-    /// record: whoever calls this puts one whose body nobody else would write.
+    /// Commits a product's writes without a task. An unknown outcome is looked up by the first record, so the caller
+    /// must put first a record whose body no other commit would write.
     pub async fn keep(&self, along: Along) -> Result<(), Unmoved> {
         let first = along.records.first().cloned();
         let Along { guards, records, entries, texts, blobs, deadline: _ } = along;
@@ -321,13 +322,13 @@ impl Engine {
         }
     }
 
-    /// When the product is told of the task next; `None` is never.
+    /// Sets the time at which the product is called for the task; `None` clears it.
     pub async fn set_deadline(&self, task: TaskId, due: Option<Time>) -> Result<(), Fault> {
         self.set_deadline_while(task, due, Vec::new()).await.map(drop)
     }
 
-    /// The same, while the records it rests on are as they were read. Answers whether they were; if not, the step that has
-    /// changed them has set the deadline, and that one stays.
+    /// Sets the deadline if the given records are still at the versions read. Returns whether they were; if not, the
+    /// commit that changed them has set the deadline, which stays.
     pub async fn set_deadline_while(
         &self,
         task: TaskId,
@@ -347,8 +348,8 @@ impl Engine {
         }
     }
 
-    /// A product's task at every change of its status, whoever asks: the product has looked who may. `None` when there is
-    /// no such task (any more).
+    /// A product's task at every change of its status, without a visibility check: the product has made it. `None` if
+    /// the task does not exist or no longer exists.
     pub async fn follow_product(&self, task: TaskId) -> Result<Option<States>, Fault> {
         let Some(live) = self.shared.live(task).await? else { return Ok(None) };
         let at = live.snapshot()?;
@@ -369,7 +370,7 @@ async fn keep(shared: &Shared, commit: Commit, first: Option<RecordChange>) -> R
         (RecordChange::Put { body, .. }, Some(kept)) => kept.body == *body,
         (RecordChange::Put { .. }, None) | (RecordChange::Remove { .. }, Some(_)) => false,
         (RecordChange::Remove { .. }, None) => true,
-        // It says nothing about what became of the others.
+        // An unchanged record says nothing about the outcome of the other writes.
         (RecordChange::Leave { .. }, _) => return Ok(Outcome::Unknown(trouble)),
     };
     Ok(if is_there { Outcome::Done } else { Outcome::Refused(trouble) })

@@ -1,7 +1,7 @@
-//! Push configs, as callers set, read and remove them. What happens to them then is the `outbox`'s.
+//! Push configs, as callers set, read and remove them. The `outbox` delivers them.
 //!
-//! A config is set and removed while the task's log stands still, so that there is one answer to where it begins: at the
-//! first event after it, or, when it comes with a message, at that message.
+//! A config is set and removed while the task's log is locked, so that its first event is well defined: the first event
+//! after it, or, for a config that comes with a message, that message.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{Engine, Shared, clock, doubt, troubled};
 
 pub use crate::outbox::Delivery;
 
-/// What a push call answers with. Configs come without secrets, and with the id their caller knows the task under.
+/// The answer to a push call. Configs are returned without secrets, and with the caller's id of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PushAnswer {
     Config(PushConfig),
@@ -28,7 +28,7 @@ pub enum PushAnswer {
         configs: Vec<PushConfig>,
         next_page_token: String,
     },
-    /// The id the caller knows the task under.
+    /// The caller's id of the task.
     Deleted(String),
 }
 
@@ -37,12 +37,12 @@ pub(crate) fn unsupported() -> Fault {
 }
 
 impl Engine {
-    /// Whether push notifications are served at all.
+    /// Whether the server delivers push notifications.
     pub fn has_push(&self) -> bool {
         self.shared.courier.is_some()
     }
 
-    /// What seals, for products that keep secrets of their own.
+    /// Encrypts configs, and secrets that products store.
     pub fn courier(&self) -> Option<&Arc<dyn Courier>> {
         self.shared.courier.as_ref()
     }
@@ -54,7 +54,7 @@ impl Engine {
             PushCall::Get { task, id } => {
                 let (found, _) = self.push_task(place, &task).await?;
                 let rows = self.shared.store.push(found).await.map_err(troubled)?;
-                // Where configs have no ids there is one, the newest.
+                // In dialects without config ids a task has one config, the newest.
                 let row = if id.is_empty() { rows.last() } else { rows.iter().find(|row| *row.id == *id) };
                 let row = row.ok_or_else(|| missing(&task))?;
                 Ok(PushAnswer::Config(shown(&*courier, row, &task)?))
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// The task a push call is about, and the alias it was named by.
+    /// The task of a push call, and the alias that named it.
     async fn push_task(&self, place: &Place, id: &str) -> Result<(TaskId, Option<Arc<str>>), Fault> {
         let named = self.shared.named(place, id).await?;
         if !self.shared.is_visible(place, named.task).await? {
@@ -99,19 +99,19 @@ impl Engine {
     }
 }
 
-/// Refuses a config that could not be kept or delivered to.
+/// Refuses a config that could not be stored or delivered.
 pub(crate) fn check(shared: &Shared, config: &PushConfig) -> Result<(), Fault> {
     let courier = shared.courier.as_ref().ok_or_else(unsupported)?;
     if config.id.as_ref().is_some_and(|id| id.len() > shared.limits.id_bytes) {
         let message = format!("the config's id is longer than {} bytes", shared.limits.id_bytes);
         return Err(Fault::params("id", message));
     }
-    // The first is one too many where none may be.
+    // If no configs are allowed, even the first is one too many.
     room_among(std::iter::empty(), "", &shared.limits)?;
     courier.check(config)
 }
 
-/// Refuses one config too many. One with the id of another takes its place.
+/// Refuses a config beyond the limit. A config with the id of an existing one replaces it.
 pub(crate) async fn room(shared: &Shared, task: TaskId, id: &str) -> Result<(), Fault> {
     let rows = shared.store.push(task).await.map_err(troubled)?;
     room_among(rows.iter().map(|row| &*row.id), id, &shared.limits)
@@ -128,14 +128,14 @@ fn room_among<'a>(ids: impl Iterator<Item = &'a str>, id: &str, limits: &Limits)
     Err(Fault::new(Kind::InvalidParams, message))
 }
 
-/// Where a config comes from.
+/// The origin of a config.
 struct Origin {
-    /// The alias its caller named the task by.
+    /// The alias by which its caller named the task.
     alias: Option<Arc<str>>,
     trace: Option<String>,
 }
 
-/// A config on its way into the store.
+/// A config that is about to be stored.
 #[derive(Clone)]
 pub(crate) struct Registration {
     task: TaskId,
@@ -144,7 +144,7 @@ pub(crate) struct Registration {
     spec: Arc<PushSpec>,
     sealed: Bytes,
     made_at: Time,
-    /// It goes with its task: where that is over already, there is none.
+    /// The config is removed with its task's end; for a task that has already ended none is stored.
     clears: bool,
 }
 
@@ -166,7 +166,7 @@ impl Registration {
         Ok(Registration { task, id, edition: clock::number(), spec: Arc::new(spec), sealed, made_at, clears })
     }
 
-    /// One that comes with a message.
+    /// A config that comes with a message.
     pub(crate) fn inline(
         shared: &Shared,
         place: &Place,
@@ -175,25 +175,26 @@ impl Registration {
         send: &Send,
         alias: Option<Arc<str>>,
     ) -> Result<Registration, Fault> {
-        // Where callers choose ids, a task has one config, and it goes by the task's.
+        // Where callers choose ids, a task has one config, whose id is the task's.
         if config.id.is_none() {
             config.id.clone_from(&send.alias);
         }
         Registration::new(shared, place, task, config, Origin { alias, trace: send.trace.clone() })
     }
 
-    /// One that comes with the opening begins with it; where there never was a task it is over at once.
+    /// The progress of a config that comes with the opening message: it begins with the opening, or is over if the
+    /// exchange was a direct reply.
     pub(crate) fn opening(&self, task: &Task) -> PushProgress {
         self.progress(Seq(1), task.core.shape == Shape::Reply)
     }
 
-    /// What is kept of one that comes with the opening.
+    /// The stored form of a config that comes with the opening message.
     pub(crate) fn put_opening(&self, task: &Task) -> Option<PushChange> {
         let progress = self.opening(task);
         (progress.state == PushState::Active || !self.clears).then(|| self.put(progress))
     }
 
-    /// How it begins: with event `next`, or not at all.
+    /// The first progress: from event `next` on, or already over.
     pub(crate) fn progress(&self, next: Seq, over: bool) -> PushProgress {
         let state = if over { PushState::Done } else { PushState::Active };
         PushProgress { state, ..PushProgress::from(next, self.made_at) }
@@ -211,7 +212,7 @@ impl Registration {
         })
     }
 
-    /// It is in the store: its deliveries begin.
+    /// After the commit: starts the deliveries.
     pub(crate) fn begin(&self, shared: &Shared, progress: PushProgress) {
         let (task, id, edition) = (self.task, self.id.clone(), self.edition);
         let key = ConfigKey { task, id, edition, epoch: Epoch::default() };
@@ -268,7 +269,8 @@ async fn remove(shared: &Arc<Shared>, task: TaskId, id: Arc<str>) -> Result<(), 
     Ok(())
 }
 
-/// Commits a change of a task's configs. An unknown outcome is looked up: nobody else changes them meanwhile.
+/// Commits a change of a task's configs. An unknown outcome is looked up; the lock keeps other requests from changing
+/// them meanwhile.
 pub(crate) async fn commit_known(
     shared: &Shared,
     task: TaskId,
@@ -285,7 +287,7 @@ pub(crate) async fn commit_known(
     if happened(&rows) { Ok(()) } else { Err(troubled(trouble)) }
 }
 
-/// A page of a task's configs, in the order they were made, and the token of the next.
+/// A page of a task's configs, in the order of creation, and the token of the next.
 fn page(
     task: TaskId,
     mut rows: Vec<PushRow>,
@@ -310,7 +312,8 @@ fn page(
     Ok((rows, token))
 }
 
-/// What was shown so far. They are few, and whatever is set or removed meanwhile, none is missed or shown twice.
+/// The editions shown so far. There are few, and with the list of them no config is missed or repeated when configs are
+/// set or removed between pages.
 fn write_token(task: TaskId, shown: &[u64]) -> String {
     let mut bytes = task.0.as_bytes().to_vec();
     bytes.extend(shown.iter().flat_map(|edition| edition.to_be_bytes()));

@@ -1,4 +1,4 @@
-//! Getting a task, and lists of them.
+//! Reads single tasks and lists of tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::conversation::Answers;
 use crate::sight::{Glimpse, PIECE, Sight};
 use crate::{Engine, troubled};
 
-/// So many logs that are longer than [`LONG`] are read at a time, for one answer each.
+/// Concurrent reads of logs longer than [`LONG`], each for a single answer.
 pub(crate) const LONG_READS: usize = 2;
 const LONG: usize = 1 << 20;
 
@@ -28,19 +28,19 @@ pub struct Listing {
 }
 
 impl Engine {
-    /// The task. Through an alias it has the history of all that had the alias before it.
+    /// The task. Named by an alias, it has the history of all earlier tasks of the alias.
     pub async fn get(&self, place: &Place, id: &str) -> Result<Arc<Task>, Fault> {
         let (task, by_alias) = self.find(place, id).await?;
         if by_alias { self.chained(task).await } else { Ok(task) }
     }
 
-    /// The task with the history of its whole context, for dialects whose sessions share it.
+    /// The task with the history of its whole context, for dialects with sessions.
     pub async fn get_with_session(&self, place: &Place, id: &str, answers: Answers) -> Result<Arc<Task>, Fault> {
         let (task, _) = self.find(place, id).await?;
         self.with_session(place, task, answers).await
     }
 
-    /// The task's own id, if the caller used that and not an alias.
+    /// The task's id, if the caller used it and not an alias.
     pub async fn own_id(&self, place: &Place, id: &str) -> Option<TaskId> {
         if !self.shared.aliases.load(Ordering::Relaxed) {
             return id.parse().ok();
@@ -63,7 +63,7 @@ impl Engine {
         Ok((task.ok_or_else(|| Fault::task_not_found(id))?, named.by_alias))
     }
 
-    /// The task as it is now, whoever asks. For operators, and for those who check for themselves.
+    /// The current task, without a visibility check. For operators, and for callers that check visibility themselves.
     pub async fn task(&self, id: TaskId) -> Result<Option<Arc<Task>>, Fault> {
         if let Some(live) = self.shared.lives.find(id) {
             live.refresh(&self.shared).await?;
@@ -72,9 +72,9 @@ impl Engine {
         Ok(self.fold(id, true, None).await?.map(|(task, _)| Arc::new(task)))
     }
 
-    /// Folds a log piece by piece, so that a long one stalls nobody; and how heavy what was kept of it is. Without
-    /// artifacts their content is let go as it comes: a list that does not show them does not carry them. `first` is the
-    /// first piece, where it has been read already.
+    /// Folds a log in pieces, so that a long log does not block other work, and returns the weight of the result.
+    /// Without `artifacts` their content is dropped as it is read, since such a list does not show them. `first` is the
+    /// first piece, if it has been read already.
     async fn fold(
         &self,
         id: TaskId,
@@ -108,7 +108,7 @@ impl Engine {
                     Arc::make_mut(artifact).parts.clear();
                 }
             }
-            // Nothing follows the end of a task: most are read in one piece.
+            // A settled task has no further events: most tasks are read in one piece.
             if task.core.is_settled() {
                 break;
             }
@@ -131,7 +131,7 @@ impl Engine {
             None | Some("") => None,
             Some(text) => Some(Token::decode(text, filter)?),
         };
-        // Who reads no list finds nothing in it.
+        // A caller without readable lists finds nothing.
         if place.reads.is_empty() {
             return Ok(Listing { tasks: Vec::new(), next_page_token: String::new(), page_size, total: 0 });
         }
@@ -149,7 +149,7 @@ impl Engine {
         let mut tasks = Vec::with_capacity(page.tasks.len());
         let (mut bytes, mut last, mut cut) = (0, None, false);
         for (id, cursor) in &page.tasks {
-            // A task purged between the two reads is simply no longer there.
+            // A task purged between the two reads is left out.
             if let Some((task, weight)) = self.fold(*id, list.artifacts, None).await? {
                 if !tasks.is_empty() && bytes + weight > limits.page_bytes {
                     cut = true;
@@ -168,7 +168,7 @@ impl Engine {
     }
 }
 
-/// What a token is bound to: the same list, asked for in the same way.
+/// Binds a page token to its query: the same list with the same filters.
 fn fingerprint(place: &Place, list: &List) -> [u8; 8] {
     let mut hash = Sha256::new();
     let view = place.reads.iter().map(|view| &*view.0).collect::<Vec<_>>().join("\u{1e}");
@@ -180,7 +180,7 @@ fn fingerprint(place: &Place, list: &List) -> [u8; 8] {
     short
 }
 
-/// Where the next page begins, and the total counted on the first.
+/// The start of the next page, and the total counted on the first.
 #[derive(Clone, Copy)]
 struct Token {
     cursor: Cursor,

@@ -1,4 +1,4 @@
-//! After a start, or when another process is gone: every turn that was cut off follows its agent's rule.
+//! Recovers interrupted turns by their agents' restart rules: after a start, and when another process has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::turn::{self, Run};
 use crate::{Shared, blobs, children, troubled};
 
 const PAGE: usize = 256;
-/// How long to wait before turns are taken up that could not be.
+/// Delay before another attempt at turns that could not be recovered.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The outcome of one turn that was recovered.
@@ -24,11 +24,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(crate) enum Recovered {
     /// The agent runs it again from its beginning.
     Retried,
-    /// The agent goes on with work that outlived the process.
+    /// The agent continues work that outlived the process.
     Resumed,
-    /// Its rule or its attempts let it go no further.
+    /// The restart rule or the attempt limit ended it.
     Failed,
-    /// A cancel had been asked for, or its parent task has ended.
+    /// A cancel was requested, or its parent task has ended.
     Canceled,
 }
 
@@ -43,7 +43,7 @@ impl Recovered {
     }
 }
 
-/// One look's outcomes, for the log.
+/// The outcomes of one pass, for the log.
 #[derive(Debug, Default)]
 struct Counts {
     retried: u64,
@@ -72,7 +72,7 @@ impl Counts {
     }
 }
 
-/// Recovers every turn that was cut off, and logs how many and how: after a start, and when a replica is gone.
+/// Recovers every interrupted turn and logs the outcomes: after a start, and when a replica has ended.
 pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), Fault> {
     let mut counts = Counts::default();
     let done = recover_all(shared, &mut counts).await;
@@ -86,7 +86,7 @@ async fn recover_all(shared: &Arc<Shared>, counts: &mut Counts) -> Result<(), Fa
         let page = shared.store.orphans(after, PAGE).await.map_err(troubled)?;
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
-        // Together, so that they share their commits.
+        // Concurrently, so that they share commits.
         let due = page.into_iter().filter(|(task, _)| shared.setbacks.is_due(*task, Chore::Recovery));
         let mut taken =
             futures_util::stream::iter(due).map(|orphan| take_up(shared, orphan, Holder::Gone)).buffer_unordered(PAGE);
@@ -98,14 +98,14 @@ async fn recover_all(shared: &Arc<Shared>, counts: &mut Counts) -> Result<(), Fa
             }
         }
         counts.waiting += later.len() as u64;
-        // Where there are others, one that has room may take them; and we look again.
+        // In a shared store another replica with free capacity may take them, and the next pass looks again.
         if !later.is_empty() && !shared.store.is_shared() {
             tokio::spawn(try_again(shared.clone(), later));
         }
     }
 }
 
-/// A full disk or a crowd does not keep a turn from its rule for ever.
+/// Retries until each turn is recovered: a full disk or the turn limit only delays its restart rule.
 async fn try_again(shared: Arc<Shared>, mut orphans: Vec<Orphan>) {
     while !orphans.is_empty() {
         tokio::select! {
@@ -127,7 +127,7 @@ async fn try_again(shared: Arc<Shared>, mut orphans: Vec<Orphan>) {
     }
 }
 
-/// A task whose turn nobody holds, and the hold that was lost.
+/// A task whose turn has no holder, and the lost epoch.
 pub(crate) type Orphan = (TaskId, Epoch);
 
 /// The process that held a lost turn.
@@ -139,15 +139,15 @@ pub(crate) enum Holder {
     Own,
 }
 
-/// The outcome of one look at an orphan.
+/// The outcome of an attempt to recover an orphan.
 pub(crate) enum TakenUp {
-    /// It is no orphan any more; with the outcome if this process recovered it.
+    /// It is no longer an orphan; with the outcome if this process recovered it.
     Done(Option<Recovered>),
-    /// It could not be taken up now.
+    /// It could not be recovered now.
     Later(Orphan),
 }
 
-/// Takes the orphan up by its agent's rule if it is still one, and logs the recovery.
+/// Recovers the orphan by its agent's restart rule if it still is one, and logs the recovery.
 pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan, holder: Holder) -> TakenUp {
     let task = orphan.0;
     let work = async {
@@ -163,7 +163,7 @@ pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan, holder: Holder
         if let Some(recovered) = recovered {
             shared.stats.recovered.fetch_add(1, Ordering::Relaxed);
             let (agent, lost_attempt) = (&task.agent, task.core.turn.map_or(0, |turn| turn.attempt));
-            // In a shared store the holder that is gone was another replica.
+            // In a shared store a holder that has ended was another replica.
             let takeover = shared.store.is_shared() && holder == Holder::Gone;
             let outcome = recovered.word();
             tracing::info!(task = %task.id, %agent, lost_attempt, outcome, takeover, "turn recovered");
@@ -183,8 +183,9 @@ pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan, holder: Holder
     TakenUp::Later(orphan)
 }
 
-/// Whether the turn may be taken up here. Where others share the store, a turn of an agent that is not served here is left to
-/// those that serve it, or will: a new agent is on some replicas before it is on all. Its timeout ends it at last.
+/// Whether this process may recover the turn. In a shared store, a turn of an agent that is not served here is left to
+/// the replicas that serve it, or will: a rollout reaches some replicas before others. The turn's timeout ends it in
+/// any case.
 async fn is_served(shared: &Shared, task: TaskId) -> Result<bool, Fault> {
     if !shared.store.is_shared() {
         return Ok(true);
@@ -197,13 +198,13 @@ async fn is_served(shared: &Shared, task: TaskId) -> Result<bool, Fault> {
     Ok(served)
 }
 
-/// The turn that was lost is still the one in the log: nobody has taken it up or ended it since.
+/// Whether the lost turn is still the one in the log: no process has recovered or ended it since.
 fn is_orphan(shared: &Shared, task: &Task, (_, lost): Orphan) -> bool {
     let as_lost = !shared.store.is_shared() || shared.store.hold(task.core.starts) == lost;
     task.core.turn.is_some() && as_lost
 }
 
-/// Takes the turn up by its agent's rule. Answers its outcome if it was this process's to take.
+/// Recovers the turn by its agent's restart rule. Returns the outcome if this process recovered it.
 async fn resume(
     shared: &Arc<Shared>,
     live: Arc<Live>,
@@ -215,19 +216,19 @@ async fn resume(
     let messages = live.current_messages();
     let rule = match (&agent, messages.last()) {
         (Some(agent), Some(message)) => {
-            // The agent must see what it saw when it admitted the turn, large parts and all.
+            // The agent must see the same message as at the first admission, including large parts.
             let message = blobs::load_inbound(&*shared.store, &task.tenant, message).await?;
             let task = blobs::load_task(&*shared.store, task.clone()).await?;
             turn::admit(agent, &message, Some(&task)).map(|a| a.restart).unwrap_or(Restart::Fail)
         }
         (None, _) | (_, None) => Restart::Fail,
     };
-    // Reattaching repeats nothing, so it may be done for as long as the work takes.
+    // Reattaching repeats no work, so its attempts are not limited.
     let attempts_left = rule == Restart::Resume || turn.attempt < shared.limits.attempts;
-    // Whoever it worked for has gone.
+    // The parent that needed the result has ended.
     let stops = task.core.cancel_requested || children::is_orphaned(shared, &task).await?;
     let goes_on = !stops && rule != Restart::Fail && attempts_left;
-    // Before anything is said, so that a turn that finds no room now is the same turn later.
+    // Before the first event, so that a turn refused by the limit now is the same turn later.
     let is_child = task.views.iter().any(|view| view.parent().is_some());
     let mut running = match goes_on {
         true if is_child => Some(shared.take_child_turn()?),
@@ -247,7 +248,7 @@ async fn resume(
         } else if goes_on {
             recovered = if rule == Restart::Resume { Recovered::Resumed } else { Recovered::Retried };
             let mut bodies = Vec::new();
-            // Whoever has been shown the task is told; an undecided exchange stays unseen.
+            // Callers that see the task are informed; an undecided exchange stays invisible.
             if rule == Restart::Retry && task.core.shape == model::Shape::Task {
                 let words = pending::message(Words::text("restarted"));
                 bodies.push(pending::status(State::Working, Some(words)));

@@ -1,4 +1,4 @@
-//! The live tasks of this process, by id: whoever asks for one at the same time gets the same one.
+//! The live tasks of this process, by id: concurrent requests for one id get the same `Live`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -14,7 +14,7 @@ use crate::troubled;
 /// The live tasks of this process, by id.
 pub(crate) struct Registry {
     shards: [Mutex<HashMap<TaskId, Weak<Live>>>; 16],
-    /// The memory that live tasks share.
+    /// The memory shared by live tasks.
     pub(crate) memory: Arc<MemoryBudget>,
 }
 
@@ -54,14 +54,15 @@ impl Registry {
         }
     }
 
-    /// Those whose logs may yet grow.
+    /// The tasks that have not settled.
     pub(crate) fn open(&self) -> Vec<Arc<Live>> {
         let live =
             self.shards.iter().flat_map(|shard| shard.lock().values().filter_map(Weak::upgrade).collect::<Vec<_>>());
         live.filter(|live| live.task().is_some_and(|task| !task.core.is_settled())).collect()
     }
 
-    /// All that are loaded, settled or not. A task whose first commit is under way is not: the store does not have it yet.
+    /// All loaded tasks, settled or not. A task whose first commit is in flight is not loaded: the store does not have
+    /// it yet.
     pub(crate) fn loaded(&self) -> Vec<TaskId> {
         let live =
             self.shards.iter().flat_map(|shard| shard.lock().values().filter_map(Weak::upgrade).collect::<Vec<_>>());
@@ -84,8 +85,8 @@ impl Registry {
         live.inner.initialized().then_some(live)
     }
 
-    /// The task, made live if it exists. Everybody who asks at the same time gets the same one. `piece` is the beginning of
-    /// its log, where that has been read already.
+    /// The task, loaded if it exists. Concurrent requests get the same `Live`. `piece` is the beginning of its log, if
+    /// it has been read already.
     pub(crate) async fn get(
         self: &Arc<Self>,
         id: TaskId,
@@ -117,13 +118,13 @@ async fn load(
         None => (store.logs(vec![live.id]).await.map_err(trouble)?.pop().unwrap_or_default(), true),
     };
     let mut task = Task::fold(&events).map_err(refused)?.ok_or(None)?;
-    // What is read piece by piece is read for a caller, who is told when there is no room.
+    // Tasks read in pieces are read for a caller, who gets a fault if memory is short.
     let mut share = memory.share();
     let mut weight = events.iter().map(|event| event.body.weight()).sum::<usize>();
     if !whole {
         memory::make_room(memory, &mut share, weight)?;
     }
-    // A piece may not be all; nothing follows the end of a task.
+    // The log may have more pieces; a settled task has no further events.
     while !whole && !task.core.is_settled() {
         let more = store.events(live.id, task.seq(), limits.tail_bytes).await.map_err(trouble)?;
         if more.is_empty() {

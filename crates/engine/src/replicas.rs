@@ -1,9 +1,9 @@
-//! Several processes on one store: what the others did reaches those who wait for it here, and what they left behind is
-//! taken up.
+//! Several processes on one store: propagates the commits of other processes to local readers, and recovers the turns
+//! of processes that have ended.
 //!
-//! A hint is only a hint. Whoever needs to know reads the log; whatever no hint told of is found by looking, each second.
-//! What is remembered without being followed (settled tasks, access keys) has a version in the store, which is looked at
-//! twice a second.
+//! A hint is only a hint. Readers that need certainty read the log; changes without a hint are found by polling every
+//! second. Cached values that are not followed (settled tasks, access keys) have a version in the store, which is
+//! polled twice a second.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,35 +18,35 @@ use tokio::time::MissedTickBehavior;
 use crate::{Change, Shared, outbox, recovery, stranded, troubled};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What no hint told of by the second look was missed.
+/// Interval between polls of the versions. A change without a hint by the second poll was missed.
 const VERSIONS_EVERY: Duration = Duration::from_millis(500);
 
-/// How many lengths are asked for at once.
+/// Log lengths queried at once.
 const PAGE: usize = 1_000;
 
-/// After so many looks without a word of it, somebody may have died all the same.
+/// Every this many polls, orphans are looked for even without a hint.
 const ORPHANS_EVERY: u32 = 5;
 
-/// What is to be done that reads the store, and is done again until that works.
+/// Work that reads the store, repeated until it succeeds.
 #[derive(Default)]
 struct Todo {
-    /// Turns whose holder is gone.
+    /// Find turns whose holder has ended.
     orphans: bool,
-    /// Configs whose deliverer is gone, or may no longer be us.
+    /// Find configs whose delivering process has ended, or is no longer this one.
     configs: bool,
-    /// Tasks whose configs were changed elsewhere.
+    /// Tasks whose configs were changed by another process.
     changed: BTreeSet<TaskId>,
-    /// Everything that is followed.
+    /// Check the length of every followed log.
     lengths: bool,
-    /// Everything that is in memory, settled or not: some of it may have been removed.
+    /// Check every task in memory, settled or not: some may have been removed.
     loaded: bool,
-    /// Turns that are held here and do not run here.
+    /// Find turns that this process holds but does not run.
     stranded: bool,
-    /// Those that were found at the last look.
+    /// The turns found by the last such search.
     suspects: stranded::Suspects,
 }
 
-/// Follows what others do until the engine stops.
+/// Follows the other processes until the engine stops.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut hints = shared.store.hints();
     let mut look = tokio::time::interval(LOOK_EVERY);
@@ -79,7 +79,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// What can be done about a hint at once, and what must wait for the store.
+/// Handles a hint: what needs no store read at once, the rest as `todo`.
 fn heed(shared: &Arc<Shared>, hint: Hint, todo: &mut Todo) {
     match hint {
         Hint::Grown(task, seq) => grown(shared, task, seq),
@@ -88,7 +88,7 @@ fn heed(shared: &Arc<Shared>, hint: Hint, todo: &mut Todo) {
             shared.removed.fetch_add(1, Ordering::Relaxed);
             removed(shared, task);
         }
-        // Nobody listening is as well.
+        // Without listeners the send fails, which is fine.
         Hint::Access => drop(shared.changes.send(Change::Access)),
         Hint::Missed | Hint::CutOff => {
             let _ = shared.changes.send(Change::Missed);
@@ -98,17 +98,17 @@ fn heed(shared: &Arc<Shared>, hint: Hint, todo: &mut Todo) {
     }
 }
 
-/// Compares the store's counts with what this process did and was told.
+/// Compares the store's versions with the changes this process made or received hints of.
 async fn look_at_versions(shared: &Arc<Shared>, seen: &mut Option<Versions>, todo: &mut Todo) {
     let now = match shared.store.versions().await {
         Ok(now) => now,
         Err(trouble) => {
-            tracing::debug!(%trouble, "whether something was missed is not known yet");
+            tracing::debug!(%trouble, "the versions of the store could not be read; retrying");
             return;
         }
     };
     let Some(before) = seen.replace(now) else {
-        // What was read at the start may be older than this.
+        // Values cached at the start may be older than this version.
         shared.removed.store(now.removed, Ordering::Relaxed);
         let _ = shared.changes.send(Change::Missed);
         return;
@@ -116,7 +116,7 @@ async fn look_at_versions(shared: &Arc<Shared>, seen: &mut Option<Versions>, tod
     if now.access != before.access {
         let _ = shared.changes.send(Change::Access);
     }
-    // Hints had the time between two looks to come.
+    // Hints had the time between two polls to arrive.
     let known = shared.removed.load(Ordering::Relaxed);
     if known < before.removed {
         tracing::debug!(known, removed = before.removed, "tasks were removed elsewhere without a hint");
@@ -124,14 +124,14 @@ async fn look_at_versions(shared: &Arc<Shared>, seen: &mut Option<Versions>, tod
         let _ = shared.changes.send(Change::Missed);
         (todo.lengths, todo.loaded) = (true, true);
     } else if known > now.removed {
-        // Hints that came after all.
+        // Hints that arrived late.
         shared.removed.store(now.removed, Ordering::Relaxed);
     }
 }
 
 fn grown(shared: &Arc<Shared>, task: TaskId, seq: Seq) {
     match shared.lives.find(task) {
-        // Its deliveries are told once it has caught up.
+        // Its deliveries are notified once it has caught up.
         Some(live) => live.follow(shared, seq),
         None => shared.outbox.told(task, seq),
     }
@@ -144,11 +144,11 @@ fn removed(shared: &Shared, task: TaskId) {
     let _ = shared.changes.send(Change::Removed(task));
 }
 
-/// Does what is to be done; what the store does not let us do now stays to be done.
+/// Does the pending work; work that fails because of the store stays pending.
 async fn catch_up(shared: &Arc<Shared>, todo: &mut Todo) {
     if let Err(fault) = do_all(shared, todo).await {
         tracing::warn!(cause = %fault.cause_text(), "what other processes did is not known yet: {fault}");
-        // Not again before the next look.
+        // Not again before the next poll.
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
             () = shared.stopped.cancelled() => {}
@@ -156,7 +156,7 @@ async fn catch_up(shared: &Arc<Shared>, todo: &mut Todo) {
     }
 }
 
-/// One that fails keeps none of the others from being done.
+/// Does each item even if another fails.
 async fn do_all(shared: &Arc<Shared>, todo: &mut Todo) -> Result<(), Fault> {
     let mut done = Ok(());
     if todo.lengths {
@@ -195,7 +195,7 @@ async fn do_all(shared: &Arc<Shared>, todo: &mut Todo) -> Result<(), Fault> {
     done
 }
 
-/// Asks how long the logs are that somebody here follows, or all that are loaded here.
+/// Queries the lengths of the followed logs, or of all loaded ones.
 async fn lengths(shared: &Arc<Shared>, loaded: bool) -> Result<(), Fault> {
     let mut tasks: BTreeSet<TaskId> = shared.outbox.tasks().into_iter().collect();
     if loaded {

@@ -1,7 +1,7 @@
-//! Secrets that a server draws for itself: keys that sign logins, confirmations, callbacks, tokens and file addresses. Each
-//! is one record, made by the first process that needs it, the same for every process on the store, and sealed at rest.
+//! The server's own secrets: keys that sign logins, confirmations, callbacks, tokens and file addresses. Each is one
+//! record, made by the first process that needs it, the same for every process on the store, and encrypted at rest.
 //!
-//! Releases before this one kept them in the clear. Such a record is read, and sealed by the first process with a sealer.
+//! Earlier releases stored them in clear. Such a record is read, and encrypted by the first process with a sealer.
 
 use bytes::Bytes;
 use model::ports::sealer::Sealer;
@@ -10,22 +10,23 @@ use model::{Expect, Fault, Listed, RecordChange};
 
 use crate::troubled;
 
-/// Stands before what is sealed. No secret in the clear begins so: they are rows with a version byte, or 32 random bytes.
+/// The prefix of a sealed secret. No secret in clear begins with it: those are rows with a version byte, or 32 random
+/// bytes.
 const SEALED: &[u8] = b"sealed:1:";
-/// How often the record is looked at again after other processes changed it.
+/// Attempts to read the record after other processes changed it.
 const ATTEMPTS: u32 = 5;
 
-/// Where a secret is kept.
+/// The record of a secret.
 #[derive(Clone, Debug)]
 pub struct SecretPlace {
     pub kind: &'static str,
     pub key: &'static str,
-    /// The lists that its record is in.
+    /// The lists of its record.
     pub lists: Vec<Listed>,
 }
 
 impl SecretPlace {
-    /// What the seal is bound to, so that a sealed secret is worth nothing in the place of another.
+    /// The text that the encryption is bound to, so that a sealed secret is invalid in another record.
     fn about(&self) -> String {
         format!("{}\0{}", self.kind, self.key)
     }
@@ -35,7 +36,7 @@ impl SecretPlace {
     }
 }
 
-/// The secret that is kept in this place, drawn now if there is none.
+/// The secret in this record, drawn now if there is none.
 pub async fn own_secret(
     store: &dyn Store,
     sealer: Option<&dyn Sealer>,
@@ -80,7 +81,7 @@ pub async fn own_secret(
                 }
                 return Ok(secret);
             }
-            // Another process was faster, or the outcome is not known: what is there counts.
+            // Another process was faster, or the outcome is unknown: the next read decides.
             Outcome::Conflict(_) | Outcome::Unknown(_) => {}
             Outcome::Refused(trouble) if is_kept => {
                 tracing::warn!("{} is kept in the clear and could not be sealed: {trouble}", place.kind);
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Turns every bit, and knows its own by a number.
+    /// A test sealer: inverts every bit, and recognises its own output by a number.
     struct Turned {
         key: u8,
         new: bool,

@@ -1,7 +1,7 @@
-//! Tasks that a background chore could not look after: a log that cannot be read, a product that fails. Each task is left
-//! alone for a while, longer each time, and shown to operators, so that one that is damaged delays no other.
+//! Tasks for which a background job failed, because a log cannot be read or a product fails. Each task is skipped for a
+//! while, longer each time, and shown to operators, so that one damaged task delays no other.
 //!
-//! A store that is away is not such a case: then the whole chore waits.
+//! An unavailable store is not such a case: then the whole job waits.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -15,21 +15,21 @@ use tokio::time::Instant;
 
 use crate::{Engine, Shared};
 
-/// Tasks that are remembered. One more is logged and tried again without a pause of its own.
+/// Limit of remembered tasks. A further one is logged and retried without a pause of its own.
 const MOST: usize = 10_000;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// What was to be done.
+/// The background job that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Chore {
     /// Firing a timer.
     Timer,
-    /// Taking up a turn that lost its process.
+    /// Recovering an interrupted turn.
     Recovery,
     /// Delivering webhooks.
     Webhook,
-    /// Removing what is over.
+    /// Removing expired tasks.
     Sweep,
 }
 
@@ -65,7 +65,7 @@ struct Waiting {
 #[derive(Default)]
 pub(crate) struct Setbacks {
     waiting: Mutex<HashMap<(TaskId, Chore), Waiting>>,
-    /// How many wait: whoever succeeds looks at this first.
+    /// The number of entries, so that the success path needs no lock.
     count: AtomicUsize,
 }
 
@@ -82,7 +82,7 @@ impl Setbacks {
         self.waiting.lock().get(&(task, chore)).is_none_or(|waiting| waiting.until <= Instant::now())
     }
 
-    /// It worked, or there is nothing left to do.
+    /// The job succeeded, or there is nothing left to do.
     pub(crate) fn clear(&self, task: TaskId, chore: Chore) {
         if self.len() == 0 {
             return;
@@ -92,7 +92,7 @@ impl Setbacks {
         self.count.store(waiting.len(), Ordering::Relaxed);
     }
 
-    /// The task is gone.
+    /// The task was removed.
     pub(crate) fn forget(&self, task: TaskId) {
         if self.len() == 0 {
             return;
@@ -102,7 +102,7 @@ impl Setbacks {
         self.count.store(waiting.len(), Ordering::Relaxed);
     }
 
-    /// It did not work. Answers how long to leave it alone.
+    /// The job failed. Returns how long to skip the task.
     pub(crate) fn failed(&self, shared: &Shared, task: TaskId, chore: Chore, fault: &Fault) -> Duration {
         let cause = fault.cause.as_ref().map_or_else(|| fault.message.to_string(), |cause| cause.to_string());
         let mut waiting = self.waiting.lock();
@@ -146,14 +146,14 @@ pub(crate) fn is_general(fault: &Fault) -> bool {
     fault.kind == Kind::Unavailable
 }
 
-/// The work on one task: a panic is a fault of that task.
+/// Runs the work on one task; a panic becomes a fault of that task.
 pub(crate) async fn alone<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let done = AssertUnwindSafe(work).catch_unwind().await;
     done.unwrap_or_else(|_| Err(Fault::internal("looking after the task ended in a panic")))
 }
 
 impl Engine {
-    /// Tasks that could not be looked after and wait for another attempt, the oldest first. For operators.
+    /// Tasks whose background work failed and that wait for another attempt, oldest first. For operators.
     pub fn setbacks(&self, most: usize) -> Vec<Setback> {
         self.shared.setbacks.list(most)
     }

@@ -1,10 +1,9 @@
-//! Who sees which task. One that may not be seen is a missing one: in what is answered, and in what the store is asked on
-//! the way.
+//! Visibility of tasks. A hidden task looks like a missing one, both in the answer and in the queries to the store.
 //!
-//! Whatever the task, a look at one that is not there for the caller is one read of its log's beginning, in which the store
-//! decides by the task's row alone: of a missing one and of a hidden one nothing is read, however long the log is, and for
-//! a live one the read is made all the same. Only an exchange that is over and that no list shows is looked at by its log, when
-//! somebody who reads its view tries to follow it: whose it is stands nowhere else.
+//! For a task that the caller cannot see, every lookup is one read of the beginning of a log, in which the store
+//! decides by the task's row alone: of a missing or hidden task it reads no events, however long the log is, and the
+//! read is also made if the task is live. The one exception is a finished exchange that no list shows: when a reader of
+//! its view follows it, its log is read, because the owner is recorded nowhere else.
 
 use std::sync::Arc;
 
@@ -14,14 +13,14 @@ use model::{Body, Event, Fault, Place, Shape, Task, TaskId, View};
 use crate::live::Live;
 use crate::{Shared, troubled};
 
-/// How much of a log is read at once.
+/// Bytes of a log read at once.
 pub(crate) const PIECE: usize = 256 << 10;
 
-/// What somebody wants to look at.
+/// The kinds of exchange a lookup may find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
     Task,
-    /// Also an exchange that is, or may become, a direct reply: whoever made it can follow it.
+    /// Also an exchange that is, or may become, a direct reply: its owner can follow it.
     Exchange,
 }
 
@@ -39,7 +38,7 @@ fn reads(place: &Place, views: &[View]) -> bool {
     place.reads.iter().any(|view| views.contains(view))
 }
 
-/// A task that is there, as far as its beginning tells.
+/// A task that exists in the scope, as far as the beginning of its log shows.
 pub(crate) enum Glimpse {
     Live(Arc<Live>),
     /// The first piece of its log.
@@ -47,14 +46,14 @@ pub(crate) enum Glimpse {
 }
 
 impl Shared {
-    /// The beginning of a task, if it is in a list that is read here.
+    /// The beginning of a task, if the scope reads one of its lists.
     pub(crate) async fn glimpse(&self, place: &Place, id: TaskId, sight: Sight) -> Result<Option<Glimpse>, Fault> {
         let live = self.lives.find(id);
-        // One that is hidden is not read twice.
+        // A hidden task is not refreshed, so that it costs the same one read as a missing task.
         if let Some(live) = live.as_ref().filter(|live| live.task().is_some_and(|task| reads(place, &task.views))) {
             live.refresh(self).await?;
         }
-        // One that is live here is known: it need not be looked for among what lists do not show.
+        // A loaded task is known, so the store need not look among unlisted exchanges.
         let unlisted = sight == Sight::Exchange && live.as_ref().is_none_or(|live| live.task().is_none());
         if let Some(live) = live.filter(|live| live.task().is_some_and(|task| sight.admits(&task, place))) {
             return Ok(Some(Glimpse::Live(live)));
@@ -65,13 +64,13 @@ impl Shared {
             Some(Body::Opened(opened)) => reads(place, &opened.views),
             Some(_) | None => false,
         };
-        // Live and hidden stays hidden, whatever has become of it since the look.
+        // A task that is live and hidden stays hidden, even if it changed since the first check.
         let found =
             listed && self.lives.find(id).is_none_or(|live| live.task().is_none_or(|t| sight.admits(&t, place)));
         Ok(found.then_some(Glimpse::Log(piece)))
     }
 
-    /// The task made live, with its fold, if it may be seen.
+    /// The task, loaded and with its fold, if it is visible.
     pub(crate) async fn visible_live(
         &self,
         place: &Place,
@@ -84,7 +83,7 @@ impl Shared {
             Some(Glimpse::Log(piece)) => {
                 let seen = piece.last().map(|event| event.seq);
                 let live = self.lives.get(id, &*self.store, &self.limits, Some(piece)).await?;
-                // Somebody may have made it live before we read of it.
+                // Another request may have loaded it before our read.
                 if let Some(live) = live.as_ref().filter(|live| live.task().map(|task| task.seq()) < seen) {
                     live.refresh(self).await?;
                 }
@@ -96,7 +95,7 @@ impl Shared {
         Ok(sight.admits(&task, place).then_some((live, task)))
     }
 
-    /// Whether there is such a task here, without reading more of it than that takes.
+    /// Whether the task is visible, reading no more of it than needed.
     pub(crate) async fn is_visible(&self, place: &Place, id: TaskId) -> Result<bool, Fault> {
         match self.glimpse(place, id, Sight::Task).await? {
             None => Ok(false),

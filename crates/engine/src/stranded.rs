@@ -1,5 +1,6 @@
-//! Turns that this process holds in a shared store but does not run: their commit was answered as refused or abandoned and
-//! is there all the same. Other processes leave them alone, because their holder lives; so their holder looks for them.
+//! Turns that this process holds in a shared store but does not run: their commit was reported as refused or abandoned
+//! and happened all the same. Other processes leave them alone because their holder lives, so the holder must find
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,14 +10,14 @@ use model::{Epoch, Fault, TaskId};
 use crate::setbacks::Chore;
 use crate::{Shared, recovery, troubled};
 
-/// How many are read at once.
+/// Turns read at once.
 const PAGE: usize = 256;
 
-/// Turns that were found once. One that is found a second time, and still the same, is taken up: the first may have been
-/// read just before it ended.
+/// Turns found once. A turn found a second time unchanged is recovered; the first finding may have been read just
+/// before the turn ended.
 pub(crate) type Suspects = BTreeSet<(TaskId, Epoch)>;
 
-/// Looks for them, and takes up those that were found before by their agents' rules.
+/// Looks for stranded turns, and recovers those found before by their agents' restart rules.
 pub(crate) async fn look(shared: &Arc<Shared>, suspects: &mut Suspects) -> Result<(), Fault> {
     let (mut found, mut after) = (Suspects::new(), None);
     loop {
@@ -28,7 +29,7 @@ pub(crate) async fn look(shared: &Arc<Shared>, suspects: &mut Suspects) -> Resul
     }
     for stranded in found.intersection(suspects) {
         tracing::warn!(task = %stranded.0, "a turn of this process runs nowhere; it is taken up");
-        // One that cannot be taken up now is found at the next look.
+        // A turn that cannot be recovered now is found again by the next search.
         let _ = recovery::take_up(shared, *stranded, recovery::Holder::Own).await;
     }
     *suspects = found;

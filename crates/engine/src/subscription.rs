@@ -1,7 +1,7 @@
-//! A cursor on a task's log. It never misses an event and never repeats one; a slow reader slows nobody.
+//! A cursor on a task's log. It never misses an event and never repeats one; a slow reader slows no other.
 //!
-//! The newest events come from the live task's tail, older ones from the store in pages. Between them there is no gap:
-//! the tail says by itself when it no longer reaches back far enough.
+//! The newest events come from the live task's tail, older ones from the store in pages. There is no gap between them:
+//! the tail reports when it no longer reaches back far enough.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use crate::memory;
 use crate::sight::Sight;
 use crate::{Engine, Shared, troubled};
 
-/// How many events a reader takes from the tail at once.
+/// Events a reader takes from the tail at once.
 const PAGE: usize = 64;
-/// How much of a log, in bytes: every slow reader holds as much. What is one row of the log is read at once, however long.
+/// Bytes of a log read at once: every slow reader holds as much. One row of the log is read whole, however long.
 const PAGE_BYTES: usize = 64 << 10;
-/// Above this, what a reader holds counts against the memory for readers.
+/// A larger page counts against the memory for readers.
 const LARGE_PAGE: usize = 256 << 10;
 
-/// What a subscriber is told.
+/// An item of a subscription.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// The task as of its `seq()`; what follows comes after that.
+    /// The task as of its `seq()`; later items come after that.
     Task(Arc<Task>),
     Event {
         committed: Arc<Committed>,
         /// The stream ends after this.
         closing: bool,
     },
-    /// The whole answer.
+    /// The complete answer.
     Reply(Reply),
 }
 
@@ -56,7 +56,7 @@ pub struct Subscription {
     cursor: Seq,
     first: Option<Arc<Task>>,
     buffered: VecDeque<Arc<Committed>>,
-    /// The buffer's share of the memory for readers, where it is large.
+    /// The buffer's share of the memory for readers, if it is large.
     share: Option<MemoryShare>,
     until: Until,
     ended: bool,
@@ -64,7 +64,7 @@ pub struct Subscription {
 }
 
 enum Source {
-    /// All there is, and ever will be, is in the buffer.
+    /// The buffer has every event there will ever be.
     Buffer,
     Live {
         shared: Arc<Shared>,
@@ -94,7 +94,7 @@ impl Subscription {
         }
     }
 
-    /// Of a turn that was over in its first commit.
+    /// A subscription to a turn that ended in its first commit.
     pub(crate) fn of_finished(events: Vec<Event>, stopped: CancellationToken) -> Result<Subscription, Fault> {
         let at = events.len().min(3);
         let task = Task::fold(&events[..at]).map_err(Fault::internal)?;
@@ -113,7 +113,7 @@ impl Subscription {
         })
     }
 
-    /// What comes next; `None` when the stream is over.
+    /// The next item; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Result<Item, Fault>> {
         if self.ended {
             return None;
@@ -136,7 +136,7 @@ impl Subscription {
                     return Some(Ok(Item::Reply(Reply { message, context, exchange: self.task })));
                 }
                 if let Some(first) = &self.first {
-                    // An exchange nobody may see yet becomes a task with the first thing that shows it.
+                    // An undecided exchange becomes a task with the first public event.
                     if first.core.shape == Shape::Undecided && !committed.event.body.is_public() {
                         self.cursor = committed.event.seq;
                         self.buffered.pop_front();
@@ -163,7 +163,7 @@ impl Subscription {
         }
     }
 
-    /// Takes up more events, waiting for them if need be. False when there will be none.
+    /// Fetches more events, waiting for them if necessary. False when there will be none.
     async fn refill(&mut self) -> Result<bool, Fault> {
         let Source::Live { shared, live, seq } = &mut self.source else { return Ok(false) };
         loop {
@@ -205,12 +205,12 @@ impl Subscription {
         }
     }
 
-    /// The task as it is before anything is heard.
+    /// The task before the first event.
     pub fn first(&self) -> Option<&Arc<Task>> {
         self.first.as_ref()
     }
 
-    /// The same task by its states instead: see [`States`].
+    /// The subscription by states instead of events: see [`States`].
     pub fn into_states(self) -> States {
         let states = match self.source {
             Source::Live { live, seq, .. } => Seen::Live { live, seq },
@@ -218,7 +218,7 @@ impl Subscription {
                 let mut task = self.first.clone();
                 for committed in &self.buffered {
                     if let Some(task) = &mut task {
-                        // These events are in the log; they have been applied once already.
+                        // These events are in the log, so they apply.
                         let _ = Arc::make_mut(task).apply(&committed.event);
                     }
                 }
@@ -237,7 +237,7 @@ impl Subscription {
         if self.until != Until::Question || change.state != State::InputRequired || !self.buffered.is_empty() {
             return false;
         }
-        // A question that was answered long ago closes nothing.
+        // A question that was answered before does not close the stream.
         match &self.source {
             Source::Buffer => true,
             Source::Live { live, .. } => live.task().is_none_or(|task| task.seq() == event.seq),
@@ -245,11 +245,11 @@ impl Subscription {
     }
 }
 
-/// The latest fold at every change of status, for dialects whose frames carry the whole task. What a slow reader misses in
-/// between it never hears of; the last state always comes.
+/// The latest fold at every change of status, for dialects whose frames carry the whole task. A slow reader skips
+/// intermediate states; the last state is always delivered.
 pub struct States {
     states: Seen,
-    /// The status of this event, or a later one, has been told.
+    /// The newest status event that was delivered.
     told: Seq,
     until: Until,
     stopped: CancellationToken,
@@ -257,7 +257,7 @@ pub struct States {
 }
 
 enum Seen {
-    /// All there is, and ever will be.
+    /// The complete task, which never changes again.
     Whole(Option<Arc<Task>>),
     Live {
         live: Arc<Live>,
@@ -266,7 +266,7 @@ enum Seen {
 }
 
 impl States {
-    /// The task at its newest status; `None` when the stream is over.
+    /// The task at its newest status; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Arc<Task>> {
         if self.ended {
             return None;
@@ -318,7 +318,7 @@ impl Engine {
         Ok(Subscription::new(self.shared.clone(), live, task, Until::Settled))
     }
 
-    /// The task as of an event that the caller has seen, then all after it. A settled task replays and closes.
+    /// The task as of an event that the caller has seen, then all later events. A settled task replays and closes.
     pub(crate) async fn resume(
         &self,
         place: &Place,
@@ -338,7 +338,7 @@ impl Engine {
         Ok(Subscription::new(self.shared.clone(), live, at, until))
     }
 
-    /// The fold of the log up to and with `seq`.
+    /// The fold of the log up to and including `seq`.
     async fn as_of(&self, now: &Arc<Task>, seq: Seq) -> Result<Arc<Task>, Fault> {
         if now.seq() == seq {
             return Ok(now.clone());

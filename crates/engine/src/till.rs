@@ -1,7 +1,8 @@
-//! What a turn costs, from the engine's side: when something is set aside, and that it ends exactly once.
+//! Billing of turns in the engine: when a reservation is made, and that it is settled exactly once.
 //!
-//! A hold begins with the event that starts its turn and ends with the event that ends it, in the same commits. There is
-//! one way into a log ([`crate::live::Live::append`]), so there is one place where holds end. Nothing here knows money.
+//! A reservation begins with the event that starts its turn and ends with the event that ends it, in the same commits.
+//! Every write to a log goes through [`crate::live::Live::append`], so reservations are settled in one place. This
+//! module does not interpret amounts.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use model::{Body, Caller, Json, Place, State, Task, TaskId, Time, TurnId};
 
 use crate::product::Along;
 
-/// What is set aside for a turn, and who says what a refusal of it means.
+/// The reservation for a turn, and the till that interprets its refusal.
 #[derive(Clone)]
 pub(crate) struct Reserved {
     till: Arc<dyn Till>,
@@ -23,7 +24,7 @@ impl Reserved {
         Reserved { till: till.clone(), held }
     }
 
-    /// As the log keeps it.
+    /// As stored in the log.
     pub(crate) fn hold(&self) -> Json {
         self.held.hold.clone()
     }
@@ -32,13 +33,13 @@ impl Reserved {
         Along { records: self.held.records.clone(), entries: self.held.entries.clone(), ..Along::default() }
     }
 
-    /// What the caller is told of a conflict, if it is about this.
+    /// The fault for the caller, if the conflict is about this reservation.
     pub(crate) fn refused(&self, met: &Conflict) -> Option<model::Fault> {
         self.till.refused(&self.held.hold, met)
     }
 }
 
-/// A turn that a caller's message begins.
+/// The quote for a turn that a caller's message begins.
 pub(crate) fn asked<'a>(
     place: &'a Place,
     (task, context): (TaskId, &'a model::ContextId),
@@ -50,27 +51,28 @@ pub(crate) fn asked<'a>(
     Asked { agent: &place.agent, tenant, payer: name, known: *authenticated, task, context, turn, first, now }
 }
 
-/// A turn that follows another one at once, paid for by whoever spoke last meanwhile.
+/// The quote for a turn that follows another at once. The sender of the last waiting message pays.
 pub(crate) fn asked_next(task: &Task, turn: TurnId, now: Time) -> Asked<'_> {
     let spoke = task.due.as_deref().and_then(|due| due.payer.as_ref());
     let payer = spoke.unwrap_or(&task.owner);
-    // Who cannot pay was told so when it spoke; a message from before the agent had a price is its task's owner's.
+    // A sender that cannot pay was refused with its message; a message from before the agent had a price is paid by the
+    // task's owner.
     let known = spoke.is_some() || **payer != *Caller::anonymous().name;
     let (agent, tenant, context) = (&task.agent, &task.tenant, &task.context);
     Asked { agent, tenant, payer, known, task: task.id, context, turn, first: false, now }
 }
 
-/// How a draft ends a turn, where its events alone do not tell.
+/// How a draft ends a turn, where its events alone do not determine it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ending {
-    /// As what it is paid for.
+    /// The end state that the settlement uses.
     pub(crate) state: Option<State>,
-    /// Nobody knows how long it ran.
+    /// The run time is unknown.
     pub(crate) cut_off: bool,
 }
 
-/// Ends what is set aside for the open turn, if these events end the turn: the caller is told in the task's metadata and
-/// with the ending event itself. Answers what goes along.
+/// Settles the reservation of the open turn, if these events end the turn. The cost is added to the task's metadata and
+/// to the ending event itself. Returns the writes for the commit.
 pub(crate) fn close(
     books: Option<&Arc<dyn Books>>,
     task: &Task,
@@ -85,13 +87,13 @@ pub(crate) fn close(
         if let Body::Metadata(json) = body {
             facts = Some(facts.as_ref().map_or_else(|| json.clone(), |known| known.merged(json)));
         }
-        // What may not follow is refused where the batch is made.
+        // An event that may not follow is refused later, by the batch.
         core.step(body, now).is_ok() && core.turn.is_none_or(|open| open.id != turn.id)
     })?;
     let state = match (ending.state, &bodies[at]) {
         (Some(state), _) => state,
         (None, Body::Status(change)) => change.state,
-        // The next turn begins at once only after one that completed.
+        // The next turn follows at once only after a completed turn.
         (
             None,
             Body::Replied(_)
@@ -105,7 +107,7 @@ pub(crate) fn close(
         ) => State::Completed,
     };
     let Some(books) = books else {
-        tracing::error!(task = %task.id, turn = %turn.id, "a turn that was paid for has ended, and nobody keeps the books");
+        tracing::error!(task = %task.id, turn = %turn.id, "a turn with a reservation has ended, but no billing settlement is registered");
         return None;
     };
     let ran_ms = (!ending.cut_off).then(|| now.0.saturating_sub(turn.started_at.0).max(0).unsigned_abs());
@@ -121,7 +123,7 @@ pub(crate) fn close(
     let told = |known: &Option<Json>| {
         Some(known.as_ref().map_or_else(|| settled.metadata.clone(), |known| known.merged(&settled.metadata)))
     };
-    // Of a turn that another follows, the word before it is the last.
+    // If another turn follows, the last event of this turn is the one before its start.
     let last = if matches!(bodies[at], Body::TurnStarted { .. }) { at.checked_sub(1) } else { Some(at) };
     match last.and_then(|last| bodies.get_mut(last)) {
         Some(Body::Status(change)) => change.metadata = told(&change.metadata),
@@ -144,8 +146,8 @@ pub(crate) fn close(
     Some(Along { records: settled.records, entries: settled.entries, ..Along::default() })
 }
 
-/// Whether a conflict is about what ends a hold, and not about what begins one: the books are not as they must be. The turn
-/// ends all the same, and the check of the books tells.
+/// Whether a conflict is about the settlement, and not about the next reservation: then the ledger is inconsistent. The
+/// turn ends all the same, and the ledger's verification reports it.
 pub(crate) fn is_about(closing: &Along, beginning: Option<&Along>, met: &Conflict) -> bool {
     let takes_from = |along: &Along, account: &str| {
         let postings = along.entries.iter().flat_map(|entry| &entry.postings);

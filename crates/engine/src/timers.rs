@@ -1,4 +1,4 @@
-//! What the clock brings: durable timers, and the end of what is kept too long.
+//! Durable timers, and the removal of expired data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,16 +13,16 @@ use crate::live::Draft;
 use crate::setbacks::{self, Chore};
 use crate::{Shared, outbox, pending, product, troubled};
 
-/// A timer whose turn does not end at once is looked at again after this.
+/// Delay before a fired timer is checked again if its turn does not end at once.
 const AGAIN_MS: u64 = 5_000;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEEP: usize = 500;
 
-/// Wakes the one who fires timers, if a new one is due before the next look.
+/// Wakes the timer loop if a new timer is due before its next check.
 #[derive(Default)]
 pub(crate) struct Alarm {
     earlier: Notify,
-    /// When the next look is, in milliseconds.
+    /// The time of the next check, in milliseconds.
     next_look: AtomicI64,
 }
 
@@ -42,7 +42,7 @@ impl Alarm {
 /// Fires timers until the engine stops.
 pub(crate) async fn run(shared: Arc<Shared>) {
     loop {
-        // Whatever is set while we look wakes us again.
+        // A timer set during the check wakes the loop again.
         shared.alarm.next_look.store(i64::MAX, Ordering::Relaxed);
         let wait = match fire_due(&shared).await {
             Ok(Some(next)) => Duration::from_millis((next.0 - shared.clock.now().0).clamp(1, 60_000) as u64),
@@ -62,7 +62,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Fires what is due and answers when the next one is.
+/// Fires due timers and returns when the next one is due.
 async fn fire_due(shared: &Arc<Shared>) -> Result<Option<Time>, Fault> {
     loop {
         let due = shared.store.due(shared.clock.now(), 100).await.map_err(troubled)?;
@@ -71,7 +71,7 @@ async fn fire_due(shared: &Arc<Shared>) -> Result<Option<Time>, Fault> {
         }
         let mut tried = false;
         for timer in due {
-            // Its last fault was not long ago, and moving it on did not help.
+            // Its last fault is recent, and postponing the timer failed.
             if !shared.setbacks.is_due(timer.task, Chore::Timer) {
                 continue;
             }
@@ -95,7 +95,7 @@ async fn fire(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     }
 }
 
-/// A timer whose task cannot be looked after is moved on, in the store: it stands in no other timer's way, on no process.
+/// Postpones, in the store, a timer whose task has a fault, so that it delays no other timer on any process.
 async fn put_off(shared: &Arc<Shared>, timer: Timer, fault: &Fault) -> Result<(), Fault> {
     let pause = shared.setbacks.failed(shared, timer.task, Chore::Timer, fault);
     let due = shared.clock.now().plus_ms(pause.as_millis() as u64);
@@ -111,7 +111,7 @@ async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     let turn = live.as_ref().and_then(|live| live.task()).and_then(|task| task.core.turn);
     let due = turn.map(|turn| turn.started_at.plus_ms(shared.limits.turn_timeout_ms));
     let to = match (live, due) {
-        // The timer was an earlier turn's; this one has time left.
+        // The timer was an earlier turn's; this turn has time left.
         (Some(_), Some(due)) if due > shared.clock.now() => Some(due),
         (Some(live), Some(_)) => {
             match live.turn() {
@@ -120,24 +120,24 @@ async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
             }
             Some(shared.clock.now().plus_ms(AGAIN_MS))
         }
-        // The turn is over; so is its timer.
+        // The turn is over, and its timer with it.
         (None | Some(_), _) => None,
     };
     let to = match shared.lives.find(timer.task).and_then(|live| live.task()) {
         Some(task) if task.core.turn.is_none() => None,
         Some(_) | None => to,
     };
-    // A turn that has begun meanwhile has set a timer of its own, which is left alone.
+    // A turn that began meanwhile has set a timer of its own, which stays.
     let change = TimerChange::Replace { timer, to };
     match shared.store.commit(Commit { timers: vec![change], ..Commit::default() }).await {
-        // A timer is only moved and cleared here; should that not be so yet, it fires again.
+        // Timers are only moved and cleared here; if the change did not happen, the timer fires again.
         Outcome::Done | Outcome::Conflict(_) => Ok(()),
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
     }
 }
 
-/// A product's deadline. It is looked at again later, whatever becomes of it now: the product clears it when it has acted.
-/// One that a step of the product has set meanwhile stays as it is.
+/// A product's deadline. It is postponed before the product is called, so that it fires again until the product clears
+/// it. A deadline that the product has set meanwhile stays unchanged.
 async fn deadline(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     let later = TimerChange::Replace { timer, to: Some(shared.clock.now().plus_ms(AGAIN_MS)) };
     match shared.store.commit(Commit { timers: vec![later], ..Commit::default() }).await {
@@ -148,7 +148,7 @@ async fn deadline(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Ends a turn that nobody here runs.
+/// Ends a turn that does not run in this process.
 async fn fail(shared: &Arc<Shared>, live: &crate::live::Live) -> Result<(), Fault> {
     let failed = live.append(shared, |task| {
         let words = pending::message(Words::text("the agent did not finish in time"));
@@ -163,7 +163,7 @@ fn millis(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-/// Removes settled tasks that are past their retention, and webhooks that went with theirs, a few at a time.
+/// Removes settled tasks past their retention, and webhooks that are removed with their tasks, a few at a time.
 pub(crate) async fn sweep(shared: Arc<Shared>) {
     let mut dead = None;
     loop {

@@ -1,8 +1,8 @@
-//! One run of an agent, pumped into the log.
+//! One run of an agent, whose output is written to the log.
 //!
-//! The pump polls the agent while a commit is in flight, so that what it says meanwhile is the next batch; it stops
-//! polling above a bound, so that an agent never outruns the store. It alone writes the turn's events, under an epoch:
-//! once another holder has taken the turn, the store refuses and the pump stops without a word.
+//! The pump polls the agent while a commit is in flight, so that output emitted meanwhile is the next batch; it stops
+//! polling above a bound, so that an agent never outruns the store. Only the pump writes the turn's events, under an
+//! epoch: once another holder has taken the turn, the store refuses and the pump stops silently.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::pending::{Pending, Spoken, Then};
 use crate::till::{self, Ending, Reserved};
 use crate::{RunningTurn, Shared, blobs, children, conversation};
 
-/// How many emissions one look at a busy agent takes before a commit begins.
+/// Emissions taken from a busy agent before a commit begins.
 const LOOK: usize = 1_024;
 
 /// A turn that has begun in the log and now runs.
@@ -33,7 +33,7 @@ pub(crate) struct Run {
     pub(crate) live: Arc<Live>,
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) turn: TurnId,
-    /// The how manieth attempt of it.
+    /// Attempt number, from 1.
     pub(crate) attempt: u32,
     /// As in [`Turn::whole`].
     pub(crate) whole: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Lets the turn run by itself.
+    /// Runs the turn as a task of its own.
     pub(crate) fn spawn(self, ahead: Option<BoxStream<'static, Emission>>) {
         self.live.set_turn(Some(self.handle.clone()));
         tokio::spawn(self.run(ahead));
@@ -60,7 +60,7 @@ impl Run {
             };
             let pumped = match AssertUnwindSafe(self.pump(stream)).catch_unwind().await {
                 Ok(pumped) => pumped,
-                // A defect of ours, or an agent whose stream panics when it is dropped: the turn ends, and says so.
+                // A defect of the engine, or an agent whose stream panics when dropped: the turn fails with a message.
                 Err(_) => self.pump(failed_stream(&Fault::internal("the turn panicked"))).await,
             };
             match pumped {
@@ -92,7 +92,7 @@ impl Run {
         Ok(start(&self.agent, Turn { whole: self.whole, ..turn }))
     }
 
-    /// Moves what the agent says into the log until the turn is over.
+    /// Writes the agent's output to the log until the turn is over.
     async fn pump(&self, stream: BoxStream<'static, Emission>) -> Result<Then, Failed> {
         let limits = &self.shared.limits;
         let mut stream = Some(stream);
@@ -108,7 +108,7 @@ impl Run {
                 if pending.ended() {
                     self.handle.cradle.clear();
                 } else if pending.is_empty() && !self.handle.cradle.is_empty() {
-                    // More children than one commit takes: those who are left need a word to come with.
+                    // More children than one commit takes: the remaining ones need an event to be committed with.
                     pending.push(Emission::Working(None));
                 }
                 if !pending.is_empty() {
@@ -117,7 +117,7 @@ impl Run {
                     in_flight = Some(self.scribe().write(pending.take(), children));
                     unwritten.set(0);
                 } else if pending.ended() {
-                    // The last commit said what comes next and returned; nothing is left to say.
+                    // The last commit ended the turn; nothing is left to write.
                     return Ok(Then::Over);
                 }
             }
@@ -127,7 +127,7 @@ impl Run {
                 done = async { match in_flight.as_mut() { Some(commit) => commit.await, None => std::future::pending().await } } => {
                     in_flight = None;
                     match done? {
-                        // Children that were opened together are heard of together: what there is to say of them is one commit.
+                        // Children opened in one commit often finish together: their results share one commit.
                         Then::GoOn if bears && !pending.ended() => {
                             if let Some(open) = stream.as_mut()
                                 && let Some(first) = ready(open).await
@@ -156,7 +156,7 @@ impl Run {
                     let words = format!("the agent did not finish within {} s", limits.turn_timeout_ms as f64 / 1e3);
                     pending.end(EndState::Failed, Some(Words::text(words)));
                 }
-                // Last, so that an agent that always has something to say cannot talk down those who want it to stop.
+                // Last, so that an agent with constant output cannot starve cancel and timeout.
                 emission = async { match stream.as_mut() { Some(stream) => stream.next().await, None => std::future::pending().await } },
                     if room && !pending.ended() =>
                 {
@@ -184,7 +184,7 @@ impl Run {
     }
 }
 
-/// Who writes what a turn says, for as long as that takes.
+/// Writes a turn's output; it is independent of the pump.
 struct Scribe {
     shared: Arc<Shared>,
     live: Arc<Live>,
@@ -194,23 +194,23 @@ struct Scribe {
 }
 
 impl Scribe {
-    /// Writes it, with the children that are to be opened.
+    /// Writes the output together with the children to be opened.
     fn write(self, spoken: Spoken, children: Vec<Newborn>) -> Future<'static, Result<Then, Failed>> {
         if children.is_empty() {
             return Box::pin(self.commit(spoken, children));
         }
-        // Whoever opens a child sees to it that it runs, even if the parent's turn is taken away meanwhile.
+        // Spawned, because opened children must run even if the parent's turn is lost meanwhile.
         let written = tokio::spawn(self.commit(spoken, children));
         Box::pin(async move { written.await.unwrap_or_else(|error| Err(Failed::Fault(Fault::internal(error)))) })
     }
 
-    /// Whether the log still says that this is the turn, and this attempt of it. A settled task is nobody's.
+    /// Whether the log still has this attempt of this turn open. A settled task has no holder.
     fn is_ours(&self, task: &Task) -> bool {
         let open = task.core.turn.map(|turn| (turn.id, turn.attempt));
         task.core.is_settled() || open == Some((self.turn, self.attempt))
     }
 
-    /// Commits, waiting out a full disk: a running turn loses nothing, it pauses.
+    /// Commits, and waits while the disk is full: a running turn pauses and loses nothing.
     async fn commit(self, mut spoken: Spoken, mut children: Vec<Newborn>) -> Result<Then, Failed> {
         let (mut patience, mut tried, mut unsure) = (Patience::new(), None, false);
         let (mut then, mut lost, mut reserved, mut bears) = (Then::GoOn, false, None, false);
@@ -238,7 +238,7 @@ impl Scribe {
                 if let (Some(Body::TurnStarted { hold, .. }), Some(reserved)) = (bodies.last_mut(), &reserved) {
                     *hold = Some(reserved.hold());
                 }
-                // The turn itself is done, whatever becomes of those that should have followed.
+                // The turn itself has completed, even if the next turn was refused.
                 let state = spoken.is_refused().then_some(State::Completed);
                 let draft = Draft::held(bodies, task, &*self.shared.store);
                 let along = reserved.as_ref().map(Reserved::along);
@@ -254,7 +254,7 @@ impl Scribe {
                 Ok(task) => {
                     let stops = task.core.is_settled() || task.core.cancel_requested;
                     if unsure {
-                        // Whichever draft is in the log: it says how the turn goes on.
+                        // Any of the drafts may be in the log; the log decides how the turn continues.
                         then = match task.core.turn {
                             Some(open) if open.id == self.turn => Then::GoOn,
                             Some(open) => Then::NextTurn(open.id),
@@ -277,12 +277,12 @@ impl Scribe {
     }
 }
 
-/// What those are told whose messages no turn takes up.
+/// The message for callers whose messages no turn takes up.
 fn unpaid(fault: &Fault) -> String {
     format!("what was said meanwhile was not taken up: {fault}")
 }
 
-/// The words as events; nothing at all for a task that somebody settled meanwhile.
+/// The output as events; empty for a task that was settled meanwhile.
 fn resolve(spoken: &mut Spoken, task: &Task) -> (Vec<model::Body>, Then) {
     if task.core.is_settled() {
         return (Vec::new(), Then::Over);
@@ -290,7 +290,7 @@ fn resolve(spoken: &mut Spoken, task: &Task) -> (Vec<model::Body>, Then) {
     spoken.resolve(task)
 }
 
-/// Takes what the agent has ready, without waiting for more.
+/// Takes the agent's available output without waiting for more.
 async fn listen(
     stream: &mut BoxStream<'static, Emission>,
     first: Option<Emission>,
@@ -301,7 +301,7 @@ async fn listen(
     while let Some(emission) = next {
         match emission {
             Some(emission) => pending.push(emission),
-            // An agent that just stops has done what it was asked: its work, or to stop.
+            // A stream that simply ends has completed its work, or has stopped as asked.
             None if cancelling => pending.end(EndState::Canceled, None),
             None => pending.end(EndState::Completed, None),
         }
@@ -312,7 +312,7 @@ async fn listen(
     }
 }
 
-/// The next emission if there is one right now.
+/// The next emission if one is available now.
 async fn ready(stream: &mut BoxStream<'static, Emission>) -> Option<Option<Emission>> {
     std::future::poll_fn(|cx| match stream.poll_next_unpin(cx) {
         Poll::Ready(emission) => Poll::Ready(Some(emission)),
@@ -321,18 +321,19 @@ async fn ready(stream: &mut BoxStream<'static, Emission>) -> Option<Option<Emiss
     .await
 }
 
-/// Runs an agent ahead of its task's first commit, until it first waits. Answers whether it is over.
+/// Runs an agent before its task's first commit, until it first waits. Afterwards `pending` knows whether the turn is
+/// over.
 pub(crate) fn run_ahead(stream: &mut BoxStream<'static, Emission>, pending: &mut Pending) {
     let ahead = async {
         if let Some(first) = ready(stream).await {
             listen(stream, first, pending, false).await;
         }
     };
-    // It only takes what is there.
+    // Takes only what is available.
     ahead.now_or_never();
 }
 
-/// Everything an agent is told about a turn.
+/// The input of an agent's turn.
 pub(crate) async fn prepare(
     shared: &Arc<Shared>,
     task: Arc<Task>,
@@ -361,13 +362,13 @@ pub(crate) async fn prepare(
     })
 }
 
-/// Asks an agent whether it takes a message; one that panics does not.
+/// Asks an agent whether it admits a message; a panic counts as a refusal.
 pub(crate) fn admit(agent: &Arc<dyn Agent>, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
     let asked = std::panic::catch_unwind(AssertUnwindSafe(|| agent.admit(message, task)));
     asked.unwrap_or_else(|_| Err(Fault::internal("the agent panicked on being asked")))
 }
 
-/// Starts an agent; one that panics has failed, and takes nobody with it.
+/// Starts an agent; a panic fails only this turn.
 pub(crate) fn start(agent: &Arc<dyn Agent>, turn: Turn) -> BoxStream<'static, Emission> {
     let stream = match std::panic::catch_unwind(AssertUnwindSafe(|| agent.run(turn))) {
         Ok(stream) => stream,

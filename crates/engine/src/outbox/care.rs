@@ -1,4 +1,4 @@
-//! What operators see of deliveries, and do about them.
+//! Deliveries for operators: their state, and redelivery.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::Outbox;
 use super::index::{ConfigKey, Unkept};
 use crate::{Engine, Shared, push, troubled};
 
-/// How many configs are read at once.
+/// Configs read at once.
 const PAGE: usize = 512;
 
 /// A config as operators see it.
@@ -17,7 +17,7 @@ const PAGE: usize = 512;
 pub struct Delivery {
     pub task: TaskId,
     pub id: Arc<str>,
-    /// Scheme, host and port: the rest of an address may hold secrets. `None` when it cannot be unsealed.
+    /// Scheme, host and port: the rest of a URL may contain secrets. `None` if the config cannot be decrypted.
     pub endpoint: Option<Arc<str>>,
     pub dialect: Option<Arc<str>>,
     pub made_at: Time,
@@ -25,7 +25,7 @@ pub struct Delivery {
 }
 
 impl Engine {
-    /// The configs of a task, or all in a state; at most so many. For operators.
+    /// The configs of a task, or all in a state; at most `limit`. For operators.
     pub async fn deliveries(
         &self,
         task: Option<TaskId>,
@@ -34,7 +34,7 @@ impl Engine {
     ) -> Result<Vec<Delivery>, Fault> {
         let shared = self.shared.clone();
         Shared::detached(async move {
-            // So that lists by state are right; should the store take nothing now, they are as they were.
+            // So that lists by state are current; if the store refuses writes now, they are as last saved.
             if let Err(trouble) = shared.outbox.save(&shared).await {
                 tracing::warn!(%trouble, "deliveries are shown as they were last kept");
             }
@@ -42,7 +42,7 @@ impl Engine {
             if let Some(task) = task {
                 found = shared.store.push(task).await.map_err(troubled)?;
             } else {
-                // What needs somebody comes first.
+                // Configs that need an operator come first.
                 for each in [PushState::Dead, PushState::Active, PushState::Done] {
                     if state.is_none_or(|state| state == each) {
                         walk(&shared, each, limit, &mut found).await?;
@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// Delivers again, from the event where it stopped or from an earlier one: one config of a task, or all of them.
-    /// Answers how many configs were taken up.
+    /// Returns the number of configs restarted.
     pub async fn redeliver(&self, task: TaskId, id: Option<&str>, from: Option<Seq>) -> Result<u64, Fault> {
         let (shared, id) = (self.shared.clone(), id.map(str::to_owned));
         Shared::detached(async move { shared.redeliver(task, id.as_deref(), from).await }).await
@@ -77,7 +77,7 @@ async fn walk(shared: &Shared, state: PushState, limit: usize, found: &mut Vec<P
 }
 
 impl Outbox {
-    /// The newest that is known of a config's progress.
+    /// The newest known progress of a config.
     pub(super) fn newest(&self, row: &PushRow) -> PushProgress {
         let index = self.index.lock();
         let route = index.find(row.task, &row.id).and_then(|no| index.get(no));
@@ -108,7 +108,7 @@ impl Shared {
     async fn redeliver(self: &Arc<Self>, task: TaskId, id: Option<&str>, from: Option<Seq>) -> Result<u64, Fault> {
         let courier = self.courier.as_ref().ok_or_else(push::unsupported)?;
         let live = self.lives.entry(task);
-        // Nobody sets or removes a config meanwhile.
+        // The lock keeps other requests from setting or removing a config meanwhile.
         let _still = live.hold(self).await.map_err(troubled)?;
         let head = self.store.head(task).await.map_err(troubled)?;
         let head = head.ok_or_else(|| Fault::task_not_found(task))?;
@@ -134,7 +134,7 @@ impl Shared {
                 delivered_at: known.delivered_at,
                 ..PushProgress::from(from.unwrap_or(known.next), now)
             };
-            // The process that is asked delivers it from now on.
+            // This process delivers the config from now on.
             let (id, edition) = (row.id.clone(), row.edition);
             let change = PushChange::SetBack { task, id, edition, progress: progress.clone() };
             let is_there = |rows: &[PushRow]| {
@@ -142,7 +142,7 @@ impl Shared {
             };
             push::commit_known(self, task, Commit { push: vec![change], ..Commit::default() }, is_there).await?;
             let now = self.store.push(task).await.map_err(troubled)?;
-            // Set anew or removed meanwhile by another process, it is not for this one.
+            // If another process set it anew or removed it meanwhile, this process does not deliver it.
             if let Some(now) = now.into_iter().find(|now| now.id == row.id && now.edition == row.edition) {
                 self.outbox.set_back(self, now, spec, progress);
             }
@@ -162,7 +162,7 @@ impl Outbox {
             None => {
                 self.add(shared, &mut index, ConfigKey::of(&row), Arc::new(spec), progress.clone());
                 if let Some(no) = index.find(row.task, &row.id) {
-                    // An endpoint that was left alone is tried at once: an operator says it is back.
+                    // An endpoint with an open breaker is tried at once: the operator's request means that it is back.
                     index.reset(no, row.epoch, progress);
                 }
             }

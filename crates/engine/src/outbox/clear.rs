@@ -1,8 +1,10 @@
-//! Configs that go with their task, where their dialect wants that: none is left once its end was told, or could not be.
+//! Configs that are removed with their task's end, for dialects that want that: once the final event was delivered or
+//! given up.
 //!
-//! Whoever delivers the end takes its config out of the store with the same commit that would keep the progress: after a crash
-//! before that the end is delivered again, and then it is gone. One that is given up while its task goes on stays, for its
-//! caller and for operators, until the task has settled too; nobody waits for that, so a walk over the dead finds it.
+//! The delivery of the final event removes the config in the commit that would save the progress: after a crash before
+//! that commit the event is delivered again, and then the config is removed. A config that is given up while its task
+//! still runs stays, for its caller and for operators, until the task has settled too. No event triggers that removal,
+//! so a walk over the dead configs does it.
 
 use std::sync::Arc;
 
@@ -15,10 +17,10 @@ use super::{Outbox, PAGE};
 use crate::setbacks::Chore;
 use crate::{Shared, troubled};
 
-/// Pages of one walk; the next one goes on from there.
+/// Pages of one walk; the next walk continues from there.
 const PAGES: usize = 8;
 
-/// A config was given up. If its task has settled, that was its end.
+/// A config was given up. If its task has settled, it is removed.
 pub(super) async fn given_up(shared: &Shared, courier: &dyn Courier, job: &Job) {
     if !courier.clears(&job.spec.dialect) {
         return;
@@ -34,7 +36,7 @@ pub(super) async fn given_up(shared: &Shared, courier: &dyn Courier, job: &Job) 
 impl Outbox {
     fn clear(&self, job: &Job) {
         let mut index = self.index.lock();
-        // Somebody may have set it anew or taken it up again.
+        // The config may have been set anew or restarted.
         if index.find(job.task, &job.id).is_none() {
             let unkept = Unkept { edition: job.edition, epoch: job.epoch, progress: None };
             index.unsaved.insert((job.task, job.id.clone()), unkept);
@@ -44,7 +46,8 @@ impl Outbox {
     }
 }
 
-/// Clears what was given up before its task settled, some of it: from `after` on, and again from the beginning after that.
+/// Removes configs that were given up before their task settled: some of them, from `after` on, and then again from the
+/// beginning.
 pub(crate) async fn clear_dead(shared: &Arc<Shared>, after: &mut Option<(TaskId, Arc<str>)>) -> Result<(), Trouble> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
     for _ in 0..PAGES {
@@ -52,7 +55,7 @@ pub(crate) async fn clear_dead(shared: &Arc<Shared>, after: &mut Option<(TaskId,
         let Some(last) = page.last() else { break };
         *after = Some((last.task, last.id.clone()));
         for row in page {
-            // What cannot be unsealed is for somebody to look at.
+            // A config that cannot be decrypted stays for an operator.
             let spec = courier.open(row.task, &row.spec).ok();
             let task = row.task;
             if !spec.is_some_and(|spec| courier.clears(&spec.dialect)) || !shared.setbacks.is_due(task, Chore::Sweep) {
@@ -60,7 +63,7 @@ pub(crate) async fn clear_dead(shared: &Arc<Shared>, after: &mut Option<(TaskId,
             }
             match clear_row(shared, row).await {
                 Ok(()) => shared.setbacks.clear(task, Chore::Sweep),
-                // Only this one: the walk goes on.
+                // A problem of this config only: the walk continues.
                 Err(trouble @ Trouble::Broken(_)) => {
                     shared.setbacks.failed(shared, task, Chore::Sweep, &troubled(trouble));
                 }
@@ -77,7 +80,7 @@ async fn clear_row(shared: &Arc<Shared>, row: PushRow) -> Result<(), Trouble> {
         Some(_) | None => return Ok(()),
     }
     let live = shared.lives.entry(row.task);
-    // Nobody takes it up again meanwhile.
+    // The lock keeps the config from being restarted meanwhile.
     let _still = live.hold(shared).await?;
     if shared.outbox.newest(&row).state != PushState::Dead {
         return Ok(());
@@ -85,7 +88,7 @@ async fn clear_row(shared: &Arc<Shared>, row: PushRow) -> Result<(), Trouble> {
     let over = PushChange::Over { task: row.task, id: row.id, edition: row.edition, epoch: row.epoch };
     match shared.store.commit(Commit { push: vec![over], ..Commit::default() }).await {
         Outcome::Done | Outcome::Conflict(_) => Ok(()),
-        // To say it again does no harm.
+        // Repeating the change is harmless.
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(trouble),
     }
 }

@@ -1,8 +1,8 @@
-//! The clerk: keeps the progress of deliveries, many at a time. A letter goes out only after the one before it is kept, so
-//! that a crash repeats at most the letters in flight. While the store takes nothing, deliveries pause.
+//! Saves the progress of deliveries, many at a time. A delivery begins only after the progress of the one before is
+//! saved, so that a crash repeats at most the deliveries in flight. While the store refuses writes, deliveries pause.
 //!
-//! Where other processes share the store, what was written is read back: progress of a config that another process has
-//! taken over meanwhile is not kept, and the config is let go of.
+//! In a shared store, written progress is read back: the store ignores progress of a config that another process has
+//! taken over, and this process then drops the config.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,16 +15,16 @@ use super::Outbox;
 use super::index::{ConfigKey, Unsaved};
 use crate::Shared;
 
-/// How long progress waits for company while there is much else to commit.
+/// How long progress waits to share a commit while the engine is busy.
 const LAG: Duration = Duration::from_millis(10);
 
-/// How many changes one commit brings.
+/// Changes in one commit.
 const COMMIT: usize = 512;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Keeps progress until the outbox closes.
+/// Saves progress until the outbox closes.
 pub(super) async fn run(shared: Arc<Shared>) {
     let outbox = &shared.outbox;
     let mut pause = FIRST_PAUSE;
@@ -62,7 +62,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 impl Outbox {
-    /// Commits what is not kept yet. Must not be dropped half way.
+    /// Commits unsaved progress. Must not be dropped half way.
     pub(super) async fn save(&self, shared: &Arc<Shared>) -> Result<(), Trouble> {
         let _one_at_a_time = self.saving.lock().await;
         loop {
@@ -70,7 +70,7 @@ impl Outbox {
                 let mut index = self.index.lock();
                 let some: Unsaved = match index.unsaved.len() {
                     0 => {
-                        // What could not be kept may have been removed since.
+                        // Unsaved progress may have been removed since the failure.
                         index.stalled = false;
                         self.wake.notify_one();
                         return Ok(());
@@ -105,14 +105,14 @@ impl Outbox {
             }
             self.saves.send_modify(|saves| *saves = saves.wrapping_add(1));
             self.wake.notify_one();
-            // What came in meanwhile is for the next time.
+            // Progress that arrived meanwhile is saved next time.
             if !more {
                 return Ok(());
             }
         }
     }
 
-    /// The config is another process's, or is gone: nothing more is delivered for it here.
+    /// Another process has the config, or it is gone: this process delivers nothing more for it.
     pub(crate) fn lose(&self, key: &ConfigKey) {
         let mut index = self.index.lock();
         let Some(no) = index.find(key.task, &key.id) else { return };
@@ -126,7 +126,7 @@ impl Outbox {
     }
 }
 
-/// What became of some progress.
+/// The outcome of saving some progress.
 struct Kept {
     kept: Vec<(ConfigKey, Seq)>,
     lost: Vec<ConfigKey>,
@@ -143,7 +143,7 @@ async fn keep(shared: &Shared, some: &Unsaved) -> Result<Kept, Trouble> {
     match shared.store.commit(Commit { push: changes.collect(), ..Commit::default() }).await {
         Outcome::Done => {}
         Outcome::Conflict(conflict) => return Err(Trouble::Broken(format!("progress met {conflict:?}"))),
-        // To say it again does no harm.
+        // Repeating the changes is harmless.
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(trouble),
     }
     let moved: Vec<(ConfigKey, Seq)> = some
@@ -160,7 +160,7 @@ async fn keep(shared: &Shared, some: &Unsaved) -> Result<Kept, Trouble> {
     Ok(Kept { kept: moved.into_iter().filter(|(key, _)| !lost.contains(key)).collect(), lost })
 }
 
-/// Of these configs, those that another process has taken over or that are gone.
+/// The configs among these that another process has taken over or that are gone.
 pub(crate) async fn lost<'a>(
     shared: &Shared,
     keys: impl Iterator<Item = &'a ConfigKey> + Clone,

@@ -1,4 +1,4 @@
-//! One job: delivers what there is for one config, one event after another, and lets others have their turn.
+//! One job: delivers the events of one config in order, and yields to other configs after a while.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::{MODEST_PAUSE, Outbox, Verdict, clear};
 use crate::Shared;
 use crate::setbacks::{self, Chore};
 
-/// After so many letters a job makes room for others, however much there is left.
+/// Deliveries after which a job yields, however many are left.
 const LETTERS: usize = 64;
 
-/// A log that cannot be read is looked at again after this.
+/// Delay before a log that cannot be read is tried again.
 const AGAIN_MS: u64 = 1_000;
 
-/// A job's slot, given back however the job ends.
+/// A job's slot, released however the job ends.
 struct Slot<'a> {
     outbox: &'a Outbox,
     job: Job,
@@ -34,12 +34,12 @@ impl Drop for Slot<'_> {
 }
 
 pub(super) async fn run(shared: Arc<Shared>, courier: Arc<dyn Courier>, job: Job) {
-    // Should it end by a panic, it is not tried again at once, for ever.
+    // After a panic the job is not retried at once, which would loop.
     let end = End::Wait(shared.clock.of_sleepers().plus_ms(AGAIN_MS));
     let mut slot = Slot { outbox: &shared.outbox, job, end };
     slot.end = tokio::select! {
         biased;
-        // A letter that is let go of is delivered again after the next start.
+        // A dropped delivery is repeated after the next start.
         () = shared.outbox.cut.cancelled() => End::Later,
         end = deliver(&shared, &*courier, &slot.job) => end,
     };
@@ -85,7 +85,7 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
             spec: job.spec.clone(),
             news,
         };
-        // Reading may have taken a while.
+        // The read may have taken a while, and the lease may have expired.
         if !outbox.is_current(shared) {
             return End::Later;
         }

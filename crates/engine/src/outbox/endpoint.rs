@@ -1,5 +1,4 @@
-//! Who is on the other end: the configs that are ready for it, how many deliveries to it are under way, and the breaker
-//! that leaves it alone while it fails.
+//! An endpoint: its queue of ready configs, its deliveries in flight, and the breaker that pauses it while it fails.
 
 use std::collections::VecDeque;
 
@@ -12,24 +11,24 @@ use super::index::No;
 pub(super) struct Endpoint {
     /// Active configs that deliver to it.
     pub(super) routes: usize,
-    /// Those with something to deliver, first come first served.
+    /// Configs with pending events, in order of arrival.
     pub(super) ready: VecDeque<No>,
     pub(super) running: usize,
-    /// Whether it waits for its turn among the endpoints.
+    /// Whether the endpoint is queued in the ring.
     pub(super) in_ring: bool,
     pub(super) breaker: Breaker,
-    /// How often somebody said that it is back. What was under way before that says nothing about it.
+    /// How often an operator declared it back. Deliveries that began before say nothing about it.
     pub(super) vouched: u32,
 }
 
 impl Endpoint {
-    /// Nothing is lost when it is forgotten.
+    /// Whether it can be dropped without losing state.
     pub(super) fn is_idle(&self) -> bool {
         self.routes == 0 && self.running == 0 && self.breaker.open_until().is_none()
     }
 }
 
-/// After failures in a row an endpoint is left alone for a while; then one delivery finds out whether it is back.
+/// Opens after consecutive failures for a while; then one probe delivery finds out whether the endpoint is back.
 #[derive(Default)]
 pub(super) struct Breaker {
     failures: u32,
@@ -48,11 +47,11 @@ enum State {
     Probing(No),
 }
 
-/// What a failure did.
+/// The effect of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tripped {
     No,
-    /// Nothing is delivered before then.
+    /// No delivery before this time.
     Until(Time),
 }
 
@@ -65,7 +64,7 @@ impl Breaker {
         }
     }
 
-    /// Whether a delivery under way may go on with its next letter.
+    /// Whether a running job may continue with its next delivery.
     pub(super) fn lets_go_on(&self, no: No) -> bool {
         match self.state {
             State::Closed => true,
@@ -80,7 +79,7 @@ impl Breaker {
         }
     }
 
-    /// A delivery is over. A probe that found nothing out leaves it to the next.
+    /// A delivery is over. A probe without a result leaves the probing to the next delivery.
     pub(super) fn ends(&mut self, no: No) {
         if self.state == State::Probing(no) {
             self.state = State::Half;
@@ -98,7 +97,7 @@ impl Breaker {
         self.state == State::Closed
     }
 
-    /// The time is up.
+    /// The open time is over.
     pub(super) fn half(&mut self) {
         if let State::Open(_) = self.state {
             self.state = State::Half;
@@ -110,7 +109,7 @@ impl Breaker {
         let span_ms = match self.state {
             State::Closed if self.failures >= limits.breaker_failures => limits.breaker_ms,
             State::Probing(probe) if probe == no => self.span_ms.saturating_mul(2).min(limits.breaker_most_ms),
-            // Deliveries that were under way when it opened say nothing new.
+            // Deliveries that were in flight when it opened add no information.
             State::Closed | State::Open(_) | State::Half | State::Probing(_) => return Tripped::No,
         };
         self.span_ms = span_ms;

@@ -1,8 +1,8 @@
-//! Every active config of this process: what it waits for, and whose turn it is next. Nothing here waits, reads or writes;
-//! all of it is behind one short lock.
+//! Every active config of this process: its phase, and the order of deliveries. Pure state behind one short lock,
+//! without waiting or I/O.
 //!
-//! An endpoint takes its turn in a ring, and the more deliveries to it are under way the more room must be left for
-//! others: one that hangs never has all the slots, nor do several.
+//! Endpoints take turns in a ring, and an endpoint with more deliveries in flight must leave more slots free for
+//! others: a hanging endpoint never takes all slots, nor do several.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use model::{Epoch, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time
 
 use super::endpoint::{Breaker, Endpoint, Tripped};
 
-/// An active config in memory. Never used again, so that what comes in late for one that is gone finds nothing.
+/// The number of an active config in memory. Never reused, so that late results for a removed config find nothing.
 pub(super) type No = u64;
 
-/// A config as the store knows it: progress of another edition or epoch is not its own.
+/// A config as the store knows it: progress of another edition or epoch does not belong to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ConfigKey {
     pub(crate) task: TaskId,
@@ -32,10 +32,10 @@ pub(super) struct Route {
     pub(super) spec: Arc<PushSpec>,
     pub(super) endpoint: Arc<str>,
     pub(super) progress: PushProgress,
-    /// The next event according to the store: what is before it is never delivered again.
+    /// The next event according to the store: earlier ones are never delivered again.
     kept: Seq,
     phase: Phase,
-    /// How often its progress was set from outside: what was under way then counts for nothing.
+    /// How often its progress was set from outside: results of deliveries that began before are ignored.
     pub(super) resets: u32,
 }
 
@@ -54,7 +54,7 @@ impl Route {
         (self.edition, self.epoch) == (key.edition, key.epoch)
     }
 
-    /// Whether the store knows that this event was delivered.
+    /// Whether the store has saved the delivery of this event.
     pub(super) fn has_kept(&self, seq: Seq) -> bool {
         self.kept > seq
     }
@@ -62,19 +62,19 @@ impl Route {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing to deliver that we know of.
+    /// No known event to deliver.
     Idle,
     /// In its endpoint's queue.
     Ready,
     Working {
-        /// There is more since it began.
+        /// More events have arrived since it began.
         again: bool,
     },
-    /// For its next attempt.
+    /// Waiting for its next attempt.
     Waiting,
 }
 
-/// Something to do at a time.
+/// An action at a given time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wake {
     Route(No),
@@ -90,24 +90,24 @@ pub(super) struct Job {
     pub(super) epoch: Epoch,
     pub(super) spec: Arc<PushSpec>,
     pub(super) endpoint: Arc<str>,
-    /// How often somebody had said by then that the endpoint is back.
+    /// The endpoint's `vouched` count when the job began.
     vouched: u32,
 }
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Everything there is has been delivered.
+    /// Every known event was delivered.
     Idle,
-    /// There is more, but others have their turn first; or it had to stop.
+    /// More events are left, but other configs go first; or the job had to stop.
     Later,
-    /// Not before then.
+    /// No attempt before this time.
     Wait(Time),
-    /// The route is gone.
+    /// The route was removed.
     Over,
 }
 
-/// What is not in the store yet, by config: its progress, or that it is over and gone.
+/// State that is not in the store yet, by config: its progress, or that it was removed.
 pub(super) type Unsaved = HashMap<(TaskId, Arc<str>), Unkept>;
 
 pub(super) struct Unkept {
@@ -121,13 +121,13 @@ pub(super) struct Index {
     routes: HashMap<No, Route>,
     of_task: HashMap<TaskId, Vec<No>>,
     endpoints: HashMap<Arc<str>, Endpoint>,
-    /// The endpoints that have something ready and may be delivered to, in the order of their turns.
+    /// The endpoints with ready configs that may be delivered to, in order of their turns.
     ring: VecDeque<Arc<str>>,
     wakes: BTreeSet<(Time, Wake)>,
     pub(super) unsaved: Unsaved,
-    /// Configs that were set or removed here while rows are being read from the store: what is read of them is older.
+    /// Configs that were set or removed here while rows are being read from the store: their rows are outdated.
     pub(super) touched: Option<HashSet<(TaskId, Arc<str>)>>,
-    /// The store keeps no progress right now.
+    /// The store refuses to save progress now.
     pub(super) stalled: bool,
     pub(super) running: usize,
     last: No,
@@ -139,7 +139,7 @@ impl Index {
         self.routes.len()
     }
 
-    /// Configs with something to deliver that is not on its way.
+    /// Configs with a pending event that is not being delivered.
     pub(super) fn waiting(&self) -> usize {
         self.queued
     }
@@ -156,7 +156,7 @@ impl Index {
         self.routes.get_mut(&no)
     }
 
-    /// The number the latest config was given.
+    /// The number of the latest config.
     pub(super) fn last(&self) -> No {
         self.last
     }
@@ -171,7 +171,7 @@ impl Index {
         self.routes.iter().filter(|(no, _)| **no <= last).map(|(no, route)| (*no, route.key())).collect()
     }
 
-    /// The store has this progress of a config.
+    /// The store has saved this progress of a config.
     pub(super) fn keep(&mut self, key: &ConfigKey, next: Seq) {
         let route = self.find(key.task, &key.id).and_then(|no| self.routes.get_mut(&no));
         if let Some(route) = route.filter(|route| route.is(key)) {
@@ -179,7 +179,7 @@ impl Index {
         }
     }
 
-    /// Something was done to a config here that rows read before do not show.
+    /// Marks a config that was changed here, so that rows read before the change are ignored.
     pub(super) fn touch(&mut self, task: TaskId, id: &Arc<str>) {
         if let Some(touched) = &mut self.touched {
             touched.insert((task, id.clone()));
@@ -190,7 +190,7 @@ impl Index {
         self.of_task.get(&task)?.iter().copied().find(|no| self.routes.get(no).is_some_and(|route| *route.id == *id))
     }
 
-    /// Adds a config, in the place of the one with its id. Answers whether its task is new here.
+    /// Adds a config, replacing the one with its id. Returns whether its task is new here.
     pub(super) fn add(
         &mut self,
         ConfigKey { task, id, edition, epoch }: ConfigKey,
@@ -202,8 +202,8 @@ impl Index {
         let replaced = self.find(task, &id);
         self.last += 1;
         let no = self.last;
-        // Only a failed attempt makes a config wait: a later time of any other was read from another clock, or from this one
-        // before it was set back.
+        // Only a failed attempt makes a config wait. For any other config a later `due` was read from another clock, or
+        // from this one before it was set back.
         let waits = progress.attempts > 0 && progress.due > now;
         let kept = progress.next;
         let phase = Phase::Idle;
@@ -220,7 +220,7 @@ impl Index {
         fresh
     }
 
-    /// Takes a config out. Answers whether it was its task's last.
+    /// Removes a config. Returns whether it was its task's last.
     pub(super) fn remove(&mut self, no: No) -> bool {
         self.set(no, Phase::Idle);
         let Some(route) = self.routes.remove(&no) else { return false };
@@ -245,7 +245,7 @@ impl Index {
         self.of_task.get(&task).cloned().unwrap_or_default()
     }
 
-    /// A task's log has grown. Answers whether there is something to do.
+    /// A task's log has grown. Returns whether a delivery is pending.
     pub(super) fn told(&mut self, task: TaskId, seq: Seq) -> bool {
         let mut news = false;
         for no in self.routes_of(task) {
@@ -263,12 +263,12 @@ impl Index {
         news
     }
 
-    /// Everything that waits is due now: the clock was set, and the times it waits for mean nothing any more.
+    /// Makes every waiting config due now: after the clock was set, the times they wait for are meaningless.
     pub(super) fn wake_all(&mut self) {
         self.wake(Time(i64::MAX));
     }
 
-    /// What is due, whoever it is for.
+    /// Wakes every due config and breaker.
     fn wake(&mut self, now: Time) {
         while let Some((due, _)) = self.wakes.first()
             && *due <= now
@@ -287,17 +287,17 @@ impl Index {
         }
     }
 
-    /// When there will be something to do that nobody tells of.
+    /// The time of the next action that no event triggers.
     pub(super) fn next_wake(&self) -> Option<Time> {
         self.wakes.first().map(|(due, _)| *due)
     }
 
-    /// The store is behind: whoever delivers more now would deliver it again after a crash.
+    /// Progress is not being saved: further deliveries would be repeated after a crash.
     pub(super) fn is_held_up(&self) -> bool {
         self.stalled
     }
 
-    /// The next delivery to begin, if there is one and a slot for it.
+    /// The next delivery to begin, if there is one and a free slot.
     pub(super) fn next(&mut self, now: Time, limits: &PushLimits) -> Option<Job> {
         self.wake(now);
         if self.is_held_up() {
@@ -330,7 +330,7 @@ impl Index {
         None
     }
 
-    /// The route of a delivery under way, if it is still there and may go on with another letter.
+    /// The route of a running job, if it still exists and may continue with another delivery.
     pub(super) fn goes_on(&self, no: No) -> Option<&Route> {
         let route = self.routes.get(&no)?;
         let lets = self.endpoints.get(&route.endpoint).is_some_and(|endpoint| endpoint.breaker.lets_go_on(no));
@@ -381,8 +381,8 @@ impl Index {
         tripped
     }
 
-    /// Sets the progress from outside, as the store has it in this epoch: deliveries begin again from there. What is under
-    /// way is finished and forgotten.
+    /// Sets the progress from outside, as the store has it in this epoch: deliveries restart from there. The result of
+    /// a delivery in flight is ignored.
     pub(super) fn reset(&mut self, no: No, epoch: Epoch, progress: PushProgress) {
         let Some(route) = self.routes.get_mut(&no) else { return };
         self.unsaved.remove(&(route.task, route.id.clone()));
@@ -405,7 +405,7 @@ impl Index {
         }
     }
 
-    /// Remembers what is to be kept of a route.
+    /// Queues a route's progress for saving.
     pub(super) fn save(&mut self, no: No) {
         let Some(route) = self.routes.get(&no) else { return };
         let Route { task, id, edition, epoch, progress, .. } = route;
@@ -413,7 +413,8 @@ impl Index {
         self.unsaved.insert((*task, id.clone()), unkept);
     }
 
-    /// Out of active service: kept as it ended, and forgotten here. Answers whether it was its task's last.
+    /// Ends a config's deliveries with this state, to be saved, and drops it here. Returns whether it was its task's
+    /// last.
     pub(super) fn retire(&mut self, no: No, state: PushState) -> bool {
         if let Some(route) = self.routes.get_mut(&no) {
             route.progress.state = state;
@@ -422,7 +423,7 @@ impl Index {
         self.remove(no)
     }
 
-    /// Its task is over, and it goes with it. Answers whether it was its task's last.
+    /// Removes a config with its task's end. Returns whether it was its task's last.
     pub(super) fn clear(&mut self, no: No) -> bool {
         if let Some(Route { task, id, edition, epoch, .. }) = self.routes.get(&no) {
             let unkept = Unkept { edition: *edition, epoch: *epoch, progress: None };
@@ -431,7 +432,7 @@ impl Index {
         self.remove(no)
     }
 
-    /// The one place where a phase changes, with the queue it stands for.
+    /// The only place that changes a phase, together with the queue that the phase stands for.
     fn set(&mut self, no: No, phase: Phase) {
         let Some(route) = self.routes.get_mut(&no) else { return };
         let (was, due, name) = (std::mem::replace(&mut route.phase, phase), route.progress.due, route.endpoint.clone());

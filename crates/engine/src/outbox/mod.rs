@@ -1,17 +1,16 @@
-//! The outbox: every webhook is a cursor on its task's log, moved by deliveries.
+//! The outbox: every webhook is a cursor on its task's log, advanced by deliveries.
 //!
-//! * At least once, and in order for each config: the next event is not tried before the last one was taken and that is
-//!   kept. After a crash at most the letters in flight are repeated; none is skipped.
-//! * A commit never waits for it. Whoever makes events visible leaves a word (`told`), which for a task without configs is
-//!   one load; the scheduler finds what is due and starts jobs for it, as many as there are slots.
-//! * Waiting costs nothing but a key in an ordered set. What is in memory is the active configs and no events.
+//! * At least once, and in order for each config: the next event is not tried before the last one was accepted and its
+//!   progress is saved. After a crash at most the deliveries in flight are repeated; none is skipped.
+//! * A commit never waits for it. The code that makes events visible calls `told`, which is one atomic load for a task
+//!   without configs; the scheduler finds due configs and starts jobs for them, up to the number of slots.
+//! * Waiting costs only a key in an ordered set. Memory holds the active configs and no events.
+//! * Of the processes that share a store one delivers a config: the one that put it, or took it over from one that has
+//!   ended, with the next epoch. The store ignores progress of an earlier epoch, and a process whose lease has expired
+//!   begins no delivery until it has checked which configs are still its own.
 //!
-//! * Of the processes that share a store one delivers a config: the one that put it, or took it over from one that is gone,
-//!   with the next epoch. The store keeps no progress of an earlier epoch, and a process whose lease has run out begins no
-//!   letter until it has asked which configs are still its own.
-//!
-//! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `news` what a letter says,
-//! `clerk` how progress gets into the store, `clear` what goes with its task, `care` what operators do.
+//! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `news` the content of a
+//! delivery, `clerk` saves progress, `clear` removes configs with their tasks, `care` is for operators.
 
 mod care;
 mod clear;
@@ -43,32 +42,32 @@ use index::{End, Index, Job, No, Unkept};
 pub use care::Delivery;
 pub(crate) use clear::clear_dead;
 
-/// How many configs are read at once after a start.
+/// Configs read at once after a start.
 const PAGE: usize = 512;
 
-/// How many counters tell which tasks have active configs; a power of two.
+/// Number of counters that tell which tasks have active configs; a power of two.
 const SIEVE: usize = 4_096;
 
 pub(crate) struct Outbox {
-    /// There is much else to do.
+    /// The engine has a high load from callers.
     busy: AtomicBool,
     index: Mutex<Index>,
-    /// How many tasks with active configs fall on each counter: most tasks have none, and find that out here.
+    /// The number of tasks with active configs per counter: most tasks have none, and one load shows that.
     sieve: Box<[AtomicU32]>,
-    /// There may be something to deliver.
+    /// A delivery may be pending.
     wake: Notify,
-    /// There is progress to keep.
+    /// Progress is waiting to be saved.
     unsaved: Notify,
-    /// How often progress was kept.
+    /// The number of saves of progress.
     saves: watch::Sender<u64>,
-    /// The lease under which the configs here were last compared with the store's, plus one; nothing before that is
-    /// delivered.
+    /// The lease under which the configs here were last compared with the store's, plus one; without that comparison
+    /// nothing is delivered.
     compared: AtomicU64,
-    /// One commit of progress at a time, so that an older one never comes after a newer.
+    /// One commit of progress at a time, so that an older one never follows a newer.
     saving: tokio::sync::Mutex<()>,
-    /// No letter begins any more.
+    /// No new delivery begins.
     closing: CancellationToken,
-    /// Letters under way are let go of.
+    /// Deliveries in flight are dropped.
     cut: CancellationToken,
     idle: Notify,
 }
@@ -91,24 +90,24 @@ impl Default for Outbox {
     }
 }
 
-/// A reading of the outbox's gauges.
+/// A snapshot of the outbox's gauges.
 pub(crate) struct Gauges {
     pub(crate) active: u64,
     pub(crate) waiting: u64,
     pub(crate) breakers_open: u64,
 }
 
-/// Where a route's next letter begins.
+/// The start of a route's next delivery.
 struct Go {
     next: Seq,
     attempt: u32,
     resets: u32,
 }
 
-/// What a receipt means for the job.
+/// The effect of a delivery's outcome on the job.
 enum Verdict {
     GoOn,
-    /// Once the store has it that this event was taken.
+    /// Continue once the store has saved the delivery of this event.
     Kept(Seq),
     End(End),
 }
@@ -130,21 +129,22 @@ impl Outbox {
         }
     }
 
-    /// Takes up a config that has just been committed, in the place of the one with its id.
+    /// Adds a config that was just committed, replacing the one with its id.
     pub(crate) fn take(&self, shared: &Shared, key: ConfigKey, spec: Arc<PushSpec>, progress: PushProgress) {
         if progress.state != PushState::Active {
             return self.forget_config(key.task, &key.id);
         }
         let mut index = self.index.lock();
         index.touch(key.task, &key.id);
-        // Progress of the config before is not this one's.
+        // Progress of the replaced config does not belong to this one.
         index.unsaved.remove(&(key.task, key.id.clone()));
         self.add(shared, &mut index, key, spec, progress);
         drop(index);
         self.wake.notify_one();
     }
 
-    /// Whether letters may begin: this process's lease holds, and under it the configs were compared with the store's.
+    /// Whether deliveries may begin: this process's lease is valid, and the configs were compared with the store's
+    /// under it.
     fn is_current(&self, shared: &Shared) -> bool {
         shared.store.tenure().is_some_and(|lease| lease + 1 == self.compared.load(Ordering::Acquire))
     }
@@ -152,7 +152,7 @@ impl Outbox {
     fn add(&self, shared: &Shared, index: &mut Index, key: ConfigKey, spec: Arc<PushSpec>, progress: PushProgress) {
         let Some(courier) = &shared.courier else { return };
         let (task, endpoint, now) = (key.task, courier.endpoint(&spec), shared.clock.of_sleepers());
-        // Whatever was committed before this is seen by the job that now begins; whatever comes later finds the count.
+        // The job that begins now sees every earlier commit; every later commit finds the counter raised.
         if index.add(key, spec, endpoint, progress, now) {
             self.counter(task).fetch_add(1, Ordering::Release);
         }
@@ -203,7 +203,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a job may go on with another letter, and from where.
+    /// Whether a job may continue with another delivery, and from where.
     fn go(&self, shared: &Shared, no: No) -> Option<Go> {
         if self.closing.is_cancelled() || !self.is_current(shared) {
             return None;
@@ -214,7 +214,7 @@ impl Outbox {
         Some(Go { next, attempt: attempts.saturating_add(1), resets: route.resets })
     }
 
-    /// Events that are not told of: passed without a word, and without being kept.
+    /// Skips events that the dialect does not deliver, without saving that.
     fn passed(&self, no: No, resets: u32, next: Seq) {
         let mut index = self.index.lock();
         if let Some(route) = index.get_mut(no).filter(|route| route.resets == resets) {
@@ -222,7 +222,7 @@ impl Outbox {
         }
     }
 
-    /// The task has settled and everything is delivered. What `clears` is over with that.
+    /// The task has settled and every event was delivered. A config that `clears` is removed.
     fn done(&self, no: No, resets: u32, next: Seq, clears: bool) -> End {
         self.passed(no, resets, next);
         let mut index = self.index.lock();
@@ -236,17 +236,17 @@ impl Outbox {
         End::Over
     }
 
-    /// The task is no longer there; somebody purged it.
+    /// The task was purged.
     fn vanished(&self, task: TaskId) -> End {
         self.forget_task(task);
         End::Over
     }
 
-    /// What became of a letter about event `seq`.
+    /// Handles the outcome of a delivery of event `seq`.
     fn receive(&self, shared: &Shared, job: &Job, go: &Go, seq: Seq, receipt: Receipt) -> Verdict {
         let (now, limits) = (shared.clock.of_sleepers(), &shared.limits.push);
         let mut index = self.index.lock();
-        // What the receiver did counts for its endpoint, whatever has become of the config meanwhile.
+        // The receiver's response counts for its endpoint, even if the config has changed meanwhile.
         match &receipt {
             Receipt::Taken => {
                 shared.stats.push_delivered.fetch_add(1, Ordering::Relaxed);
@@ -320,7 +320,7 @@ impl Outbox {
         self.uncount(task, last);
     }
 
-    /// Waits until the store has it that this event was taken. Answers whether the job may go on.
+    /// Waits until the store has saved the delivery of this event. Returns whether the job may continue.
     async fn kept(&self, job: &Job, go: &Go, seq: Seq) -> bool {
         let mut saves = self.saves.subscribe();
         loop {
@@ -339,7 +339,7 @@ impl Outbox {
                 saved = saves.changed() => if saved.is_err() {
                     return false;
                 },
-                // What was taken is kept by the one who closes.
+                // `close` saves the progress of accepted deliveries.
                 () = self.closing.cancelled() => return false,
             }
         }
@@ -351,7 +351,7 @@ impl Outbox {
         self.idle.notify_one();
     }
 
-    /// No new letters; those under way have until `deadline`. Then what they came to is kept.
+    /// Begins no new deliveries; those in flight have until `deadline`. Then saves their progress.
     pub(crate) async fn close(&self, shared: &Arc<Shared>, deadline: tokio::time::Instant) {
         self.closing.cancel();
         let idle = async {
@@ -370,7 +370,7 @@ impl Outbox {
     }
 }
 
-/// Until the next attempt: longer each time, never all at once, and not before the receiver wants it.
+/// The delay before the next attempt: longer each time, with jitter, and not shorter than the receiver's Retry-After.
 fn delay(attempts: u32, retry_after_ms: Option<u64>, limits: &PushLimits) -> u64 {
     let doubled = 1u64.checked_shl(attempts.saturating_sub(1)).unwrap_or(u64::MAX);
     let plain = limits.retry_ms.saturating_mul(doubled).min(limits.retry_most_ms);
@@ -380,7 +380,7 @@ fn delay(attempts: u32, retry_after_ms: Option<u64>, limits: &PushLimits) -> u64
     jittered.max(retry_after_ms.unwrap_or_default().min(limits.retry_most_ms))
 }
 
-/// Takes up what is active in the store, then delivers until the engine stops.
+/// Loads the active configs from the store, then delivers until the engine stops.
 pub(crate) async fn start(shared: &Arc<Shared>, errands: &Handle) -> Result<(), Fault> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
     adopt(shared).await?;
@@ -389,7 +389,7 @@ pub(crate) async fn start(shared: &Arc<Shared>, errands: &Handle) -> Result<(), 
     Ok(())
 }
 
-/// Takes up every config that is for this process to deliver, and lets go of those that no longer are.
+/// Loads every config that this process must deliver, and drops those it no longer owns.
 pub(crate) async fn adopt(shared: &Shared) -> Result<(), Fault> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
     let outbox = &shared.outbox;
@@ -399,7 +399,7 @@ pub(crate) async fn adopt(shared: &Shared) -> Result<(), Fault> {
     while let Some(last) = adopt_page(shared, &*courier, after.take(), &mut ours).await? {
         after = Some(last);
     }
-    // What was put since the walk began is this process's, in its pages or not.
+    // Configs put since the walk began belong to this process, whether its pages had them or not.
     let routes = outbox.index.lock().up_to(known);
     for (_, key) in routes {
         if !ours.contains(&key) {
@@ -413,7 +413,7 @@ pub(crate) async fn adopt(shared: &Shared) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A page of that walk. Answers where it ended; `None` at the end.
+/// One page of that walk. Returns where it ended; `None` at the end.
 async fn adopt_page(
     shared: &Shared,
     courier: &dyn Courier,
@@ -421,8 +421,8 @@ async fn adopt_page(
     ours: &mut HashSet<ConfigKey>,
 ) -> Result<Option<(TaskId, Arc<str>)>, Fault> {
     let outbox = &shared.outbox;
-    // No progress is kept meanwhile, so that whatever the store does not have yet is in memory while a page is compared:
-    // a config that was just finished here is active in the store until its progress is kept.
+    // Saving is paused, so that progress missing in the store is in memory while a page is compared: a config that was
+    // just finished here is active in the store until its progress is saved.
     let _still = outbox.saving.lock().await;
     outbox.index.lock().touched = Some(HashSet::new());
     let page = shared.store.adopt(after, PAGE).await;
@@ -438,14 +438,14 @@ async fn adopt_page(
     Ok(last)
 }
 
-/// Configs of the task were put or removed elsewhere.
+/// Configs of the task were put or removed by another process.
 pub(crate) async fn look_again(shared: &Shared, task: TaskId) -> Result<(), Fault> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
     let known = shared.outbox.index.lock().keys_of(task);
     if known.is_empty() {
         return Ok(());
     }
-    // In order of (task, id): those of this task come first, and no id is empty.
+    // In order of (task, id): the configs of this task come first, and no id is empty.
     let mut ours = HashSet::new();
     adopt_page(shared, &*courier, Some((task, "".into())), &mut ours).await?;
     for key in known.iter().filter(|key| !ours.contains(key)) {
@@ -454,8 +454,8 @@ pub(crate) async fn look_again(shared: &Shared, task: TaskId) -> Result<(), Faul
     Ok(())
 }
 
-/// Compares every config here with the store's: what another process has taken over, set anew or removed is let go of,
-/// whether a hint told of it or not.
+/// Compares every config here with the store's, and drops those that another process has taken over, set anew or
+/// removed, with or without a hint.
 pub(crate) async fn compare(shared: &Shared) -> Result<(), Fault> {
     let outbox = &shared.outbox;
     let keys: Vec<ConfigKey> = {
@@ -470,12 +470,12 @@ pub(crate) async fn compare(shared: &Shared) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes up a config as the store has it, unless this process knows better.
+/// Loads a config as the store has it, unless this process has newer state.
 fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
     let mut index = shared.outbox.index.lock();
     let key = ConfigKey::of(&row);
     let known = (row.task, row.id.clone());
-    // Finished here, and the store does not have it yet.
+    // Finished here, but not saved in the store yet.
     if index.unsaved.get(&known).is_some_and(|unkept| (unkept.edition, unkept.epoch) == (key.edition, key.epoch)) {
         return;
     }
@@ -487,7 +487,7 @@ fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
         if route.epoch == row.epoch {
             return;
         }
-        // Taken over by another process and back: on from where either has come to.
+        // Taken over by another process and back: continue from the further progress of both.
         newest = newest.max(route.progress.next);
     }
     index.unsaved.remove(&known);
@@ -508,7 +508,7 @@ fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
     }
 }
 
-/// Starts jobs whenever there is something due and a slot for it.
+/// Starts jobs whenever a config is due and a slot is free.
 async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
     let outbox = &shared.outbox;
     let usual = &shared.limits.push;
@@ -523,7 +523,7 @@ async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
         let busy = traffic.is_busy(shared.stats.events.load(Ordering::Relaxed));
         outbox.busy.store(busy, Ordering::Relaxed);
         let limits = if busy { &modest } else { usual };
-        // One whose lease has run out is woken when it knows what is still its own.
+        // After the lease has expired, the scheduler is woken when the configs have been compared.
         let next_wake = if outbox.is_current(&shared) {
             let mut index = outbox.index.lock();
             while let Some(job) = index.next(now, limits) {
@@ -547,16 +547,17 @@ async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
     }
 }
 
-/// The scheduler reads the clock at least this often while something waits for a time: a clock that is set tells nobody.
+/// The scheduler reads the clock at least this often while a config waits for a time: no event reports that a clock was
+/// set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
-/// A clock that is off by more than this from the one that cannot be set was set.
+/// A clock that differs by more than this from the monotonic clock was set.
 const SET_MS: i64 = 1_000;
 
-/// Compares the clock with the monotonic one.
+/// Compares the wall clock with the monotonic one.
 struct Pace {
     began: Instant,
-    /// The clock when the monotonic one began.
+    /// The wall clock when the monotonic one began.
     origin: Time,
 }
 
@@ -574,14 +575,14 @@ impl Pace {
     }
 }
 
-/// Events a second above which there are others to be answered: webhooks then go out a few at a time to each endpoint, with
-/// a pause between them, which is fast enough for most and leaves the cores to those who wait.
+/// Events per second above which callers have priority: webhooks are then delivered a few at a time to each endpoint,
+/// with pauses, which is fast enough for most and leaves the cores to waiting callers.
 const BUSY: f64 = 2_000.0;
 const MODEST: usize = 2;
 const MODEST_PAUSE: Duration = Duration::from_millis(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How much else there is to do.
+/// Measures the load from callers.
 struct Traffic {
     since: Instant,
     events: u64,
@@ -593,7 +594,7 @@ impl Traffic {
         Traffic { since: Instant::now(), events: 0, busy: false }
     }
 
-    /// `events` is how many have been committed so far.
+    /// `events` is the total committed so far.
     fn is_busy(&mut self, events: u64) -> bool {
         let passed = self.since.elapsed();
         if passed >= LOOK_EVERY {

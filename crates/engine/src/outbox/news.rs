@@ -1,4 +1,4 @@
-//! What a letter says: the events of one task from some point on, as readers of the config's dialect are told of them.
+//! The content of deliveries: the events of one task from some point on, in the webhook detail of the config's dialect.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,36 +9,36 @@ use model::{Body, ContextId, Event, Fault, Seq, Shape, Task, TaskId};
 use crate::sight::PIECE;
 use crate::{Shared, troubled};
 
-/// How many events are taken from a live task's tail at once.
+/// Events taken from a live task's tail at once.
 const PAGE: usize = 64;
 
-/// What every letter of a task says of it.
+/// The facts about a task that every delivery contains.
 #[derive(Clone)]
 pub(super) struct About {
     pub(super) tenant: Arc<str>,
     pub(super) context: ContextId,
 }
 
-/// What comes next.
+/// The next delivery.
 pub(super) enum Found {
     News {
         seq: Seq,
         news: News,
         about: About,
     },
-    /// All there is has been told; the next event will be this one.
+    /// Every event so far was delivered; `next` is the next event.
     NothingYet {
         next: Seq,
     },
-    /// All there is has been told, and there will be no more.
+    /// Every event was delivered, and no more will follow.
     Over {
         next: Seq,
     },
-    /// There is no such task any more.
+    /// The task no longer exists.
     Missing,
 }
 
-/// A job's cursor. What it reads lives as long as the job.
+/// A job's cursor on the log, which lives as long as the job.
 pub(super) struct Reader {
     task: TaskId,
     telling: Telling,
@@ -46,7 +46,7 @@ pub(super) struct Reader {
     /// The event before the buffer's first.
     at: Seq,
     head: Option<Head>,
-    /// The task as of `at`, once somebody wanted it.
+    /// The task as of `at`, once it was needed.
     fold: Option<Arc<Task>>,
 }
 
@@ -63,10 +63,10 @@ impl Reader {
         Reader { task, telling, buffer: VecDeque::new(), at: Seq::ZERO, head: None, fold: None }
     }
 
-    /// The next thing to tell, from event `from` on.
+    /// The next delivery, from event `from` on.
     pub(super) async fn next(&mut self, shared: &Shared, from: Seq) -> Result<Found, Fault> {
         if from != self.at.next() {
-            // The first look, or somebody has set the config back.
+            // The first read, or the config was set back.
             self.buffer.clear();
             self.fold = None;
             self.at = Seq(from.0.saturating_sub(1));
@@ -78,7 +78,7 @@ impl Reader {
         let (about, length, settled) = (about.clone(), *length, *settled);
         match shape {
             Shape::Task => {}
-            // Nobody may know of it yet.
+            // The exchange is not visible yet.
             Shape::Undecided => return Ok(Found::NothingYet { next: self.at.next() }),
             Shape::Reply => return Ok(Found::Over { next: length.next() }),
         }
@@ -88,7 +88,7 @@ impl Reader {
                 if self.buffer.is_empty() {
                     return Ok(Found::Missing);
                 }
-                // A long log is passed over piece by piece.
+                // Yields while it skips through a long log.
                 tokio::task::yield_now().await;
             }
             let Some(event) = self.buffer.pop_front() else {
@@ -110,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// The task as it was opened: with its first message, which comes in the same commit.
+    /// The task as it was opened: with its first message, which is in the same commit.
     fn opening(&mut self, first: &Event) -> Result<Arc<Task>, Fault> {
         let opened = Task::open(first).map_err(Fault::internal)?;
         let mut shown = opened.clone();
@@ -171,7 +171,7 @@ async fn head(shared: &Shared, task: TaskId) -> Result<Option<Head>, Fault> {
     }))
 }
 
-/// Some events after `after`: from the live task's tail if it reaches back so far, else from the store.
+/// Some events after `after`: from the live task's tail if it reaches back that far, else from the store.
 async fn read(shared: &Shared, task: TaskId, after: Seq) -> Result<Vec<Event>, Fault> {
     let tail = shared.lives.find(task).and_then(|live| live.tail_after(after, PAGE));
     match tail.filter(|tail| !tail.is_empty()) {
