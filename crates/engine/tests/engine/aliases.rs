@@ -1,4 +1,4 @@
-//! Ids that callers choose: opening, continuing, succeeding, and who may see what under them.
+//! Ids that callers choose: opening, continuing and succeeding tasks, and visibility.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn the_id_of_a_settled_task_opens_its_successor() {
         let second = task_of(engine.send(&place, named("mine", "two")).await);
         assert_ne!(first.id, second.id);
         assert_eq!((second.follows, &second.context), (Some(first.id), &first.context));
-        // Through the alias: the newest task, the history of the chain. Through its id: that task alone.
+        // Through the alias: the newest task with the history of the chain. Through its id: that task alone.
         let by_alias = engine.get(&place, "mine").await.unwrap();
         assert_eq!((by_alias.id, history(&by_alias)), (second.id, vec!["one".to_owned(), "two".to_owned()]));
         assert_eq!(artifacts(&by_alias), ["two"]);
@@ -48,7 +48,7 @@ async fn the_id_of_a_settled_task_opens_its_successor() {
         let third = task_of(engine.send(&place, named("mine", "three")).await);
         assert_eq!(third.follows, Some(second.id));
         assert_eq!(history(&engine.get(&place, "mine").await.unwrap()), ["one", "two", "three"]);
-        // The successor stays in its session.
+        // The successor stays in its context.
         let refused = engine.send(&place, named("mine", "four").within("other")).await;
         assert_eq!(kind(refused), Kind::InvalidParams);
     })
@@ -63,7 +63,7 @@ async fn of_many_who_send_under_one_new_id_all_speak_to_one_task() {
         let sends = (0..30).map(|n| engine.send(&place, named("mine", if n == 0 { "sleep:50" } else { "hello" })));
         let answers = join_all(sends).await;
         let open: Vec<_> = answers.into_iter().map(task_of).collect();
-        // Everyone was heard by somebody in the chain, and nobody opened a task beside it.
+        // Every message is in some task of the chain, and no task was opened outside it.
         let newest = engine.get(&place, "mine").await.unwrap();
         assert_eq!(history(&newest).iter().filter(|text| *text == "hello").count(), 29);
         let mut chain = vec![newest.id];
@@ -127,7 +127,7 @@ async fn a_direct_reply_under_a_chosen_id_is_a_completed_task() {
 #[tokio::test]
 async fn tasks_of_one_session_share_what_was_said_with_callers_and_agents() {
     on_both_stores(async |mut house| {
-        // An agent that tells what it knows of the conversation before its task.
+        // An agent that outputs the conversation before its task.
         let historian = acting("historian", Manners::default(), |turn| {
             Box::pin(futures_util::stream::once(async move {
                 let earlier = turn.earlier.messages().await.unwrap();
@@ -139,12 +139,12 @@ async fn tasks_of_one_session_share_what_was_said_with_callers_and_agents() {
         let place = at("historian");
         let first = task_of(engine.send(&place, named("a", "first").within("s")).await);
         let second = task_of(engine.send(&place, named("b", "second").within("s")).await);
-        // What the agent made before is its own side of the conversation; callers have it as artifacts.
+        // The agent sees its earlier artifacts as its side of the conversation; callers see them as artifacts.
         assert_eq!(artifacts(&second), ["first,"]);
         let whole = engine.get_with_session(&place, "b", engine::Answers::Apart).await.unwrap();
         assert_eq!(history(&whole), ["first", "second"]);
         assert_eq!(whole.earlier, [(first.id, 1)]);
-        // Or in the history, where a dialect shows them there.
+        // Or in the history, for dialects that show them there.
         let whole = engine.get_with_session(&place, "b", engine::Answers::InHistory).await.unwrap();
         assert_eq!(history(&whole), ["first", "", "second", "first,"]);
         assert_eq!(whole.earlier, [(first.id, 2)]);
@@ -159,14 +159,14 @@ async fn states_tell_the_newest_fold_at_each_change_and_the_last_one_for_sure() 
     on_both_stores(async |mut house| {
         let engine = house.start([scripted()]).await;
         let place = at("scripted");
-        // Over before anybody listened: one state, the last.
+        // A task that settled before the first read: one state, the last.
         let mut over = engine.stream(&place, say("hello")).await.unwrap().into_states();
         let mut told = Vec::new();
         while let Some(task) = over.next().await {
             told.push(task.state());
         }
         assert_eq!(told.last(), Some(&State::Completed));
-        // Live: the first state at once, the end for sure, nothing after it.
+        // A live task: the first state at once, then the last state, and nothing after it.
         let hanging = task_of(engine.send(&place, Send { wait: model::Wait::Exists, ..say("hang") }).await);
         let call = Subscribe { task: hanging.id.to_string() };
         let mut states = engine.subscribe(&place, &call, None).await.unwrap().into_states();

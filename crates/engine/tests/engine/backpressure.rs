@@ -1,4 +1,4 @@
-//! An agent never outruns the store, and has an end.
+//! An agent never outruns the store, and its output is limited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,8 +54,8 @@ async fn an_agent_waits_while_the_store_does() {
         house.shelf().be(Mood::Refuses(model::ports::store::Trouble::Full));
         let refused = house.shelf().refused();
         curtain.notify_one();
-        // Several tries later the agent has still not been asked for more than the bounds allow: what is in flight and
-        // what waits behind it.
+        // After several retries the agent has still not been polled beyond the bounds: the batch in flight and the one
+        // behind it.
         until(async || house.shelf().refused() > refused + 3).await;
         let ahead = asked.load(Ordering::SeqCst);
         assert!(ahead * 1_000 < 2 * (100_000 + 66_000) + 2_000, "{ahead} ahead");
@@ -81,7 +81,7 @@ async fn a_fast_agent_shares_commits() {
     .await;
 }
 
-/// A chunk of text whose seams nobody needs.
+/// A chunk of text that may be joined with its neighbours.
 fn seamless(key: &str, text: &str, append: bool, last: bool) -> Emission {
     let parts = vec![Part::text(text)];
     Emission::Artifact(Piece { key: key.into(), parts, append, last, seamless: true, ..Piece::default() })
@@ -97,7 +97,7 @@ async fn text_whose_seams_nobody_needs_is_joined_while_it_waits_to_be_written() 
             seamless("a", "1", false, false),
             seamless("a", "2", true, false),
             seamless("a", "3", true, false),
-            // Whatever is something else stands between.
+            // Any other event separates chunks.
             Emission::Metadata(Json::from_value(&serde_json::json!({"n": 1}))),
             seamless("a", "4", true, false),
             seamless("a", "5", true, true),

@@ -1,4 +1,4 @@
-//! Large parts live beside the log and come back whole.
+//! Large parts are stored outside the log and read back complete.
 
 use bytes::Bytes;
 use model::ports::agent::EndState;
@@ -126,7 +126,7 @@ async fn subscribers_are_told_of_large_parts_by_reference() {
     .await;
 }
 
-/// The parts of an artifact as its readers see them: large texts in place of their references.
+/// The parts of an artifact as readers see them: large texts in place of their references.
 async fn read_parts(engine: &engine::Engine, parts: &[Part]) -> Vec<String> {
     let mut all = Vec::new();
     for part in parts {

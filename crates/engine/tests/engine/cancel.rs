@@ -192,7 +192,7 @@ async fn a_cancel_that_the_agent_answers_with_a_question_is_a_cancel_all_the_sam
     .await;
 }
 
-/// Exactly one of them wins, and everybody hears the same.
+/// Exactly one of them wins, and all readers see the same state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_that_races_with_the_end_leaves_one_terminal_state() {
     on_both_stores(async |mut house| {
@@ -238,7 +238,7 @@ async fn a_cancel_that_races_with_the_end_leaves_one_terminal_state() {
     .await;
 }
 
-/// Whichever turn is at work when the cancel is logged, it hears of it.
+/// The turn that runs when the cancel is logged is cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_that_races_with_the_next_turn_reaches_one_of_them() {
     on_both_stores(async |mut house| {
@@ -254,7 +254,7 @@ async fn a_cancel_that_races_with_the_next_turn_reaches_one_of_them() {
             };
             let go = async move {
                 if first {
-                    // Long enough for the second message to be there.
+                    // Long enough for the second message to arrive.
                     tokio::time::sleep(std::time::Duration::from_millis(2)).await;
                 }
                 working("")
@@ -265,7 +265,7 @@ async fn a_cancel_that_races_with_the_next_turn_reaches_one_of_them() {
         let engine = house.start_with([agent as _], limits).await;
         for _ in 0..200 {
             let id = begin(&engine, "relay", say("one")).await.id;
-            // Too late is no race.
+            // The task settled before the message: not the race under test.
             let Ok(_) = engine.send(&at("relay"), say("two").to(id).soon()).await else { continue };
             task_when(&engine, id, |task| task.state() == State::Working || task.core.is_settled()).await;
             let task = cancel(&engine, "relay", id).await;

@@ -1,4 +1,4 @@
-//! A message that names a task goes on with it.
+//! A message that names a task continues it.
 
 use model::ports::agent::EndState;
 use model::{Kind, State};

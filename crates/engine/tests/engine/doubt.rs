@@ -1,4 +1,4 @@
-//! Commits whose outcome is unknown, and that happen later than a look at the log.
+//! Commits with unknown outcome, which happen later than a read of the log.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn minded(restart: Restart) -> Arc<Puppet> {
     Puppet::with(Manners { restart, ..Manners::default() })
 }
 
-/// The turn's writer finds its own row where it meets a conflict, and does not say it again.
+/// The turn's writer finds its own row after a conflict, and does not write it again.
 #[tokio::test]
 async fn what_is_written_after_all_is_not_written_twice() {
     on_both_stores(async |mut house| {
@@ -41,7 +41,7 @@ async fn what_is_written_after_all_is_not_written_twice() {
     .await;
 }
 
-/// The same for the commit that ends a turn and begins the next: the next one runs, once.
+/// The same for the commit that ends a turn and begins the next: the next turn runs once.
 #[tokio::test]
 async fn a_next_turn_that_was_begun_after_all_runs_once() {
     on_both_stores(async |mut house| {
@@ -62,7 +62,7 @@ async fn a_next_turn_that_was_begun_after_all_runs_once() {
     .await;
 }
 
-/// An opening that was refused and is there all the same: its holder finds the turn that it does not run.
+/// An opening that was reported as refused but happened: its holder finds the turn that it does not run.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_held_here_and_runs_nowhere_is_taken_up() {
     for (restart, state) in [(Restart::Retry, State::Completed), (Restart::Fail, State::Failed)] {
@@ -73,7 +73,7 @@ async fn a_turn_that_is_held_here_and_runs_nowhere_is_taken_up() {
         let refused = engine_send(&here.engine, "k").await;
         assert!(matches!(kind(refused), Kind::Unavailable | Kind::Internal));
         assert_eq!(here.shelf.be_late().await, Some(Outcome::Done), "it happens after all");
-        // Whoever repeats it meanwhile follows it, wherever.
+        // A repeat of the request meanwhile follows the task, on any process.
         let repeated = aside({
             let engine = there.engine.clone();
             async move { engine_send(&engine, "k").await }
@@ -92,14 +92,14 @@ async fn engine_send(engine: &engine::Engine, key: &str) -> Result<engine::Answe
     engine.send(&at("puppet"), say("go").keyed(key)).await
 }
 
-/// A turn that runs, or is about to, is not taken for one that does not, however often its holder looks.
+/// A turn that runs, or is about to, is not mistaken for a stranded one, however often its holder looks.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_runs_is_left_alone() {
     let (square, puppet) = (Square::new(), minded(Restart::Retry));
     let here = square.start(puppet.clone(), quick()).await;
     let id = begin(&here.engine, "puppet", say("go")).await.id;
     let cue = puppet.turn().await;
-    // Its answer is held back: begun in the store, not yet here.
+    // The acknowledgement is held back: the turn has begun in the store, but not yet in this process.
     here.shelf.hold_answers(true);
     let late = aside({
         let engine = here.engine.clone();
@@ -117,7 +117,7 @@ async fn a_turn_that_runs_is_left_alone() {
     }
 }
 
-/// Nothing is concluded from a look before the store says that the commit is decided; who waits is told so.
+/// No conclusion is drawn from a read before the store reports the commit as decided; the waiting caller gets a fault.
 #[tokio::test]
 async fn a_caller_is_told_that_the_outcome_is_not_known_and_the_work_goes_on() {
     for mood in [Mood::LosesAnswer, Mood::LosesCommit] {
@@ -140,7 +140,7 @@ async fn a_caller_is_told_that_the_outcome_is_not_known_and_the_work_goes_on() {
     }
 }
 
-/// A look at everything that is in memory does not take a task whose opening is not decided for one that was removed.
+/// A check of all loaded tasks does not mistake a task whose opening is undecided for a removed one.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_being_opened_is_not_taken_for_a_removed_one() {
     let (square, puppet) = (Square::new(), Puppet::new());
@@ -148,7 +148,7 @@ async fn a_task_that_is_being_opened_is_not_taken_for_a_removed_one() {
     here.shelf.be_undecided(true);
     here.shelf.be(Mood::CommitsLate);
     assert_eq!(kind(engine_send(&here.engine, "k").await), Kind::Unavailable);
-    // Cut off and back, it looks at all that it has loaded.
+    // After its lease was lost and regained, the process checks all loaded tasks.
     square.come_back(here.member.no);
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     assert_eq!(here.shelf.be_late().await, Some(Outcome::Done));
@@ -161,7 +161,7 @@ async fn a_task_that_is_being_opened_is_not_taken_for_a_removed_one() {
     assert_eq!(last_words(&task_of(repeated.await.unwrap())), "done");
 }
 
-/// Every operation that writes, while what became of its commit is not decided.
+/// Every operation that writes, while the outcome of its commit is undecided.
 #[tokio::test]
 async fn no_caller_waits_for_a_commit_to_be_decided() {
     let (square, puppet) = (Square::new(), Puppet::new());
@@ -178,7 +178,7 @@ async fn no_caller_waits_for_a_commit_to_be_decided() {
         };
         let decide = async || {
             here.shelf.be_undecided(false);
-            // Whoever held the log is done with it.
+            // Returns once the previous holder has released the log.
             get(&here.engine, "puppet", id).await;
         };
         doubt();
@@ -203,7 +203,7 @@ async fn no_caller_waits_for_a_commit_to_be_decided() {
     }
 }
 
-/// A turn that ends in one commit has nothing left to do, and its caller is told all the same.
+/// A turn that ends in one commit has no further work, and its caller still gets an answer.
 #[tokio::test]
 async fn a_turn_in_one_commit_does_not_hang_on_a_commit_in_doubt() {
     let square = Square::new();

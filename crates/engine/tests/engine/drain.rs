@@ -1,4 +1,4 @@
-//! An orderly end: no new work, patience with what runs, an end to every stream.
+//! An orderly shutdown: no new work, time for running turns, an end to every stream.
 
 use model::ports::agent::{EndState, Restart};
 use model::{Kind, Limits, State};
@@ -84,13 +84,13 @@ async fn a_drain_that_runs_out_of_patience_ends_streams_and_leaves_the_turn_to_t
             let task = send.await.unwrap();
             assert!(!task.core.is_settled(), "told as it is");
         }
-        // The drain has closed the store; in memory nothing would be left to start on.
+        // The drain has closed the store; in memory no data would be left for a restart.
         if house.rival().is_some() {
             return;
         }
         house.kill().await;
         house.start([puppet.clone() as _]).await;
-        // The same turn is about the same message; what was said during it is for the next.
+        // The same turn has the same message; messages received during it are for the next.
         let cue = puppet.turn().await;
         assert_eq!((cue.attempt, cue.heard().len()), (2, 1));
         cue.ends(EndState::Completed, "");

@@ -89,7 +89,7 @@ async fn a_repeat_that_comes_before_the_first_is_answered_waits_for_the_same_tur
                 let engine = engine.clone();
                 aside(async move { task_of(engine.send(&at("puppet"), say("go").keyed("k")).await) })
             };
-            // The task is in the store, but whoever opened it has not heard so yet.
+            // The task is in the store, but its commit is not acknowledged yet.
             house.shelf().hold_answers(true);
             let first = send(&engine);
             crate::common::until(async || house.shelf().commits() == 1).await;

@@ -1,5 +1,5 @@
-//! Random interleavings of everything that can happen to one task. Whatever the order: every subscriber's events fold
-//! to the final task, sequence numbers only grow, and there is one terminal state at most.
+//! Random interleavings of all operations on one task. For any order: every subscriber's events fold to the final task,
+//! sequence numbers only grow, and there is at most one terminal state.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ enum Move {
     Ends(EndState),
     Message,
     Subscribe,
-    /// From an event that is so many thousandths into the log.
+    /// From the event at this many thousandths of the log.
     Resume(u16),
     Cancel,
-    /// Lets what is under way get on.
+    /// Yields, so that running work can proceed.
     Breathe(u8),
     Restart,
 }
@@ -47,7 +47,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     proptest::collection::vec(a_move, 1..60)
 }
 
-/// One process's life and those who listen to it.
+/// One process and its subscribers.
 struct Life {
     engine: Engine,
     id: TaskId,
@@ -61,7 +61,7 @@ impl Life {
     }
 }
 
-/// All that a listener hears until its stream ends or its process dies.
+/// All items until the stream ends or its process dies.
 async fn listen(mut subscription: Subscription) -> Vec<Item> {
     let mut items = Vec::new();
     while let Ok(Some(item)) = tokio::time::timeout(std::time::Duration::from_secs(100), subscription.next()).await {
@@ -149,13 +149,13 @@ async fn play(moves: Vec<Move>, tail_bytes: usize) {
     for listener in life.listeners {
         assert_heard(&listener.await.unwrap(), &log, true);
     }
-    // Those of an earlier life heard a part of the truth.
+    // Subscribers of an earlier process received a part of the log.
     for listener in lives.into_iter().flatten() {
         assert_heard(&listener.await.unwrap(), &log, false);
     }
 }
 
-/// Brings the task to an end, whatever it takes.
+/// Brings the task to an end from any state.
 async fn finish(engine: &Engine, puppet: &Arc<Puppet>, mut cue: Option<Cue>, id: TaskId) -> Arc<Task> {
     loop {
         if let Some(next) = puppet.turn_if_any().await {

@@ -127,7 +127,7 @@ async fn a_page_ends_early_when_it_is_heavy_and_the_walk_misses_nothing() {
         let engine = house.start_with([scripted()], limits).await;
         let mut ids = Vec::new();
         for i in 0..12 {
-            // One of them is heavier than a page by itself.
+            // One of them is larger than a page by itself.
             let text = "x".repeat(if i == 5 { 30_000 } else { 1_000 });
             ids.push(task_of(engine.send(&at("scripted"), say(&text)).await).id);
         }
@@ -153,7 +153,7 @@ async fn a_task_whose_status_changes_during_a_walk_leads_the_next_and_the_others
         ids.reverse();
         let list = List { page_size: Some(2), ..List::default() };
         let first = engine.list(&at("puppet"), &list).await.unwrap();
-        // Lists go by milliseconds.
+        // Lists are ordered by milliseconds.
         let newest = first.tasks[0].status.at;
         crate::common::until(async || jiff::Timestamp::now().as_millisecond() > newest.0).await;
         cues.remove(1).ends(EndState::Completed, "");

@@ -1,8 +1,8 @@
-//! The engine as its callers see it, over real stores and with real and small agents. Each case runs on both stores
+//! The engine through its public API, over real stores, with built-in and test agents. Each test runs on both stores
 //! (`common::on_both_stores`); each file is one topic. One binary, so that it is linked once.
 //!
-//! `common` has the house a case lives in: a store that can be killed, filled up and slowed down, agents that a case
-//! drives by hand, and words for what subscribers hear.
+//! `common` has the environment of a test: a store that can be killed, filled up and slowed down, agents that a test
+//! drives step by step, and short texts for the items of subscriptions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

@@ -1,4 +1,4 @@
-//! The memory of tasks at work: turns that need more than there is, and tasks that are read for callers.
+//! The memory of live tasks: turns that exceed it, and tasks that are loaded for callers.
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
@@ -12,12 +12,12 @@ use crate::common::{
 
 const LIVE: usize = 1 << 20;
 
-/// Limits under which a few hundred small chunks are much. Tails are short, so that folds are what counts.
+/// Limits that a few hundred small chunks exceed. Tails are short, so that folds dominate.
 fn little() -> Limits {
     Limits { live_bytes: LIVE, tail_bytes: 4 << 10, ..quick() }
 }
 
-/// Says about 400 KB in chunks that are kept in the log, and then what it is told to.
+/// Emits about 400 KB in chunks that stay in the log, and then the given end.
 fn hoarder(name: &'static str, last: Option<EndState>) -> std::sync::Arc<dyn model::ports::agent::Agent> {
     acting(name, Manners::default(), move |_| {
         let chunks = stream::iter(0..100).map(|i| text_piece("a", &"x".repeat(4_000), i > 0));
@@ -39,7 +39,7 @@ async fn turns_together_stay_within_the_memory_for_tasks_at_work() {
         for _ in 0..8 {
             all.push(begin(&engine, "hoarder", say("go")).await.id);
         }
-        // Two or three have said it all and go on; there is no room for the others.
+        // Two or three have emitted everything and continue; there is no memory for the others.
         let mut failed = 0;
         for id in &all {
             let task = task_when(&engine, *id, |task| {
@@ -53,7 +53,7 @@ async fn turns_together_stay_within_the_memory_for_tasks_at_work() {
             }
         }
         assert!((4..=7).contains(&failed), "{failed} of 8 failed");
-        // What was said already may pass the bound, by the little that a turn says ahead of the disk.
+        // Events already emitted may exceed the bound by the uncommitted output of a turn.
         let held = engine.figures().live_bytes as usize;
         assert!(held <= LIVE + 8 * (96 << 10), "{held}");
         let small = task_of(engine.send(&at("brief"), say("hi")).await);
@@ -87,7 +87,7 @@ async fn a_task_is_read_for_a_caller_only_while_there_is_room_and_one_always_is(
         let third = follow(tasks[2]).await.unwrap();
         drop((first, third));
         until(async || engine.figures().live_bytes == 0).await;
-        // One that is larger than all there is, is still read when nothing else is there.
+        // A task larger than the budget is still loaded if no other is.
         house.kill().await;
         let tiny = Limits { live_bytes: 64 << 10, ..little() };
         let engine = house.start_with([hoarder("asks", Some(EndState::InputRequired))], tiny).await;

@@ -1,4 +1,4 @@
-//! Agents that do what agents should not.
+//! Misbehaving agents.
 
 use futures_util::StreamExt as _;
 use model::State;
@@ -34,7 +34,7 @@ async fn an_agent_that_panics_has_failed_and_takes_nobody_with_it() {
     .await;
 }
 
-/// Panics when it is dropped.
+/// Panics when dropped.
 struct PanicsOnDrop;
 
 impl Drop for PanicsOnDrop {

@@ -1,4 +1,4 @@
-//! Deliveries on good days and bad: in order, fair, stopped at once when nobody wants them any more.
+//! Deliveries with and without faults: in order, fair, and stopped at once when their config is removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +134,7 @@ async fn a_task_that_is_purged_takes_its_webhooks_with_it() {
         assert_eq!(engine.figures().push_active, 0);
         assert!(engine.deliveries(None, None, 10).await.unwrap().is_empty());
 
-        // One that went behind our back is found out at the next attempt.
+        // A config removed by another process is detected at the next attempt.
         let task = begin(&engine, "scripted", say("hang").telling("https://b.example/")).await.id;
         post.sent_at_least(2).await;
         crate::common::cancel(&engine, "scripted", task).await.unwrap();
@@ -153,7 +153,7 @@ async fn while_the_store_keeps_nothing_deliveries_pause() {
         let cue = puppet.turn().await;
         cue.says(working("one"));
         post.said_to("https://a.example/", "working: one").await;
-        // Kept.
+        // Until the progress is saved.
         until(async || house.shelf().inner().push(task).await.unwrap()[0].progress.delivered == 2).await;
 
         post.plays(|_| Play::Held);
@@ -260,7 +260,7 @@ async fn a_drain_lets_letters_arrive_and_keeps_how_far_they_came() {
     .await;
 }
 
-/// However many, and however they fail: every config hears every event, in order.
+/// For many configs and any failures: every config gets every event, in order.
 #[tokio::test]
 async fn thousands_of_webhooks_all_arrive_each_in_order() {
     let mut house = House::memory();
@@ -296,7 +296,7 @@ async fn thousands_of_webhooks_all_arrive_each_in_order() {
         let mut taken: Vec<u64> = heard.iter().map(|(seq, _)| *seq).collect();
         assert!(taken.windows(2).all(|pair| pair[0] <= pair[1]), "in order: {heard:?}");
         taken.dedup();
-        // The opening, three pieces, a word and the end.
+        // The opening, three chunks, a status and the end.
         assert_eq!((taken.len(), taken[0], taken[5]), (6, 1, length), "nothing is missing: {heard:?}");
         assert!(heard.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].1 + 1 == pair[1].1));
     }

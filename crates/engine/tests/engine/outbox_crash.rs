@@ -1,4 +1,4 @@
-//! At least once and in order, whatever becomes of the process.
+//! Deliveries are at least once and in order across crashes.
 
 use std::collections::HashMap;
 
@@ -100,7 +100,7 @@ async fn a_config_that_cannot_be_unsealed_is_given_up_with_a_reason() {
     .await;
 }
 
-/// A small generator, so that a seed says everything.
+/// A small generator, so that a seed determines the whole case.
 struct Dice(u64);
 
 impl Dice {
@@ -110,8 +110,8 @@ impl Dice {
     }
 }
 
-/// Receivers that fail, configs of all kinds, kills at any moment: at the end everybody has heard every event, and never
-/// one before its time.
+/// With failing receivers, all kinds of configs and kills at any moment: at the end every receiver has every event, and
+/// none came before its predecessors.
 #[tokio::test]
 async fn whatever_happens_every_event_arrives_and_none_is_skipped() {
     let seed = std::env::var("RIALTO_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -121,7 +121,7 @@ async fn whatever_happens_every_event_arrives_and_none_is_skipped() {
         let mut dice = Dice(seed);
         let mut limits = quick();
         (limits.push.retry_ms, limits.push.breaker_ms, limits.push.breaker_most_ms) = (1, 2, 5);
-        // By config: the events it heard of, in order, and those that were taken.
+        // By config: the events delivered, in order, and those that were accepted.
         let mut heard: HashMap<String, Vec<u64>> = HashMap::new();
         let mut lengths: HashMap<String, u64> = HashMap::new();
         for life in 0..6 {
@@ -153,7 +153,7 @@ async fn whatever_happens_every_event_arrives_and_none_is_skipped() {
             let mut known: Vec<u64> = Vec::new();
             for seq in heard {
                 match known.iter().position(|seen| seen == seq) {
-                    // A repeat: from here on it goes the same way again.
+                    // A repeat: from here on the same order follows again.
                     Some(at) => assert!(known[at..].iter().all(|later| later >= seq)),
                     None => {
                         assert!(known.last().is_none_or(|last| last < seq), "{url}: {heard:?}");

@@ -1,5 +1,5 @@
-//! Attempts that fail, in paused time: when they are made again, when an endpoint is left alone, when a config is given
-//! up, and how operators take it up again.
+//! Failing attempts, in paused time: their delays, when the breaker of an endpoint opens, when a config is given up,
+//! and how operators restart it.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::common::{
     until,
 };
 
-/// Endpoints are never left alone.
+/// Limits under which no breaker opens.
 fn patient() -> Limits {
     Limits { push: PushLimits { breaker_failures: u32::MAX, ..PushLimits::default() }, ..quick() }
 }
 
-/// Paused time goes on in steps until it is so.
+/// Advances paused time in steps until the condition holds.
 async fn in_steps_of(step: Duration, holds: impl Fn() -> bool) {
     while !holds() {
         tokio::time::sleep(step).await;
@@ -66,7 +66,7 @@ async fn a_receiver_that_says_when_is_not_asked_before() {
     let sent = post.sent_at_least(4).await;
     let gaps = gaps(&sent);
     assert!((0.79..1.22).contains(&gaps[0]), "not sooner than by itself: {gaps:?}");
-    // Times are kept in whole milliseconds.
+    // Times are stored in whole milliseconds.
     assert!((89.998..90.1).contains(&gaps[1]), "{gaps:?}");
     assert!((3_599.998..3_600.1).contains(&gaps[2]), "not later than the longest: {gaps:?}");
 }
@@ -89,7 +89,7 @@ async fn an_event_that_fails_for_a_day_is_given_up_and_can_be_taken_up_again() {
     let post = Post::with(|_| Play::Now(failed("no")));
     let engine = house.start_post([echo()], &post, patient()).await;
     let task = task_of(engine.send(&at("echo"), say("hi").telling("https://a.example/")).await).id;
-    // As the task, then every public event.
+    // The opened task, then every public event.
     let all = 1 + crate::common::log(&engine, task).await.iter().filter(|event| event.body.is_public()).count();
     in_steps_of(Duration::from_secs(60), || engine.figures().push_dead == 1).await;
     let sent = post.sent();
@@ -106,7 +106,7 @@ async fn an_event_that_fails_for_a_day_is_given_up_and_can_be_taken_up_again() {
     let after: Vec<_> = post.sent()[sent.len()..].iter().map(|sent| (sent.seq, sent.attempt)).collect();
     assert_eq!((after[0], after.len()), ((1, 1), all), "from where it stopped");
 
-    // All over again, from some event on.
+    // A redelivery from an earlier event.
     assert_eq!(engine.redeliver(task, None, Some(Seq(2))).await.unwrap(), 1);
     until(async || engine.figures().push_active == 0).await;
     assert_eq!(post.sent().len(), sent.len() + all + all - 1);
@@ -134,7 +134,7 @@ async fn an_endpoint_that_keeps_failing_is_left_alone_then_tried_with_one_letter
     let at_first = post.sent().iter().filter(|sent| sent.url.contains("//a.")).count();
     assert!((5..=40).contains(&at_first), "some were under way: {at_first}");
 
-    // From then on one letter at a time, after 10, 20, 40 seconds.
+    // From then on one delivery at a time, after 10, 20, 40 seconds.
     let of_a = || post.sent().into_iter().filter(|sent| sent.url.contains("//a.")).collect::<Vec<_>>();
     in_steps_of(Duration::from_millis(200), || of_a().len() >= at_first + 6).await;
     let sent = of_a();
@@ -142,7 +142,7 @@ async fn an_endpoint_that_keeps_failing_is_left_alone_then_tried_with_one_letter
     for (probe, expected) in probes.iter().zip([10, 30, 70, 150, 310, 610]) {
         assert!(probe.abs_diff(expected) <= 1, "{probes:?}");
     }
-    // Whoever waits for the breaker uses up no attempts.
+    // Waiting for the breaker uses up no attempts.
     let most = engine.deliveries(None, Some(PushState::Active), 100).await.unwrap();
     let attempts: u32 =
         most.iter().filter(|d| d.endpoint.as_deref() == Some("https://a.example")).map(|d| d.progress.attempts).sum();

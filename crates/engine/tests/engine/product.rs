@@ -1,4 +1,4 @@
-//! Tasks that no turn drives: one commit for all that changes, deadlines that are told until they are acted on.
+//! Tasks without turns: one commit for all changes, and deadlines that fire until they are handled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn put(key: &str, expect: Expect, body: &str) -> RecordChange {
     }
 }
 
-/// Money from one account to another, which must have it unless it is the bank.
+/// Moves money between accounts; the source must have it unless it is the bank.
 fn pay(id: u128, from: &str, to: &str, amount: i64) -> Entry {
     let post =
         |account: &str, amount| Posting { account: account.into(), amount, floor: (account != "bank").then_some(0) };
@@ -67,7 +67,7 @@ async fn balances(engine: &Engine) -> Vec<i64> {
     engine.store().balances(["bank", "ann", "bob"].map(Into::into).to_vec()).await.unwrap()
 }
 
-/// Everything there is to see of the store, for "nothing has changed".
+/// A summary of the store's content, for checks that nothing has changed.
 async fn all(engine: &Engine) -> (Vec<i64>, usize, u64, u64, u64, u64) {
     let health = engine.health().await.unwrap();
     (balances(engine).await, listed(engine).await, health.tasks, health.timers, health.records, health.entries)
@@ -87,7 +87,7 @@ fn fault(unmoved: Unmoved) -> Kind {
     }
 }
 
-/// Tells a case of every deadline.
+/// Reports every deadline to the test.
 struct Bell(mpsc::UnboundedSender<TaskId>);
 
 impl Product for Bell {
@@ -193,7 +193,7 @@ async fn what_does_not_fit_leaves_no_trace() {
             assert_eq!(met(engine.keep(along).await.unwrap_err()), expected);
             assert_eq!((all(&engine).await, log(&engine, task.id).await.len()), before);
         }
-        // The same without what is wrong.
+        // The same without the invalid change.
         let along = Along { entries: vec![pay(2, "ann", "bob", 60)], ..with(vec![put("a", Expect::Version(1), "x")]) };
         let moved = engine.move_product(task.id, Moved::to(State::Working), along).await.unwrap();
         assert_eq!((moved.state(), balances(&engine).await), (State::Working, vec![-100, 40, 60]));
@@ -222,7 +222,7 @@ async fn a_task_that_has_settled_or_is_not_there_is_not_moved() {
     .await;
 }
 
-/// No turn drives it, and nobody can make one: it takes no message and its cancel is not the engine's.
+/// It has no turns and cannot get one: messages are refused, and the engine does not cancel it.
 #[tokio::test]
 async fn a_products_task_takes_no_messages() {
     on_both_stores(async |mut house| {
@@ -243,7 +243,7 @@ async fn a_deadline_is_told_when_due_and_again_until_it_is_moved_or_cleared() {
     let engine = Engine::start(shelf, vec![echo()], quick(), None).await.unwrap();
     let mut rings = bell(&engine);
     let begin = tokio::time::Instant::now();
-    // Two more: the clocks' milliseconds begin at different moments.
+    // Two more, because the milliseconds of the clocks begin at different moments.
     let passed = || begin.elapsed().as_millis() + 2;
     let due = |ms| Along { deadline: Some(Some(engine.now().plus_ms(ms))), ..Along::default() };
     let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), due(30_000)).await.unwrap();
@@ -255,27 +255,27 @@ async fn a_deadline_is_told_when_due_and_again_until_it_is_moved_or_cleared() {
         let again = passed() - first;
         assert!((5_000 * n - 4..5_000 * n + 100 * n).contains(&again), "{again}");
     }
-    // Moved with the task: told at the new time and not before.
+    // Moved with the task: it fires at the new time and not before.
     let at_move = passed();
     engine.move_product(task.id, Moved::to(State::Working), due(3_600_000)).await.unwrap();
     assert_eq!(rings.recv().await, Some(task.id));
     assert!((3_599_996..3_600_100).contains(&(passed() - at_move)), "{}", passed() - at_move);
-    // Set earlier by itself: the one who fires is woken.
+    // Set to an earlier time by itself: the timer loop is woken.
     engine.set_deadline(task.id, Some(engine.now().plus_ms(7_200_000))).await.unwrap();
     engine.set_deadline(task.id, Some(engine.now().plus_ms(100))).await.unwrap();
     let at_set = passed();
     assert_eq!(rings.recv().await, Some(task.id));
     assert!((96..200).contains(&(passed() - at_set)), "{}", passed() - at_set);
-    // Cleared: never again.
+    // Cleared: it never fires again.
     engine.set_deadline(task.id, None).await.unwrap();
     assert_eq!(engine.health().await.unwrap().timers, 0);
     assert!(tokio::time::timeout(Duration::from_secs(1_000_000), rings.recv()).await.is_err());
-    // Of a task that is not there, none is set.
+    // For a missing task no deadline is set.
     engine.set_deadline(engine.new_task_id(), Some(engine.now())).await.unwrap();
     assert_eq!(engine.health().await.unwrap().timers, 0);
 }
 
-/// However many are due at once, all are told; a product that takes its time holds up none of the others for ever.
+/// All deadlines due at once fire; a slow product does not block the others for ever.
 #[tokio::test(start_paused = true)]
 async fn many_deadlines_at_once_are_all_told() {
     struct Slow(Mutex<Vec<TaskId>>, Engine);
@@ -336,7 +336,7 @@ async fn of_two_processes_that_act_one_has_acted() {
         let (mut rings, mut others) = (bell(&here.engine), bell(&there.engine));
         let along = Along { deadline: Some(Some(here.engine.now())), ..with(vec![put("a", Expect::Absent, "0")]) };
         let task = here.engine.open_product(&at("shop"), birth(&here.engine, State::Submitted), along).await.unwrap();
-        // Whoever is told, both act: one does so late.
+        // One process is called for the deadline; both act on it, one of them late.
         tokio::select! {
             told = rings.recv() => assert_eq!(told, Some(task.id)),
             told = others.recv() => assert_eq!(told, Some(task.id)),
@@ -370,7 +370,7 @@ async fn of_two_processes_that_act_one_has_acted() {
     }
 }
 
-/// A product has more states than tasks have: a change within one is a change.
+/// A product has more states than a task: a change within one task state is a change.
 #[tokio::test]
 async fn a_follower_hears_of_every_change_also_within_a_state() {
     on_both_stores(async |mut house| {
@@ -404,7 +404,7 @@ async fn a_follower_hears_of_every_change_also_within_a_state() {
             }
         }
         assert!(states.next().await.is_none());
-        // Whoever comes later is told how it stands, and that it is over.
+        // A later follower gets the final state and the end.
         let mut states = engine.follow_product(task.id).await.unwrap().unwrap();
         assert_eq!(states.next().await.unwrap().state(), State::Completed);
         assert!(states.next().await.is_none());
@@ -441,7 +441,7 @@ async fn what_nobody_can_say_is_looked_up() {
             entry += 1;
             Along { entries: vec![pay(entry, "ann", "bob", 1)], ..with(vec![put(key, expect, &entry.to_string())]) }
         };
-        // Written, though nobody said so: done, once.
+        // Written with unknown outcome: done, once.
         house.shelf().be(Mood::LosesAnswer);
         let along = paying("a", Expect::Absent);
         let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), along).await.unwrap();
@@ -452,7 +452,7 @@ async fn what_nobody_can_say_is_looked_up() {
         house.shelf().be(Mood::LosesAnyAnswer);
         engine.keep(paying("till", Expect::Version(1))).await.unwrap();
         assert_eq!(balances(&engine).await, [-100, 97, 3]);
-        // Not written: not done, and may be done again.
+        // Not written: not done, and may be repeated.
         for again in [false, true] {
             let mood = |mood| house.shelf().be(if again { Mood::Fine } else { mood });
             mood(Mood::LosesCommit);
@@ -481,7 +481,7 @@ async fn a_store_that_cannot_be_read_is_waited_for_before_anything_is_said() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
         let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), Along::default()).await.unwrap();
-        // Somebody follows it: moving it reads nothing beforehand.
+        // The task is live because it is followed: changing it reads nothing beforehand.
         let _live = engine.follow_product(task.id).await.unwrap();
         let mut last = 0;
         for open in [true, false] {
@@ -569,7 +569,7 @@ async fn a_deadline_is_set_only_while_what_it_rests_on_is_as_it_was() {
     .await;
 }
 
-/// What it stands for would go on without it: money that is set aside would never come back.
+/// The transaction behind it would continue without it: reserved money would never be returned.
 #[tokio::test]
 async fn a_task_of_a_product_is_not_removed_or_cancelled_before_it_has_ended() {
     on_both_stores(async |mut house| {
@@ -591,7 +591,7 @@ async fn a_task_of_a_product_is_not_removed_or_cancelled_before_it_has_ended() {
             assert_eq!((engine.health().await.unwrap().tasks, engine.health().await.unwrap().timers), (3, 3));
         };
         refused(&engine).await;
-        // Whoever looks at the data while no server runs knows no product.
+        // An offline engine, while no server runs, has no product.
         house.kill().await;
         let offline = Engine::offline(house.open(), quick());
         refused(&offline).await;

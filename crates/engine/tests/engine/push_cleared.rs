@@ -1,4 +1,4 @@
-//! Configs of a dialect where they go with their task: once its end was told or could not be, there is none any more.
+//! Configs of a dialect that removes them with their task's end: once the final event was delivered or given up.
 
 use model::ports::agent::EndState;
 use model::ports::courier::Receipt;
@@ -10,7 +10,7 @@ use crate::common::{
     say, scripted, task_of, task_when, until, working,
 };
 
-/// Where configs go with their task.
+/// A scope with such a dialect.
 fn clearing(agent: &str) -> Place {
     Place { dialect: "clears".into(), ..at(agent) }
 }
@@ -19,7 +19,7 @@ fn is_end(sent: &Sent) -> bool {
     sent.said.starts_with("completed")
 }
 
-/// What the store has of a task's configs.
+/// A task's configs in the store.
 async fn kept(house: &House, task: TaskId) -> Vec<(String, PushState)> {
     let rows = house.shelf().inner().push(task).await.unwrap();
     rows.into_iter().map(|row| (row.id.to_string(), row.progress.state)).collect()
@@ -46,12 +46,12 @@ async fn a_config_goes_once_the_end_was_told() {
         for url in ["https://a.example/", "https://b.example/", "https://stays.example/"] {
             assert_eq!(post.said_to(url, "completed").await, ["working: on it", "completed"]);
         }
-        // Nobody has taken it yet.
+        // No delivery has been accepted yet.
         assert_eq!(kept(&house, task).await.len(), 3);
         post.release();
         until(async || kept(&house, task).await == [("stays".to_owned(), PushState::Done)]).await;
         assert_eq!((post.sent().len(), engine.figures().push_active, engine.figures().push_dead), (6, 0, 0));
-        // There is nothing to deliver again.
+        // Nothing is left to deliver again.
         assert_eq!(kind(engine.redeliver(task, Some("a"), Some(Seq(1))).await), Kind::TaskNotFound);
         assert_eq!(engine.deliveries(None, None, 10).await.unwrap().len(), 1);
     })
@@ -94,7 +94,7 @@ async fn an_end_that_was_taken_before_a_crash_is_repeated_rather_than_lost() {
         let engine = house.start_post([echo()], &post, quick()).await;
         let task = task_of(engine.send(&clearing("echo"), say("hi").telling("https://a.example/")).await).id;
         post.said_to("https://a.example/", "completed").await;
-        // From now on nothing is kept.
+        // From now on no progress is saved.
         house.shelf().be(Mood::Refuses(Trouble::Full));
         post.release();
         until(async || engine.figures().push_delivered == post.sent().len() as u64).await;
@@ -140,7 +140,7 @@ async fn a_config_goes_once_the_end_is_given_up() {
         set(&engine, &clearing("puppet"), task, "a").await.unwrap();
         set(&engine, &at("puppet"), task, "stays").await.unwrap();
         cue.ends(EndState::Completed, "");
-        // Where they stay, an operator can look at it.
+        // In other dialects the config stays for an operator.
         until(async || kept(&house, task).await == [("stays".to_owned(), PushState::Dead)]).await;
         until(async || engine.figures().push_dead == 2).await;
         assert_eq!(engine.figures().push_active, 0);
@@ -148,7 +148,7 @@ async fn a_config_goes_once_the_end_is_given_up() {
     .await;
 }
 
-/// A task with a config that was given up at its first word, and goes on.
+/// A running task with a config that was given up at its first event.
 async fn given_up(house: &mut House, post: &std::sync::Arc<Post>) -> (engine::Engine, TaskId) {
     let engine = house.start_post([scripted()], post, quick()).await;
     let send = say("ask").telling("https://a.example/");
@@ -170,7 +170,7 @@ async fn a_config_that_was_given_up_stays_until_its_task_has_settled() {
     let (mut house, post) = (House::memory(), refuses_a());
     let (engine, task) = given_up(&mut house, &post).await;
     until(async || kept(&house, task).await.iter().any(|(_, state)| *state == PushState::Dead)).await;
-    // However long that takes: its caller sees it, and operators may take it up again.
+    // It stays as long as the task runs: its caller sees it, and operators may restart it.
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
     assert_eq!(kept(&house, task).await.len(), 2);
     task_of(engine.send(&at("scripted"), say("complete").to(task)).await);

@@ -1,4 +1,4 @@
-//! Push configs as callers set, read, list and remove them.
+//! Push configs: set, read, list and remove.
 
 use engine::{Engine, PushAnswer};
 use model::ports::agent::EndState;
@@ -78,7 +78,7 @@ async fn configs_are_kept_in_the_order_they_were_made_and_the_newest_is_the_one_
         let (first, token) = list(&engine, &place, &text, Some(2), "").await;
         assert_eq!(first, ["c", "a"]);
         assert_eq!(list(&engine, &place, &text, Some(2), &token).await, (vec!["b".to_owned()], String::new()));
-        // Where the page ended is gone; what follows it is not.
+        // The last config of the page is removed; the next page is still complete.
         engine.push(&place, PushCall::Delete { task: text.clone(), id: "a".into() }).await.unwrap();
         assert_eq!(list(&engine, &place, &text, Some(2), &token).await.0, ["b"]);
 
@@ -262,7 +262,7 @@ async fn under_an_alias_the_config_is_shown_and_told_under_it() {
         let sent = post.sent_at_least(2).await;
         assert!(sent.iter().all(|sent| sent.spec.shown.as_deref() == Some("mine")));
 
-        // Set again it takes the place of the one that came with the message.
+        // Setting it again replaces the one that came with the message.
         let again = PushConfig { task: Some("mine".into()), ..hook_of(task, "mine", "https://b.example/") };
         assert_eq!(set(&engine, &place, again).await.task.as_deref(), Some("mine"));
         assert_eq!(list(&engine, &place, "mine", None, "").await.0, ["mine"]);
@@ -272,7 +272,7 @@ async fn under_an_alias_the_config_is_shown_and_told_under_it() {
         assert!(post.sent().iter().all(|sent| sent.spec.shown.as_deref() == Some("mine")));
         assert!(post.sent().iter().filter(|sent| sent.url.contains("//a.")).all(|sent| sent.seq <= asked.seq().0));
 
-        // By its own id the task is shown under that.
+        // Named by its own id, the task is shown under that id.
         let by_id = say("more").to(task);
         assert_eq!(kind(engine.send(&place, by_id).await), Kind::TaskSettled);
         assert_eq!(list(&engine, &place, &task.to_string(), None, "").await.0, ["mine"]);

@@ -1,4 +1,4 @@
-//! Configs that come with a message: committed with it, and told of everything from it on.
+//! Configs that come with a message: committed with it, and with deliveries from it on.
 
 use model::ports::agent::{Emission, EndState, Restart, Words};
 use model::{Place, PushState, Send};
@@ -184,7 +184,7 @@ async fn a_refused_opening_leaves_no_config() {
         }
         house.shelf().be(Mood::Fine);
         assert_eq!(engine.figures().push_active, 0);
-        // An opening whose answer is lost is looked up, config and all.
+        // An opening with unknown outcome is looked up, including its config.
         house.shelf().be(Mood::LosesAnswer);
         let task = begin(&engine, "scripted", say("hang").telling("https://a.example/")).await.id;
         post.sent_at_least(1).await;

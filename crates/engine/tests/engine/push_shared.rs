@@ -1,5 +1,5 @@
-//! Webhooks of several processes on one store: whichever leaves, dies or wakes up late, letters of a config go out in order,
-//! and none goes back behind what was kept.
+//! Webhooks of several processes on one store: whichever process leaves, dies or resumes late, deliveries of a config
+//! are in order, and none goes back behind the saved progress.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::common::{
     until, working,
 };
 
-/// Letters as they arrived, by address.
+/// Deliveries as they arrived, by URL.
 fn arrived(post: &Post) -> HashMap<String, Vec<u64>> {
     let mut arrived: HashMap<String, Vec<u64>> = HashMap::new();
     for sent in post.sent() {
@@ -27,7 +27,7 @@ async fn is_done(process: &Process, task: TaskId) -> bool {
     rows.iter().all(|row| row.progress.state == PushState::Done)
 }
 
-/// A config that a process has finished is active in the store until its progress is kept.
+/// A config that a process has finished is active in the store until its progress is saved.
 #[tokio::test]
 async fn what_a_process_has_just_finished_it_does_not_take_up_again() {
     let (square, post, elsewhere) = (Square::new(), Post::new(), Post::new());
@@ -49,7 +49,7 @@ async fn what_a_process_has_just_finished_it_does_not_take_up_again() {
     }
 }
 
-/// Two processes with one post, of which the second delivers a config, and a third that runs the turn.
+/// Two processes with one webhook sender, of which the second delivers a config, and a third that runs the turn.
 struct Pair {
     square: Arc<Square>,
     _home: Process,
@@ -74,7 +74,7 @@ impl Pair {
     }
 }
 
-/// The letter in flight is all that it has sent when it finds its config taken over.
+/// Only the delivery in flight is sent before the process finds its config taken over.
 #[tokio::test]
 async fn a_process_that_was_away_sends_nothing_between_anothers_letters() {
     let mut first = true;
@@ -95,7 +95,7 @@ async fn a_process_that_was_away_sends_nothing_between_anothers_letters() {
     assert!(is_done(&here, id).await);
 }
 
-/// It knows by its own clock that others may have taken over, before it can ask.
+/// By its own clock it knows that others may have taken over, before it can query the store.
 #[tokio::test]
 async fn a_process_whose_lease_ran_out_begins_no_letter_until_it_has_asked() {
     let Pair { square, here, away, post, id, cue, .. } = Pair::with(Post::new()).await;
@@ -105,7 +105,7 @@ async fn a_process_whose_lease_ran_out_begins_no_letter_until_it_has_asked() {
     until(async || here.engine.figures().push_active == 1).await;
     cue.says(working("two"));
     post.said_to("https://hook", "working: two").await;
-    // The other goes, and the config comes back with all that it delivered.
+    // The other process ends, and the config comes back with its progress.
     square.come_back(away.member.no);
     until(async || away.engine.figures().push_active == 0).await;
     square.lapse(here.member.no);
@@ -120,7 +120,7 @@ async fn a_process_whose_lease_ran_out_begins_no_letter_until_it_has_asked() {
     assert_eq!(said, ["working: one", "working: two", "working: three", "completed: four"]);
 }
 
-/// A crash repeats the letter in flight, and not those before it.
+/// A crash repeats the delivery in flight, and not those before it.
 #[tokio::test]
 async fn a_crash_repeats_at_most_the_letter_in_flight() {
     let post = Post::with(|sent| match sent.said.as_str() {
@@ -142,7 +142,7 @@ async fn a_crash_repeats_at_most_the_letter_in_flight() {
     assert_eq!(said, expected);
 }
 
-/// A config that was removed or set anew by another process is let go of, also when no hint tells.
+/// A config that another process removed or set anew is dropped, even without a hint.
 #[tokio::test(start_paused = true)]
 async fn a_config_removed_elsewhere_is_let_go_of_without_a_hint() {
     let Pair { square, here, away, post, id, cue, .. } = Pair::with(Post::new()).await;
@@ -157,10 +157,10 @@ async fn a_config_removed_elsewhere_is_let_go_of_without_a_hint() {
     assert_eq!(post.sent().len(), 1);
 }
 
-/// Hours ahead.
+/// Two hours ahead.
 const AHEAD_MS: i64 = 2 * 3_600_000;
 
-/// Processes whose clocks differ deliver each other's configs without waiting for the later clock.
+/// Processes with different clocks deliver each other's configs without waiting for the later clock.
 #[tokio::test]
 async fn a_config_of_a_process_whose_clock_is_ahead_is_delivered_at_once() {
     let (square, puppet, post) = (Square::new(), Puppet::new(), Post::new());
@@ -177,7 +177,7 @@ async fn a_config_of_a_process_whose_clock_is_ahead_is_delivered_at_once() {
     soon(post.said_to("https://hook", "completed: done")).await;
 }
 
-/// An attempt waits for its pause, not for a clock that is set back.
+/// A retry waits for its delay, not for a clock that is set back.
 #[tokio::test]
 async fn an_attempt_that_waits_is_made_when_the_clock_is_set_back() {
     let mut first = true;
@@ -194,12 +194,12 @@ async fn an_attempt_that_waits_is_made_when_the_clock_is_set_back() {
     soon(until(async || is_done(&here, task).await)).await;
 }
 
-/// What would otherwise take hours fails instead.
+/// Fails instead of waiting for hours.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(std::time::Duration::from_secs(60), work).await.expect("it waits for a clock")
 }
 
-/// A small generator, so that a seed says everything.
+/// A small generator, so that a seed determines the whole case.
 struct Dice(u64);
 
 impl Dice {
@@ -209,8 +209,8 @@ impl Dice {
     }
 }
 
-/// Leases run out and come back, processes die and join, hints are lost: every event arrives, in order, and a fault repeats
-/// no more than the letter it cut off.
+/// Leases expire and are regained, processes die and join, hints are lost: every event arrives, in order, and a fault
+/// repeats no more than the delivery it interrupted.
 #[tokio::test]
 async fn whatever_leaves_or_wakes_up_letters_stay_in_order() {
     let seed = std::env::var("RIALTO_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -249,7 +249,7 @@ async fn whatever_leaves_or_wakes_up_letters_stay_in_order() {
     }
     square.be_silent(false);
     asleep.into_iter().for_each(|no| square.come_back(no));
-    // Whoever heard nothing of the last that left is told now.
+    // Processes that missed the hint of an ended process get one now.
     square.give_up(0);
     for (task, _) in tasks.values() {
         until(async || is_done(&processes[0], *task).await).await;

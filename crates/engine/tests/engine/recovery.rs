@@ -1,4 +1,4 @@
-//! After a kill every turn follows its agent's rule, and nothing that was told is taken back.
+//! After a kill every turn follows its agent's restart rule, and no visible event is taken back.
 
 use model::ports::agent::{Emission, EndState, Restart, Words};
 use model::{Kind, Limits, State};
@@ -344,7 +344,7 @@ async fn a_start_on_a_full_disk_takes_the_turns_up_when_there_is_room() {
     .await;
 }
 
-/// A process that lost its turn to a later one stops without a word.
+/// A process that lost its turn to a later one stops silently.
 #[tokio::test]
 async fn a_holder_that_was_overtaken_stops_without_a_word() {
     let mut house = House::memory();

@@ -1,4 +1,4 @@
-//! Several processes on one store: whichever is asked, a task is one.
+//! Several processes on one store: every process shows the same task.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ async fn a_subscriber_here_hears_a_turn_there() {
     assert_eq!(next_heard(&mut stream).await, "the end");
 }
 
-/// A hint is only a hint.
+/// Changes without a hint are found by polling.
 #[tokio::test(start_paused = true)]
 async fn what_no_hint_told_of_is_found_by_looking() {
     let (square, puppet) = (Square::new(), Puppet::new());
@@ -47,14 +47,14 @@ async fn what_no_hint_told_of_is_found_by_looking() {
     assert_eq!(next_heard(&mut stream).await, "completed: done.");
 }
 
-/// Whoever was told of something by one process finds it at any other, hints or no hints.
+/// A task shown by one process is found at every other, with or without hints.
 #[tokio::test]
 async fn a_get_here_is_never_older_than_an_answer_there() {
     let (square, puppet) = (Square::new(), Puppet::new());
     let here = square.start(puppet.clone(), quick()).await;
     let there = square.start(puppet.clone(), quick()).await;
     let id = begin(&there.engine, "puppet", say("go")).await.id;
-    // It is live here: somebody listens.
+    // The task is live here, because it has a subscriber.
     let _stream = subscribe(&here.engine, "puppet", id).await;
     square.be_silent(true);
     puppet.turn().await.ends(EndState::Completed, "done");
@@ -100,7 +100,7 @@ async fn a_message_here_to_a_turn_there_is_its_next_turn() {
     assert_eq!(last_words(&said.await.unwrap()), "second");
 }
 
-/// However often a conversation moves from one to the other.
+/// A conversation can move between processes any number of times.
 #[tokio::test]
 async fn what_one_asked_is_answered_at_the_other() {
     let (square, puppet) = (Square::new(), Puppet::new());
@@ -161,7 +161,7 @@ async fn a_turn_whose_agent_may_not_run_twice_fails_at_another() {
     assert_eq!(task.state(), State::Failed);
 }
 
-/// Thought dead, it was only away: what it says then is not heard, and its agent is stopped.
+/// A process taken for dead was only cut off: its later commits are refused, and its agent is stopped.
 #[tokio::test]
 async fn one_that_comes_back_finds_its_turn_taken() {
     let (square, puppet) = (Square::new(), minded(Restart::Retry));
@@ -187,7 +187,7 @@ async fn one_that_comes_back_finds_its_turn_taken() {
         let task = task_when(&here.engine, id, |task| task.core.is_settled()).await;
         assert_eq!(last_words(&task), "done");
         assert!(!history(&task).contains(&"from the grave".to_owned()));
-        // One attempt of the turn after the other, and nothing of the first after the second began.
+        // The attempts of the turn are in order, with no event of the first after the second began.
         assert_eq!(log(&here.engine, id).await.len() as u64, task.seq().0);
     }
     until(async || away.engine.figures().turns_running == 0).await;
@@ -210,7 +210,7 @@ async fn one_that_drains_hands_its_turns_over() {
     task_when(&here.engine, id, |task| task.core.is_settled()).await;
 }
 
-/// A turn too long is ended by its holder, and by nobody else.
+/// A turn that runs too long is ended by its holder only.
 #[tokio::test]
 async fn a_timer_fires_once() {
     let (square, puppet) = (Square::new(), Puppet::new());
@@ -270,7 +270,7 @@ async fn a_config_set_here_is_delivered_from_here_while_the_turn_is_there() {
     assert!(elsewhere.sent().is_empty());
 }
 
-/// Two processes with a post each, and a turn that the first one runs.
+/// Two processes with a webhook sender each, and a turn that the first one runs.
 struct Two {
     here: Process,
     ours: Arc<Post>,
@@ -298,7 +298,7 @@ async fn the_configs_of_one_that_died_are_delivered_by_another_from_where_it_was
     configured(&dying, id, "c").await;
     cue.says(working("one"));
     theirs.said_to("https://hook", "working: one").await;
-    // It has written down how far it came.
+    // It has saved its progress.
     until(async || here.engine.store().push(id).await.unwrap()[0].progress.delivered == 1).await;
     theirs.die();
     dying.kill();
@@ -322,7 +322,7 @@ async fn a_config_removed_here_is_no_longer_delivered_there() {
     assert_eq!(theirs.sent().len(), 1);
 }
 
-/// Whoever is asked to deliver again does so from then on, and the other lets go.
+/// The process asked to deliver again owns the config from then on, and the other drops it.
 #[tokio::test]
 async fn a_config_delivered_again_here_is_let_go_there() {
     let Two { here, ours, there, theirs, id, cue } = Two::with_a_turn_here().await;
@@ -349,17 +349,17 @@ async fn a_task_removed_here_is_gone_there() {
     let mut stream = subscribe(&there.engine, "puppet", id).await;
     assert_eq!(next_heard(&mut stream).await, "task submitted");
     assert!(here.engine.purge(id).await.unwrap());
-    // It is cancelled first; a process that comes to read that after the removal hears of the end alone.
+    // It is cancelled first; a process that reads after the removal sees only the end of the stream.
     let mut heard = next_heard(&mut stream).await;
     if heard == "canceled." {
         heard = next_heard(&mut stream).await;
     }
     assert_eq!(heard, "the end");
-    // After its start a process also says once that it may have missed something.
+    // After its start a process also reports once that it may have missed changes.
     while changes.recv().await.unwrap() != engine::Change::Removed(id) {}
 }
 
-/// A store that cannot be reached is waited for, however long; nothing of the turn is lost.
+/// A turn waits for an unreachable store without limit and loses nothing.
 #[tokio::test(start_paused = true)]
 async fn a_turn_waits_for_a_database_that_is_away() {
     let (square, puppet) = (Square::new(), Puppet::new());
@@ -376,7 +376,7 @@ async fn a_turn_waits_for_a_database_that_is_away() {
     assert_eq!((artifacts(&task), last_words(&task)), (vec!["kept".to_owned()], "done".to_owned()));
 }
 
-/// A purged task and a revoked key are forgotten by a process that was told nothing.
+/// A process without hints drops a purged task and a revoked key.
 #[tokio::test(start_paused = true)]
 async fn what_was_removed_or_revoked_without_a_hint_is_found_by_its_version() {
     let (square, puppet) = (Square::new(), Puppet::new());
@@ -386,7 +386,7 @@ async fn what_was_removed_or_revoked_without_a_hint_is_found_by_its_version() {
     puppet.turn().await.ends(EndState::Completed, "done");
     task_when(&there.engine, id, |task| task.core.is_settled()).await;
     let mut changes = there.engine.changes();
-    // Told, it is not looked for: what follows would not be told apart from it.
+    // Waits for the hint of this removal, so that it cannot be confused with the missed change below.
     assert!(here.engine.purge(id).await.unwrap());
     while changes.recv().await.unwrap() != engine::Change::Removed(id) {}
     square.be_silent(true);
@@ -414,12 +414,12 @@ async fn what_was_removed_or_revoked_without_a_hint_is_found_by_its_version() {
     assert!(here.engine.purge(id).await.unwrap());
     assert_eq!(changes.recv().await.unwrap(), engine::Change::Missed);
     assert!(started.elapsed() < std::time::Duration::from_secs(2));
-    // Once is enough.
+    // No second report follows.
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     assert!(changes.try_recv().is_err());
 }
 
-/// A new agent is on some replicas before it is on all.
+/// A rollout of a new agent reaches some replicas before others.
 #[tokio::test]
 async fn a_turn_of_an_agent_that_is_not_served_here_is_left_to_those_that_serve_it() {
     let (square, puppet) = (Square::new(), minded(Restart::Retry));
@@ -427,7 +427,7 @@ async fn a_turn_of_an_agent_that_is_not_served_here_is_left_to_those_that_serve_
     let new = square.start(puppet.clone(), quick()).await;
     let id = begin(&new.engine, "puppet", say("go")).await.id;
     let _cut_off = puppet.turn().await;
-    // One that the old replica does take up, so that it is known to have looked.
+    // A turn that the old replica does recover, which shows that it has looked.
     let seen = square.start(puppet.clone(), quick()).await;
     new.kill();
     let cue = puppet.turn().await;

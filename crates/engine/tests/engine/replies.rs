@@ -1,4 +1,4 @@
-//! A direct message instead of a task: to its caller the whole answer, to everybody else nothing.
+//! A direct message instead of a task: the complete answer for its caller, invisible to all others.
 
 use engine::Item;
 use model::ports::agent::{Emission, EndState, Words};

@@ -1,4 +1,4 @@
-//! Resuming from any event gives the task as of that event, then exactly what came later.
+//! Resuming from any event gives the task as of that event, then exactly the later events.
 
 use engine::{Engine, Item, Subscription};
 use model::ports::agent::EndState;
@@ -39,7 +39,7 @@ fn assert_whole(items: &[Item], seq: u64, log: &[Event]) {
     assert_eq!(items.iter().filter(|item| closing(item)).count(), usize::from(items.len() > 1));
 }
 
-/// Three turns with everything in them: statuses, chunks, messages that waited, metadata, a question.
+/// Three turns with every kind of event: statuses, chunks, waiting messages, metadata, a question.
 async fn long_mixed_task(house: &mut House, limits: model::Limits) -> (Engine, TaskId, Vec<Event>) {
     let puppet = Puppet::new();
     let engine = house.start_with([puppet.clone() as _], limits).await;
@@ -104,7 +104,7 @@ async fn resuming_works_after_a_restart() {
     .await;
 }
 
-/// While the task is live, with a long tail and with hardly any, from every event that is there when the case looks.
+/// While the task is live, with a long tail and with a minimal one, from every event in the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_live_task_can_be_resumed_from_every_event() {
     on_both_stores(async |mut house| {
@@ -160,7 +160,7 @@ async fn the_stream_of_a_send_resumes_and_sends_nothing_again() {
     .await;
 }
 
-/// The stream of a send ends at a question, wherever it is resumed.
+/// The stream of a send ends at a question, also when it is resumed there.
 #[tokio::test]
 async fn the_stream_of_a_send_that_is_resumed_at_its_question_is_over() {
     on_both_stores(async |mut house| {
@@ -172,7 +172,7 @@ async fn the_stream_of_a_send_that_is_resumed_at_its_question_is_over() {
             let told = collect(engine.resume_stream(&at("scripted"), from).await.unwrap()).await;
             assert_eq!(told.len(), items, "{told:?}");
         }
-        // A subscription goes on.
+        // A subscription continues.
         let mut subscription = resume(&engine, "scripted", task.id, last).await;
         assert!(matches!(subscription.next().await, Some(Ok(Item::Task(_)))));
         cancel(&engine, "scripted", task.id).await.unwrap();

@@ -32,7 +32,7 @@ async fn a_blocking_send_answers_with_the_settled_task() {
     .await;
 }
 
-/// A future is copied as a whole, and every request has one that holds this one: what is rare belongs elsewhere.
+/// Every request's future contains this one and is copied as a whole, so rare state must be boxed.
 #[tokio::test]
 async fn what_a_send_needs_while_it_waits_is_little() {
     on_both_stores(async |mut house| {

@@ -1,4 +1,4 @@
-//! One task that cannot be looked after delays no other, and operators are told of it.
+//! A task whose background work fails delays no other, and operators see it.
 
 use engine::Chore;
 use model::ports::agent::Restart;
@@ -16,7 +16,7 @@ fn chores(engine: &engine::Engine, task: TaskId) -> Vec<Chore> {
     chores
 }
 
-/// Timers fire in the order they are due, and the first of them is of a log that cannot be read.
+/// Timers fire in the order they are due, and the first belongs to a log that cannot be read.
 #[tokio::test]
 async fn one_unreadable_log_stops_no_other_timer_and_no_other_turn() {
     on_both_stores(async |mut house| {
@@ -32,7 +32,7 @@ async fn one_unreadable_log_stops_no_other_timer_and_no_other_turn() {
         shelf.damage(damaged);
         let agents = vec![puppet.clone() as _];
         let engine = engine::Engine::start(shelf.clone(), agents, limits, None).await.unwrap();
-        // It is taken up again, and its time runs out: both in spite of the other.
+        // The other task's turn is recovered, and times out, in spite of the damaged one.
         let _again = puppet.turn().await;
         let task = task_when(&engine, sound, |task| task.core.is_settled()).await;
         assert_eq!(task.state(), State::Failed);
@@ -42,10 +42,10 @@ async fn one_unreadable_log_stops_no_other_timer_and_no_other_turn() {
         let [setback, ..] = &engine.setbacks(1)[..] else { panic!("one is told") };
         assert!(setback.cause.contains("a log that is no log") && setback.attempts >= 1, "{setback:?}");
         assert!(chores(&engine, sound).is_empty());
-        // Its timer is later now, in the store: another process does not fall over it either.
+        // Its timer is postponed in the store, so that it does not block another process either.
         let now = model::Time(jiff_now() + 1_000);
         assert_eq!(shelf.inner().due(now, 10).await.unwrap(), []);
-        // Removed, it is no longer told of.
+        // A removed task is no longer reported.
         shelf.mend(damaged);
         assert!(engine.purge(damaged).await.unwrap());
         assert_eq!(engine.setbacks(10), []);

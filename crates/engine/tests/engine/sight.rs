@@ -1,4 +1,4 @@
-//! A hidden task is a missing one: the same fault, and the same questions to the store.
+//! A hidden task looks like a missing one: the same fault, and the same queries to the store.
 
 use engine::Engine;
 use model::ports::agent::{Emission, Words};
@@ -9,14 +9,14 @@ use crate::common::{
     say, scripted, task_of, text_piece, until,
 };
 
-/// A fault with the id taken out.
+/// A fault's text without the id.
 fn words(fault: &Fault, id: TaskId) -> String {
     let text =
         format!("{:?} {} {:?} {:?} {:?}", fault.kind, fault.message, fault.field, fault.facts, fault.retry_after_s);
     text.replace(&id.to_string(), "ID")
 }
 
-/// What every operation on a task answers here, what it asks of the store, and how many events it reads.
+/// For every operation on a task: the answer, the store calls, and the number of events read.
 async fn looks(engine: &Engine, house: &House, place: &Place, id: TaskId) -> Vec<(String, Vec<&'static str>, usize)> {
     let text = id.to_string();
     let mut looks = Vec::new();
@@ -61,7 +61,7 @@ async fn nobody_can_tell_a_hidden_task_from_a_missing_one() {
         let asking = task_of(engine.send(&mine, say("ask")).await).id;
         let reply = reply_of(engine.send(&mine, say("message: hi")).await).exchange;
         let with_hook = task_of(engine.send(&mine, say("complete").telling("https://a.example/")).await).id;
-        // Nobody else asks the store for anything meanwhile.
+        // Waits until no background work queries the store.
         let kept = || async { house.shelf().inner().push(with_hook).await.unwrap()[0].progress.state };
         until(async || kept().await == model::PushState::Done).await;
         until(async || engine.figures().tasks_live == 1).await;
@@ -79,7 +79,7 @@ async fn nobody_can_tell_a_hidden_task_from_a_missing_one() {
                 assert_eq!(looks(&engine, &house, other, hidden).await, expected);
             }
         }
-        // Ids that aliases might be are asked for as such, whatever there is under them.
+        // Once aliases exist, every id is looked up as an alias first, whether or not the task exists.
         let alias = model::Send { alias: Some("mine".into()), ..say("complete") };
         engine.send(&mine, alias).await.unwrap();
         let expected = looks(&engine, &house, &others[0], missing).await;
@@ -88,7 +88,7 @@ async fn nobody_can_tell_a_hidden_task_from_a_missing_one() {
             assert_eq!(looks(&engine, &house, &others[0], hidden).await, expected);
         }
 
-        // What is not a task yet is hidden from everybody, and may only be followed by its owner.
+        // An undecided exchange is hidden from all callers, and only its owner may follow it.
         let place = of("red", "ann", "puppet");
         let _stream = engine.stream(&place, say("go")).await.unwrap();
         let exchange = undecided.turn().await;

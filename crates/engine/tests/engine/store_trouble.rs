@@ -1,4 +1,4 @@
-//! Bad days of the store: new work is refused, a running turn pauses and goes on, nothing is lost or doubled.
+//! Faults of the store: new work is refused, a running turn pauses and continues, nothing is lost or doubled.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ async fn an_answer_that_was_lost_doubles_nothing_and_a_commit_that_was_lost_lose
     .await;
 }
 
-/// A follow-up as a patient client sends it: again, with its key, until it is taken.
+/// Sends a follow-up like a retrying client: again, with its key, until it is accepted.
 async fn begin_again(engine: &engine::Engine, id: model::TaskId) {
     until(async || engine.send(&at("puppet"), say("more").to(id).soon().keyed(&id.to_string())).await.is_ok()).await;
 }
@@ -153,7 +153,7 @@ async fn an_opening_that_was_lost_is_refused_and_can_be_repeated() {
     .await;
 }
 
-/// Nothing is said again before the log has been read, however long that takes.
+/// Nothing is written again before the log has been read, however long that takes.
 #[tokio::test]
 async fn a_turn_whose_answer_was_lost_waits_until_the_log_can_be_read() {
     on_both_stores(async |mut house| {
@@ -220,7 +220,7 @@ async fn a_cancel_during_trouble_settles_the_task_when_the_store_is_back() {
     .await;
 }
 
-/// Paused time: the pauses between tries grow, and end as soon as the engine stops.
+/// In paused time: the delays between retries grow, and end as soon as the engine stops.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_waits_for_the_store_lets_go_when_the_engine_stops() {
     let mut house = crate::common::House::memory();

@@ -1,4 +1,4 @@
-//! A stream begins with the task and tells every public event in order, to the end or to a question.
+//! A stream begins with the task and has every public event in order, to the end or to a question.
 
 use model::State;
 use model::ports::agent::EndState;

@@ -1,4 +1,4 @@
-//! A subscription never misses and never repeats, whoever else listens and however slowly.
+//! A subscription never misses and never repeats an event, with any number of other subscribers at any speed.
 
 use engine::Item;
 use model::ports::agent::EndState;
@@ -109,7 +109,7 @@ async fn a_settled_task_that_nobody_watches_takes_no_memory() {
     .await;
 }
 
-/// Work per event is in proportion to the event: nobody who only waits makes it a copy of the task.
+/// The work per event is proportional to the event: waiting callers do not make it copy the task.
 #[tokio::test]
 async fn a_caller_that_waits_does_not_make_events_copy_the_task() {
     on_both_stores(async |mut house| {
@@ -127,11 +127,11 @@ async fn a_caller_that_waits_does_not_make_events_copy_the_task() {
         for i in 0..10 {
             cue.says(text_piece("a", &i.to_string(), i > 0));
             next_heard(&mut reader).await;
-            // Those who wait have been woken, too, and wait again.
+            // The waiting callers have been woken, and wait again.
             tokio::task::yield_now().await;
             places.insert(std::sync::Arc::as_ptr(&engine.task(id).await.unwrap().unwrap().artifacts[0]) as usize);
         }
-        // The event's own artifact, then one that grows in its place.
+        // The event's own artifact, then one that grows in place.
         assert!(places.len() <= 2, "{} copies", places.len());
         cue.ends(EndState::Completed, "");
         blocked.await.unwrap();

@@ -1,4 +1,4 @@
-//! Other agents take the place of those that serve, while they are at work.
+//! Agents are replaced while their turns run.
 
 use model::ports::agent::EndState;
 use model::{Kind, State};

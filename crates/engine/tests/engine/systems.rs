@@ -1,5 +1,5 @@
-//! Systems at work: a graph of agents is one task to its caller and a task for each visit to the engine, and goes on where
-//! it was whenever the process dies.
+//! Systems in the engine: a graph of agents is one task to its caller and one task per visit to the engine, and
+//! continues where it was when the process dies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn named(name: &str, written: serde_json::Value) -> Arc<dyn Agent> {
     Arc::new(agents::system::Agent::new(name, &system, graph))
 }
 
-/// Which nodes' agents ran, and how often each turn of theirs did: by node, by turn id.
+/// The agents' runs: by node, by turn id, the number of attempts.
 #[derive(Clone, Default)]
 struct Book(Arc<Mutex<BTreeMap<String, BTreeMap<String, u32>>>>);
 
@@ -36,7 +36,7 @@ impl Book {
         let mut book = self.0.lock();
         *book.entry(node_of(turn)).or_default().entry(turn.id.to_string()).or_default() += 1;
     }
-    /// How many visits of the node were run, and the most often that one was.
+    /// The number of visits of the node, and the largest number of runs of one of them.
     fn of(&self, node: &str) -> (usize, u32) {
         let book = self.0.lock();
         let turns = book.get(node);
@@ -58,7 +58,8 @@ fn heard(turn: &Turn) -> String {
     texts.join("|")
 }
 
-/// An agent that says `node(what it heard)`, fails at nodes called `bad`, and at `loop` says "again" until its third visit.
+/// An agent that answers `node(input)`, fails at nodes called `bad`, and at `loop` answers "again" until its third
+/// visit.
 fn worker(book: &Book, restart: Restart) -> Arc<dyn Agent> {
     let book = book.clone();
     let manners = Manners { restart, ..Manners::default() };
@@ -76,7 +77,7 @@ fn worker(book: &Book, restart: Restart) -> Arc<dyn Agent> {
     })
 }
 
-/// What a node called `big` says at most, in bytes as they are counted.
+/// The limit of the output of a node called `big`, in counted bytes.
 const BIG: usize = 20_000;
 
 fn nodes(graph: serde_json::Value) -> serde_json::Value {
@@ -111,7 +112,7 @@ async fn children(engine: &Engine, parent: TaskId) -> Vec<Arc<Task>> {
     engine.list(&place, &all).await.unwrap().tasks
 }
 
-/// What an operator sees of a task on the graph: how each node stands, and the edges that were taken.
+/// An operator's picture of a task: the state of each node, and the edges that were taken.
 async fn pictured(engine: &Engine, graph: serde_json::Value, id: TaskId) -> (Vec<String>, Vec<String>) {
     let log = engine.store().logs(vec![id]).await.unwrap().pop().unwrap();
     let children = children(engine, id).await;
@@ -149,7 +150,7 @@ async fn a_graph_is_one_task_and_a_task_for_each_visit() {
             assert_eq!((link["parent"].as_str(), link["system"].as_str()), (Some(&*task.id.to_string()), Some("sys")));
             let entry = RunJournal::of(&task).0.into_iter().find(|entry| entry.child == Some(child.id.to_string()));
             assert_eq!(entry.unwrap().node.as_deref(), link["node"].as_str());
-            // Nobody meets it at the agent's own door.
+            // The child is not visible at the agent's own mount.
             engine.get(&at("worker"), &child.id.to_string()).await.unwrap_err();
         }
         assert_eq!(engine.list(&at("worker"), &List::default()).await.unwrap().total, 0);
@@ -175,7 +176,7 @@ async fn a_quick_agent_is_a_quick_node_and_one_that_is_not_there_a_failed_one() 
     .await;
 }
 
-/// The ends of nodes, the beginnings of those that follow and the tasks these open are one commit.
+/// The ends of nodes, the starts of the following ones and the opening of their tasks are one commit.
 #[tokio::test]
 async fn a_step_costs_one_commit_however_wide_it_is() {
     on_both_stores(async |mut house| {
@@ -189,7 +190,7 @@ async fn a_step_costs_one_commit_however_wide_it_is() {
         let before = house.shelf().commits();
         let task = task_of(engine.send(&at("sys"), say("hi")).await);
         assert_eq!((task.state(), children(&engine, task.id).await.len()), (State::Completed, 42));
-        // The task, the first node, the fan, the last node, the end; and once more where some of a step came late.
+        // The task, the first node, the fan, the last node, the end; and one more if part of a step came late.
         let commits = house.shelf().commits() - before;
         assert!((5..=8).contains(&commits), "{commits} commits");
     })
@@ -223,7 +224,7 @@ async fn a_branch_that_fails_takes_the_others_with_it() {
     .await;
 }
 
-/// Everything at once: a diamond with a branch that fails, a quorum, a loop and tries again.
+/// Every feature at once: a diamond with a branch that fails, a quorum, a loop and retries.
 fn everything() -> serde_json::Value {
     nodes(serde_json::json!({ "max_turns": 5, "entry": "a", "graph": {
         "a": { "edges": [{ "to": "b" }, { "to": "c" }, { "to": "bad" }] },
@@ -241,7 +242,7 @@ fn everything() -> serde_json::Value {
 
 const EXPECTED: &str = "end(enough)";
 
-/// Waits for the task to settle, or for the process to die.
+/// Waits until the task settles or the process dies.
 async fn settled_or_dead(engine: &Engine, shelf: &Arc<Shelf>, id: TaskId) -> Option<Arc<Task>> {
     tokio::select! {
         biased;
@@ -250,7 +251,7 @@ async fn settled_or_dead(engine: &Engine, shelf: &Arc<Shelf>, id: TaskId) -> Opt
     }
 }
 
-/// Dies with the nth commit, for every n, once and then again shortly after: the graph goes on where it was.
+/// Dies with the nth commit, for every n, once and then again shortly after: the graph continues where it was.
 #[tokio::test]
 async fn a_crash_at_any_moment_costs_nothing_but_what_was_in_flight() {
     let mut most = 0;
@@ -267,7 +268,7 @@ async fn a_crash_at_any_moment_costs_nothing_but_what_was_in_flight() {
                 let engine = engine.clone();
                 aside(async move { engine.send(&at("sys"), say("hi").soon()).await })
             };
-            // The task is there with the first commit, whoever hears of it.
+            // The task exists from the first commit on.
             until(async || shelf.commits() >= 1).await;
             let mut id = None;
             until(async || {
@@ -282,7 +283,7 @@ async fn a_crash_at_any_moment_costs_nothing_but_what_was_in_flight() {
             let mut lives = 1;
             let mut ended_before: BTreeMap<String, (usize, u32)> = BTreeMap::new();
             while over.is_none() {
-                // What is in the log of a child as its end.
+                // The children whose end is in their log.
                 let done = ends(&house, id).await;
                 house.kill().await;
                 for node in done {
@@ -300,7 +301,8 @@ async fn a_crash_at_any_moment_costs_nothing_but_what_was_in_flight() {
             let result = task.artifacts.iter().find(|artifact| &*artifact.id == agents::system::RESULT);
             assert_eq!(task.state(), State::Completed, "{die_with}: {:?}", steps(&task));
             assert_eq!(result.unwrap().parts, [Part::text(EXPECTED)], "{die_with}");
-            // Every visit has one turn, which ran again only if a crash cut it off, and never once its end was kept.
+            // Every visit has one turn, which ran again only if a crash interrupted it, and never once its end was
+            // committed.
             for (node, visits) in [("a", 1), ("b", 1), ("c", 1), ("bad", 2), ("j", 1), ("loop", 3), ("end", 1)] {
                 let (turns, often) = book.of(node);
                 assert!(turns <= visits, "{die_with}: {node} {turns}");
@@ -334,7 +336,7 @@ fn listed() -> model::ports::store::ListQuery {
     }
 }
 
-/// The nodes of which every visit there can be has its end in its own log.
+/// The nodes all of whose possible visits have their end in their own log.
 async fn ends(house: &House, parent: TaskId) -> Vec<String> {
     let query = model::ports::store::ListQuery { views: vec![model::View::child(parent)], limit: 100, ..listed() };
     let mut nodes = Vec::new();
@@ -350,7 +352,7 @@ async fn ends(house: &House, parent: TaskId) -> Vec<String> {
     nodes
 }
 
-/// No visit is told of twice.
+/// No visit is reported twice.
 fn once_each(task: &Task) {
     let mut seen = BTreeSet::new();
     for step in steps(task) {
@@ -387,7 +389,7 @@ async fn a_cancel_reaches_every_branch() {
     .await;
 }
 
-/// Branches that do not listen are cut off like any agent; and a cancel that nobody lived to pass on is passed on later.
+/// Branches that ignore a cancel are stopped like any agent; and a cancel that a crash interrupted is passed on later.
 #[tokio::test]
 async fn a_cancel_before_a_crash_stops_the_branches_after_it() {
     on_both_stores(async |mut house| {
@@ -423,13 +425,13 @@ async fn a_cancel_before_a_crash_stops_the_branches_after_it() {
     .await;
 }
 
-/// A task that ends in another way than by its agent takes its branches with it, too.
+/// A task that ends other than by its agent also stops its branches.
 #[tokio::test]
 async fn a_system_that_is_cut_off_leaves_nobody_running() {
     on_both_stores(async |mut house| {
         let graph = serde_json::json!({ "graph": { "a": { "edges": [{ "to": "b" }, { "to": "big" }] }, "b": { "agent": "puppet" }, "big": {} } });
         let (book, puppet) = (Book::default(), Puppet::new());
-        // Enough for the one who says it, but not with all that the system says besides.
+        // Enough for the node itself, but not with the other output of the system.
         let limits = Limits { turn_bytes: BIG + 800, ..quick() };
         let all = [system(nodes(graph)), worker(&book, Restart::Fail), puppet.clone() as Arc<dyn Agent>];
         let engine = house.start_with(all, limits).await;
@@ -496,7 +498,7 @@ async fn an_approval_asks_and_goes_on_as_it_was_answered() {
                 [("draft", "done"), ("end", "waiting"), ("print", "waiting for approval"), ("sorry", "waiting")];
             assert_eq!(pictured(&engine, with_approval(), task.id).await.0, asked.map(|(n, s)| format!("{n} {s}")));
 
-            // Whoever says something else is asked again; and it waits through restarts.
+            // Another answer repeats the question; and the task waits across restarts.
             let task = task_of(engine.send(&at("sys"), say("what?").to(task.id)).await);
             assert_eq!(task.state(), State::InputRequired);
             assert!(last_words(&task).starts_with("That was neither approve nor deny. Print it?"));
@@ -533,7 +535,7 @@ async fn a_cancel_while_somebody_is_asked_ends_it() {
     .await;
 }
 
-/// The answer to an approval is kept or it is not, whenever the process dies.
+/// The answer to an approval is committed or it is not, at whatever moment the process dies.
 #[tokio::test]
 async fn a_crash_around_an_answer_neither_loses_nor_repeats_it() {
     for die_with in 1..12 {
@@ -604,7 +606,7 @@ async fn a_system_may_be_a_node_of_another() {
     .await;
 }
 
-/// A message to a system at work is the beginning of another run, after this one.
+/// A message to a running system begins another run after the current one.
 #[tokio::test]
 async fn what_is_said_meanwhile_is_another_run() {
     on_both_stores(async |mut house| {
@@ -628,7 +630,7 @@ async fn what_is_said_meanwhile_is_another_run() {
     .await;
 }
 
-/// More branches than an agent takes at a time: they wait for their turn, and all come through.
+/// More branches than an agent accepts at a time: they wait, and all complete.
 #[tokio::test]
 async fn a_wide_fan_waits_for_room() {
     on_both_stores(async |mut house| {
@@ -663,7 +665,7 @@ async fn a_wide_fan_waits_for_room() {
     .await;
 }
 
-/// An agent that says it has no room every third time it is asked.
+/// An agent that is unavailable every third time.
 struct Narrow {
     inner: Arc<crate::common::Acting>,
     refused: Arc<AtomicUsize>,
@@ -690,7 +692,7 @@ impl Agent for Narrow {
     }
 }
 
-/// Two branches at agents that a case drives, on three processes.
+/// Two branches at agents that the test drives, on three processes.
 async fn on_a_square(book: &Book) -> (Arc<Square>, Arc<Puppet>, [Process; 3]) {
     let (square, puppet) = (Square::new(), Puppet::with(Manners { restart: Restart::Retry, ..Manners::default() }));
     let mut graph = diamond();
@@ -726,7 +728,8 @@ async fn another_process_goes_on_where_one_died() {
     assert!(puppet.is_idle().await);
 }
 
-/// Thought dead, it was only away: two processes go through the same graph for a while, and it is one run all the same.
+/// A process taken for dead was only cut off: two processes execute the same graph for a while, and it is still one
+/// run.
 #[tokio::test]
 async fn a_process_that_was_only_away_repeats_nothing() {
     let book = Book::default();

@@ -1,5 +1,5 @@
-//! Turns that cost something: money is set aside in the commit that begins one, and ends in the commit that ends it,
-//! exactly once, whoever ends it and however.
+//! Turns with a price: money is reserved in the commit that begins a turn and settled in the commit that ends it,
+//! exactly once, however and by whichever process it ends.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::common::{
     quick, reply_of, say, task_of, task_when, until,
 };
 
-/// So much is set aside for each turn, and so much it costs if it is paid for at all.
+/// The reservation for each turn, and the price of a turn that is charged.
 const HOLD: i64 = 5;
 const COST: i64 = 2;
 
-/// A till and its books: one purse for each payer, one drawer for what is earned.
+/// A till and its books: one account for each payer, one for the earnings.
 struct Box5;
 
 fn purse(payer: &str) -> Arc<str> {
@@ -84,7 +84,7 @@ impl Books for Box5 {
     }
 }
 
-/// An agent behind that till.
+/// An agent with that till.
 struct Paid(Arc<dyn Agent>);
 
 impl Agent for Paid {
@@ -122,7 +122,7 @@ async fn credit(engine: &Engine, payer: &str, amount: i64) {
     assert_eq!(engine.store().commit(Commit { entries: vec![entry], ..Commit::default() }).await, Outcome::Done);
 }
 
-/// What alice can spend, what is set aside of hers, and what was earned.
+/// Alice's available and reserved money, and the earnings.
 async fn money(engine: &Engine) -> (i64, i64, i64) {
     money_of(engine, "alice").await
 }
@@ -132,7 +132,7 @@ async fn money_of(engine: &Engine, payer: &str) -> (i64, i64, i64) {
     (on[0], on[1], on[2])
 }
 
-/// How many entries there are of turns.
+/// The number of entries of turns.
 async fn booked(engine: &Engine) -> usize {
     let all = engine.store().journal(0, 1_000).await.unwrap();
     all.iter().filter(|(_, entry)| &entry.body[..] == b"x").count()
@@ -180,7 +180,7 @@ async fn money_waits_while_a_turn_runs_and_is_settled_with_its_end() {
         let paid = serde_json::json!(
             {"cost": 2, "payer": "alice", "as": "Completed", "timed": true, "usage": {"input_tokens": 7}});
         assert_eq!(told(&task), paid);
-        // A stream's last event tells it, too.
+        // A stream's last event has the cost, too.
         let events = log(&engine, id).await;
         let Body::Status(last) = &events.last().unwrap().body else { panic!("{events:?}") };
         assert_eq!(last.metadata.as_ref().unwrap().to_value()["paid"], paid);
@@ -191,7 +191,7 @@ async fn money_waits_while_a_turn_runs_and_is_settled_with_its_end() {
 #[tokio::test]
 async fn who_cannot_pay_is_told_before_a_task_exists_and_nobody_works_ahead() {
     on_both_stores(async |mut house| {
-        // One that may run ahead of its first commit, if it costs nothing.
+        // An agent that may run before its first commit, if it has no price.
         let eager = acting("puppet", Manners { idempotent: true, ..Manners::default() }, |_| {
             panic!("it works, and nobody has paid")
         });
@@ -249,7 +249,7 @@ async fn every_turn_pays_for_itself() {
         puppet.turn().await.ends(EndState::InputRequired, "and?");
         let task = task_when(&engine, id, |task| task.core.is_at_rest()).await;
         assert_eq!((told(&task)["usage"].is_null(), money(&engine).await), (true, (4, 0, 4)), "of this turn alone");
-        // The third cannot be paid for; the question stays.
+        // The third turn cannot be paid for; the question stays.
         assert_eq!(kind(engine.send(&alice(), say("more").to(id)).await), Kind::InsufficientBalance);
         let task = engine.get(&alice(), &id.to_string()).await.unwrap();
         assert_eq!((task.state(), last_words(&task).as_str()), (State::InputRequired, "and?"));
@@ -305,7 +305,7 @@ async fn what_was_said_meanwhile_and_cannot_be_paid_for_is_not_taken_up() {
             let words = last_words(&task);
             let has = if payer == "bob" { 0 } else { 3 };
             assert_eq!(words, format!("what was said meanwhile was not taken up: {payer} has {has}"));
-            // What was done is paid for, and its words are there.
+            // The completed turn is charged, and its output is there.
             assert_eq!((told(&task)["as"].as_str(), told(&task)["payer"].as_str()), (Some("Completed"), Some("alice")));
             assert_eq!(money(&engine).await, (3, 0, spent.2 + 2));
             assert!(task.history.iter().any(|message| message.text() == "first"));
@@ -326,7 +326,7 @@ async fn a_cancel_ends_what_was_set_aside() {
         let canceled = engine.cancel(&alice(), Cancel { task: id.to_string(), metadata: None }).await.unwrap();
         assert_eq!((canceled.state(), told(&canceled)["as"].as_str()), (State::Canceled, Some("Canceled")));
         assert_eq!((money(&engine).await, booked(&engine).await), ((8, 0, 2), 2));
-        // Whatever the agent says now, it is over.
+        // Later output of the agent has no effect.
         cue.says(ended(EndState::Completed, "too late"));
         cue.cut_off().await;
         assert_eq!(booked(&engine).await, 2);
@@ -397,7 +397,7 @@ async fn another_attempt_is_the_same_turn_and_paid_for_once() {
     .await;
 }
 
-/// The books need neither the agent nor its price.
+/// The settlement needs neither the agent nor its price.
 #[tokio::test]
 async fn a_turn_whose_agent_is_gone_or_free_by_now_is_settled() {
     on_both_stores(async |mut house| {
@@ -436,7 +436,7 @@ async fn an_answer_that_is_lost_settles_once() {
         credit(&engine, "alice", 100).await;
         let moods = [Mood::LosesAnswer, Mood::LosesCommit];
         for mood in &moods {
-            // Where the turn begins: it has, or nobody has paid.
+            // A fault at the beginning: either the turn has begun, or nothing was charged.
             let before = money(&engine).await.0;
             house.shelf().be(mood.clone());
             let begun = engine.send(&alice(), say("go").soon()).await;
@@ -447,7 +447,7 @@ async fn an_answer_that_is_lost_settles_once() {
             let cost = if *mood == Mood::LosesAnswer { COST } else { 0 };
             until(async || money(&engine).await.1 == 0).await;
             assert_eq!(money(&engine).await.0, before - cost);
-            // Where it ends.
+            // A fault at the end.
             let id = task_of(engine.send(&alice(), say("go").soon()).await).id;
             let cue = puppet.turn().await;
             house.shelf().be(mood.clone());
@@ -519,7 +519,7 @@ async fn an_operator_ends_it_without_a_server() {
     .await;
 }
 
-/// Somebody has been at the books. The turn ends all the same; the check of the books tells.
+/// The ledger was changed from outside. The turn ends all the same; the ledger's verification reports it.
 #[tokio::test]
 async fn a_turn_ends_whatever_became_of_what_was_set_aside() {
     on_both_stores(async |mut house| {
@@ -539,7 +539,7 @@ async fn a_turn_ends_whatever_became_of_what_was_set_aside() {
     .await;
 }
 
-/// Whoever takes a turn over settles it; whoever was only away does not.
+/// The process that takes a turn over settles it; the one that was cut off does not.
 #[tokio::test]
 async fn a_turn_that_another_process_takes_over_is_settled_once() {
     let (square, puppet) = (Square::new(), minded(Restart::Retry));
@@ -556,7 +556,7 @@ async fn a_turn_that_another_process_takes_over_is_settled_once() {
     let cue = puppet.turn().await;
     assert_eq!((cue.turn, cue.attempt), (lost.turn, 2));
     assert_eq!(money(&engine).await, (5, 5, 0));
-    // The one that is away finishes first, and finds that it is not its turn.
+    // The process that was cut off finishes first, and finds its turn lost.
     lost.says(ended(EndState::Completed, "mine"));
     lost.cut_off().await;
     assert_eq!(money(&engine).await, (5, 5, 0));
@@ -566,7 +566,7 @@ async fn a_turn_that_another_process_takes_over_is_settled_once() {
     assert_eq!((money(&engine).await, booked(&engine).await), ((8, 0, 2), 2));
 }
 
-/// Two sends and one purse: the store decides, not who looked first.
+/// Two sends and one account: the store decides, not the order of reads.
 #[tokio::test]
 async fn a_purse_is_never_spent_twice() {
     on_both_stores(async |mut house| {
@@ -591,7 +591,7 @@ async fn a_purse_is_never_spent_twice() {
     .await;
 }
 
-/// What costs nothing is as it was: one commit, and nothing about money in the log.
+/// An agent without a price is unchanged: one commit, and nothing about money in the log.
 #[tokio::test]
 async fn an_agent_without_a_price_costs_nothing() {
     on_both_stores(async |mut house| {

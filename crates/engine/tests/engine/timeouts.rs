@@ -1,4 +1,4 @@
-//! A turn has an end, kept in the store. Timers go by the wall clock, so these cases do too.
+//! A turn has a timeout, kept in the store. Timers use the wall clock, so these tests do too.
 
 use model::ports::agent::{EndState, Restart};
 use model::ports::store::{Commit, Outcome, Timer, TimerChange, TimerKind, Trouble};
@@ -74,7 +74,7 @@ async fn each_turn_has_its_own_time() {
         task_when(&engine, id, |task| task.core.is_at_rest()).await;
         house.kill().await;
         let engine = house.start_with([puppet.clone() as _], hasty()).await;
-        // A task that waits for its caller waits as long as it takes: longer than a turn may take, by another's clock.
+        // A task that waits for its caller has no timeout: it waits longer than the turn timeout of another.
         let other = task_of(engine.send(&at("puppet"), say("other")).await);
         assert_eq!(other.state(), State::Failed);
         assert_eq!(get(&engine, "puppet", id).await.state(), State::InputRequired);
@@ -96,7 +96,7 @@ async fn a_timer_left_over_from_an_earlier_turn_does_not_end_a_later_one() {
         until(async || jiff::Timestamp::now().as_millisecond() > half.0).await;
         let id = begin(&engine, "puppet", say("in time")).await.id;
         let cue = puppet.turn().await;
-        // What a turn leaves behind that ends just as its timer fires.
+        // The timer that remains when a turn ends just as the timer fires.
         let stale = Timer { task: id, kind: TimerKind::TurnTimeout, due: Time(1) };
         let set = Commit { timers: vec![TimerChange::Set(stale)], ..Commit::default() };
         assert_eq!(engine.store().commit(set).await, Outcome::Done);
@@ -114,7 +114,7 @@ async fn a_timer_left_over_from_an_earlier_turn_does_not_end_a_later_one() {
 async fn a_timer_that_cannot_be_moved_is_tried_again_without_haste() {
     on_both_stores(async |mut house| {
         let puppet = Puppet::new();
-        // Long enough that the store refuses before it is over.
+        // Long enough for the store to refuse before the timeout.
         let limits = Limits { turn_timeout_ms: 2_000, ..quick() };
         let engine = house.start_with([puppet.clone() as _], limits).await;
         let id = begin(&engine, "puppet", say("go")).await.id;
@@ -169,7 +169,7 @@ async fn a_timer_that_was_due_while_the_server_was_down_finds_the_turn_settled()
     .await;
 }
 
-/// Whoever fires a timer has read it before it writes. A turn that begins in between has a timer of its own.
+/// A timer is read before it is changed. A turn that begins in between has a timer of its own.
 #[tokio::test]
 async fn a_timer_is_cleared_only_while_it_is_the_one_that_fired() {
     on_both_stores(async |mut house| {
@@ -178,7 +178,7 @@ async fn a_timer_is_cleared_only_while_it_is_the_one_that_fired() {
         let id = begin(&engine, "puppet", say("one")).await.id;
         puppet.turn().await.ends(EndState::InputRequired, "which?");
         task_when(&engine, id, |task| task.core.is_at_rest()).await;
-        // As a turn leaves it behind that ends just as its timer fires.
+        // The timer that remains when a turn ends just as the timer fires.
         let stale = Timer { task: id, kind: TimerKind::TurnTimeout, due: Time(1) };
         let set = Commit { timers: vec![TimerChange::Set(stale)], ..Commit::default() };
         assert_eq!(engine.store().commit(set).await, Outcome::Done);

@@ -1,4 +1,4 @@
-//! A task of another tenant or agent is a missing task, in every operation.
+//! A task of another tenant or agent looks missing to every operation.
 
 use engine::Engine;
 use model::{EventId, Kind, List, Place, Seq, TaskId};

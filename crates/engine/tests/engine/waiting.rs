@@ -1,4 +1,4 @@
-//! Messages to a task at work: logged at once, taken up by the next turn.
+//! Messages to a working task: logged at once, taken up by the next turn.
 
 use model::ports::agent::EndState;
 use model::{Body, Kind, State};
@@ -162,7 +162,7 @@ async fn messages_that_arrive_together_are_all_taken_up_once_and_in_the_order_of
         while taken.len() < 21 {
             let cue = puppet.turn().await;
             taken.extend(cue.heard());
-            // Were nobody waiting, the task would be over.
+            // Without waiting messages the task would be over.
             task_when(&engine, id, |task| task.core.waiting > 0 || taken.len() == 21).await;
             cue.ends(EndState::Completed, "");
         }

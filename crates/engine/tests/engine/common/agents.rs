@@ -1,4 +1,4 @@
-//! Agents for cases: the built-in ones, one that a case drives by hand, and one that is a function.
+//! Test agents: the built-in ones, one that a test drives step by step, and one that is a function.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn text_piece(key: &str, text: &str, append: bool) -> Emission {
     piece(key, vec![Part::text(text)], append)
 }
 
-/// How an agent asks to be treated.
+/// The profile of a test agent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manners {
     pub(crate) restart: Restart,
@@ -71,8 +71,8 @@ impl Manners {
     }
 }
 
-/// An agent that does what the case says, turn by turn. Each turn that begins is a [`Cue`]. It stops for a cancel only
-/// if the case makes it.
+/// An agent driven by the test, turn by turn. Each turn that begins is a [`Cue`]. It obeys a cancel only if the test
+/// makes it.
 pub(crate) struct Puppet {
     profile: Profile,
     manners: Manners,
@@ -80,7 +80,7 @@ pub(crate) struct Puppet {
     queue: tokio::sync::Mutex<mpsc::UnboundedReceiver<Cue>>,
 }
 
-/// A turn that has begun. Dropping it ends the agent's stream, which means completed.
+/// A turn that has begun. Dropping it ends the agent's stream, which completes the task.
 pub(crate) struct Cue {
     pub(crate) turn: model::TurnId,
     pub(crate) attempt: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Cue {
 
 impl Cue {
     pub(crate) fn says(&self, emission: Emission) {
-        // A turn that was cut off no longer listens.
+        // The receiver of an interrupted turn is gone.
         let _ = self.lines.send(emission);
     }
 
@@ -101,12 +101,12 @@ impl Cue {
         self.says(ended(state, text));
     }
 
-    /// The agent's stream was dropped: the turn was stopped from outside.
+    /// Resolves when the agent's stream was dropped: the turn was stopped from outside.
     pub(crate) async fn cut_off(&self) {
         self.lines.closed().await;
     }
 
-    /// The texts this turn takes up.
+    /// The texts of this turn's messages.
     pub(crate) fn heard(&self) -> Vec<String> {
         self.messages.iter().map(|inbound| inbound.message.text()).collect()
     }
@@ -127,12 +127,12 @@ impl Puppet {
         self.queue.lock().await.recv().await.unwrap()
     }
 
-    /// A turn that has begun already.
+    /// A turn that has begun already, if any.
     pub(crate) async fn turn_if_any(&self) -> Option<Cue> {
         self.queue.lock().await.try_recv().ok()
     }
 
-    /// No turn has begun that the case does not know of.
+    /// Whether no further turn has begun.
     pub(crate) async fn is_idle(&self) -> bool {
         self.queue.lock().await.try_recv().is_err()
     }
@@ -162,7 +162,7 @@ pub(crate) struct Acting {
     profile: Profile,
     manners: Manners,
     act: Box<Act>,
-    /// Whether messages are refused before they become tasks, and with what.
+    /// The fault with which messages are refused before a task exists, if any.
     pub(crate) refusal: Mutex<Option<fn() -> Fault>>,
 }
 

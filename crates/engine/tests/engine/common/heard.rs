@@ -1,5 +1,5 @@
-//! What subscribers hear, in words: `task submitted`, `working: on it`, `art a=text`, `art a+more`, `completed.`; a
-//! full stop says that the stream is said to end here.
+//! Short texts for the items of a subscription: `task submitted`, `working: on it`, `art a=text`, `art a+more`,
+//! `completed.`; a full stop marks an item that closes the stream.
 
 use engine::{Item, Subscription};
 use model::{Body, Event, Part, Task};
@@ -12,7 +12,7 @@ pub(crate) fn hear(item: &Item) -> String {
     }
 }
 
-/// A public event in words.
+/// The short text of a public event.
 pub(crate) fn told(event: &Event) -> String {
     match &event.body {
         Body::Status(change) => match &change.message {
@@ -28,7 +28,7 @@ pub(crate) fn told(event: &Event) -> String {
     }
 }
 
-/// The next thing a subscriber hears.
+/// The short text of the next item.
 pub(crate) async fn next_heard(subscription: &mut Subscription) -> String {
     match subscription.next().await {
         Some(Ok(item)) => hear(&item),
@@ -37,7 +37,7 @@ pub(crate) async fn next_heard(subscription: &mut Subscription) -> String {
     }
 }
 
-/// Everything a subscriber hears, to the end.
+/// All items of a subscription.
 pub(crate) async fn collect(mut subscription: Subscription) -> Vec<Item> {
     let mut items = Vec::new();
     while let Some(item) = subscription.next().await {
@@ -46,7 +46,7 @@ pub(crate) async fn collect(mut subscription: Subscription) -> Vec<Item> {
     items
 }
 
-/// What a client that knows the task up to some event knows after this one.
+/// Applies a public event to a client's copy of the task.
 pub(crate) fn apply_public(task: &mut Task, event: &Event) {
     assert!(event.body.is_public());
     task.apply(event).unwrap();

@@ -1,4 +1,4 @@
-//! Where a case lives: data that outlasts the process, and the process that has it open.
+//! The environment of a test: data that outlives the process, and the process that has it open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{Post, Shelf};
 
-/// However slow the machine, a case that takes longer hangs.
+/// Time limit of a test; a slower one hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct House {
@@ -27,7 +27,7 @@ enum Data {
     Sqlite(TempDir),
 }
 
-/// Runs a case on each store.
+/// Runs a test on each store.
 pub(crate) async fn on_both_stores(case: impl AsyncFn(House)) {
     // `RIALTO_STORES=memory` leaves out the slower half.
     let only = std::env::var("RIALTO_STORES").ok();
@@ -39,7 +39,7 @@ pub(crate) async fn on_both_stores(case: impl AsyncFn(House)) {
     }
 }
 
-/// The product's limits, with less patience.
+/// The default limits, with shorter times.
 pub(crate) fn quick() -> Limits {
     Limits { cancel_grace_ms: 50, drain_ms: 200, ..Limits::default() }
 }
@@ -53,7 +53,7 @@ impl House {
         House { data: Data::Sqlite(tempfile::tempdir().unwrap()), shelf: None, starts: 0 }
     }
 
-    /// A server process over the data, with these agents.
+    /// Starts a server process on the data, with these agents.
     pub(crate) async fn start(&mut self, agents: impl IntoIterator<Item = Arc<dyn Agent>>) -> Engine {
         self.start_with(agents, quick()).await
     }
@@ -67,7 +67,7 @@ impl House {
         Engine::start(shelf, agents.into_iter().collect(), limits, None).await.unwrap()
     }
 
-    /// A server process that delivers webhooks.
+    /// Starts a server process that delivers webhooks.
     pub(crate) async fn start_post(
         &mut self,
         agents: impl IntoIterator<Item = Arc<dyn Agent>>,
@@ -78,12 +78,12 @@ impl House {
         Engine::start(shelf, agents.into_iter().collect(), limits, Some(post.clone())).await.unwrap()
     }
 
-    /// Opens the data anew, for a process that is yet to start.
+    /// Opens the data anew, for a process about to start.
     pub(crate) fn open(&mut self) -> Arc<Shelf> {
         assert!(self.shelf.is_none(), "one process at a time");
         self.starts += 1;
         let shelf = match &self.data {
-            // A store in memory does not know of processes; its epoch is ours to count.
+            // A store in memory does not count processes; the house counts its epochs.
             Data::Memory(store) => Shelf::new(store.clone(), Epoch(self.starts), false),
             Data::Sqlite(folder) => {
                 let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
@@ -96,17 +96,17 @@ impl House {
         shelf
     }
 
-    /// How the running process gets to the data.
+    /// The running process's store.
     pub(crate) fn shelf(&self) -> &Arc<Shelf> {
         self.shelf.as_ref().unwrap()
     }
 
-    /// `kill -9`: whatever the process was about to do, it does not.
+    /// `kill -9`: the process does nothing more.
     pub(crate) async fn kill(&mut self) {
         let shelf = self.shelf.take().unwrap();
         shelf.die();
         if matches!(self.data, Data::Sqlite(_)) {
-            // The files are closed behind the dead process's back, as a kernel would.
+            // The files of the dead process are closed, as a kernel would.
             shelf.inner().close().await;
         }
     }

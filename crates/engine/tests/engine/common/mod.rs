@@ -1,4 +1,4 @@
-//! What the cases are written with.
+//! Helpers of the tests.
 
 mod agents;
 mod heard;
@@ -26,18 +26,18 @@ pub(crate) use post::{Play, Post, Sent, failed};
 pub(crate) use shelf::{Mood, Shelf};
 pub(crate) use square::{Process, Square};
 
-/// A place of the anonymous caller at this agent.
+/// The scope of the anonymous caller at this agent.
 pub(crate) fn at(agent: &str) -> Place {
     Place::tenant(Caller::anonymous(), agent, "a2a_v1")
 }
 
-/// A place of another caller.
+/// The scope of another caller.
 pub(crate) fn of(tenant: &str, name: &str, agent: &str) -> Place {
     let caller = Caller { tenant: tenant.into(), name: name.into(), authenticated: true, scopes: Arc::default() };
     Place::tenant(caller, agent, "a2a_v1")
 }
 
-/// A message with these parts, to be answered when the task rests.
+/// A message with these parts, answered when the task is at rest.
 pub(crate) fn send_parts(parts: Vec<Part>) -> Send {
     let id = uuid::Uuid::now_v7().to_string();
     let message = Message {
@@ -60,7 +60,7 @@ pub(crate) fn script(steps: &serde_json::Value) -> Send {
     send_parts(vec![Part::data(model::Json::from_value(&serde_json::json!({ "script": steps })))])
 }
 
-/// A webhook at this address.
+/// A webhook with this URL.
 pub(crate) fn hook(url: &str) -> PushConfig {
     PushConfig { task: None, id: None, url: url.into(), token: None, scheme: None, credentials: None }
 }
@@ -70,7 +70,7 @@ pub(crate) fn hook_of(task: TaskId, id: &str, url: &str) -> PushConfig {
     PushConfig { task: Some(task.to_string()), id: Some(id.into()), ..hook(url) }
 }
 
-/// Words a case adds to a send.
+/// Options that a test adds to a send.
 pub(crate) trait Adverbs: Sized {
     fn telling(self, url: &str) -> Self;
     fn to(self, task: TaskId) -> Self;
@@ -91,14 +91,14 @@ impl Adverbs for Send {
     fn within(self, context: &str) -> Self {
         Send { context: Some(ContextId::from(context)), ..self }
     }
-    /// To be answered as soon as the task exists.
+    /// Answered as soon as the task exists.
     fn soon(self) -> Self {
         Send { wait: Wait::Exists, ..self }
     }
     fn at_most_ms(self, ms: u64) -> Self {
         Send { wait: Wait::Rest { max_ms: Some(ms) }, ..self }
     }
-    /// With an idempotency key; the body it is bound to is the text said and the task it is said to.
+    /// With an idempotency key; it is bound to the text and the task of the message.
     fn keyed(self, key: &str) -> Self {
         let mut body = Sha256::new();
         body.update(self.message.text());
@@ -124,7 +124,7 @@ pub(crate) fn reply_of(answer: Result<Answer, Fault>) -> model::content::Reply {
     }
 }
 
-/// The kind of fault that came instead of an answer.
+/// The kind of the returned fault.
 pub(crate) fn kind<T>(result: Result<T, Fault>) -> Kind {
     match result {
         Ok(_) => panic!("a fault was expected"),
@@ -132,7 +132,7 @@ pub(crate) fn kind<T>(result: Result<T, Fault>) -> Kind {
     }
 }
 
-/// Sends and answers the task as soon as it is there.
+/// Sends, and returns the task as soon as it exists.
 pub(crate) async fn begin(engine: &Engine, agent: &str, send: Send) -> Arc<Task> {
     task_of(engine.send(&at(agent), send.soon()).await)
 }
@@ -153,12 +153,12 @@ pub(crate) async fn subscribe(engine: &Engine, agent: &str, id: TaskId) -> engin
     engine.subscribe(&at(agent), &named(id), None).await.unwrap()
 }
 
-/// The log as it stands.
+/// The current log.
 pub(crate) async fn log(engine: &Engine, id: TaskId) -> Vec<Event> {
     engine.store().events(id, Seq::ZERO, usize::MAX).await.unwrap()
 }
 
-/// Looks again and again until it is so. For what can only be seen by looking; nothing here is timed.
+/// Polls until the condition holds. For conditions without a notification; nothing here depends on timing.
 pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -177,7 +177,7 @@ pub(crate) async fn task_when(engine: &Engine, id: TaskId, holds: impl Fn(&Task)
     }
 }
 
-/// Lets something go on by itself.
+/// Spawns the work.
 pub(crate) fn aside<T: std::marker::Send + 'static>(
     work: impl Future<Output = T> + std::marker::Send + 'static,
 ) -> tokio::task::JoinHandle<T> {

@@ -1,4 +1,4 @@
-//! A courier that a case plays the receivers of. It writes down every attempt, and answers it as the case says.
+//! A webhook sender whose receivers a test plays. It records every attempt, and answers as the test says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,15 +23,15 @@ pub(crate) struct Sent {
     pub(crate) spec: Arc<PushSpec>,
     pub(crate) context: model::ContextId,
     pub(crate) tenant: Arc<str>,
-    /// In the words of `heard`.
+    /// As a short text of `heard`.
     pub(crate) said: String,
     pub(crate) at: Instant,
 }
 
-/// What becomes of an attempt.
+/// The outcome of an attempt.
 pub(crate) enum Play {
     Now(Receipt),
-    /// When the case says [`Post::release`].
+    /// After [`Post::release`].
     Held,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Post {
     released: watch::Sender<usize>,
     /// Its process was killed.
     dead: AtomicBool,
-    /// It has lost its seal.
+    /// Its encryption key is lost.
     keyless: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn failed(why: &str) -> Receipt {
 }
 
 impl Post {
-    /// Everything is taken at once.
+    /// A sender whose attempts all succeed at once.
     pub(crate) fn new() -> Arc<Post> {
         Post::with(|_| Play::Now(Receipt::Taken))
     }
@@ -69,12 +69,12 @@ impl Post {
         })
     }
 
-    /// Answers differently from now on.
+    /// Sets the receiver's answers from now on.
     pub(crate) fn plays(&self, receiver: impl FnMut(&Sent) -> Play + std::marker::Send + 'static) {
         *self.receiver.lock() = Box::new(receiver);
     }
 
-    /// What is held is taken; also what will be, up to now.
+    /// Accepts all held attempts.
     pub(crate) fn release(&self) {
         let sent = self.sent.lock().len();
         self.released.send_replace(sent);
@@ -92,13 +92,13 @@ impl Post {
         self.sent.lock().clone()
     }
 
-    /// The attempts, once there are so many.
+    /// The attempts, once there are at least `count`.
     pub(crate) async fn sent_at_least(&self, count: usize) -> Vec<Sent> {
         self.count.subscribe().wait_for(|now| *now >= count).await.unwrap();
         self.sent()
     }
 
-    /// What was said to this address, in order, once the last of it was said.
+    /// The texts sent to this URL, in order, once the last one is `last`.
     pub(crate) async fn said_to(&self, url: &str, last: &str) -> Vec<String> {
         let mut count = self.count.subscribe();
         loop {

@@ -1,4 +1,5 @@
-//! A store in front of a store: one process's way to the data. It can die with its process, and it can have bad days.
+//! A store that wraps another: one process's access to the data. It can die with its process, and it can simulate
+//! faults.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -17,21 +18,21 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How commits go.
+/// The simulated behaviour of commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Fine,
-    /// Nothing is written.
+    /// No commit is written.
     Refuses(Trouble),
-    /// The next commit is written, but nobody can say so; then all is fine.
+    /// The next commit is written, but its outcome is reported as unknown; later commits are normal.
     LosesAnswer,
-    /// The next commit is not written, but nobody can say so; then all is fine.
+    /// The next commit is not written, and its outcome is reported as unknown; later commits are normal.
     LosesCommit,
-    /// The same for commits without events.
+    /// Like `LosesAnswer` and, below, `LosesCommit`, but also for commits without events.
     LosesAnyAnswer,
     LosesAnyCommit,
-    /// The next commit is written late, when nobody can say what became of it and a look has found nothing: before the
-    /// commit after it, or when [`Shelf::be_late`] says so.
+    /// The next commit has an unknown outcome and is written late, after a read has not found it: before the following
+    /// commit, or at [`Shelf::be_late`].
     CommitsLate,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Shelf {
     epoch: Epoch,
     dead: CancellationToken,
     mood: Mutex<Mood>,
-    /// Closed for this process, though the data goes on.
+    /// Closed for this process, while the data stays open.
     closed: AtomicBool,
     /// Whether closing closes the data too.
     owns: bool,
@@ -50,21 +51,21 @@ pub(crate) struct Shelf {
     damaged: Mutex<HashSet<TaskId>>,
     /// A commit that is still to be written.
     late: Mutex<Option<Commit>>,
-    /// What became of commits is not known, and is not to be concluded from reading.
+    /// Outcomes of commits are undecided; reads prove nothing.
     undecided: watch::Sender<bool>,
-    /// The store's time is the one that sleeps go by: paused with it, and jumping with it.
+    /// The store's time is tokio's: paused with it, and jumping with it.
     by_sleepers: AtomicBool,
-    /// Commits are written, but nobody is told so. Those that are not written are told at once.
+    /// Written commits are not acknowledged. Commits that are not written are answered at once.
     holding: watch::Sender<bool>,
-    /// Commits of timers alone wait before they are written, and how many do.
+    /// Commits of timers alone wait before they are written; the number of waiting ones.
     timers_wait: watch::Sender<bool>,
     timers_waiting: Arc<AtomicUsize>,
     refused: AtomicUsize,
     commits: AtomicUsize,
-    /// The process dies when so many are written, before anybody is told of the last.
+    /// The process dies after this many commits, before the last is acknowledged.
     last: AtomicUsize,
     payload_most: AtomicUsize,
-    /// What was asked of it, by name.
+    /// The names of the calls so far.
     calls: Mutex<Vec<&'static str>>,
     events_read: AtomicUsize,
 }
@@ -95,7 +96,7 @@ impl Shelf {
         })
     }
 
-    /// The process is gone: it hears and says nothing any more.
+    /// The process is dead: no call returns any more.
     pub(crate) fn die(&self) {
         self.dead.cancel();
     }
@@ -122,7 +123,7 @@ impl Shelf {
         self.unreadable.store(unreadable, Ordering::SeqCst);
     }
 
-    /// From now on the task's log cannot be read.
+    /// Makes the task's log unreadable.
     pub(crate) fn damage(&self, task: TaskId) {
         self.damaged.lock().insert(task);
     }
@@ -131,12 +132,12 @@ impl Shelf {
         self.damaged.lock().remove(&task);
     }
 
-    /// Whether commits with an unknown outcome may still happen.
+    /// Sets whether commits with an unknown outcome may still happen.
     pub(crate) fn be_undecided(&self, undecided: bool) {
         self.undecided.send_replace(undecided);
     }
 
-    /// Writes what was to be written late.
+    /// Writes the late commit.
     pub(crate) async fn be_late(&self) -> Option<Outcome> {
         let late = self.late.lock().take()?;
         Some(self.inner.commit(late).await)
@@ -146,27 +147,27 @@ impl Shelf {
         self.holding.send_replace(hold);
     }
 
-    /// Keeps commits of timers alone from being written, or lets them go on.
+    /// Blocks commits of timers alone, or releases them.
     pub(crate) fn hold_timers(&self, hold: bool) {
         self.timers_wait.send_replace(hold);
     }
 
-    /// How many of them wait.
+    /// The number of blocked commits.
     pub(crate) fn timers_waiting(&self) -> usize {
         self.timers_waiting.load(Ordering::SeqCst)
     }
 
-    /// From now on time is what a test's paused clock says.
+    /// Uses tokio's time, which a test can pause.
     pub(crate) fn go_by_sleepers(&self) {
         self.by_sleepers.store(true, Ordering::SeqCst);
     }
 
-    /// How many commits met trouble.
+    /// The number of failed commits.
     pub(crate) fn refused(&self) -> usize {
         self.refused.load(Ordering::SeqCst)
     }
 
-    /// How many commits with appends were asked for.
+    /// The number of commits with appends.
     pub(crate) fn commits(&self) -> usize {
         self.commits.load(Ordering::SeqCst)
     }
@@ -176,19 +177,19 @@ impl Shelf {
         self.payload_most.load(Ordering::SeqCst)
     }
 
-    /// What was asked since the last look, but for what clocks ask by themselves.
+    /// The calls since the last query, except those that background loops make.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         let mut calls = std::mem::take(&mut *self.calls.lock());
         calls.retain(|call| !["due", "next_due", "purge", "lengths", "versions", "standings", "held"].contains(call));
         calls
     }
 
-    /// How many events were read since the last look.
+    /// The number of events read since the last query.
     pub(crate) fn events_read(&self) -> usize {
         self.events_read.swap(0, Ordering::SeqCst)
     }
 
-    /// A read of events, each of which counts.
+    /// A read that counts its events.
     fn counted<'a, T: Send + 'a>(
         &'a self,
         read: Future<'a, Result<T, Trouble>>,
@@ -201,7 +202,7 @@ impl Shelf {
         })
     }
 
-    /// A read of the living, on a good day.
+    /// A read that fails if the process is dead or a fault is simulated.
     fn read<'a, T: Send + 'a>(
         &'a self,
         name: &'static str,

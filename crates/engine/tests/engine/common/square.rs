@@ -1,4 +1,4 @@
-//! Several processes on one store: data in memory, and for each process its own way to it, with a name, a life and an ear.
+//! Several processes on one store: data in memory, and for each process its own access, with an id, a lease and hints.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -22,30 +22,30 @@ use tokio::sync::mpsc;
 
 use super::{Post, Shelf};
 
-/// A lease's worth; tests of it stop the clock.
+/// The duration of a lease; tests that depend on it pause the clock.
 const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// The place where the processes meet.
+/// The store shared by the processes.
 pub(crate) struct Square {
     data: memory::Store,
     members: Mutex<BTreeMap<u64, Ear>>,
     holders: Mutex<HashMap<TaskId, u64>>,
     deliverers: Mutex<HashMap<(TaskId, Arc<str>), u64>>,
     versions: Mutex<Versions>,
-    /// Nobody hears of anything.
+    /// No hints are sent.
     silent: AtomicBool,
 }
 
 struct Ear {
     alive: bool,
-    /// Its lease has run out, and it knows.
+    /// Its lease has expired, and the process knows it.
     lapsed: bool,
-    /// How often its lease ran out.
+    /// How often its lease expired.
     lapses: u64,
     hints: mpsc::UnboundedSender<Hint>,
 }
 
-/// One process's way to the data.
+/// One process's access to the data.
 pub(crate) struct Member {
     square: Arc<Square>,
     pub(crate) no: u64,
@@ -80,7 +80,7 @@ impl Square {
         Arc::new(Member { square: self.clone(), no, ear: Mutex::new(Some(ear)), ahead_ms: AtomicI64::new(0) })
     }
 
-    /// Another process on the data, with this agent.
+    /// Starts another process on the data, with this agent.
     pub(crate) async fn start(self: &Arc<Square>, agent: Arc<dyn Agent>, limits: Limits) -> Process {
         self.start_post(agent, limits, None).await
     }
@@ -102,7 +102,7 @@ impl Square {
         self.silent.store(silent, Ordering::SeqCst);
     }
 
-    /// The others think it dead, whether it is or not.
+    /// The others consider the process dead, whether it is or not.
     pub(crate) fn give_up(&self, no: u64) {
         if let Some(member) = self.members.lock().get_mut(&no) {
             member.alive = false;
@@ -110,7 +110,7 @@ impl Square {
         self.tell(no, &[Hint::Gone]);
     }
 
-    /// Its lease runs out, and the others know it first.
+    /// The process's lease expires, and the others learn of it first.
     pub(crate) fn lapse(&self, no: u64) {
         if let Some(member) = self.members.lock().get_mut(&no) {
             member.lapsed = true;
@@ -118,7 +118,7 @@ impl Square {
         self.give_up(no);
     }
 
-    /// It is back among the living, and is told what happened.
+    /// The process has a lease again, and receives a hint to look for missed changes.
     pub(crate) fn come_back(&self, no: u64) {
         let mut members = self.members.lock();
         let member = members.get_mut(&no).unwrap();
@@ -145,7 +145,7 @@ impl Square {
 }
 
 impl Process {
-    /// `kill -9`, and everybody knows.
+    /// `kill -9`, and all others learn of it.
     pub(crate) fn kill(&self) {
         self.shelf.die();
         self.member.square.give_up(self.member.no);
