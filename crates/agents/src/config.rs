@@ -1,4 +1,4 @@
-//! The `agents:` of the config: a map from name to what runs under it.
+//! The `agents:` section of the config: a map from name to agent.
 //!
 //! Every agent has a `kind`, the kind's own options flat beside it, and the fields every kind has ([`Common`]). The two are
 //! split here by their names, since serde cannot flatten and refuse unknown keys at once; each kind reads its own options in
@@ -20,7 +20,7 @@ use crate::limited::Limited;
 use crate::powers::{self, Field, Power, plain};
 use crate::{KINDS, shell};
 
-/// Why an agent cannot be had: for the person who wrote the config.
+/// Why an agent cannot be built, for the config's author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -37,7 +37,7 @@ impl Error {
 /// A kind of agent that can be configured.
 pub struct Kind {
     pub name: &'static str,
-    /// One line for help.
+    /// Help line.
     pub says: &'static str,
     /// The kind's own fields, each with its powers.
     pub fields: &'static [Field],
@@ -54,7 +54,7 @@ impl Kind {
         Kind { name, says, fields, read: read_options::<O>, schema: O::json_schema }
     }
 
-    /// The powers of a field. A field that is known and not declared has all of them; one that is not known has none, and
+    /// The powers of a field. A known field without a declaration has all of them; an unknown field has none, and
     /// [`AgentConfig::read`] refuses it.
     pub fn powers_of(&self, field: &str) -> &'static [Power] {
         match self.fields.iter().chain(COMMON).find(|declared| declared.name == field) {
@@ -64,12 +64,12 @@ impl Kind {
         }
     }
 
-    /// Whether no field of it has a power: such an agent runs nothing, reaches nothing and reads no secret.
+    /// Whether none of its fields has a power: such an agent runs nothing, reaches nothing and reads no secret.
     pub fn is_harmless(&self) -> bool {
         self.field_names().iter().all(|field| self.powers_of(field).is_empty())
     }
 
-    /// The names of all fields that its agents may have, but `kind` itself.
+    /// The names of all fields of its agents, except `kind`.
     pub(crate) fn field_names(&self) -> Vec<String> {
         let mut all = names(self.schema);
         all.extend(names(Common::json_schema));
@@ -82,26 +82,25 @@ impl Kind {
     }
 }
 
-/// The options of a kind, which know how to make an agent of it.
+/// The options of a kind, which build its agents.
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// Refuses values that are well formed and still make no sense.
+    /// Refuses values that are well formed but make no sense.
     fn check(&self) -> Result<(), Error> {
         Ok(())
     }
-    /// Whether a turn that a crash cut off can be found again.
+    /// Whether a turn that a crash interrupted can be found again.
     fn resumes(&self) -> bool {
         false
     }
-    /// Whether its chunks of text are one text, whose seams nobody needs.
+    /// Whether its chunks of text may be merged.
     fn merges(&self) -> bool {
         false
     }
-    /// The agent, with the profile it has if the config says nothing about it.
+    /// Builds the agent, with the profile it has if the config does not set one.
     fn build<'a>(&'a self, name: &'a str, common: &'a Common) -> Future<'a, Result<Arc<dyn Agent>, Error>>;
 }
 
-/// What a configured agent is until its kind or its config says otherwise: it reads and writes anything, streams, and has no
-/// skills of its own.
+/// The default profile of a configured agent: reads and writes any media type, streams, and has no skills.
 pub(crate) fn profile(name: &str, description: impl Into<String>, restart: Restart) -> Profile {
     let any = || vec!["*/*".to_owned()];
     Profile {
@@ -271,7 +270,7 @@ impl Common {
     }
 }
 
-/// Refuses a number that nobody can mean.
+/// Refuses a number out of range.
 pub(crate) fn in_range(name: &str, value: Option<u64>, least: u64, most: u64) -> Result<(), Error> {
     match value {
         Some(n) if !(least..=most).contains(&n) => {
@@ -312,7 +311,7 @@ impl AgentConfig {
         Ok(AgentConfig { kind: kind.name, common: read_value(Value::Object(common))?, options })
     }
 
-    /// Refuses what is well formed and still makes no sense.
+    /// Refuses values that are well formed but make no sense.
     pub fn check(&self) -> Result<(), Error> {
         self.common.check()?;
         if self.common.restart == Some(RestartRule::Resume) && !self.options.resumes() {
@@ -323,7 +322,7 @@ impl AgentConfig {
     }
 }
 
-/// The agent of that name, within its limits. Asks nobody for more than it must: a remote agent for its card.
+/// Builds the agent of that name, within its limits. A remote agent's card is the only request it makes.
 pub async fn build(name: &str, config: AgentConfig) -> Result<Arc<dyn Agent>, Error> {
     let made = async {
         config.check()?;
@@ -333,7 +332,7 @@ pub async fn build(name: &str, config: AgentConfig) -> Result<Arc<dyn Agent>, Er
     made.await.map_err(|error: Error| error.within(name))
 }
 
-/// An agent in one line: `NAME=URL` for one that speaks A2A, `NAME=command:PROGRAM ARGUMENTS…` for a program.
+/// Parses an agent flag: `NAME=URL` for an A2A agent, `NAME=command:PROGRAM ARGUMENTS…` for a program.
 pub fn from_flag(text: &str) -> Result<(String, AgentConfig), Error> {
     let wrong =
         || Error::new(format!("{text:?} is no agent; write NAME=https://host or NAME=command:PROGRAM ARGUMENTS"));
@@ -365,7 +364,7 @@ fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
         let path = error.path().to_string();
         let mut says = if path == "." { error.inner().to_string() } else { format!("{path}: {}", error.inner()) };
         if says.contains("expected a string") {
-            // YAML takes 1.0 and true for what they look like.
+            // YAML reads 1.0 and true as a number and a boolean.
             says.push_str("; put it in quotes");
         }
         Error::new(says)
@@ -410,7 +409,7 @@ impl<'de> Deserialize<'de> for Agents {
     }
 }
 
-/// An agent's map, read by one who knows its name.
+/// Deserializes an agent's map; the name is for error messages.
 struct Named<'n>(&'n str);
 
 impl<'de> DeserializeSeed<'de> for Named<'_> {
@@ -451,7 +450,7 @@ impl JsonSchema for AgentConfig {
     fn schema_name() -> Cow<'static, str> {
         "Agent".into()
     }
-    /// One branch for each kind: its options and the common ones, side by side.
+    /// One branch for each kind: its own options and the common ones.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut branches = Vec::new();
         for kind in KINDS {

@@ -1,4 +1,4 @@
-//! What a config of agents may say, and how it is refused.
+//! Tests of the agents section: accepted values, and the errors for the rest.
 
 use super::*;
 

@@ -1,38 +1,39 @@
-//! How far a piece of work has been passed on: from agent to agent, perhaps from server to server.
+//! Tracks how often a message was delegated from agent to agent, also across servers.
 //!
-//! A chain of delegations may close into a ring, or never end. So each message that is passed on says in its metadata how
-//! many hands it went through, through whose, and how much time is left. Whoever is about to pass it on looks first.
-//! Agents that know nothing of this drop or keep it; the count then begins anew, which is no worse than not counting.
+//! A chain of delegations may form a loop, or never end. So each delegated message carries in its metadata the
+//! number of hops, the agents it passed, and the remaining time, and each agent checks them before it delegates
+//! further. An agent that does not know the extension drops or keeps the entry; if it drops it, the count restarts,
+//! which is no worse than no count.
 
 use model::{Fault, Json, Message};
 use serde::{Deserialize, Serialize};
 
-/// The member of a message's metadata.
+/// The metadata member.
 pub const KEY: &str = "https://rialto.dev/ext/delegation/v1";
 
-/// A chain deeper than this is taken for one that never ends.
+/// Most hops; a longer chain counts as endless.
 pub const MAX_HOPS: u32 = 8;
 
-/// Those remembered by name; the count goes on.
+/// Most agents listed by name; the hop count goes on.
 const MAX_VISITED: usize = 64;
 const MAX_NAME: usize = 256;
 
-/// What a message says of its way here.
+/// The delegation entry of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
-    /// How often it was passed on.
+    /// Number of hops.
     #[serde(default)]
     pub hops: u32,
-    /// By whom, the first first: `server/agent`.
+    /// The agents on the way, oldest first: `server/agent`.
     #[serde(default)]
     pub visited: Vec<String>,
-    /// What was left of the time for it, in milliseconds, when it was sent.
+    /// The remaining time in milliseconds when the message was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
 }
 
 impl Delegation {
-    /// What the message says; nothing at all for one that comes first hand.
+    /// Reads the entry of a message; empty for one that was not delegated.
     pub fn of(message: &Message) -> Result<Delegation, Fault> {
         let metadata = message.metadata.as_ref().filter(|json| json.text().contains(KEY)).map(Json::to_value);
         let Some(said) = metadata.as_ref().and_then(|metadata| metadata.get(KEY)) else {
@@ -45,7 +46,7 @@ impl Delegation {
         if odd { Err(refusal(unreadable)) } else { Ok(said) }
     }
 
-    /// Refuses a message that has been here before, was passed on too often, or comes too late.
+    /// Refuses a message that has passed this agent before, has too many hops, or is too late.
     pub fn check(&self, me: &str, max_hops: u32) -> Result<(), Fault> {
         if self.visited.contains(&kept(me)) {
             return Err(refusal(&format!(
@@ -65,7 +66,7 @@ impl Delegation {
         Ok(())
     }
 
-    /// What is said when it is passed on once more.
+    /// The entry for the next hop.
     pub fn passed_on(&self, me: &str, deadline_ms: Option<u64>) -> Delegation {
         let mut visited = self.visited.clone();
         visited.push(kept(me));
@@ -74,14 +75,14 @@ impl Delegation {
         Delegation { hops: self.hops.saturating_add(1), visited, deadline_ms }
     }
 
-    /// The message's metadata with this in it.
+    /// The message's metadata with this entry.
     pub fn write(&self, metadata: Option<&Json>) -> Json {
         let own = Json::from_value(&serde_json::json!({ KEY: self }));
         metadata.map_or_else(|| own.clone(), |metadata| metadata.merged(&own))
     }
 }
 
-/// A name as it is remembered: not longer than others read it.
+/// A name cut to the length that readers accept.
 fn kept(name: &str) -> String {
     name.chars().take(MAX_NAME / 4).collect()
 }
@@ -121,7 +122,7 @@ mod tests {
             assert_eq!(first, Delegation::default());
             first.check("s/a", 1).unwrap();
         }
-        // Its name within another value is not its name.
+        // The key inside another value is not the entry.
         assert_eq!(Delegation::of(&message(Some(&format!(r#"{{"a":"{KEY}"}}"#)))).unwrap(), Delegation::default());
     }
 

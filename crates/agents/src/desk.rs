@@ -1,4 +1,4 @@
-//! A server of the tests' own: it takes requests one by one, and a test answers each by hand, byte by byte if it likes.
+//! A test server: a test takes each request and writes its answer by hand, byte by byte if it likes.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Desk {
         format!("http://{}{path}", self.listener.local_addr().unwrap())
     }
 
-    /// The next request, once all of it is there.
+    /// The next request, once it is complete.
     pub(crate) async fn asked(&self) -> Asked {
         let (mut stream, _) = self.listener.accept().await.unwrap();
         let mut bytes = Vec::new();
@@ -59,7 +59,7 @@ impl Asked {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// A whole answer; `more` is further header lines.
+    /// Sends a whole answer; `more` are further header lines.
     pub(crate) async fn answer(mut self, status: &str, more: &str, content_type: &str, body: &str) {
         let head = format!("HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\nconnection: close\r\n{more}");
         self.write(&format!("{head}content-length: {}\r\n\r\n{body}", body.len())).await;
@@ -70,12 +70,12 @@ impl Asked {
         self.answer("200 OK", "", "application/json", body).await;
     }
 
-    /// Begins an answer that comes in chunks.
+    /// Begins a chunked answer.
     pub(crate) async fn begin(&mut self, content_type: &str) {
         self.begin_with("", content_type).await;
     }
 
-    /// The same with further header lines.
+    /// Like [`Asked::begin`], with further header lines.
     pub(crate) async fn begin_with(&mut self, more: &str, content_type: &str) {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n{more}");
         self.write(&format!("{head}transfer-encoding: chunked\r\n\r\n")).await;
@@ -85,13 +85,13 @@ impl Asked {
         self.write(&format!("{:x}\r\n{text}\r\n", text.len())).await;
     }
 
-    /// Ends it as it should end. To drop it instead is to die in the middle.
+    /// Ends the answer properly. Dropping it instead breaks the connection in the middle.
     pub(crate) async fn end(mut self) {
         self.write("0\r\n\r\n").await;
         self.gone().await;
     }
 
-    /// Waits until the other side has hung up.
+    /// Waits until the client has closed the connection.
     pub(crate) async fn gone(&mut self) {
         let mut rest = [0; 64];
         while let Ok(1..) = self.stream.read(&mut rest).await {}

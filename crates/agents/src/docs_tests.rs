@@ -1,4 +1,4 @@
-//! What the pages about agents show is run, so that it stays true.
+//! Runs the examples of the agents' pages, so that they stay true.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     page.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap().to_owned()).collect()
 }
 
-/// The page's program in a folder of its own.
+/// Writes the page's program into a new folder.
 fn program(name: &str, change: impl Fn(String) -> String) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("program.py");
@@ -25,7 +25,7 @@ fn program(name: &str, change: impl Fn(String) -> String) -> (tempfile::TempDir,
     (folder, file)
 }
 
-/// A server of the page, at a port of its own, for as long as it is held.
+/// Starts the page's server on a free port; it runs until dropped.
 async fn server(name: &str, shown: &str) -> (tempfile::TempDir, tokio::process::Child, u16) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (folder, file) = program(name, |text| {
@@ -84,7 +84,7 @@ async fn the_program_that_guesses_plays_along() {
 #[tokio::test]
 async fn the_endpoint_that_shouts_shouts() {
     let (_folder, _child, port) = server("http", "9000").await;
-    // Until it listens.
+    // Wait until it listens.
     let url = format!("http://127.0.0.1:{port}/");
     let agent = agent(json!({"kind": "http", "url": url, "retries": 1_000, "retry_ms": 1})).await;
     let mut said = brief(&Stage::new(agent).hear(text("hello")).await);

@@ -1,8 +1,8 @@
-//! What programs and endpoints say: JSON objects, each an event. One vocabulary for a program's lines, an endpoint's answer
-//! and its stream; the page for people is `docs/agents/events.md`.
+//! Reads the events of programs and endpoints: JSON objects, one event each. A program's lines, an endpoint's
+//! answer and its stream share one vocabulary; the user page is `docs/agents/events.md`.
 //!
-//! A member that is not known is passed over, so that a newer agent can talk to an older server; an object in which no
-//! member is known is refused, since its author meant something.
+//! Unknown members are ignored, so that a newer agent works with an older server; an object without any known
+//! member is refused, since it is a mistake.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,18 +15,18 @@ use serde_json::value::RawValue;
 use crate::growing::{self, Growing};
 use crate::parts::{PartSaid, Saying, object, present};
 
-/// The members that make an event.
+/// The members of an event.
 const KNOWN: &str = "status, artifact, text, data, parts, message, usage, metadata, completed, failed, rejected, canceled, \
                      input_required, auth_required";
 
-/// One turn's events, as they come.
+/// Reads one turn's events.
 pub(crate) struct Hearing {
     turn: u32,
     /// An earlier attempt may have begun the same artifacts.
     again: bool,
     /// The artifacts that this attempt has begun.
     begun: HashSet<String>,
-    /// The artifact of bare texts and parts.
+    /// The artifact of texts and parts without an artifact of their own.
     response: Growing,
 }
 
@@ -87,14 +87,14 @@ impl Hearing {
         }
     }
 
-    /// The agent says it all once more: its artifacts begin again.
+    /// The agent repeats its output: its artifacts start again.
     pub(crate) fn again(&mut self) {
         self.again = true;
         self.begun.clear();
         self.response.again();
     }
 
-    /// What one event says. If it ends the turn, the end is the last of it.
+    /// The emissions of one event. If it ends the turn, the end comes last.
     pub(crate) fn hear(&mut self, event: &str) -> Result<Vec<Emission>, String> {
         let said: Said<'_> = serde_json::from_str(event).map_err(|error| unreadable(&error))?;
         if !event.trim_start().starts_with('{') {
@@ -167,12 +167,12 @@ impl Hearing {
         Ok(all)
     }
 
-    /// What was held back for a moment.
+    /// The chunk that was held back, once its hold time is over.
     pub(crate) async fn lull(&mut self) -> Emission {
         self.response.lull().await
     }
 
-    /// The last of what was held back, when nothing more comes.
+    /// The last held chunk, at the end of the output.
     pub(crate) fn finish(&mut self) -> Option<Emission> {
         self.response.release(true)
     }
@@ -187,7 +187,7 @@ impl Hearing {
             (_, name) => growing::numbered(name.as_deref().unwrap_or("artifact"), self.turn),
         };
         let first = self.begun.insert(key.clone());
-        // Said again, an artifact begins again, whatever was kept of the first time.
+        // A repeated artifact starts again, whatever was stored of the first attempt.
         let append = said.append.unwrap_or(false) && !(first && self.again);
         Ok(Emission::Artifact(Piece {
             key,
@@ -198,14 +198,14 @@ impl Hearing {
             extensions: Vec::new(),
             append,
             bordered: false,
-            // An artifact that says nothing of chunks is whole.
+            // An artifact without chunk members is whole.
             last: said.last.unwrap_or(said.append.is_none()),
             seamless: false,
         }))
     }
 }
 
-/// What is said with an end: a text, an object with text, data or parts, or nothing.
+/// The message of an end: a text, an object with text, data or parts, or none.
 fn given(raw: &RawValue) -> Result<Option<Words>, String> {
     match raw.get().as_bytes().first() {
         Some(b'n' | b't') => Ok(None),
@@ -236,13 +236,13 @@ fn unknown(event: &str) -> String {
     }
 }
 
-/// The beginning of a text, for complaints about it.
+/// The beginning of a text, for error messages.
 pub(crate) fn short(text: &str) -> &str {
     let end = text.char_indices().nth(80).map_or(text.len(), |(at, _)| at);
     &text[..end]
 }
 
-/// Tokens, in our words or in those of either generation of model interfaces.
+/// Token counts, in our names or those of either generation of model APIs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Usage {

@@ -1,4 +1,4 @@
-//! The vocabulary of programs and endpoints, an event at a time.
+//! Tests of the event vocabulary, one event at a time.
 
 use model::{Content, Part};
 
@@ -123,7 +123,7 @@ async fn what_a_turn_tells_can_be_said_again_unchanged() {
             (&said.content, &said.media_type, &said.metadata),
             (&part.content, &part.media_type, &part.metadata)
         );
-        // A text has no name of its own on this wire.
+        // A text part has no filename on this wire.
         if matches!(part.content, Content::Raw(_) | Content::Url(_)) {
             assert_eq!(said.filename, part.filename);
         }

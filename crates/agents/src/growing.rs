@@ -1,8 +1,8 @@
-//! An artifact that grows while its agent speaks.
+//! An artifact that grows while its agent produces output.
 //!
-//! What comes is held for a moment: if nothing follows it and the turn ends, it goes out as the artifact's last chunk, and a
-//! short answer is one chunk and not two. Nobody waits longer than that moment for anything; once somebody reads along it is
-//! so short that a model's words come as it says them.
+//! Output is held back briefly: if the turn ends before more follows, it goes out as the artifact's last chunk, so
+//! that a short answer is one chunk and not two. After the first chunk the hold time is so short that a model's
+//! tokens appear as they arrive.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use model::Part;
 use model::ports::agent::{Emission, Piece, Turn};
 use tokio::time::{Instant, sleep_until};
 
-/// How long the first words are held, and how long those that follow. Tests say what is one chunk, also on a machine that is
-/// busy with other things.
+/// Hold times of the first chunk and of the following ones. Longer in tests, which assert chunk boundaries also on
+/// a busy machine.
 const FIRST: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 20 });
 const NEXT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 1 });
 
@@ -19,7 +19,7 @@ pub(crate) struct Growing {
     key: String,
     name: Option<String>,
     description: Option<String>,
-    /// Every push begins a part of its own.
+    /// Every push starts its own part.
     bordered: bool,
     begun: bool,
     held: Option<(Vec<Part>, Instant)>,
@@ -31,24 +31,24 @@ impl Growing {
         Growing { key, name: Some(base.to_owned()), description: None, bordered: false, begun: false, held: None }
     }
 
-    /// Keeps the borders between the texts that are pushed, which otherwise are one text.
+    /// Keeps pushed texts as separate parts; by default they are one text.
     pub(crate) fn bordered(self, bordered: bool) -> Growing {
         Growing { bordered, ..self }
     }
 
-    /// Its name and description, where its readers look for certain ones.
+    /// Sets name and description, where clients expect certain ones.
     pub(crate) fn called(self, name: &str, description: String) -> Growing {
         Growing { name: Some(name.to_owned()), description: Some(description), ..self }
     }
 
-    /// Holds further parts, and hands out what was held until now.
+    /// Holds further parts, and returns the ones held so far.
     pub(crate) fn push(&mut self, parts: Vec<Part>) -> Option<Emission> {
         let before = self.release(false);
         self.held = Some((parts, Instant::now() + if self.begun { NEXT } else { FIRST }));
         before
     }
 
-    /// What has been held long enough; waits for it, for ever if nothing is held.
+    /// Waits until the hold time is over and returns the held parts; waits for ever if nothing is held.
     pub(crate) async fn lull(&mut self) -> Emission {
         loop {
             match &self.held {
@@ -61,7 +61,7 @@ impl Growing {
         }
     }
 
-    /// What is held, with more to come or as the last.
+    /// The held parts, as a chunk or as the last one.
     pub(crate) fn release(&mut self, last: bool) -> Option<Emission> {
         let (parts, _) = self.held.take()?;
         let append = std::mem::replace(&mut self.begun, true);
@@ -71,7 +71,7 @@ impl Growing {
         Some(Emission::Artifact(Piece { key, name, description, parts, append, bordered, last, ..Piece::default() }))
     }
 
-    /// Begins again: what was said so far is replaced by what comes.
+    /// Starts again: the next chunk replaces the artifact.
     pub(crate) fn again(&mut self) {
         self.begun = false;
         self.held = None;
@@ -82,8 +82,8 @@ impl Growing {
     }
 }
 
-/// The key of an artifact that the agent itself has no id for. A later turn of a task makes another artifact; another attempt
-/// of the same turn makes the same.
+/// The key of an artifact without an id of its own. Each turn of a task makes another artifact; each attempt of a
+/// turn makes the same.
 pub(crate) fn numbered(base: &str, turn: u32) -> String {
     match turn {
         0 | 1 => base.to_owned(),

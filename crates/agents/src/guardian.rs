@@ -1,13 +1,13 @@
-//! Programs end with the server, however the server ends.
+//! Kills the programs of a server that died.
 //!
-//! A process that is killed or aborts runs no destructors, so it cannot stop the programs it started. Therefore a second
-//! process, the guardian, is told of every program through a pipe that only the server holds. When the pipe closes, the
-//! server is gone, and the guardian kills the process groups of all programs that are left. It is started with the first
-//! program, and again if it dies.
+//! A process that is killed or aborts runs no destructors, so it cannot stop the programs it started. Therefore a
+//! second process, the guardian, learns of every program through a pipe whose other end only the server holds. When
+//! the pipe closes, the server is gone, and the guardian kills the process groups of all remaining programs. It is
+//! started with the first program, and again if it dies.
 //!
-//! A line of the pipe is `+ NAME` before a program is started, `= NAME GROUP` when it runs, and `- NAME` when its group has
-//! ended. A server may die between the first two: such a program is found by its environment, where its name is
-//! ([`VARIABLE`]). A process that moves to another group or session has left on purpose, as elsewhere.
+//! A line of the pipe is `+ NAME` before a program is started, `= NAME GROUP` when it runs, and `- NAME` when its
+//! group has ended. If the server dies between the first two, the guardian finds the program by its environment,
+//! which contains its name ([`VARIABLE`]). A process that moves to another group or session is left alone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -23,21 +23,21 @@ use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-/// The environment variable that names a program to its guardian.
+/// The environment variable with a program's name for the guardian.
 pub const VARIABLE: &str = "RIALTO_PROGRAM";
 
-/// How often, and how long apart, the guardian looks for a program that was being started when the server died.
+/// How often, and at what interval, the guardian looks for a program that was being started when the server died.
 const LOOKS: u32 = 40;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 static GUARDIAN: Mutex<Guardian> =
     Mutex::new(Guardian { words: Vec::new(), running: None, programs: BTreeMap::new(), next: 0 });
 
-/// Tells the programs of this server from those of any other.
+/// Identifies the programs of this server.
 static SERVER: LazyLock<Uuid> = LazyLock::new(Uuid::now_v7);
 
 struct Guardian {
-    /// The program and arguments that run [`watch`]; empty where nothing does.
+    /// The command line that runs [`watch`]; empty if none is installed.
     words: Vec<OsString>,
     running: Option<Running>,
     /// Programs by number, with their process group once they run.
@@ -50,15 +50,15 @@ struct Running {
     pipe: ChildStdin,
 }
 
-/// Has programs guarded from now on by a process of these words, which has to call [`watch`] on its standard input.
+/// Sets the command line of the guardian process, which has to call [`watch`] on its standard input.
 pub fn install(words: Vec<OsString>) {
     GUARDIAN.lock().words = words;
 }
 
-/// A program that the guardian knows of, until this is dropped.
+/// Registration of a program with the guardian, until dropped.
 pub(crate) struct Guarded(u64);
 
-/// Starts a program in a process group of its own, with the guardian knowing of it from before its first instruction.
+/// Starts a program in its own process group; the guardian knows of it before its first instruction.
 pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Guarded)> {
     command.process_group(0);
     let guarded = {
@@ -92,8 +92,8 @@ fn name(number: u64) -> String {
 }
 
 impl Guardian {
-    /// Tells the guardian, or a new one if the last is gone or does not listen. A program without a guardian still ends
-    /// with its turn, so nothing fails here.
+    /// Sends a line to the guardian, and starts a new one if the last is gone or does not read. A program without a
+    /// guardian still ends with its turn, so errors are not fatal.
     fn tell(&mut self, line: &str) {
         if self.words.is_empty() {
             return;
@@ -111,7 +111,7 @@ impl Guardian {
         }
     }
 
-    /// Starts one that knows of all programs there are.
+    /// Starts a guardian and sends it all running programs.
     fn start(&mut self) -> io::Result<()> {
         let Some((program, arguments)) = self.words.split_first() else { return Ok(()) };
         let mut command = std::process::Command::new(program);
@@ -120,7 +120,7 @@ impl Guardian {
         let mut process = command.spawn()?;
         let pipe = process.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let Running { pipe, .. } = self.running.insert(Running { process, pipe });
-        // Nothing in the server may wait for the guardian.
+        // The server must never wait for the guardian.
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
         for (number, group) in &self.programs {
             let name = name(*number);
@@ -132,7 +132,7 @@ impl Guardian {
         Ok(())
     }
 
-    /// Ends the one there is. It is killed first: a closed pipe would tell it that the server is gone.
+    /// Stops the guardian. It is killed first: a closed pipe would mean that the server is gone.
     fn dismiss(&mut self) {
         if let Some(Running { mut process, pipe }) = self.running.take() {
             let _ = process.kill();
@@ -142,7 +142,7 @@ impl Guardian {
     }
 }
 
-/// The guardian's whole work: hears of programs until the pipe closes, and kills the groups of those that are left.
+/// Runs the guardian: reads lines until the pipe closes, then kills the remaining groups.
 pub fn watch(pipe: impl BufRead) {
     let mut programs: HashMap<String, Option<Pid>> = HashMap::new();
     for line in pipe.lines() {
@@ -154,13 +154,13 @@ pub fn watch(pipe: impl BufRead) {
                 programs.insert(name.to_owned(), group.parse().ok().and_then(group_of));
             }
             (Some("-"), Some(name), None) => drop(programs.remove(name)),
-            // A line that the server's death cut off.
+            // A line cut off by the server's death.
             _ => {}
         }
     }
     let (running, mut starting): (Vec<_>, Vec<_>) = programs.into_iter().partition(|(_, group)| group.is_some());
     for group in running.into_iter().filter_map(|(_, group)| group) {
-        // A group that is gone needs none.
+        // The group may be gone already.
         let _ = kill_process_group(group, Signal::KILL);
     }
     for _ in 0..LOOKS {
@@ -172,13 +172,13 @@ pub fn watch(pipe: impl BufRead) {
     }
 }
 
-/// A number as that of a program's process group. No program has a number below 2, and to the system a signal to the group 1
-/// is one to every process there is.
+/// The process group of this number. Numbers below 2 are refused: no program has one, and a signal to group 1 would
+/// go to every process.
 fn group_of(number: i32) -> Option<Pid> {
     Pid::from_raw(number).filter(|_| number > 1)
 }
 
-/// Kills the group of the program of this name, if one runs.
+/// Kills the group of the program of this name, if it runs.
 fn find_and_kill(name: &str) -> bool {
     let variable = format!("{VARIABLE}={name}");
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// A shell that says the id of its child, which would go on for long.
+    /// A shell that prints the pid of its long-running child.
     fn program(name: &str) -> (Child, i32) {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 1000 & echo $!; wait"]).env(VARIABLE, name).process_group(0).stdout(Stdio::piped());

@@ -1,8 +1,8 @@
-//! The agents: the built-in ones that `rialto serve` offers before anything is configured, and the kinds that a config makes
-//! agents of.
+//! The agents: the built-in ones that `rialto serve` offers without a config, and the kinds that a config can
+//! define.
 //!
-//! An agent is a folder that implements [`model::ports::agent::Agent`]; the registries are [`BUILTIN`] and [`KINDS`], one
-//! line each. Nothing here knows of wires, stores or the engine.
+//! An agent is a folder that implements [`model::ports::agent::Agent`]; the registries are [`BUILTIN`] and
+//! [`KINDS`], one line each. This crate does not depend on wires, stores or the engine.
 //!
 //! ```
 //! use agents::{Settings, builtin};
@@ -52,16 +52,16 @@ use std::sync::Arc;
 
 use model::ports::agent::Agent;
 
-/// An agent that comes with the binary.
+/// A built-in agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
     pub name: &'static str,
-    /// One line for help and banners.
+    /// Line for help and banners.
     pub says: &'static str,
     pub build: fn(&Settings) -> Arc<dyn Agent>,
 }
 
-/// What the command line may set about built-in agents.
+/// Settings of the built-in agents from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     pub scripted: scripted::Mode,

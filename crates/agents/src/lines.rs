@@ -1,15 +1,15 @@
-//! Bytes that come in pieces, as lines: LF or CRLF, none longer than a bound.
+//! Splits bytes into lines: LF or CRLF, with a longest line.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
 pub(crate) struct Lines {
     buffer: BytesMut,
-    /// Up to here the buffer is known to hold no line end.
+    /// The buffer holds no line end before this position.
     seen: usize,
     longest: usize,
 }
 
-/// A line that is longer than it may be.
+/// A line that is longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong(pub(crate) usize);
 

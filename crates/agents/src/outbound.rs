@@ -1,5 +1,4 @@
-//! Requests to other people's servers: one client, which answers may be asked for again, and what a caller is told when
-//! there is none.
+//! Requests to external servers: the client, the retry rules, and the error texts for callers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,20 +13,20 @@ use crate::Secret;
 use crate::config::Error;
 use crate::speech::Voice;
 
-/// How much of a server's own error text is repeated.
+/// Most bytes of a server's error text to repeat.
 const ERROR_BYTES: usize = 2 << 10;
-/// For that text.
+/// Time limit for reading that text.
 const ERROR_TIME: Duration = Duration::from_secs(5);
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// A server that wants to be left alone for longer is not waited for.
+/// A server that asks for a longer pause is not retried.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
-/// A pause that is shorter is not worth a word.
+/// Shorter pauses are not shown in the task.
 pub(crate) const SHOWN: Duration = Duration::from_millis(200);
-/// A server that cannot be reached is waited for so long in all, where the config does not say how often it is asked.
+/// Total time to retry an unreachable server, where the config sets no number of retries.
 const UNREACHABLE: Duration = Duration::from_millis(2_500);
 
-/// A client that follows nobody elsewhere: what it sends is signed, or carries a key, for one address.
+/// A client that follows no redirects: its requests are signed, or carry a key, for one address.
 pub(crate) fn client(idle_timeout_ms: Option<u64>, headers: HeaderMap) -> Result<Client, Error> {
     let mut builder = Client::builder()
         .redirect(redirect::Policy::none())
@@ -41,7 +40,7 @@ pub(crate) fn client(idle_timeout_ms: Option<u64>, headers: HeaderMap) -> Result
     builder.build().map_err(|error| Error::new(format!("no HTTP client could be made: {}", reason(&error))))
 }
 
-/// An address that requests can go to.
+/// Checks that requests can be sent to this URL.
 pub(crate) fn check_url(name: &str, text: &str) -> Result<(), Error> {
     match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => match url.password() {
@@ -52,7 +51,7 @@ pub(crate) fn check_url(name: &str, text: &str) -> Result<(), Error> {
     }
 }
 
-/// Headers of the config, plain and secret, ready to send.
+/// The config's headers, plain and secret, ready to send.
 pub(crate) fn headers(
     plain: &BTreeMap<String, String>,
     secret: &BTreeMap<String, Secret>,
@@ -74,10 +73,10 @@ pub(crate) fn headers(
     Ok(all)
 }
 
-/// Why there is no answer, and whether to ask again.
+/// Why there is no answer, and whether to retry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// For the caller.
+    /// Text for the caller.
     pub(crate) says: String,
     pub(crate) again: Again,
 }
@@ -85,11 +84,11 @@ pub(crate) struct Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     Never,
-    /// There was no connection, and nothing was sent.
+    /// No connection; nothing was sent.
     Unreachable,
-    /// Nothing was done; perhaps not before so long.
+    /// The server did nothing; it may ask for a pause.
     Safe(Option<Duration>),
-    /// Nobody knows what was done.
+    /// It is unknown whether the server acted on the request.
     Unclear,
 }
 
@@ -98,7 +97,7 @@ impl Trouble {
         Trouble { says: says.into(), again: Again::Never }
     }
 
-    /// The stream broke off.
+    /// The stream broke.
     pub(crate) fn broken(who: &str, error: &reqwest::Error) -> Trouble {
         tracing::warn!(error = %chain(error), "{who} broke off its answer");
         let why = if error.is_timeout() { "was silent for too long" } else { "broke off its answer" };
@@ -106,8 +105,8 @@ impl Trouble {
     }
 }
 
-/// An error with all that caused it, for the log. The address in it has no password, because such addresses are refused,
-/// and no query, which may hold a key.
+/// An error with its causes, for the log. Its URL contains no password, because such URLs are refused, and no
+/// query, which may hold a key.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = without_query(error);
     let mut next = error.source();
@@ -135,7 +134,7 @@ fn without_query(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// The same of a request's error.
+/// The same for a request's error.
 pub(crate) fn reason_of(error: &reqwest::Error) -> String {
     reason(error)
 }
@@ -160,7 +159,7 @@ pub(crate) fn reason(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// The answer to a request, if it is a good one. `busy` says which refusals are worth another try.
+/// The successful answer to a request. `busy` tells which error statuses may be retried.
 pub(crate) async fn answer(
     who: &str,
     sent: Result<Response, reqwest::Error>,
@@ -169,7 +168,7 @@ pub(crate) async fn answer(
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
-            // The address and the details are for the log: callers need not know where an agent lives.
+            // The address and the details go to the log only: callers need not know where an agent runs.
             tracing::warn!(error = %chain(&error), "{who} could not be asked");
             return Err(match error {
                 error if error.is_connect() => {
@@ -193,7 +192,7 @@ pub(crate) async fn answer(
     let after = retry_after(response.headers());
     let text = tokio::time::timeout(ERROR_TIME, error_text(response)).await.unwrap_or_default();
     let says = match text.as_str() {
-        // What is wrong with a key, and which, is for those who set it.
+        // The details of a rejected key are for the operator.
         text if matches!(status.as_u16(), 401 | 407) => {
             tracing::error!("{who} refused our credentials: {text}");
             format!("{who} answered {status}; check the agent's credentials")
@@ -209,18 +208,18 @@ pub(crate) async fn answer(
     Err(Trouble { says, again })
 }
 
-/// Refusals of somebody who is only busy, or not there at the moment.
+/// Statuses of a server that is busy or temporarily down.
 pub(crate) fn is_busy(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
 
-/// In seconds; the other form, a date, is no shorter to wait for than a backoff.
+/// In seconds; the date form is ignored, and the normal backoff applies.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// The server's own words, from the members in which errors are commonly told, else as they are.
+/// The server's error text, from the common JSON members, else the body itself.
 async fn error_text(mut response: Response) -> String {
     let mut body = Vec::new();
     while body.len() < ERROR_BYTES
@@ -232,7 +231,7 @@ async fn error_text(mut response: Response) -> String {
     told_error(&text).unwrap_or(text)
 }
 
-/// The message in `{"error": {"message": …}}` and its like.
+/// The message in `{"error": {"message": …}}` and similar forms.
 pub(crate) fn told_error(text: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(text).ok()?;
     let error = value.get("error").unwrap_or(&value);
@@ -240,17 +239,17 @@ pub(crate) fn told_error(text: &str) -> Option<String> {
     message.as_str().map(str::to_owned)
 }
 
-/// How often more a turn is tried, and how long to wait between.
+/// The retries of a turn, and the pauses between them.
 pub(crate) struct Retries {
     left: u32,
     next: Duration,
-    /// What is left of the time for a server that cannot be reached; without a bound where the config says how often.
+    /// The remaining time for an unreachable server; none where the config sets the number of retries.
     unreachable: Option<Duration>,
 }
 
 impl Retries {
-    /// As often as the config says, else `usual`. Turns that fail together do not come back together: each begins at a time
-    /// of its own.
+    /// The config's number of retries, else `usual`. Pauses depend on the turn's id, so that turns that fail
+    /// together do not retry together.
     pub(crate) fn new(said: Option<u32>, usual: u32, first_ms: u64, turn: TurnId) -> Retries {
         let spread = 75 + (turn.0.as_u128() % 50) as u64;
         Retries {
@@ -260,8 +259,8 @@ impl Retries {
         }
     }
 
-    /// Waits for the next try, and says so in the task; false if there is none. `unclear` is whether a request that may have
-    /// been acted on is made again.
+    /// Waits for the next attempt and shows the wait in the task; false if there is none. `unclear` allows a repeat
+    /// of a request that the server may have acted on.
     pub(crate) async fn pause(&mut self, trouble: &Trouble, unclear: bool, voice: &Voice) -> bool {
         let Some(pause) = self.next(trouble.again, unclear) else { return false };
         if pause >= SHOWN {
@@ -272,7 +271,7 @@ impl Retries {
         true
     }
 
-    /// How long to wait for the next try, if there is one.
+    /// The pause before the next attempt, if there is one.
     fn next(&mut self, again: Again, unclear: bool) -> Option<Duration> {
         if self.left == 0 {
             return None;
@@ -295,7 +294,7 @@ impl Retries {
     }
 }
 
-/// A pause as people read it.
+/// A pause as text for people.
 pub(crate) fn seconds(pause: Duration) -> String {
     format!("{:.1} s", pause.as_secs_f64())
 }

@@ -1,5 +1,5 @@
-//! Parts as programs and endpoints read and write them: `{"text":…}`, `{"data":…}` or `{"file":{…}}`, the same in both
-//! directions, so that what came in can be handed back. The page for people is `docs/agents/events.md`.
+//! Parts in the form of programs and endpoints: `{"text":…}`, `{"data":…}` or `{"file":{…}}`, the same in both
+//! directions, so that input can be returned unchanged. The user page is `docs/agents/events.md`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -36,7 +36,7 @@ pub(crate) struct PartTold<'a> {
     data: Option<&'a Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<FileTold<'a>>,
-    /// Bytes of a part of an earlier task that is too large to be told again.
+    /// Size of a part of an earlier task that is too large to repeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ impl<'a> PartTold<'a> {
     }
 }
 
-/// What something is made of, as it is said: a text, a value, parts, or several of these.
+/// The content of an event: a text, a value, parts, or several of these.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Saying<'a> {
@@ -86,7 +86,7 @@ pub(crate) struct Saying<'a> {
     pub(crate) metadata: Option<Json>,
 }
 
-/// A part, in our spelling or in that of A2A 1.0.
+/// A part, in our form or that of A2A 1.0.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PartSaid<'a> {
@@ -116,13 +116,13 @@ struct FileSaid {
     media_type: Option<String>,
 }
 
-/// A member that is there, `null` or not.
+/// A member that is present, `null` or not.
 pub(crate) fn present<'de: 'a, 'a, D: Deserializer<'de>>(d: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(d).map(Some)
 }
 
 impl Saying<'_> {
-    /// The parts, in the order text, data, parts. None at all if nothing is said.
+    /// The parts, in the order text, data, parts. Empty without content.
     pub(crate) fn into_parts(self) -> Result<Vec<Part>, String> {
         let mut parts = Vec::new();
         parts.extend(self.text.map(Part::text));
@@ -157,7 +157,7 @@ impl PartSaid<'_> {
     }
 }
 
-/// Metadata, which is an object if it is anything.
+/// Metadata, which must be an object if present.
 pub(crate) fn object(metadata: Option<Json>) -> Result<Option<Json>, String> {
     match metadata {
         Some(metadata) if !metadata.is_object() => Err("metadata must be an object".into()),

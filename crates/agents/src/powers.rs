@@ -1,12 +1,13 @@
-//! The powers of an agent's config: which of its fields run programs, reach addresses, or read secrets of this machine.
+//! The powers of an agent's config: which of its fields run programs, reach addresses, or read secrets of this
+//! machine.
 //!
-//! Each kind declares them field by field beside its options, and so does the part that all kinds share. The binary
-//! compares them with its rules before it serves an agent that a caller made. A field of a kind that is not declared
-//! counts as having every power, so that a new option is refused until its powers are written down; a test asks for that.
+//! Each kind declares them field by field beside its options, and so do the common fields. The binary compares them
+//! with its rules before it serves an agent that a caller created. A field without a declaration counts as having
+//! every power, so that a new option is refused until its powers are declared; a test requires that.
 
 use serde_json::Value;
 
-/// One thing that a field lets an agent do on behalf of its author.
+/// Something that a field lets an agent do on behalf of its author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Power {
     /// Starts a program on this machine, or changes how one runs.
@@ -15,7 +16,7 @@ pub enum Power {
     ReachAddress,
     /// Lets another server name the addresses that this machine connects to.
     ReachAnyAddress,
-    /// Refers to a secret of this machine, or hands some over.
+    /// Refers to a secret of this machine, or passes secrets on.
     ReadSecrets,
 }
 
@@ -26,11 +27,11 @@ pub struct Field {
     pub powers: &'static [Power],
 }
 
-/// Assumed of a field that nobody has declared.
+/// Assumed for a field without a declaration.
 pub(crate) const EVERY: &[Power] =
     &[Power::RunPrograms, Power::ReachAddress, Power::ReachAnyAddress, Power::ReadSecrets];
 
-/// A field that changes what an agent says, and nothing else.
+/// A field that affects only the agent's output.
 pub(crate) const fn plain(name: &'static str) -> Field {
     Field { name, powers: &[] }
 }
@@ -39,7 +40,7 @@ pub(crate) const fn runs(name: &'static str) -> Field {
     Field { name, powers: &[Power::RunPrograms] }
 }
 
-/// A field that hands secrets of the server to a program.
+/// A field that passes the server's secrets to a program.
 pub(crate) const fn runs_with_secrets(name: &'static str) -> Field {
     Field { name, powers: &[Power::RunPrograms, Power::ReadSecrets] }
 }
@@ -56,7 +57,7 @@ pub(crate) const fn secret(name: &'static str) -> Field {
     Field { name, powers: &[Power::ReadSecrets] }
 }
 
-/// Whether a field is written and still the same as left out.
+/// Whether a value means the same as leaving the field out.
 pub fn is_left_out(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -94,7 +95,7 @@ mod tests {
             let schema = kind.schema();
             let properties = schema.get("properties").and_then(|all| all.as_object()).cloned().unwrap_or_default();
             for (name, field) in properties {
-                // The form that every secret's schema has, wherever in the field it stands.
+                // Every secret's schema has this form, wherever it is in the field.
                 let text = field.to_string();
                 let refers = text.contains("^(env|file)") || text.contains("#/$defs/Auth");
                 assert!(

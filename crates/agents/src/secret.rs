@@ -1,4 +1,4 @@
-//! Secrets of the config: written as `env:NAME` or `file:PATH`, read when the config is, never printed.
+//! Secrets of the config: written as `env:NAME` or `file:PATH`, read together with the config, never printed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, de};
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret behind `env:NAME` or `file:PATH`; the complaint says what to do.
+    /// Reads the secret of `env:NAME` or `file:PATH`; the error says what to do.
     pub fn read(reference: &str) -> Result<Secret, String> {
         let value = if let Some(name) = reference.strip_prefix("env:") {
             std::env::var(name).map_err(|_| format!("set the environment variable {name}"))?
@@ -33,7 +33,7 @@ impl Secret {
         }
     }
 
-    /// The value, for the one place that sends it.
+    /// The value, for the place that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,5 @@
-//! A command line in words, as a shell splits it: quotes and backslashes, and nothing else of a shell. No variable, glob or
-//! pipe is looked at; who wants those writes `sh -c '…'`.
+//! Splits a command line into words as a shell does: quotes and backslashes only. Variables, globs and pipes are
+//! not interpreted; use `sh -c '…'` for those.
 
 pub(crate) fn split(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn split(line: &str) -> Result<Vec<String>, String> {
                 loop {
                     match chars.next() {
                         Some('"') => break,
-                        // Within double quotes a backslash guards only what would be special there.
+                        // In double quotes a backslash escapes only characters that are special there.
                         Some('\\') => match chars.next() {
                             Some(c @ ('"' | '\\' | '$' | '`')) => word.push(c),
                             Some(c) => word.extend(['\\', c]),

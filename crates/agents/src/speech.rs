@@ -1,7 +1,7 @@
-//! An agent's turn written as one async function: what it says becomes the stream of the port.
+//! Lets an agent write its turn as one async function, whose emissions become the port's stream.
 //!
-//! The function runs inside the stream, so that it goes no further than it is listened to, and dropping the stream drops
-//! it where it stands. What must happen then belongs into a `Drop`.
+//! The function runs inside the stream: it proceeds only as far as the stream is polled, and dropping the stream
+//! drops it at its await. Cleanup belongs into a `Drop`.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use model::ports::agent::{Emission, End, EndState, Words};
 pub(crate) struct Voice(Arc<Mutex<VecDeque<Emission>>>);
 
 impl Voice {
-    /// Says it, and goes on when it was heard.
+    /// Emits, and returns once the emission was taken.
     pub(crate) async fn say(&self, emission: Emission) {
         self.push(emission);
         // The stream polls the function again once it has handed everything over: no waker is needed.
@@ -44,7 +44,7 @@ impl Voice {
     }
 }
 
-/// The stream of what `talk` says.
+/// The stream of the emissions of `talk`.
 pub(crate) fn speak<F, T>(talk: F) -> BoxStream<'static, Emission>
 where
     F: FnOnce(Voice) -> T,

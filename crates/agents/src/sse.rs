@@ -1,11 +1,11 @@
-//! Server-sent events, read: their names and what is in their `data` lines. Ids and comments are for others.
+//! Parses server-sent events: names and `data` lines. Ids and comments are ignored.
 
 use crate::lines::{Lines, TooLong};
 
 pub(crate) struct Sse {
     lines: Lines,
     longest: usize,
-    /// The data lines of the event that has begun.
+    /// The data lines of the current event.
     data: Option<String>,
     name: String,
     first: bool,
@@ -14,13 +14,13 @@ pub(crate) struct Sse {
 /// One event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Empty if it has none.
+    /// Empty if the event has no name.
     pub(crate) name: String,
     pub(crate) data: String,
 }
 
 impl Sse {
-    /// No line and no event is longer than this.
+    /// No line and no event may be longer than this.
     pub(crate) fn new(longest: usize) -> Sse {
         Sse { lines: Lines::new(longest), longest, data: None, name: String::new(), first: true }
     }

@@ -1,4 +1,4 @@
-//! A turn as programs and endpoints are told of it: one JSON object. The page for people is `docs/agents/events.md`.
+//! A turn as programs and endpoints get it: one JSON object. The user page is `docs/agents/events.md`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::parts::MessageTold;
 
-/// So much of what was said in earlier tasks of the context is told.
+/// Most messages of earlier tasks of the context.
 const EARLIER_MESSAGES: usize = 100;
 const EARLIER_BYTES: usize = 1 << 20;
 
@@ -20,17 +20,17 @@ struct Told<'a> {
     context: &'a str,
     tenant: &'a str,
     caller: &'a str,
-    /// What is to be answered: the newest message.
+    /// The newest message, which is to be answered.
     message: Option<MessageTold<'a>>,
-    /// What was said before it in this task, oldest first.
+    /// The earlier messages of this task, oldest first.
     history: Vec<MessageTold<'a>>,
-    /// What was said in earlier tasks of the context, oldest first.
+    /// The messages of earlier tasks of the context, oldest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     earlier: Option<Vec<MessageTold<'a>>>,
     /// The metadata of the request that brought the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'a Json>,
-    /// The media types that the caller wants.
+    /// The media types that the caller accepts.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     accepted_output: &'a [String],
 }
@@ -54,7 +54,7 @@ pub(crate) async fn tell(turn: &Turn, with_earlier: bool) -> Result<String, Faul
         accepted_output: answered.map_or(&[], |inbound| &inbound.accepted_output),
     };
     let text = serde_json::to_string(&told).map_err(Fault::internal)?;
-    // Opaque JSON keeps the line breaks its sender wrote; between values they mean nothing, within strings there are none.
+    // Opaque JSON keeps its sender's line breaks; between values they mean nothing, and strings contain none.
     Ok(if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text })
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn before(turn: &Turn) -> impl Iterator<Item = &Message> {
     all.filter(move |message| newest.as_ref() != Some(&message.id))
 }
 
-/// The newest of some messages, oldest first, within bounds.
+/// The newest of the messages, oldest first, within bounds.
 pub(crate) fn newest(mut all: Vec<Arc<Message>>, messages: usize, bytes: usize) -> Vec<Arc<Message>> {
     let mut room = bytes;
     let fitting = all.iter().rev().take(messages).take_while(|message| {

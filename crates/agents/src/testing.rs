@@ -1,4 +1,4 @@
-//! What the tests of several agents need: a turn, and an agent run by hand.
+//! Shared test helpers: a turn, and an agent that a test runs.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) fn text(text: &str) -> Vec<Part> {
     vec![Part::text(text)]
 }
 
-/// A conversation before the task.
+/// Messages of an earlier task.
 pub(crate) fn earlier(said: &[(Role, &str)]) -> Earlier {
     let message = |(i, (role, said)): (usize, &(Role, &str))| {
         let message = Message::clone(&inbound(&format!("e{i}"), text(said)).message);
@@ -48,7 +48,7 @@ pub(crate) fn earlier(said: &[(Role, &str)]) -> Earlier {
     Earlier::new(move || std::future::ready(Ok(messages.clone())).boxed())
 }
 
-/// The agent that a config makes, limits and all.
+/// The agent of a config, with its limits.
 pub(crate) async fn agent(config: serde_json::Value) -> Arc<dyn Agent> {
     crate::build("tested", read(config)).await.unwrap()
 }
@@ -57,13 +57,13 @@ pub(crate) fn read(config: serde_json::Value) -> AgentConfig {
     AgentConfig::read(config.as_object().unwrap().clone()).unwrap()
 }
 
-/// Why a config is refused, by its reader or its check.
+/// Why a config is refused, by its parser or its check.
 pub(crate) fn refused(config: serde_json::Value) -> String {
     let read = AgentConfig::read(config.as_object().unwrap().clone());
     read.and_then(|config| config.check()).unwrap_err().to_string()
 }
 
-/// A turn that runs, and can be cancelled.
+/// A running turn, which can be cancelled.
 pub(crate) struct Running {
     pub(crate) said: BoxStream<'static, Emission>,
     cancel: oneshot::Sender<()>,
@@ -85,19 +85,19 @@ impl Running {
         self.said.next().await.expect("the turn goes on")
     }
 
-    /// Cancels, and listens to the end.
+    /// Cancels, and collects the rest.
     pub(crate) async fn cancelled(self) -> Vec<Emission> {
         self.cancel.send(()).unwrap();
         self.said.collect().await
     }
 }
 
-/// The whole turn.
+/// Runs the whole turn.
 pub(crate) async fn run(agent: &dyn Agent, turn: Turn) -> Vec<Emission> {
     agent.run(turn).collect().await
 }
 
-/// Waits until something is so: looks often, and gives up loudly.
+/// Polls until the condition holds; panics after a limit.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !is_so() {

@@ -1,5 +1,5 @@
-//! An agent of another server as one of ours: near is a server whose agent is far, far is a server that does what it is told.
-//! Every case is tried over each generation that the two may speak with each other.
+//! Tests of remote agents: `near` is a server whose agent is remote, `far` the server it calls, with a scripted
+//! agent. Every case runs over each generation that the two can speak.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ async fn remote(options: Options) -> Arc<dyn Agent> {
     Arc::new(Remote::connect("far", options).await.unwrap())
 }
 
-/// A server whose agent is the one with these options, and a client for it.
+/// A server whose agent has these options, and a client for it.
 async fn near(options: Options) -> (House, Client) {
     let house = House::serving(vec![remote(options).await], &[]).await;
     let client = Client::new(client::Options::new(&house.url)).unwrap();
@@ -235,11 +235,11 @@ async fn an_agent_that_is_away_is_waited_for_and_one_that_is_gone_is_given_up() 
             until("the end", async || Some(state().await).filter(|task| task.status.state == Some(State::Failed)))
                 .await;
         assert!(words(&failed).contains("remote agent"), "{generation}: {}", words(&failed));
-        // One that was never there.
+        // A server that never existed.
         let task = tell(&client, "hello").await;
         assert_eq!(task.status.state, Some(State::Failed), "{generation}");
         assert!(words(&task).contains("remote agent"), "{}", words(&task));
-        // And one that comes back in time.
+        // A server that comes back in time.
         let wire = Wire::to(far.address).await;
         let (_house, client) = near(options(&wire.url, generation)).await;
         wire.sever();
@@ -253,7 +253,7 @@ async fn an_agent_that_is_away_is_waited_for_and_one_that_is_gone_is_given_up() 
     }
 }
 
-/// The near server dies at work, and another takes up its data: the far task is found again and not begun anew.
+/// The near server dies during a turn, and another takes its data over: the far task is found again, not repeated.
 #[test]
 fn a_turn_that_a_crash_cut_off_is_found_again() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -284,7 +284,7 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
                 .await;
                 task.id.to_string()
             });
-            // Everything stops where it is.
+            // Everything stops here.
             drop(first);
             let second = runtime();
             second.block_on(async {
@@ -312,7 +312,8 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
     }
 }
 
-/// A turn that was sent and never answered is sent again, the same to the byte, by whoever takes up the data.
+/// A turn that was sent and never answered is sent again with the same bytes by the server that takes the data
+/// over.
 #[test]
 fn a_turn_that_a_crash_cut_off_unanswered_is_sent_again_as_it_was() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -353,7 +354,7 @@ fn a_turn_that_a_crash_cut_off_unanswered_is_sent_again_as_it_was() {
     assert_eq!(sent, again);
 }
 
-/// A server that knows nothing of idempotency keys or streams, in the shapes of 0.3.
+/// A server of 0.3 without idempotency keys and streams.
 fn plain_server(asked: &Asked, state: &'static str) -> Say {
     let result = |result: String| Say::Json(200, format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#));
     let task = |state: &str, more: &str| {
@@ -418,7 +419,7 @@ async fn what_the_other_side_refuses_is_told_in_its_words_without_our_secrets() 
     }
 }
 
-/// What a far server is sent, and how often.
+/// The requests to a far server, and how many.
 #[tokio::test]
 async fn a_turn_has_one_message_id_and_one_key_and_says_how_it_was_passed_on() {
     let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
@@ -451,7 +452,7 @@ async fn a_turn_has_one_message_id_and_one_key_and_says_how_it_was_passed_on() {
     assert_eq!(params["message"]["messageId"], key.as_str());
     assert_eq!(params["message"]["metadata"]["mine"], 1);
     assert_eq!(params["message"]["metadata"][KEY]["hops"], 1);
-    // Our conversation has another name there, always the same one.
+    // Our context has another id there, always the same one.
     let theirs = params["message"]["contextId"].as_str().unwrap().to_owned();
     assert_ne!(theirs, "c");
     client.send(&send).await.unwrap();
@@ -508,7 +509,7 @@ async fn what_is_said_to_a_task_at_work_is_passed_on_when_its_turn_comes() {
 
 #[tokio::test(start_paused = false)]
 async fn every_case_ends() {
-    // What a silent server does to a turn: nothing, for no longer than it may.
+    // A silent server holds a turn up only for its time limit.
     let url = fake(|asked| if asked.verb == "GET" { Say::Json(404, String::new()) } else { Say::Silence }).await;
     let options =
         Options { first_byte_timeout_ms: Some(200), patience_ms: Some(100), ..options(&url, Generation::V1_0) };
@@ -517,7 +518,7 @@ async fn every_case_ends() {
     assert!(words(&task).contains("did not answer"), "{}", words(&task));
 }
 
-/// Does what another does, and notes of each turn whether it was asked for whole.
+/// Wraps an agent, and notes of each turn whether its whole answer was requested.
 struct Noting {
     inner: Arc<dyn Agent>,
     whole: Arc<Mutex<Vec<bool>>>,
@@ -536,14 +537,14 @@ impl Agent for Noting {
     }
 }
 
-/// A far server, and how its turns were asked for.
+/// A far server, and the notes on its turns.
 async fn noting() -> (House, Arc<Mutex<Vec<bool>>>) {
     let whole = Arc::<Mutex<Vec<bool>>>::default();
     let inner = agents::builtin("scripted", &agents::Settings::default()).unwrap();
     (House::serving(vec![Arc::new(Noting { inner, whole: whole.clone() })], &[]).await, whole)
 }
 
-/// Tells it short things until it is asked for them whole.
+/// Sends short messages until whole answers are requested.
 async fn acquainted(client: &Client, whole: &Mutex<Vec<bool>>) {
     until("a turn asked for whole", async || {
         assert_eq!(made(&tell(client, "hello").await), "hello");
@@ -562,7 +563,7 @@ async fn a_short_turn_that_nobody_follows_is_asked_for_whole() {
         }
         let asked = || std::mem::take(&mut *whole.lock().unwrap());
         asked();
-        // What was said on the way is in the history, once, however it came.
+        // Messages on the way are in the history, once, however they came.
         let script = r#"{"script":[{"status":"working","text":"half way"},{"status":"working","text":"nearly"},{"complete":"ok"}]}"#;
         let mut send = say("");
         send.message.parts = vec![Part::data(Json::parse(script).unwrap())];
@@ -570,13 +571,13 @@ async fn a_short_turn_that_nobody_follows_is_asked_for_whole() {
         let said: Vec<String> = task.history.iter().map(model::Message::text).filter(|text| !text.is_empty()).collect();
         assert_eq!((words(&task).as_str(), &said[..2]), ("ok", &["half way".to_owned(), "nearly".to_owned()][..]));
         assert_eq!(asked(), [wholly], "{generation}");
-        // Whoever streams, or does not wait, is told of everything as it comes.
+        // Callers that stream, or do not wait, get everything as it arrives.
         all(client.stream(&say("hello")).await.unwrap()).await;
         let task = task_of(client.send(&Send { wait: Wait::Exists, ..say("hello") }).await.unwrap());
         until("the end", async || client.get(&task.id, None).await.unwrap().status.state.filter(|s| s.is_terminal()))
             .await;
         assert_eq!(asked(), [false, false], "{generation}");
-        // A large message is not shown again, and so not found again.
+        // A large message is not requested back, so its task cannot be found.
         tell(&client, &"large ".repeat(5_000)).await;
         assert_eq!(asked(), [false], "{generation}");
         // A question and its answer.
@@ -587,7 +588,7 @@ async fn a_short_turn_that_nobody_follows_is_asked_for_whole() {
         let task = tell(&client, "fail: out of paper").await;
         assert_eq!((task.status.state, words(&task).as_str()), (Some(State::Failed), "out of paper"), "{generation}");
     }
-    // And not where the config says so.
+    // Nor where the config forbids it.
     let (far, whole) = noting().await;
     let (_house, client) = near(Options { ask: Ask::Stream, ..options(&far.url, Generation::V1_0) }).await;
     for _ in 0..3 {
@@ -596,7 +597,7 @@ async fn a_short_turn_that_nobody_follows_is_asked_for_whole() {
     assert_eq!(*whole.lock().unwrap(), [false; 3]);
 }
 
-/// Whoever chose the id of a task can cancel it before anything is heard of it.
+/// The sender that chose a task's id can cancel it before any answer.
 #[tokio::test]
 async fn a_cancel_reaches_a_turn_that_was_asked_for_whole() {
     let (far, whole) = noting().await;
@@ -639,7 +640,7 @@ async fn a_turn_that_is_not_short_after_all_is_found_and_followed() {
         let client = client.clone();
         async move { tell(&client, "chunks:150 every:20").await }
     });
-    // It is seen at work before it is over.
+    // The working task is visible before it ends.
     until("progress", async || {
         let page = client.list(&model::List { artifacts: true, ..LAST }).await.unwrap();
         let task = page.tasks.into_iter().next()?;
@@ -648,7 +649,7 @@ async fn a_turn_that_is_not_short_after_all_is_found_and_followed() {
     .await;
     let expected: String = (0..150).map(|n| format!("chunk {n} lorem ipsum ")).collect();
     assert_eq!(made(&sending.await.unwrap()), expected);
-    // The next ones are not trusted.
+    // The next turns are streamed.
     tell(&client, "hello").await;
     assert_eq!(asked(), [true, false]);
 }
@@ -679,11 +680,11 @@ async fn what_was_said_before_a_turn_is_followed_is_not_lost() {
     until("the far task is over", async || (far.engine.figures().turns_running == 0).then_some(())).await;
 }
 
-/// A server of 1.0 that knows nothing of idempotency keys: what it is sent it does.
+/// A server of 1.0 without idempotency keys: it executes every request.
 #[derive(Default)]
 struct Keyless {
     methods: Mutex<Vec<String>>,
-    /// The messages that began its tasks.
+    /// The messages that opened its tasks.
     began: Mutex<Vec<serde_json::Value>>,
 }
 
@@ -739,8 +740,8 @@ impl Keyless {
     }
 }
 
-/// A turn that was asked for whole and that a crash cut off is found by its message, where no key keeps it from being done
-/// twice.
+/// A turn that asked for a whole answer and that a crash interrupted is found by its message, where no key prevents
+/// a second execution.
 #[test]
 fn a_turn_that_was_asked_for_whole_is_found_again_after_a_crash() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

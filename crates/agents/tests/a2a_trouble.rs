@@ -1,5 +1,5 @@
-//! Remote agents that are not there, and remote agents that answer something odd: a caller is told soon where and why, sees
-//! that it is waited for, and gets whatever could be read.
+//! Tests of remote agents that are unreachable or answer oddly: a caller soon gets the address and the reason, sees
+//! the wait, and gets every part that could be read.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ async fn near(options: Options) -> (House, Client) {
     (house, client)
 }
 
-/// An address at which nothing listens.
+/// An address without a listener.
 fn nowhere() -> String {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", free.local_addr().unwrap())
@@ -58,7 +58,7 @@ async fn an_agent_that_is_not_there_fails_soon_with_its_address_and_the_reason()
         let last = texts.last().unwrap();
         let place = url.trim_start_matches("http://");
         assert!(last.contains(place) && last.contains("refused"), "{generation:?}: {last}");
-        // The waiting is visible, and all of it is less than three seconds.
+        // The pauses are visible, and add up to less than three seconds.
         let pauses: Vec<f64> = texts
             .iter()
             .filter_map(|text| text.rsplit_once("; trying again in ")?.1.strip_suffix(" s")?.parse().ok())
@@ -79,7 +79,7 @@ async fn how_long_an_agent_is_tried_can_be_said() {
     }
 }
 
-/// A task of a generation whose artifact has these parts, completed.
+/// A completed task of a generation whose artifact has these parts.
 fn completed(generation: Generation, parts: Value) -> Value {
     let (state, role) = match generation {
         Generation::V1_0 => ("TASK_STATE_COMPLETED", "ROLE_AGENT"),
@@ -97,7 +97,7 @@ fn completed(generation: Generation, parts: Value) -> Value {
     })
 }
 
-/// A server without a card that answers every send with this task, at once and whole.
+/// A server without a card that answers every send with this whole task.
 fn answers(asked: &Asked, generation: Generation, task: &Value) -> Say {
     if asked.verb == "GET" {
         return Say::Json(404, String::new());

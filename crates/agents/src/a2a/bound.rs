@@ -1,7 +1,7 @@
-//! What is remembered of the other side: which task of theirs a turn of ours is, and which conversation.
+//! The binding of a turn here to the task and the context at the remote agent.
 //!
-//! The binding is kept in our task's log, so that a turn that a crash cut off finds its work again and a question that was
-//! asked there can be answered there.
+//! The binding is stored in our task's log. A turn that a crash interrupted finds its remote task by it, and the
+//! answer to a remote question goes to the task that asked.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,20 +10,20 @@ use model::{ContextId, Task, TurnId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The other side's task.
+/// The remote task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bound {
-    /// The turn that was sent there.
+    /// The turn that was sent to it.
     pub(super) turn: TurnId,
-    /// Where it is, for people who read logs.
+    /// The remote task's URL, for log readers.
     pub(super) url: String,
     pub(super) task: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) context: Option<ContextId>,
-    /// The question it ended with, so that it is not taken for the next one.
+    /// The question that the remote task ended with, so that it is not mistaken for a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked: Option<String>,
-    /// It is over there: whatever is said next opens another.
+    /// The remote task has ended: the next message opens another.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) settled: bool,
 }
@@ -37,19 +37,19 @@ impl Bound {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The binding an earlier attempt of this very turn left.
+    /// The binding that an earlier attempt of this turn stored.
     pub(super) fn of_turn(turn: &Turn) -> Option<Bound> {
         turn.bound.as_deref().and_then(Bound::read).filter(|bound| bound.turn == turn.id)
     }
 
-    /// The binding of the task's last turn, which this one goes on with.
+    /// The binding of the task's previous turn, which this turn continues.
     pub(super) fn before(turn: &Turn) -> Option<Bound> {
         turn.so_far.bound_before.as_deref().and_then(Bound::read)
     }
 }
 
-/// The id of our conversation over there. It is the same for all tasks of one conversation, and different for those whom our
-/// own walls keep apart: two tenants who both call theirs `c` must not meet in somebody else's.
+/// The id of our context at the remote agent: one for all tasks of a context, and different for callers that are
+/// isolated from each other. Two tenants who both name a context `c` must not share one there.
 pub(super) fn context_of(task: &Task) -> ContextId {
     let wall = task.views.first().map(|view| &*view.0).unwrap_or_default();
     let mut hash = Sha256::new();
@@ -62,8 +62,8 @@ pub(super) fn context_of(task: &Task) -> ContextId {
     ContextId(uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string().into())
 }
 
-/// Conversations to which the other side gave a name of its own. The oldest are forgotten; whoever comes back to one of
-/// those begins another there.
+/// Contexts that the remote agent renamed. The oldest entries are dropped; a later message in such a context opens
+/// a new one there.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
     theirs: HashMap<ContextId, ContextId>,

@@ -1,8 +1,8 @@
-//! Which artifacts have been passed on, and how much of each.
+//! The artifacts that were passed on, and how much of each.
 //!
-//! After a gap (a broken connection, a restart, a server that does not stream) the other side shows its task whole. The
-//! new rest of it is found by comparing: the passed part of an artifact is remembered as a length and a hash, so that an
-//! artifact of many chunks costs nothing to remember. Neighbouring plain texts count as one text in that comparison,
+//! After a gap (a broken connection, a restart, a server that does not stream) the remote agent shows its task as a
+//! snapshot. A comparison finds the rest that is new: the content passed on of an artifact is stored as a length
+//! and a hash, so memory does not grow with the number of chunks. The comparison joins adjacent plain texts,
 //! because servers differ in whether a snapshot joins the chunks of a stream.
 
 use std::collections::HashMap;
@@ -22,9 +22,9 @@ struct Passed {
     hasher: DefaultHasher,
     /// The media type of the text that further text would continue.
     open_text: Option<Option<String>>,
-    /// Parts of the artifact here, where appended text has joined the text before it.
+    /// Number of parts in our copy, where appended text joins the text before it.
     parts: usize,
-    /// The other side has sent it in chunks.
+    /// The remote agent sent it in chunks.
     chunked: bool,
 }
 
@@ -33,7 +33,7 @@ struct Rest {
     parts: Vec<Part>,
     /// Its first part continues the text that was passed on.
     continues: bool,
-    /// The passed content is cut into more parts in the snapshot than here: the other side shows its chunks.
+    /// The snapshot splits the content into more parts than our copy: the remote agent shows its chunks.
     shows_chunks: bool,
 }
 
@@ -52,7 +52,7 @@ impl Passed {
         }
     }
 
-    /// Begins a text unless the one before it goes on.
+    /// Starts a text, unless the part continues the previous one.
     fn begin_text(&mut self, part: &Part) {
         if self.open_text.as_ref() != Some(&part.media_type) {
             self.len += 1;
@@ -63,7 +63,7 @@ impl Passed {
 
     fn add_text(&mut self, text: &str) {
         self.len += text.len();
-        // Bytes, not a str: the hash of two texts in a row is that of both together.
+        // Bytes, not a str: two texts in a row must hash like their concatenation.
         self.hasher.write(text.as_bytes());
     }
 
@@ -115,7 +115,7 @@ impl Known {
         Known(all.map(|artifact| (artifact.id.to_string(), Passed::default().with(&artifact.parts))).collect())
     }
 
-    /// A chunk as it is passed on; nothing for one without content.
+    /// A chunk to pass on; none if it has no content.
     pub(super) fn chunk(&mut self, artifact: Artifact, append: bool, last: bool) -> Option<Piece> {
         let known = self.0.get(&*artifact.id);
         if known.is_none() && artifact.parts.is_empty() {
@@ -128,7 +128,7 @@ impl Known {
         Some(piece(artifact, append, false, last))
     }
 
-    /// A whole artifact: the rest of it that has not been passed on.
+    /// The part of a whole artifact that has not been passed on.
     pub(super) fn whole(&mut self, mut artifact: Artifact, last: bool) -> Option<Piece> {
         let known = self.0.get(&*artifact.id).filter(|known| known.len > 0);
         let Some((known, rest)) = known.and_then(|known| Some((known, known.rest_of(&artifact.parts)?))) else {
@@ -139,7 +139,7 @@ impl Known {
         }
         let chunked = known.chunked || rest.shows_chunks;
         let passed = known.clone().with(&rest.parts);
-        // A server that sent chunks shows each of them as a part: the parts that it shows now are further chunks.
+        // A server that sent chunks shows each chunk as a part: new parts are further chunks.
         artifact.parts = if chunked { joined(rest.parts) } else { rest.parts };
         let parts = passed.parts - usize::from(rest.continues);
         self.0.insert(artifact.id.to_string(), Passed { parts, chunked, ..passed });
@@ -153,7 +153,7 @@ fn piece(artifact: Artifact, append: bool, bordered: bool, last: bool) -> Piece 
     Piece { key, name, description, parts, metadata, extensions, append, bordered, last, seamless: false }
 }
 
-/// Neighbouring plain texts as one part.
+/// Joins adjacent plain texts into one part.
 fn joined(parts: Vec<Part>) -> Vec<Part> {
     let mut all: Vec<Part> = Vec::with_capacity(parts.len());
     for part in parts {
@@ -205,9 +205,9 @@ mod tests {
         assert_eq!(known.whole(whole(&["1", "2"]), true), None);
         let tail = known.whole(whole(&["1", "2", "3"]), true).unwrap();
         assert_eq!((tail.append, tail.last, tail.parts.len()), (true, true, 1));
-        // The other side sent chunks, so this is one more.
+        // The remote agent sent chunks, so this is one more.
         assert!(!tail.bordered);
-        // Something else in its place is something else.
+        // Other content replaces the artifact.
         let other = known.whole(whole(&["1", "x", "3"]), false).unwrap();
         assert_eq!((other.append, other.parts.len()), (false, 3));
         let shorter = known.whole(whole(&["1"]), false).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a task is seen, in chunks with gaps or whole, what was passed on adds up to what there is.
+        /// Chunks with gaps, or snapshots: the content passed on always adds up to the whole.
         #[test]
         fn what_is_passed_on_adds_up(
             chunks in prop::collection::vec("[a-c]{0,2}", 1..12),

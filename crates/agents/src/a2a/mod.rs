@@ -1,13 +1,15 @@
-//! `a2a`: an agent somewhere else, of whichever generation, as one of ours.
+//! `a2a`: a remote A2A agent of any protocol generation, served as a local agent.
 //!
-//! A turn here becomes a task there. It is streamed where the other side streams and looked at now and then where it does
-//! not; what it shows is passed on as it comes. Short turns that nobody follows are asked for whole (`whole`). Which task it is stands in our log ([`Emission::Bound`]) before anything of
-//! it is passed on, so that a turn that a crash cut off is found again, and a question that was asked there is answered
-//! there. A turn has one message id and one idempotency key, however often it has to be sent.
+//! Each turn here is a task there. The turn streams where the remote agent streams and polls where it does not; its
+//! output is passed on as it arrives. A short turn without a streaming reader asks for the whole answer in one
+//! request (`whole`). The remote task's id is in our log ([`Emission::Bound`]) before any of its output is passed
+//! on, so that a turn that a crash interrupted finds its task again, and an answer goes to the task that asked. A
+//! turn has one message id and one idempotency key, however often it is sent.
 //!
 //! * [`Options`] is the config's part; [`Remote`] is the agent.
-//! * `relay` is one turn over time: send (`outgoing`), listen, come back after a break, cancel. `show` makes emissions of what is seen.
-//! * `bound` is what is remembered of the other side, `known` what has been passed on of it.
+//! * `relay` runs one turn: send (`outgoing`), listen, reconnect, cancel. `show` turns remote events into
+//!   emissions.
+//! * `bound` is the stored binding to the remote task, `known` the content that was passed on.
 
 mod bound;
 mod known;
@@ -36,17 +38,17 @@ use whole::Manner;
 pub const KIND: Kind =
     Kind::of::<Options>("a2a", "an agent of another server, of whichever generation", options::FIELDS);
 
-/// A start waits no longer than this for a card.
+/// Longest wait for a card at startup.
 const AT_START: Duration = Duration::from_secs(2);
-/// A card older than this is looked at again.
+/// Maximum age of a card before it is fetched again.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// An agent somewhere else.
+/// A remote agent.
 #[derive(Debug)]
 pub struct Remote {
     profile: Profile,
     shared: Arc<Shared>,
-    /// It may answer with a message instead of a task.
+    /// The agent may answer with a message instead of a task.
     replies: bool,
 }
 
@@ -54,7 +56,7 @@ pub struct Remote {
 struct Shared {
     options: Options,
     client: Client,
-    /// Who we are in a chain of agents.
+    /// Our name in a delegation chain.
     me: String,
     contexts: Mutex<Contexts>,
     manner: Mutex<Manner>,
@@ -62,8 +64,8 @@ struct Shared {
 }
 
 impl Remote {
-    /// The agent under this name. Its card is asked for, but not waited for long: an agent that is away now may be there
-    /// when it is needed. Only options that can never work are refused.
+    /// Builds the agent of this name. The card is requested, with a short wait: an agent that is down now may be up
+    /// when it is called. Only options that can never work are refused.
     pub async fn connect(name: &str, options: Options) -> Result<Remote, String> {
         options.check()?;
         let client = Client::new(options.to_client()).map_err(|error| error.to_string())?;
@@ -100,7 +102,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// Where the agent is, as far as is known; what is old is looked at again meanwhile.
+    /// The remote endpoint as last resolved; an old entry is refreshed in the background.
     async fn target(self: &Arc<Self>) -> Result<Arc<Target>, client::Error> {
         let target = self.client.discover().await?;
         let stale = {
@@ -115,7 +117,7 @@ impl Shared {
             let shared = self.clone();
             tokio::spawn(async move {
                 match shared.client.refresh().await {
-                    // It may be another server by now.
+                    // The server may have been replaced.
                     Ok(_) => *shared.manner.lock() = Manner::default(),
                     Err(error) => tracing::debug!(%error, "a remote agent's card could not be refreshed"),
                 }
@@ -124,7 +126,7 @@ impl Shared {
         Ok(target)
     }
 
-    /// Whether a turn whose caller waits for the whole of it is asked for so.
+    /// Whether to ask for the whole answer in one request, for a caller that waits for it.
     fn asks_whole(&self, send: &Send) -> bool {
         match self.options.ask {
             Ask::Auto => self.manner.lock().is_whole(send),
@@ -132,7 +134,8 @@ impl Shared {
         }
     }
 
-    /// A turn has ended by itself. Whether its task would have been found meanwhile is tried once.
+    /// Records the duration of a turn that ended by itself, and tests once whether its task can be found by its
+    /// message.
     fn learn(self: &Arc<Self>, took: Duration, send: &Send, task: &str) {
         let mut manner = self.manner.lock();
         manner.took(took);
@@ -153,7 +156,7 @@ impl agent::Agent for Remote {
 
     fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
         Delegation::of(&message.message)?.check(&self.shared.me, self.shared.options.max_hops())?;
-        // A task that is there has been shown.
+        // A task that exists has been shown to the caller.
         let undecided = task.is_none() && self.replies;
         Ok(Admission { undecided, restart: Restart::Resume, idempotent: false })
     }
@@ -163,9 +166,9 @@ impl agent::Agent for Remote {
     }
 }
 
-/// Who we are in a chain of agents: the name here, and which agent it stands for. It is the same after a restart, since it is
-/// part of what is sent and a turn that is sent again must be the same to the byte. What is on this machine is told from its
-/// like on other machines.
+/// Our name in a delegation chain: a hash of the remote agent's URL, and the agent's name here. It must be the
+/// same after a restart, because it is part of the request and a turn that is sent again must match to the byte.
+/// For an agent on this machine the hash includes the host name, because loopback URLs repeat across machines.
 fn identity(name: &str, options: &Options) -> String {
     let machine = if options.is_local() { std::fs::read_to_string("/proc/sys/kernel/hostname").ok() } else { None };
     let mut hash = Sha256::new();
@@ -176,7 +179,7 @@ fn identity(name: &str, options: &Options) -> String {
     format!("{digest}/{name}")
 }
 
-/// The profile of the card, under our name; a plain one without a card.
+/// The card's profile under our name; a plain one without a card.
 fn profile(name: &str, card: Option<&CardSeen>) -> Profile {
     let any = || vec!["*/*".to_owned()];
     let plain = Profile {
@@ -187,7 +190,7 @@ fn profile(name: &str, card: Option<&CardSeen>) -> Profile {
         skills: Vec::new(),
         input_modes: any(),
         output_modes: any(),
-        // Whether it streams or not, what it says is passed on as it comes.
+        // Output is passed on as it arrives, whether the remote agent streams or not.
         streaming: true,
         push: true,
         extensions: Vec::new(),
@@ -203,7 +206,7 @@ fn profile(name: &str, card: Option<&CardSeen>) -> Profile {
         skills: card.skills.clone(),
         input_modes: modes(&card.input_modes),
         output_modes: modes(&card.output_modes),
-        // Ours are added to every card here anyway.
+        // Our own extensions are added to every card anyway.
         extensions: card.extensions.iter().filter(|one| !one.uri.starts_with("https://rialto.dev/")).cloned().collect(),
         ..plain
     }

@@ -1,4 +1,4 @@
-//! Which agent to call, as whom, and how patiently.
+//! Options of a remote agent: address, credentials and time limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ fn generation<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Generation>, D::
 }
 
 impl Options {
-    /// The agent at a URL, with nothing else said.
+    /// Options with a URL and defaults.
     pub fn new(url: impl Into<String>) -> Options {
         Options {
             url: url.into(),
@@ -153,7 +153,7 @@ impl Options {
         }
     }
 
-    /// What is well formed and still makes no sense, in words.
+    /// Refuses values that are well formed but make no sense.
     pub fn check(&self) -> Result<(), String> {
         for (name, value, least, most) in [
             ("max_hops", self.max_hops.map(u64::from), 1, 1_000),
@@ -185,7 +185,7 @@ impl Options {
         Duration::from_millis(self.patience_ms.unwrap_or(30_000))
     }
 
-    /// How long an agent that has taken nothing and cannot be reached is tried.
+    /// How long to retry an agent that is unreachable and has accepted nothing.
     pub(super) fn unreachable(&self) -> Duration {
         Duration::from_millis(self.unreachable_ms.or(self.patience_ms).unwrap_or(2_500))
     }
@@ -219,7 +219,7 @@ impl Options {
         options
     }
 
-    /// What must not be in anything that is said.
+    /// The secrets to remove from every text that is passed on.
     pub(super) fn secrets(&self) -> Vec<String> {
         let auth = match &self.auth {
             None => None,
@@ -236,7 +236,7 @@ impl Backend for Options {
         Options::check(self).map_err(Error::new)
     }
 
-    /// What was bound finds the task over there again.
+    /// The binding finds the remote task again.
     fn resumes(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! What a turn sends: its messages as one, in the conversation and the task it belongs to over there.
+//! Builds the request of a turn: its messages joined into one, with the remote context and task.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,12 +12,13 @@ use super::Shared;
 use super::bound::Bound;
 use crate::delegation::Delegation;
 
-/// What an agent says on the way, at most, where its answer comes whole. Our own message comes back with it: none is asked
-/// for after a large one.
+/// Most history messages to request with a whole answer. The reply repeats our own message, so none are requested
+/// after a large one.
 const HISTORY: u32 = 100;
 const LARGE: usize = 16 << 10;
 
-/// What is sent. It is the same, to the byte, however often the turn is run: an idempotency key is good for one request.
+/// Builds the message. Every run of the turn must produce the same bytes: an idempotency key is valid for one
+/// request.
 pub(super) fn message(
     shared: &Shared,
     turn: &Turn,
@@ -34,18 +35,18 @@ pub(super) fn message(
     let message = Message {
         id: turn.id.to_string().into(),
         role: Role::User,
-        // Messages that waited for each other are one: a task that ends with the first would not hear the second.
+        // Messages that arrived together are sent as one: a task that ends with the first would not get the second.
         parts: turn.messages.iter().flat_map(|inbound| inbound.message.parts.iter().cloned()).collect(),
         metadata: Some(delegation.write(metadata.as_ref())),
         extensions: once(turn.messages.iter().flat_map(|inbound| &inbound.message.extensions)),
-        // Ours mean nothing there; what this follows does.
+        // Ids of our tasks mean nothing there; the id of the remote task that this one follows does.
         references: followed.map(|bound| bound.task.clone()).into_iter().collect(),
     };
     let large = message.parts.iter().map(Part::weight).sum::<usize>() > LARGE;
     let send = Send {
         message,
         task: goes_on.map(|bound| bound.task.clone()),
-        // Where senders choose ids a task has ours, and one that follows a settled one has the turn's.
+        // Where senders choose ids, a task gets our task's id, and one that follows a settled task gets the turn's.
         alias: match (goes_on, followed) {
             (Some(_), _) => None,
             (None, None) => Some(turn.task.to_string()),
@@ -53,7 +54,7 @@ pub(super) fn message(
         },
         context,
         wait: Wait::Rest { max_ms: None },
-        // Of a task that begins with this all that is said is news; one that goes on has said much before.
+        // All messages of a new task are new; a continued task has a history that was passed on before.
         history: Some(if large || goes_on.is_some() { 0 } else { HISTORY }),
         accepted_output: newest.map(|inbound| inbound.accepted_output.clone()).unwrap_or_default(),
         metadata: newest.and_then(|inbound| inbound.metadata.clone()),
@@ -65,11 +66,11 @@ pub(super) fn message(
     (send, deadline)
 }
 
-/// How the message is passed on, and until when it makes sense. The time that is said is what there was when the turn began,
-/// and so the same for every attempt; what is kept to is what is left.
+/// The delegation entry, and the deadline. The entry states the time that remained when the turn began, so it is
+/// the same for every attempt; the deadline is the time that remains now.
 fn delegation(shared: &Shared, turn: &Turn) -> (Delegation, Option<Instant>) {
     let all = turn.messages.iter().map(|inbound| Delegation::of(&inbound.message).unwrap_or_default());
-    // Of several the one with the longest way counts.
+    // Of several messages, the one with the most hops counts.
     let way = all.max_by_key(|way| way.hops).unwrap_or_default();
     let deadline = way.deadline_ms.map(|given| {
         let began = turn.id.0.get_timestamp().map_or(0, |stamp| {
@@ -87,7 +88,7 @@ fn merged<'j>(all: impl Iterator<Item = &'j Json>) -> Option<Json> {
     all.fold(None, |so_far: Option<Json>, json| Some(so_far.map_or_else(|| json.clone(), |known| known.merged(json))))
 }
 
-/// Each name once, in order.
+/// The names without duplicates, in order.
 fn once<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for name in names {

@@ -1,8 +1,8 @@
-//! One turn over time: send, listen, come back after a break, cancel.
+//! One turn of a remote agent: send, listen, reconnect, cancel.
 //!
-//! Whatever breaks is tried again for as long as patience lasts; patience begins anew with everything that is heard. A turn
-//! that was sent and not answered is sent again under the same message id and idempotency key: whether it arrived nobody
-//! knows, and who knows the key takes it once.
+//! Each failure is retried until the patience limit; every event that arrives resets the limit. A turn that was
+//! sent and not answered is sent again with the same message id and idempotency key: it may or may not have
+//! arrived, and a server that supports the key accepts it once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use super::{Shared, outgoing, whole};
 use crate::outbound;
 use crate::speech::{Voice, speak};
 
-/// Between two tries, and between two looks at a task that is not streamed: twice as long each time.
+/// First pause between two attempts, and between two polls of a task that is not streamed; doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// A stream that is silent for so long after a cancel is not waited for alone.
+/// A stream that is silent for this long after a cancel is backed by a poll.
 const AFTER_CANCEL: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the turn says. The work is done as it is polled: whoever drops the stream stops it.
+/// The turn's output. Polling the stream does the work; dropping it stops the turn.
 pub(super) fn run(shared: Arc<Shared>, turn: Turn) -> BoxStream<'static, Emission> {
     speak(move |voice| Relay::new(shared, turn, voice).run())
 }
@@ -39,31 +39,31 @@ struct Relay {
     voice: Voice,
     show: Show,
     send: Send,
-    /// Our name for the conversation over there.
+    /// Our id of the remote context.
     ours: ContextId,
-    /// The other side's task, once it is known.
+    /// The remote task, once known.
     bound: Option<Bound>,
     /// The turn was sent at least once.
     sent: bool,
-    /// Not to be tried any more.
+    /// Streaming was refused; do not try again.
     no_streams: bool,
     no_subscriptions: bool,
-    /// The last event that had a name.
+    /// Id of the last event that had one.
     last_id: Option<String>,
-    /// Something may have happened that was not heard.
+    /// Events may have been missed.
     gaps: bool,
     cancel: Cancel,
-    /// The stream ended of itself: the task is looked at before it is listened to again.
+    /// The stream ended by itself: poll the task before subscribing again.
     look_first: bool,
-    /// The other side was connected to: it may have taken the turn.
+    /// A connection was made: the server may have accepted the turn.
     reached: bool,
-    /// Since when there is nothing but trouble, and how long the next pause is.
+    /// Start of the current run of failures, and the next pause.
     trouble_since: Option<Instant>,
     pause: Duration,
     deadline: Option<Instant>,
     began: Instant,
-    /// The request for a whole answer that took too long, until its task is over: there are servers that take the end of a
-    /// request for a wish to stop.
+    /// The request for a whole answer that exceeded its time, kept open until its task ends: some servers cancel
+    /// the task when the request is closed.
     asking: Option<JoinSet<()>>,
 }
 
@@ -74,17 +74,17 @@ enum Cancel {
     Told,
 }
 
-/// The other side does not have what was asked for.
+/// The server does not know the task.
 fn is_unknown(error: &Error) -> bool {
     error.trouble == Trouble::Refused && matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound)
 }
 
-/// How the other side is followed.
+/// How the remote task is followed.
 enum Line {
     Open(Box<Events>),
-    /// By looking now and then.
+    /// By polling.
     Looking,
-    /// It is over already.
+    /// The task has already ended.
     Ended(Emission),
 }
 
@@ -141,7 +141,7 @@ impl Relay {
         self.say(end).await;
     }
 
-    /// What the next turn has to know: which question it answers, or that the task there is over.
+    /// The binding for the next turn: the question that it answers, or that the remote task has ended.
     fn last_binding(&self, end: &Emission) -> Option<String> {
         let bound = self.bound.as_ref()?;
         let Emission::End(End { state, .. }) = end else { return None };
@@ -151,7 +151,7 @@ impl Relay {
             EndState::InputRequired | EndState::AuthRequired => {
                 Some(Bound { asked: self.show.asks().map(str::to_owned), ..bound.clone() }.write())
             }
-            // Nothing follows these.
+            // No turn follows these.
             EndState::Failed | EndState::Rejected | EndState::Canceled => None,
         }
     }
@@ -160,7 +160,7 @@ impl Relay {
         self.voice.say(emission).await;
     }
 
-    /// Follows the work to its end, through every break.
+    /// Follows the remote task to its end, through every break.
     async fn work(&mut self) -> Result<Emission, Error> {
         loop {
             let line = if self.bound.is_some() { self.come_back().boxed().await } else { self.begin().boxed().await };
@@ -187,7 +187,7 @@ impl Relay {
                 continue;
             }
             if self.cancel == Cancel::Wanted && self.bound.is_none() {
-                // It never came to anything, and nobody wants it to.
+                // The server accepted nothing, and the caller has cancelled.
                 return Ok(Emission::End(End { state: EndState::Canceled, words: None }));
             }
             let worth_another = error.is_passing() || (self.bound.is_some() && error.trouble == Trouble::Unreadable);
@@ -206,7 +206,7 @@ impl Relay {
         }
     }
 
-    /// A server whose card promised streams, or that has no card, and that has none.
+    /// The server does not stream, although its card says so or it has no card.
     fn streams_are_refused(&self, error: &Error) -> bool {
         !self.no_streams && self.bound.is_none() && is_unknown(error)
     }
@@ -237,7 +237,8 @@ impl Relay {
         Ok(self.see(seen).await.map_or(Line::Looking, Line::Ended))
     }
 
-    /// Sends the turn and waits for all that comes of it. What takes too long, or is to stop, is found and followed.
+    /// Sends the turn and waits for the whole answer. If that takes too long, or the caller cancels, finds the task
+    /// and follows it.
     async fn ask(&mut self) -> Result<Line, Error> {
         let (client, send) = (self.shared.client.clone(), self.send.clone());
         let mut asking = async move { client.send(&send).await }.boxed();
@@ -270,14 +271,14 @@ impl Relay {
         self.come_back().await
     }
 
-    /// A whole answer, with what was said on the way to it.
+    /// Passes on a whole answer with its history.
     async fn answered(&mut self, seen: Seen) -> Result<Line, Error> {
         if let Seen::Task(task) = &seen {
             self.found(task).await;
         }
         match self.see(seen).await {
             Some(end) => {
-                // A question to somebody who has had enough.
+                // The task asks a question after the caller has cancelled.
                 let asks = matches!(&end, Emission::End(End { state, .. }) if !State::from(*state).is_terminal());
                 if asks && (self.cancel == Cancel::Wanted || self.turn.cancelled.clone().now_or_never().is_some()) {
                     self.cancel = Cancel::Wanted;
@@ -292,10 +293,10 @@ impl Relay {
         }
     }
 
-    /// Whether a turn that was sent and not answered is there: under the id that was chosen for it, where senders choose, or
-    /// else by its message.
+    /// Whether a turn that was sent and not answered has arrived: looks for the id we chose, where senders choose
+    /// ids, or else for the message.
     async fn arrived(&mut self) -> Result<bool, Error> {
-        // A task that goes on was there before; only a new one tells by being there.
+        // A continued task existed before, so only a new task proves arrival.
         let Some(id) = self.send.alias.as_deref() else { return Ok(false) };
         let client = &self.shared.client;
         let found = if self.shared.target().await?.peer().facts().chooses_ids {
@@ -306,7 +307,7 @@ impl Relay {
         } else {
             match whole::find(client, &self.send).await {
                 Err(error) if error.is_passing() => return Err(error),
-                // It has no lists, or none for us.
+                // The server has no list, or denies us access to it.
                 Err(_) => None,
                 Ok(found) => found,
             }
@@ -316,7 +317,7 @@ impl Relay {
         Ok(true)
     }
 
-    /// A task that was under way before anything was heard of it.
+    /// A task that was running before any of its events arrived.
     async fn found(&mut self, task: &TaskSeen) {
         self.bind_seen(task).await;
         for emission in self.show.said_before(task, &self.send.message.id) {
@@ -324,14 +325,14 @@ impl Relay {
         }
     }
 
-    /// Finds the task again after a break: from the last event heard, or else by a look at it.
+    /// Finds the task again after a break: resumes after the last event, or else polls it.
     async fn come_back(&mut self) -> Result<Line, Error> {
         let Some(task) = self.bound.as_ref().map(|bound| bound.task.clone()) else { return Ok(Line::Looking) };
         let target = self.shared.target().await?;
         let streams = target.streams() && !self.no_streams && !self.no_subscriptions;
         let look_first = std::mem::take(&mut self.look_first);
         if let Some(last) = self.last_id.clone().filter(|_| streams && !look_first) {
-            // Names of this form are promises; others are only names.
+            // Only event ids of this form guarantee a gapless resume.
             self.gaps |= last.parse::<EventId>().is_err();
             match self.shared.client.subscribe(&task, Some(&last)).await {
                 Ok(events) => return Ok(Line::Open(Box::new(events))),
@@ -357,7 +358,7 @@ impl Relay {
         }
     }
 
-    /// Passes a stream on. Answers the end of the turn, or nothing when only the stream ended.
+    /// Passes a stream on. Returns the turn's end, or none when only the stream ended.
     async fn listen(&mut self, mut events: Events) -> Result<Option<Emission>, Error> {
         loop {
             self.cancel_if_wanted().await?;
@@ -368,7 +369,7 @@ impl Relay {
                     self.cancel = Cancel::Wanted;
                     continue;
                 }
-                // Some servers say no more on a stream whose task was cancelled.
+                // Some servers send nothing more on the stream of a cancelled task.
                 () = tokio::time::sleep(AFTER_CANCEL), if self.cancel == Cancel::Told => {
                     let Some(task) = self.bound.as_ref().map(|bound| bound.task.clone()) else { continue };
                     let sight = self.shared.client.get(&task, Some(0)).await?;
@@ -380,7 +381,7 @@ impl Relay {
             };
             let Heard { id, seen } = match heard {
                 None => return Ok(None),
-                // A subscription that is refused within the stream it was given.
+                // The server accepted the subscription and refused it inside the stream.
                 Some(Err(error))
                     if self.bound.is_some() && error.trouble == Trouble::Refused && !error.is_passing() =>
                 {
@@ -400,7 +401,7 @@ impl Relay {
         }
     }
 
-    /// Looks at the task until it is over.
+    /// Polls the task until it ends.
     async fn look(&mut self) -> Result<Option<Emission>, Error> {
         self.pause = FIRST_PAUSE;
         let began = Instant::now();
@@ -408,7 +409,7 @@ impl Relay {
             let pause = self.pause;
             self.rest().await;
             if began.elapsed() > self.shared.options.patience() {
-                // Whoever has nothing else to say by now asks the same again.
+                // A task that still shows the question by now asks it again.
                 self.show.forget_answered();
             }
             self.cancel_if_wanted().await?;
@@ -419,12 +420,12 @@ impl Relay {
             if let Some(end) = self.see(Seen::Task(sight)).await {
                 return Ok(Some(end));
             }
-            // Hearing from it is no reason to ask more often.
+            // An answer to a poll is no reason to poll more often.
             self.pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Waits a little, the next time longer. A cancel ends the wait.
+    /// Waits, longer each time. A cancel ends the wait.
     async fn rest(&mut self) {
         let cancelled = self.turn.cancelled.clone();
         tokio::select! {
@@ -434,13 +435,13 @@ impl Relay {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Tells the other side, once, that the caller has had enough. What it answers may be the end.
+    /// Sends the cancel once. The reply may be the task's end.
     async fn cancel_if_wanted(&mut self) -> Result<(), Error> {
         let Some(bound) = self.bound.as_ref().filter(|_| self.cancel == Cancel::Wanted) else { return Ok(()) };
         self.cancel = Cancel::Told;
         let task = bound.task.clone();
         match self.shared.client.cancel(&task, None).await {
-            // The stream tells it too, with everything that came before.
+            // The stream reports the end too, after everything before it.
             Ok(_) => Ok(()),
             Err(error) if error.trouble == Trouble::Refused => {
                 tracing::debug!(%error, "a remote agent did not take a cancel");
@@ -453,7 +454,7 @@ impl Relay {
         }
     }
 
-    /// The end as it is said: after a gap only when what was missed has been made up for.
+    /// The end to emit; after a gap, only once the missed content has been passed on.
     async fn closed(&mut self, end: Emission) -> Emission {
         let Some(task) = self.bound.as_ref().filter(|_| self.gaps).map(|bound| bound.task.clone()) else { return end };
         match self.shared.client.get(&task, Some(0)).await {
@@ -471,7 +472,7 @@ impl Relay {
         }
     }
 
-    /// Takes note of the other side's task and passes on what is new. Answers the end if this is it.
+    /// Records the remote task and passes on its news. Returns the end if this is it.
     async fn see(&mut self, seen: Seen) -> Option<Emission> {
         self.trouble_since = None;
         self.pause = FIRST_PAUSE;
@@ -501,7 +502,7 @@ impl Relay {
         self.bind(&task.id, task.context.as_ref(), task.status.state == Some(State::Completed)).await;
     }
 
-    /// Writes down which task it is, before anything of it is passed on.
+    /// Stores the binding before any of the task's output is passed on.
     async fn bind(&mut self, task: &str, context: Option<&ContextId>, settled: bool) {
         self.remember(context);
         if self.bound.as_ref().is_some_and(|bound| bound.task == task && bound.turn == self.turn.id) {
@@ -515,21 +516,21 @@ impl Relay {
         self.bound = Some(bound);
     }
 
-    /// A conversation to which the other side gave another name.
+    /// Records the name that the server gave the context.
     fn remember(&self, theirs: Option<&ContextId>) {
         if let Some(theirs) = theirs.filter(|theirs| **theirs != self.ours) {
             self.shared.contexts.lock().put(self.ours.clone(), theirs.clone());
         }
     }
 
-    /// The time is up: the other side is told, and not waited for.
+    /// The time is up: cancels the remote task without waiting for the outcome.
     async fn give_up(&mut self) {
         let told = async {
             if self.bound.is_none() && self.sent && self.arrived().await.is_err() {
                 return;
             }
             if let Some(bound) = &self.bound {
-                // Nothing is waited for any more, not even whether it was heard.
+                // The reply does not matter any more.
                 let _ = self.shared.client.cancel(&bound.task, None).await;
             }
         };

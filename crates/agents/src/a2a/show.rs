@@ -1,4 +1,4 @@
-//! What is seen of the other side's task, as emissions of our turn.
+//! Turns the remote task's events and snapshots into emissions of our turn.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use model::{Json, Kind, Message, Part, Role, State, Task};
 use super::known::Known;
 use crate::outbound;
 
-/// The words of another side that are passed on, at most.
+/// Most bytes of a remote text that are passed on.
 const WORDS: usize = 2_048;
-/// So many things that could not be read are named in one turn.
+/// Most unreadable members that are named in one turn.
 const UNREAD: usize = 100;
 
-/// What has been passed on of a task, and what of a new sight of it is news.
+/// The state that was passed on of a task, to find the news in the next event.
 #[derive(Debug)]
 pub(super) struct Show {
     known: Known,
-    /// Somebody here has been told that it works.
+    /// The working state has been emitted.
     working: bool,
     /// The last message that was passed on as a status.
     told: Option<Message>,
     metadata: Option<Json>,
-    /// The question of the turn before: until something else is said, it stands there and means nothing.
+    /// The previous turn's question: while the server still shows it, it means nothing.
     answered: Option<String>,
-    /// The question the turn ends with.
+    /// The question that the turn ends with.
     asks: Option<String>,
-    /// What could not be read and has been said so.
+    /// Unreadable members that were reported.
     unread: HashSet<String>,
 }
 
@@ -46,17 +46,17 @@ impl Show {
         }
     }
 
-    /// From now on every question is a new one.
+    /// From now on every question counts as new.
     pub(super) fn forget_answered(&mut self) {
         self.answered = None;
     }
 
-    /// The mark of the question that was seen last.
+    /// The mark of the newest question.
     pub(super) fn asks(&self) -> Option<&str> {
         self.asks.as_deref()
     }
 
-    /// What is new in a sight, and the end of the turn if this is it.
+    /// The news of an event or a snapshot, and the turn's end if this is it.
     pub(super) fn seen(&mut self, seen: Seen) -> (Vec<Emission>, Option<Emission>) {
         let mut news = Vec::new();
         let end = match seen {
@@ -64,7 +64,7 @@ impl Show {
                 self.unread(unread, &mut news);
                 let settled = status.state.is_some_and(State::is_terminal);
                 if !settled {
-                    // A task that is there is one at work, whatever it has made so far.
+                    // A task that exists is working, whatever it has produced so far.
                     self.working(&status, &mut news);
                 }
                 let pieces = artifacts.into_iter().filter_map(|artifact| self.known.whole(artifact, settled));
@@ -87,14 +87,14 @@ impl Show {
                 news.extend(self.known.chunk(artifact, append, last).map(Emission::Artifact));
                 None
             }
-            // Among other words a message is one of them; alone it is the answer.
+            // A message after other output is a status; on its own it is the answer.
             Seen::Message { message, .. } if self.working => {
                 news.push(Emission::Working(Some(words(message))));
                 None
             }
             Seen::Message { message, .. } => Some(Emission::Reply(words(message))),
             Seen::Partial { seen, unread } => match *seen {
-                // A message alone is the answer, and has the note in it.
+                // A message on its own is the answer and carries the note.
                 Seen::Message { mut message, .. } if !self.working => {
                     message.parts.extend(self.note(unread).map(Part::text));
                     Some(Emission::Reply(words(message)))
@@ -117,7 +117,7 @@ impl Show {
         (news, end)
     }
 
-    /// Says once, as progress, what of an answer could not be read.
+    /// Emits a status, once, that names the parts of an answer that could not be read.
     fn unread(&mut self, unread: Vec<String>, news: &mut Vec<Emission>) {
         if let Some(note) = self.note(unread) {
             self.working = true;
@@ -125,7 +125,7 @@ impl Show {
         }
     }
 
-    /// A note of what could not be read and has not been said yet.
+    /// A note of unreadable members that were not reported yet.
     fn note(&mut self, unread: Vec<String>) -> Option<String> {
         let mut fresh = unread;
         fresh.retain(|one| self.unread.len() < UNREAD && self.unread.insert(one.clone()));
@@ -133,7 +133,7 @@ impl Show {
         (!fresh.is_empty()).then(|| bounded(&format!("{says}: {}", fresh.join("; "))))
     }
 
-    /// What was said between the message that began the task and the answer, which came together.
+    /// The messages between the one that opened the task and the answer, all of which came in one reply.
     pub(super) fn said_before(&mut self, task: &TaskSeen, began: &str) -> Vec<Emission> {
         let TaskSeen { history, status, .. } = task;
         let from = history.iter().position(|said| &*said.id == began).map_or(0, |at| at + 1);
@@ -145,7 +145,7 @@ impl Show {
     }
 
     fn working(&mut self, status: &StatusSeen, news: &mut Vec<Emission>) {
-        // A question is said when the turn ends with it.
+        // The question itself is emitted as the turn's end.
         if status.state.is_some_and(State::is_interrupted) {
             return;
         }
@@ -159,7 +159,7 @@ impl Show {
         self.working = true;
     }
 
-    /// Whether these are the words that were passed on last. Ids are the other side's, and ours have others.
+    /// Whether this message was passed on last. Ids are not compared: ours differ from the server's.
     fn has_told(&self, message: &Message) -> bool {
         self.told.as_ref().is_some_and(|told| told.parts == message.parts && told.metadata == message.metadata)
     }
@@ -197,7 +197,7 @@ impl Show {
     }
 }
 
-/// What tells one question from the next: when it was asked, under which id, and how.
+/// Identifies a question: its time, id and content.
 fn mark(status: &StatusSeen) -> String {
     let at = status.at.map(|at| at.0).unwrap_or_default();
     let id = status.message.as_ref().map(|message| &*message.id).unwrap_or_default();
@@ -211,7 +211,7 @@ fn words(message: Message) -> Words {
     Words { parts, metadata, extensions }
 }
 
-/// How a turn ends that came to nothing. `taken` says that the other side had taken the work.
+/// The turn's end after an error. `taken` means that the server had accepted the work.
 pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> Emission {
     let refused_as_such = match error.kind {
         Kind::InvalidRequest
@@ -258,7 +258,7 @@ pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> Emissi
     Emission::End(End { state, words: Some(Words::text(text)) })
 }
 
-/// How a wait for another try is shown.
+/// The status shown during a wait for another attempt.
 pub(super) fn waits(error: &Error, pause: Duration, secrets: &[String]) -> Emission {
     let text = format!("{error}; trying again in {}", outbound::seconds(pause));
     Emission::Working(Some(Words::text(bounded(&redacted(&text, secrets)))))
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(brief(show.seen(sight())), ["working on it", "a=… x", r#"metadata {"usage":1}"#]);
         assert!(brief(show.seen(sight())).is_empty());
         assert!(brief(show.seen(status(Some(State::Working), None))).is_empty());
-        // A state nobody knows yet is work that goes on.
+        // An unknown state counts as working.
         assert_eq!(brief(show.seen(status(None, Some(said("2", "odd"))))), ["working odd"]);
         assert_eq!(brief(show.seen(task(State::Completed, None, &["x", "y"], None))), ["a+ y", "Completed"]);
     }

@@ -1,9 +1,9 @@
-//! Whether a turn may be asked for whole.
+//! Decides whether a turn asks for its whole answer in one request.
 //!
-//! An answer that comes in one piece costs both sides less than a stream of its parts. But until it comes nobody knows which
-//! task it is about, and nothing of it is heard. So it is asked for only where the caller waits for the whole anyway, where
-//! the task can be found meanwhile, be it for a cancel or after a crash, and where turns are short; one that is not after
-//! all is found and followed.
+//! A whole answer costs both sides less than a stream. But until it arrives the task's id is unknown and no
+//! progress is visible. So it is used only where the caller waits for the whole answer anyway, where the task can
+//! be found meanwhile (for a cancel, or after a crash), and where turns are short; a turn that takes longer than
+//! expected is found and followed.
 
 use std::time::Duration;
 
@@ -11,50 +11,50 @@ use client::seen::TaskSeen;
 use client::{Client, Error};
 use model::{List, Send};
 
-/// A turn that takes longer is followed.
+/// A turn that takes longer is followed instead.
 pub(super) const SHORT: Duration = Duration::from_secs(2);
-/// After a long turn so many are streamed: what is long once is likely to be long again.
+/// Turns to stream after a long one, because the next is likely to be long too.
 const STREAMED: u32 = 8;
-/// Of a conversation's tasks the newest so many are looked through, and of each so many messages.
+/// Newest tasks of a context to search, and messages of each.
 const TASKS: u32 = 20;
 const MESSAGES: u32 = 100;
 
-/// What the turns so far have taught of the other side.
+/// The behaviour of the remote agent, learned from earlier turns.
 #[derive(Debug, Default)]
 pub(super) struct Manner {
     finds: Finds,
-    /// So many turns are streamed before the next is asked for whole.
+    /// Turns left to stream before the next asks for a whole answer.
     streamed: u32,
 }
 
-/// Whether a task is found by the message that began it.
+/// Whether a task can be found by its first message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Finds {
     #[default]
     Unknown,
-    /// Somebody is finding out.
+    /// A test is running.
     Trying,
     Yes,
     No,
 }
 
 impl Manner {
-    /// Whether this may be asked for whole.
+    /// Whether this send may ask for a whole answer.
     pub(super) fn is_whole(&self, send: &Send) -> bool {
         is_findable(send) && self.finds == Finds::Yes && self.streamed == 0
     }
 
-    /// A turn took so long.
+    /// Records a turn's duration.
     pub(super) fn took(&mut self, time: Duration) {
         self.streamed = if time > SHORT { STREAMED } else { self.streamed.saturating_sub(1) };
     }
 
-    /// It answers before it is done, or does so no longer.
+    /// The server answers before the task is done, so whole answers are not used any more.
     pub(super) fn never(&mut self) {
         self.finds = Finds::No;
     }
 
-    /// Whether somebody should find out whether tasks are found. Whoever is told so says what came of it.
+    /// Whether the caller of this function should run the test; it must report the result with [`Manner::tried`].
     pub(super) fn try_it(&mut self) -> bool {
         let try_it = self.finds == Finds::Unknown;
         if try_it {
@@ -63,7 +63,7 @@ impl Manner {
         try_it
     }
 
-    /// A task that is there was looked for.
+    /// Records whether a task that exists was found.
     pub(super) fn tried(&mut self, found: Result<bool, Error>) {
         self.finds = match found {
             Ok(true) => Finds::Yes,
@@ -73,13 +73,13 @@ impl Manner {
     }
 }
 
-/// Whether the message of this send tells which task it began. A task that goes on was there before, and a large message
-/// is not asked for again.
+/// Whether the message of this send identifies the task that it opened. A continued task existed before, and a
+/// large message is not requested back.
 pub(super) fn is_findable(send: &Send) -> bool {
     send.alias.is_some() && send.context.is_some() && send.history != Some(0)
 }
 
-/// The task that the message of this send began, if it is among those of its conversation.
+/// The task that the message of this send opened, if its context lists it.
 pub(super) async fn find(client: &Client, send: &Send) -> Result<Option<TaskSeen>, Error> {
     let Some(context) = send.context.clone().filter(|_| is_findable(send)) else { return Ok(None) };
     let list = List {

@@ -1,4 +1,5 @@
-//! What assistants say: a response that streams, or questions. The names are those that clients of graph servers look for.
+//! Emissions of the assistants: a streamed response, or questions. Names are those that clients of graph servers
+//! expect.
 
 use model::ports::agent::{Emission, End, EndState, Piece, Words};
 use model::{Json, Part};
@@ -6,10 +7,10 @@ use uuid::Uuid;
 
 use super::questions::Asked;
 
-/// A response comes in at most so many chunks, however long it is.
+/// Most chunks of a response.
 const CHUNKS: usize = 4;
 
-/// Completes with a text: a few words at a time, and then the whole in their place, since readers look for one part.
+/// Completes with a text: a few chunks, then the whole text in their place, since clients read one part.
 pub(super) fn response(text: &str, assistant: &Uuid) -> Vec<Emission> {
     let piece = |text: &str, append: bool, last: bool| {
         Emission::Artifact(Piece {
@@ -32,7 +33,7 @@ pub(super) fn response(text: &str, assistant: &Uuid) -> Vec<Emission> {
     said
 }
 
-/// Asks. The key is the same in every turn, so that what is still open takes the place of what was.
+/// Asks the open questions. The key is the same in every turn, so the new list replaces the old one.
 pub(super) fn interrupt(asked: &Asked) -> Vec<Emission> {
     let parts = asked.open.iter().map(|question| {
         Part::data(Json::from_value(&serde_json::json!({"id": question.id, "value": {"question": question.says}})))
@@ -54,7 +55,7 @@ pub(super) fn interrupt(asked: &Asked) -> Vec<Emission> {
     ]
 }
 
-/// The text in pieces of about the same size, cut after spaces. An empty text is one piece too.
+/// Splits the text after spaces into chunks of similar size. An empty text is one chunk.
 fn chunks(text: &str) -> Vec<&str> {
     let size = text.len().div_ceil(CHUNKS).max(8);
     let mut chunks = Vec::new();

@@ -1,4 +1,4 @@
-//! What a run is given: the texts of its messages, and their data laid one over the other.
+//! The input of a run: the texts of its messages, and their data merged in order.
 
 use model::ports::agent::Turn;
 use model::{Content, Fault, Json, Message};
@@ -9,7 +9,7 @@ pub(super) struct Input {
     data: Option<Json>,
 }
 
-/// Refuses data that cannot be laid over anything.
+/// Refuses data that cannot be merged.
 pub(super) fn check(message: &Message) -> Result<(), Fault> {
     for (i, part) in message.parts.iter().enumerate() {
         if let Content::Data(data) = &part.content
@@ -37,7 +37,7 @@ impl Input {
         input
     }
 
-    /// It in the words of a chat; data alone speaks for itself.
+    /// The input as chat text; data is printed only where there is no text.
     pub(super) fn told(&self) -> String {
         if self.texts.is_empty() {
             return self.printed();

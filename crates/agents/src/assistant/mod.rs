@@ -1,8 +1,8 @@
-//! `assistant`, `interrupt`, `parallel` and `structured`: agents that behave like the assistants of a graph server, for those
-//! who write clients of one. They think about nothing and always answer the same.
+//! `assistant`, `interrupt`, `parallel` and `structured`: agents that behave like the assistants of a graph server,
+//! for authors of clients. Their answers are fixed.
 //!
-//! `input` is what a run is given, `questions` what is asked and how it is answered, `answer` what is said in the end. None of
-//! them keeps anything: which questions are open stands in the metadata of the question itself, in the task's log.
+//! `input` is the input of a run, `questions` the questions and their answers, `answer` the output. The agents have
+//! no state: the open questions are in the task's log.
 
 mod answer;
 mod ids;
@@ -77,7 +77,7 @@ impl Backend for Options {
     }
 }
 
-/// The assistant that goes by that name.
+/// Builds the assistant of that name.
 pub fn build(mode: Mode, name: &str) -> Arc<dyn agent::Agent> {
     Arc::new(Agent { mode, profile: profile(mode, name) })
 }

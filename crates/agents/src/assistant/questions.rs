@@ -1,8 +1,8 @@
-//! What `interrupt` and `parallel` ask, and how it is answered.
+//! The questions of `interrupt` and `parallel`, and the answers to them.
 //!
-//! The answers so far are kept in the name that a turn that asks is bound to: that is in the log when the next answer comes,
-//! whichever process then runs, no caller is shown it, and an attempt that a crash cut off leaves none behind. Logs of earlier
-//! releases have them in the metadata of the message that asks.
+//! The answers so far are stored in the binding of the turn that asks: it is in the log when the next answer
+//! arrives, in any process, no caller sees it, and an interrupted attempt leaves none. Logs of earlier releases
+//! have the answers in the metadata of the message that asks.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +24,13 @@ const TWO: &[Question] = &[
     Question { id: "interrupt-2", says: "How many people will travel?" },
 ];
 
-/// How a turn goes.
+/// The course of a turn.
 pub(super) enum Course {
     Ask(Asked),
     Answer(String),
 }
 
-/// Questions that wait for their answers, and the answers so far.
+/// Open questions, and the answers so far.
 pub(super) struct Asked {
     pub(super) open: Vec<&'static Question>,
     answers: Answers,
@@ -38,7 +38,7 @@ pub(super) struct Asked {
 
 type Answers = BTreeMap<String, Json>;
 
-/// The answers that a turn that asks leaves to the next.
+/// The answers that a turn stores for the next.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     answered: Answers,
@@ -67,7 +67,7 @@ pub(super) fn take_up(mode: Mode, turn: &Turn) -> Course {
     if open.is_empty() { Course::Answer(summary(mode, &answers)) } else { Course::Ask(Asked { open, answers }) }
 }
 
-/// The answers at the time of the newest question; none if nothing was asked yet.
+/// The answers at the time of the newest question; none before the first question.
 fn answered_before(turn: &Turn) -> Option<Answers> {
     let task = &turn.so_far;
     let bound = task.bound_before.as_deref().and_then(|text| serde_json::from_str::<Kept>(text).ok());
@@ -82,7 +82,7 @@ fn answered_before(turn: &Turn) -> Option<Answers> {
     })
 }
 
-/// The one answer in words, several as JSON.
+/// A single answer as text, several as JSON.
 fn summary(mode: Mode, answers: &Answers) -> String {
     match mode {
         Mode::Interrupt => {
@@ -94,7 +94,7 @@ fn summary(mode: Mode, answers: &Answers) -> String {
     }
 }
 
-/// The answers of one message to the open questions: its `resume`, else its texts, else its data as they are.
+/// The answers of one message to the open questions: its `resume`, else its texts, else its data.
 fn answers_in(message: &Message, open: &[&str]) -> Vec<(String, Json)> {
     let data = message.parts.iter().filter_map(|part| match &part.content {
         Content::Data(data) => Some(data),
@@ -115,7 +115,8 @@ fn resume_of(data: &Json) -> Option<Json> {
     members.into_iter().find_map(|(name, value)| (name == "resume").then_some(value))
 }
 
-/// A resume value by question: a list of `{id, value}`, a map from id to value, or one value for the first that is open.
+/// Splits a resume value by question: a list of `{id, value}`, a map from id to value, or one value for the first
+/// open question.
 fn split(resume: &Json, open: &[&str]) -> Vec<(String, Json)> {
     #[derive(Deserialize)]
     struct Given {

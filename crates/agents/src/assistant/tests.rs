@@ -1,4 +1,4 @@
-//! What the assistants say, turn by turn, on a task folded from a real log.
+//! Turns of the assistants, on a task folded from a real log.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn pieces(said: &[Emission]) -> Vec<&Piece> {
     pieces
 }
 
-/// The text of the response, whole as it is in the end.
+/// The final text of the response.
 fn response(said: &[Emission]) -> String {
     let pieces = pieces(said);
     assert!(pieces.iter().all(|piece| piece.key == "response"), "{said:?}");
@@ -120,12 +120,12 @@ async fn both_of_two_questions_are_answered_in_one_part() {
 async fn what_is_left_open_is_asked_again_under_the_same_ids() {
     let mut stage = stage(Mode::Parallel);
     stage.hear(text("go")).await;
-    // An answer to a question that nobody asked.
+    // An answer to a question that was not asked.
     let unknown = data(r#"{"resume":[{"id":"interrupt-7","value":1}]}"#);
     assert_eq!(questions(&stage.hear(unknown).await), format!("{FIRST}|{SECOND}"));
     assert_eq!(questions(&stage.hear(data(r#"{"resume":{"interrupt-2":2}}"#)).await), FIRST);
     assert_eq!(stage.task().artifacts.len(), 1, "the open questions take the place of the former");
-    // One that is answered stays so; a text answers the first that is open.
+    // An answered question stays answered; a text answers the first open one.
     assert_eq!(questions(&stage.hear(data(r#"{"resume":[{"id":"interrupt-2","value":9}]}"#)).await), FIRST);
     assert_eq!(response(&stage.hear(text("May")).await), r#"{"interrupt-1":"May","interrupt-2":2}"#);
 }

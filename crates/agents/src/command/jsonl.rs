@@ -7,15 +7,15 @@ use crate::events::Hearing;
 use crate::lines::Lines;
 use crate::speech::Voice;
 
-/// No event is longer.
+/// Longest event.
 const LONGEST: usize = 16 << 20;
 
 pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice: &Voice) {
     let mut hearing = Hearing::new(turn);
     let mut lines = Lines::new(LONGEST.min(most));
     let mut number = 0_u64;
-    // How it says that the turn ends. It is believed when the program is gone: to hear an end is to stop listening, and
-    // that would kill it before it has put away its things.
+    // The turn's end as the program reported it. It is emitted after the program has exited: emitting an end drops
+    // the stream, and that would kill the program before it has cleaned up.
     let mut end: Option<Emission> = None;
     loop {
         let printed = tokio::select! {
@@ -35,7 +35,7 @@ pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice
         }
         match printed {
             Some(bytes) => lines.push(&bytes),
-            // A last line need not have an end.
+            // The last line may lack a newline.
             None => lines.push(b"\n"),
         }
         while end.is_none() {
@@ -81,7 +81,7 @@ pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice
     }
     match (end, process.outcome()) {
         (Some(end), Outcome::Done | Outcome::Failed(_)) => voice.say(end).await,
-        // The caller has cancelled: what it says last may be that it obeyed.
+        // The caller has cancelled; the program's last event may be its end.
         (Some(end), Outcome::Stopped) => voice.say(end).await,
         (None, outcome) => super::end(outcome, voice).await,
     }

@@ -1,7 +1,7 @@
-//! `command`: a program per turn.
+//! `command`: runs a program for each turn.
 //!
-//! `options` says what is run and how, `process` runs it in a process group of its own and never leaves one behind, `text` and
-//! `jsonl` are the two ways to understand what it prints. The page for people is `docs/agents/command.md`.
+//! `options` are the program and its environment, `process` runs it in its own process group and ends that group,
+//! `text` and `jsonl` read its output. The user page is `docs/agents/command.md`.
 
 mod jsonl;
 pub(crate) mod options;
@@ -40,7 +40,7 @@ impl Agent {
             (Mode::Text, None) => (&["text/plain", "application/json"], "text/plain"),
             (Mode::Text, Some(media_type)) => (&["text/plain", "application/json"], media_type.as_str()),
         };
-        // A program has effects that nobody here knows of.
+        // A program may have effects outside the server, so a turn is not repeated.
         let plain = config::profile(name, "Runs a program for each message.", Restart::Fail);
         let profile = Profile {
             input_modes: input_modes.iter().map(|&mode| mode.into()).collect(),
@@ -94,7 +94,7 @@ async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, t
     }
 }
 
-/// How the turn ends if only the program's own end tells.
+/// The turn's end, where only the program's exit determines it.
 async fn end(outcome: process::Outcome, voice: &Voice) {
     match outcome {
         process::Outcome::Done => voice.end(EndState::Completed, None).await,

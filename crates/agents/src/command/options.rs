@@ -1,4 +1,4 @@
-//! What is run, where, and with which environment.
+//! The program, its working directory and its environment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ impl Backend for Options {
     }
 }
 
-/// Whether a program is there now, so that a typo shows at the start and not in the first turn.
+/// Whether the program exists now, so that a typo shows at startup and not in the first turn.
 pub(crate) fn is_found(program: &str, cwd: Option<&Path>, env: &BTreeMap<String, String>) -> bool {
     if program.contains('/') {
         return cwd.unwrap_or(Path::new("")).join(program).is_file();

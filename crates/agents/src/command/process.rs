@@ -1,9 +1,9 @@
-//! A program at work: fed, listened to, stopped, and never left behind.
+//! A running program: its input, its output, its end, and the end of its process group.
 //!
-//! It leads a process group of its own, and the group ends with it: on a cancel by SIGTERM and, after a while, SIGKILL; when
-//! its turn is dropped by SIGKILL at once; and when the program itself has ended, so that nothing it left in the background
-//! outlives its turn. When the server dies without a chance to do any of this, its [`guardian`] ends the group. A process that
-//! moves to another group or session has left on purpose.
+//! The program leads its own process group, and the group ends with it: on a cancel by SIGTERM and, after a grace
+//! period, SIGKILL; when its turn is dropped by SIGKILL at once; and when the program exits, so that no background
+//! process outlives the turn. When the server dies before it can do this, its [`guardian`] ends the group. A
+//! process that moves to another group or session is left alone.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -21,11 +21,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::Options;
 use crate::guardian::{self, Guarded};
 
-/// What a program may have of the server's environment without being told so.
+/// Variables that every program inherits from the server's environment.
 pub(crate) const INHERITED: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR", "TZ"];
-/// How much of its complaints is repeated.
+/// Bytes of stderr that are repeated.
 const TAIL_BYTES: usize = 2 << 10;
-/// How long the pipes of a program that has ended are read, if something that left its group holds them open.
+/// How long to read the pipes of an exited program, if a process that left its group holds them open.
 const DRAIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Process {
@@ -37,18 +37,18 @@ pub(super) struct Process {
     complaints: Tail,
     cancelled: Cancelled,
     kill_after: Duration,
-    /// Asked to stop; why.
+    /// Why it was asked to stop, if it was.
     stopping: Option<Stopping>,
-    /// When patience ends: with a program that was asked to stop, or with pipes of one that has ended.
+    /// When to kill a program that was asked to stop, or to stop reading the pipes of one that has exited.
     deadline: Instant,
     exit: Option<io::Result<ExitStatus>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stopping {
-    /// The caller wants it.
+    /// The caller cancelled.
     Cancelled,
-    /// It has said its last word and should go.
+    /// It has reported its end and should exit.
     Finished,
 }
 
@@ -103,8 +103,8 @@ impl Process {
         })
     }
 
-    /// What it prints next; none once it has ended and has been heard to the end. Meanwhile it is fed, its complaints are
-    /// kept, and a cancel is passed on. Nothing is lost if this is dropped and called again.
+    /// The next output; none once the program has exited and its output is read. Meanwhile this writes its input,
+    /// collects its stderr and passes a cancel on. Cancel safe: dropping and calling again loses nothing.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         let mut out = BytesMut::new();
         let mut err = BytesMut::new();
@@ -124,13 +124,13 @@ impl Process {
                 () = sleep_until(self.deadline), if self.stopping.is_some() || self.exit.is_some() => {
                     self.group.signal(Signal::KILL);
                     if self.exit.is_some() {
-                        // Whoever holds the pipes now has left the group.
+                        // A process that still holds the pipes has left the group.
                         (self.stdout, self.stderr) = (None, None);
                     }
                     self.deadline = Instant::now() + DRAIN;
                 }
                 fed = self.feed.go_on(self.stdin.as_mut()), if self.stdin.is_some() => {
-                    // A program need not read what it is told: a closed pipe is its own business.
+                    // A program need not read its input: a closed pipe is no error.
                     drop(fed);
                     self.stdin = None;
                 }
@@ -143,8 +143,8 @@ impl Process {
                     Ok(0) | Err(_) => self.stderr = None,
                 },
                 exit = self.group.leader.wait(), if self.exit.is_none() => {
-                    // At once: as long as anybody is left in it the group keeps its number, and numbers are not given
-                    // again before all others were.
+                    // At once: while a process is left in the group its number stays taken, and the system gives a
+                    // free number out again only after all others.
                     self.group.release();
                     self.exit = Some(exit);
                     self.deadline = Instant::now() + DRAIN;
@@ -153,7 +153,7 @@ impl Process {
         }
     }
 
-    /// It has said its last word, and now has as long to end by itself as it would have after a cancel.
+    /// The program has reported its end; it now has the same grace period to exit as after a cancel.
     pub(super) fn finish(&mut self) {
         if self.stopping.is_none() {
             self.stopping = Some(Stopping::Finished);
@@ -161,7 +161,7 @@ impl Process {
         }
     }
 
-    /// How it ended, in words if it failed. Only after it has been heard to the end.
+    /// How it ended, with an error text if it failed. Valid only after [`Process::next`] returned none.
     pub(super) fn outcome(&self) -> Outcome {
         if self.stopping == Some(Stopping::Cancelled) {
             return Outcome::Stopped;
@@ -181,7 +181,7 @@ impl Process {
     }
 }
 
-/// A variable ends at its first zero byte; ids that callers choose may have one.
+/// A variable ends at its first zero byte, and ids that callers choose may contain one.
 fn plain(value: &str) -> String {
     value.replace('\0', "")
 }
@@ -196,7 +196,7 @@ async fn read(pipe: Option<&mut (impl tokio::io::AsyncRead + Unpin)>, into: &mut
     }
 }
 
-/// The program and what it started.
+/// The program's process group.
 pub(crate) struct Group {
     leader: Child,
     id: Option<Pid>,
@@ -209,7 +209,7 @@ impl Group {
         Group { leader, id, guarded: Some(guarded) }
     }
 
-    /// Ends what is left of it. From then on its number may be another group's.
+    /// Kills the rest of the group. Afterwards its number may belong to another group.
     fn release(&mut self) {
         self.signal(Signal::KILL);
         self.id = None;
@@ -218,12 +218,12 @@ impl Group {
 
     fn signal(&self, signal: Signal) {
         if let Some(id) = self.id {
-            // A group that is gone needs none.
+            // The group may be gone already.
             let _ = kill_process_group(id, signal);
         }
     }
 
-    /// Waits so long until the program has ended by itself, asks it to, waits once more, and ends it and all it started.
+    /// Waits for the program to exit, sends SIGTERM, waits again, then kills its group.
     pub(crate) async fn end(mut self, patience: Duration) {
         if timeout(patience, self.leader.wait()).await.is_err() {
             self.signal(Signal::TERM);
@@ -238,7 +238,7 @@ impl Drop for Group {
     }
 }
 
-/// What a program is told on its stdin, before it is closed.
+/// The text written to the program's stdin, which is then closed.
 pub(super) struct Feed(Bytes);
 
 impl Feed {
@@ -255,7 +255,7 @@ impl Feed {
     }
 }
 
-/// The last of what a program complained of, with its secrets taken out.
+/// The tail of the program's stderr, without its secrets.
 pub(crate) struct Tail {
     bytes: Vec<u8>,
     secrets: Vec<String>,

@@ -1,4 +1,4 @@
-//! Programs, run for real.
+//! Tests that run real programs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Whether the process in that file runs; one that nobody has buried yet does not.
+/// Whether the process in that file runs; a zombie does not count.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
@@ -88,9 +88,9 @@ async fn what_is_no_text_is_a_file() {
     let said = run(&*shell("printf GIF", json!({"media_type": "image/gif"})).await, turn(text(""))).await;
     let Emission::Artifact(Piece { parts, .. }) = &said[1] else { panic!("{said:?}") };
     assert_eq!((parts[0].media_type.as_deref(), &parts[0].content), (Some("image/gif"), &Content::Raw("GIF".into())));
-    // Half a file is none.
+    // A partial file is no file.
     assert_eq!(sh_with("printf GIF; exit 1", json!({"media_type": "image/gif"})).await.len(), 2);
-    // A text that stops being one keeps what it was.
+    // Output that stops being text keeps the text so far.
     assert_eq!(sh(r"printf 'abc\377'").await[1..3], ["response=… abc", "response+ <1 bytes>"]);
 }
 
@@ -247,7 +247,7 @@ async fn the_conversation_is_told_when_the_config_says_so() {
     assert_eq!((&told["caller"], &told["tenant"], &told["context"]), (&json!("ada"), &json!("acme"), &json!("c")));
 }
 
-/// A program whose child's child writes its pid and does not mind SIGTERM.
+/// A program whose grandchild writes its pid and ignores SIGTERM.
 fn family(pids: &Path) -> String {
     let child = pids.join("child").display().to_string();
     let leader = pids.join("leader").display().to_string();
@@ -304,7 +304,7 @@ async fn what_a_program_leaves_in_the_background_ends_with_it() {
     let file = folder.path().join("child");
     let script =
         format!("sh -c 'echo $$ > {}; exec sleep 1000' & until [ -s {0} ]; do sleep 0.01; done", file.display());
-    // The child holds stdout open, and still the turn ends.
+    // The child holds stdout open, and the turn ends all the same.
     assert_eq!(sh(&script).await, ["working", "Completed"]);
     is_gone(&pid_in(&file).await).await;
 }
@@ -316,7 +316,7 @@ async fn a_turn_out_of_time_is_asked_to_stop_before_it_fails() {
     let script = format!("trap 'echo yes > {}; exit' TERM; echo on; while :; do sleep 0.01; done", file.display());
     let agent = shell(&script, json!({"timeout_ms": 600_000})).await;
     let mut running = Running::start(&*agent, turn(text("")));
-    // It listens before its time is over; what it is given to stop in is real again.
+    // The program runs before its time limit passes in paused time; its grace period runs in real time.
     assert_eq!(brief(&[running.next().await, running.next().await]), ["working", "response=… on\n"]);
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(600)).await;

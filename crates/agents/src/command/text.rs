@@ -1,4 +1,4 @@
-//! Plain text in, plain text out: the message's text on stdin, the answer on stdout, exit code 0 for done.
+//! Plain text: the message's text on stdin, the answer on stdout, exit code 0 for success.
 
 use bytes::{Bytes, BytesMut};
 use model::ports::agent::Turn;
@@ -9,7 +9,7 @@ use super::process::{Outcome, Process};
 use crate::growing::Growing;
 use crate::speech::Voice;
 
-/// What the program reads: the texts of what was said, and data as JSON, each on lines of its own.
+/// The program's input: the messages' texts, and data as JSON, each on its own lines.
 pub(super) fn input(turn: &Turn) -> String {
     let parts = turn.messages.iter().flat_map(|inbound| &inbound.message.parts);
     let lines = parts.filter_map(|part| match &part.content {
@@ -20,9 +20,9 @@ pub(super) fn input(turn: &Turn) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Makes one artifact of what it prints, as it prints it.
+/// Streams the program's output as one artifact.
 pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn, most: usize, voice: &Voice) {
-    // A delimiter is not sent, so the pieces between delimiters are not one text.
+    // Delimiters are removed, so the pieces between them are separate texts.
     let mut response = Growing::new("response", turn).bordered(options.chunk.is_some());
     let mut cutter = Cutter::new(options);
     let mut total = 0;
@@ -49,7 +49,7 @@ pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn,
     }
     let outcome = process.outcome();
     let rest = match &outcome {
-        // Half a picture is none; half a text is.
+        // A partial picture is useless; a partial text is kept.
         Outcome::Failed(_) | Outcome::Stopped if cutter.is_whole_only() => None,
         Outcome::Done | Outcome::Failed(_) | Outcome::Stopped => cutter.finish(),
     };
@@ -64,11 +64,11 @@ pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn,
     super::end(outcome, voice).await;
 }
 
-/// Cuts bytes into parts: text at the ends of characters or at the delimiter, anything else not at all.
+/// Splits bytes into parts: text at character boundaries or at the delimiter, other types not at all.
 struct Cutter {
     buffer: BytesMut,
     delimiter: Option<String>,
-    /// The output is bytes of this type, sent when it is whole.
+    /// The output is a file of this type, sent when it is whole.
     media_type: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl Cutter {
         }
     }
 
-    /// As much text as is whole. Bytes that are no text make everything from there on one file.
+    /// The text up to the last whole character. From the first bytes that are not text, all output is one file.
     fn text(&mut self) -> Option<String> {
         let valid = match std::str::from_utf8(&self.buffer) {
             Ok(all) => all.len(),
@@ -112,7 +112,7 @@ impl Cutter {
                 error.valid_up_to()
             }
         };
-        // Valid, as was just seen.
+        // Valid UTF-8, as checked above.
         let text = String::from_utf8(self.buffer.split_to(valid).to_vec()).ok()?;
         Some(text).filter(|text| !text.is_empty())
     }
@@ -127,7 +127,7 @@ impl Cutter {
     }
 }
 
-/// A text if it is one.
+/// A text part if the bytes are UTF-8, else a file.
 fn part(bytes: Bytes) -> Part {
     match String::from_utf8(bytes.into()) {
         Ok(text) => Part::text(text),

@@ -1,4 +1,4 @@
-//! `echo`: hands a message's parts back as one artifact. The smallest agent there is, and the one that is measured.
+//! `echo`: returns a message's parts as one artifact. The smallest agent, used for measurements.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl agent::Agent for Agent {
         Ok(Admission { undecided: false, restart: Restart::Retry, idempotent: true })
     }
 
-    /// The hot path: the parts, the key and the one box are all it allocates, and it never waits.
+    /// Hot path: allocates only the parts, the key and one box, and never waits.
     fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
         let parts = turn.messages.last().map(|inbound| inbound.message.parts.clone()).unwrap_or_default();
         let piece = Piece { key: "echo".into(), parts, last: true, ..Piece::default() };

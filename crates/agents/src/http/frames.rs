@@ -1,4 +1,4 @@
-//! The events in an answer, by its content type: one JSON value, server-sent events, lines of JSON, or plain text.
+//! Splits an answer into events by its content type: one JSON value, server-sent events, JSON lines, or plain text.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::lines::{Lines, TooLong};
 use crate::outbound::Trouble;
 use crate::sse::Sse;
 
-/// No event of a stream is longer.
+/// Longest event of a stream.
 const LONGEST: usize = 16 << 20;
 
 pub(super) struct Frames {
@@ -20,18 +20,18 @@ pub(super) struct Frames {
 }
 
 enum Form {
-    /// One event, or a list of them; there when it is whole.
+    /// One event or a list of events; read when the body is complete.
     Json {
         body: BytesMut,
         events: VecDeque<String>,
     },
-    /// The stream said that it is over.
+    /// The stream sent its end marker.
     Sse {
         sse: Sse,
         done: bool,
     },
     Lines(Lines),
-    /// A text is an answer too.
+    /// A plain text is an answer too.
     Text {
         body: BytesMut,
         over: bool,
@@ -69,20 +69,20 @@ impl Frames {
         }
     }
 
-    /// Nothing more comes.
+    /// The body is complete.
     pub(super) fn finish(&mut self) {
         match &mut self.form {
             Form::Json { body, events } => {
                 let text = String::from_utf8_lossy(body);
                 match serde_json::from_str::<Vec<&RawValue>>(&text) {
                     Ok(list) => events.extend(list.into_iter().map(|event| event.get().to_owned())),
-                    // No list, or one that is no JSON: whoever hears it says what is wrong with it.
+                    // Not a list, or not JSON: the event reader reports the error.
                     Err(_) if !text.trim().is_empty() => events.push_back(text.into_owned()),
                     Err(_) => {}
                 }
             }
             Form::Text { over, .. } => *over = true,
-            // An event that has not ended is not one; a last line need not have an end.
+            // An incomplete server-sent event is dropped; the last JSON line may lack a newline.
             Form::Sse { .. } => {}
             Form::Lines(lines) => lines.push(b"\n"),
         }
@@ -111,7 +111,7 @@ impl Frames {
                 }
                 Form::Text { .. } => None,
             };
-            // Blank lines and empty events keep a connection alive.
+            // Blank lines and empty events are keepalives.
             match event {
                 Some(blank) if blank.trim().is_empty() => {}
                 event => break event,
@@ -121,17 +121,17 @@ impl Frames {
         Ok(event)
     }
 
-    /// How many events there were.
+    /// Number of events so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The stream said that nothing more comes.
+    /// The stream sent its end marker.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.form, Form::Sse { done: true, .. })
     }
 
-    /// Whether an answer that has stopped is one. A stream says how it ends: one that merely stops may have been cut.
+    /// Whether an answer that ended is complete. A stream states its end; one that just stops may have been cut.
     pub(super) fn is_whole(&self) -> bool {
         match &self.form {
             Form::Json { .. } | Form::Text { .. } => true,

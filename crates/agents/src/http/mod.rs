@@ -1,7 +1,7 @@
 //! `http`: a user's own endpoint. The turn is POSTed to it; it answers with events, at once or as a stream.
 //!
-//! `options` says where and with which credentials, `sign` proves that a request is ours, `frames` finds the events in an
-//! answer. The page for people is `docs/agents/http.md`.
+//! `options` are the address and credentials, `sign` signs the requests, `frames` splits an answer into events. The
+//! user page is `docs/agents/http.md`.
 
 mod frames;
 mod options;
@@ -29,9 +29,9 @@ pub use options::Options;
 
 pub const KIND: Kind = Kind::of::<Options>("http", "POSTs each turn to an endpoint of yours", options::FIELDS);
 
-/// For the call of the cancel URL.
+/// Time limit of the cancel request.
 const CANCEL_TIME: Duration = Duration::from_secs(2);
-/// How often an endpoint is asked again where the config does not say.
+/// Default number of retries.
 const RETRIES: u32 = 3;
 const WHO: &str = "the agent's endpoint";
 
@@ -44,13 +44,13 @@ struct Endpoint {
     options: Options,
     client: Client,
     output_bytes: usize,
-    /// Whether a turn may be sent again when nobody knows what became of it.
+    /// Whether a turn may be sent again when the outcome of the last request is unknown.
     retry: bool,
 }
 
 impl Agent {
     fn new(name: &str, endpoint: Endpoint) -> Agent {
-        // The endpoint knows a repeat by the turn's id.
+        // The endpoint recognises a repeat by the turn's id.
         let profile = config::profile(name, "Answers by an HTTP endpoint.", Restart::Retry);
         Agent { profile, endpoint: Arc::new(endpoint) }
     }
@@ -71,7 +71,7 @@ impl agent::Agent for Agent {
         speak(move |voice| async move {
             tokio::select! {
                 biased;
-                // To leave the other branch is to close the request.
+                // Dropping the other branch closes the request.
                 () = turn.cancelled.clone() => {}
                 () = endpoint.talk(&turn, &voice) => return,
             }
@@ -108,7 +108,7 @@ impl Endpoint {
         }
     }
 
-    /// Asks once, under the turn's own id, and hands on what is answered.
+    /// Sends the turn once, under its id, and passes the answer on.
     async fn ask(&self, turn: &Turn, body: &str, hearing: &mut Hearing, voice: &Voice) -> Result<(), Trouble> {
         let mut request = self.request(&self.options.url, turn, turn.id.to_string(), body);
         request = request.header(ACCEPT, "application/json, text/event-stream, application/x-ndjson");
@@ -170,12 +170,12 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Where the endpoint is: the part of its address that has no secrets.
+    /// The endpoint's origin, which contains no secrets.
     fn origin(&self) -> String {
         url::Url::parse(&self.options.url).map_or_else(|_| "?".to_owned(), |url| url.origin().ascii_serialization())
     }
 
-    /// A request about a turn, with what proves it ours.
+    /// A signed request about a turn.
     fn request(&self, url: &str, turn: &Turn, id: String, body: &str) -> reqwest::RequestBuilder {
         let mut request = self.client.post(url).header(CONTENT_TYPE, "application/json");
         request = request.header("x-rialto-turn", turn.id.to_string()).header("idempotency-key", &id);
@@ -190,13 +190,13 @@ impl Endpoint {
         request.body(body.to_owned())
     }
 
-    /// Tells the endpoint that nobody waits for the turn any more. It is told once; whether it listens is its own affair.
+    /// Sends a cancel to the endpoint, once; the reply is ignored.
     async fn cancel(&self, turn: &Turn) {
         let Some(url) = &self.options.cancel_url else { return };
         let body = serde_json::json!({
             "turn": turn.id.to_string(), "task": turn.task.to_string(), "context": turn.context.as_str(), "reason": "canceled",
         });
-        // A signature is good for one message: the cancel of a turn is another than the turn.
+        // A signature covers one message id, so the cancel has its own.
         let request = self.request(url, turn, format!("{}-cancel", turn.id), &body.to_string());
         match request.timeout(CANCEL_TIME).send().await {
             Ok(response) if response.status().is_success() => {}

@@ -1,4 +1,4 @@
-//! Where the endpoint is, and what proves that a request is ours.
+//! Address, credentials and limits of the endpoint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Signatures as Standard Webhooks define them: HMAC-SHA256 over id, time and body.
+//! Signatures of the Standard Webhooks specification: HMAC-SHA256 over id, time and body.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use sha2::Sha256;
 
 use crate::Secret;
 
-/// The headers that sign a body, now.
+/// The headers that sign a body at the current time.
 pub(super) fn headers(secret: &Secret, id: &str, body: &str) -> [(&'static str, String); 3] {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let signature = signature(secret, id, now, body);
@@ -21,14 +21,14 @@ pub(super) fn headers(secret: &Secret, id: &str, body: &str) -> [(&'static str, 
 }
 
 fn signature(secret: &Secret, id: &str, time_s: u64, body: &str) -> String {
-    // The key was checked with the config, and a key of any length will do.
+    // The key was checked with the config; HMAC accepts any length.
     let key = key(secret).unwrap_or_default();
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else { return String::new() };
     mac.update(format!("{id}.{time_s}.{body}").as_bytes());
     STANDARD.encode(mac.finalize().into_bytes())
 }
 
-/// The key itself: what follows `whsec_` is base64, any other text is the key.
+/// The key: base64 after `whsec_`, else the text itself.
 pub(super) fn key(secret: &Secret) -> Result<Vec<u8>, String> {
     match secret.reveal().strip_prefix("whsec_") {
         Some(encoded) => STANDARD.decode(encoded).map_err(|_| "what follows whsec_ must be base64".to_owned()),

@@ -1,4 +1,4 @@
-//! Endpoints, asked for real.
+//! Tests against real HTTP endpoints.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ async fn endpoint(desk: &Desk, more: Value) -> Arc<dyn agent::Agent> {
     agent(config).await
 }
 
-/// A turn, answered by hand.
+/// Runs a turn whose request the test answers.
 async fn answered<T: Future<Output = ()>>(more: Value, answer: impl FnOnce(Asked) -> T) -> Vec<String> {
     let desk = Desk::open().await;
     let agent = endpoint(&desk, more).await;
@@ -80,7 +80,7 @@ async fn events_are_heard_as_they_come() {
         assert_eq!(brief(&[running.next().await]), ["response+… €"]);
         asked.chunk(&frame(r#"{"completed":null}"#)).await;
         assert_eq!(brief(&[running.next().await]), ["Completed"]);
-        // The turn is over, whether the endpoint hangs up or not.
+        // The turn is over, whether the endpoint closes the connection or not.
         drop(running);
         asked.gone().await;
     }
@@ -151,7 +151,7 @@ async fn a_request_is_signed_and_carries_its_credentials() {
     assert_eq!(said.await[1..], ["Completed"]);
 }
 
-/// As a receiver would reckon it.
+/// The signature as a receiver computes it.
 fn hmac_of(key: &[u8], text: &str) -> String {
     use base64::Engine as _;
     use hmac::{KeyInit as _, Mac as _};
@@ -190,7 +190,7 @@ async fn an_endpoint_that_says_when_is_not_asked_before() {
     let waits = "working the agent's endpoint answered 503 Service Unavailable; trying again in 1.0 s";
     assert_eq!(brief(&said)[1..], [waits, "Completed"]);
     assert!(waited > Duration::from_millis(900), "{waited:?}");
-    // An hour is too long.
+    // An hour is longer than the longest pause.
     let busy = |asked: Asked| asked.answer("429 Slow", "retry-after: 3600\r\n", "text/plain", "come back later");
     assert_eq!(
         answered(json!({}), busy).await[1],
@@ -257,7 +257,7 @@ async fn an_endpoint_that_dies_in_the_middle_fails_the_turn_if_it_may_not_be_rep
         asked.chunk("data: {\"text\":\"half\"}\n\n").await;
     });
     assert_eq!(said.await[1..], ["response= half", "Failed the agent's endpoint broke off its answer"]);
-    // A stream that ends well and says no end has not ended well.
+    // A stream that ends without a final event is a failure.
     let said = answered(json!({"restart": "fail"}), |mut asked| async move {
         asked.begin("text/event-stream").await;
         asked.chunk("data: {\"text\":\"half\"}\n\n").await;

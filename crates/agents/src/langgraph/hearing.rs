@@ -1,8 +1,8 @@
-//! One run's events, as they come, and what they mean in the end.
+//! Reads one run's events, and finds its answer at the end.
 //!
-//! The answer is the last message that the assistant adds to the graph's state. Words stream before anybody knows whether
-//! theirs is the last: when another message begins, the artifact begins again with it, and what the state says at the end
-//! has the last word. A run that is heard a second time says nothing twice: what was shown is only ever added to, or replaced.
+//! The answer is the last message that the assistant adds to the graph's state. Tokens stream before it is known
+//! whether their message is the last: when another message begins, the artifact starts again with it, and the final
+//! state decides. A run that is read a second time repeats nothing: the shown text is only extended or replaced.
 
 use std::collections::HashSet;
 
@@ -16,23 +16,23 @@ use crate::sse::Frame;
 
 pub(super) struct Hearing {
     response: Growing,
-    /// The text of the artifact as it was handed out.
+    /// The text of the artifact as emitted.
     shown: String,
-    /// The message whose words are coming: its id and text so far.
+    /// The message that is streaming: its id and text so far.
     current: (String, String),
-    /// What the turn's own messages in the state are called.
+    /// The prefix of the ids of the turn's own messages in the state.
     own: String,
-    /// The messages that the state held when the run began, if its beginning was heard.
+    /// The messages in the state when the run began, if its beginning was read.
     before: Option<HashSet<String>>,
     from_start: bool,
-    /// The state, as it was last told.
+    /// The newest state.
     values: Option<Json>,
     interrupts: Vec<Interrupt>,
     error: Option<String>,
     run: Option<String>,
 }
 
-/// What a run comes to.
+/// The result of a run.
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) usage: Option<UsageSaid>,
@@ -55,7 +55,7 @@ impl Hearing {
         }
     }
 
-    /// The run is listened to once more.
+    /// The run is read again.
     pub(super) fn again(&mut self) {
         self.current = Default::default();
         self.from_start = false;
@@ -64,12 +64,12 @@ impl Hearing {
         self.error = None;
     }
 
-    /// The run has only just been created.
+    /// The run was created just now.
     pub(super) fn begin(&mut self) {
         self.from_start = true;
     }
 
-    /// What one event says. Events of other names, and those of which nothing is understood, are passed over.
+    /// The emission of one event. Events with other names or unreadable data are ignored.
     pub(super) fn hear(&mut self, frame: &Frame) -> Option<Emission> {
         match frame.name.as_str() {
             "metadata" => {
@@ -107,7 +107,7 @@ impl Hearing {
         }
     }
 
-    /// The questions in an event; one that was told before is not another.
+    /// Collects the questions of an event, each once.
     fn ask(&mut self, data: &str) {
         if data.contains("__interrupt__") {
             let asking: Asking = serde_json::from_str(data).unwrap_or_default();
@@ -133,7 +133,7 @@ impl Hearing {
         }
         let id = message.id.clone().unwrap_or_default();
         if message.is_chunk() && self.current.0 == id {
-            // Word after word, without a look at all that came before.
+            // Token after token, without comparing the whole text each time.
             let in_step = self.current.1.len() == self.shown.len() && !self.shown.is_empty();
             self.current.1.push_str(&text);
             if in_step {
@@ -149,7 +149,8 @@ impl Hearing {
         said
     }
 
-    /// Makes the artifact this text: by what it lacks, or anew. A text that is on the way to what is shown changes nothing.
+    /// Makes this text the artifact: appends the rest, or starts again. A text that is a prefix of the shown one
+    /// changes nothing.
     fn show(&mut self, text: &str) -> Option<Emission> {
         if self.shown.starts_with(text) {
             return None;
@@ -164,12 +165,12 @@ impl Hearing {
         self.response.push(vec![Part::text(text)])
     }
 
-    /// What was held back for a moment.
+    /// The chunk that was held back, once its hold time is over.
     pub(super) async fn lull(&mut self) -> Emission {
         self.response.lull().await
     }
 
-    /// The artifact as it is in the end.
+    /// The final chunks of the artifact.
     pub(super) fn finish(&mut self, text: &str) -> Vec<Emission> {
         let mut said = Vec::new();
         if self.shown != text || !self.response.has_begun() {
@@ -183,7 +184,7 @@ impl Hearing {
         said
     }
 
-    /// The last of what was held back, when the answer is not to be had.
+    /// The last held chunk, where there is no answer.
     pub(super) fn release(&mut self) -> Option<Emission> {
         self.response.release(true)
     }
@@ -200,7 +201,7 @@ impl Hearing {
         self.error.as_deref()
     }
 
-    /// Whether all that matters was heard: the run's beginning, and a state.
+    /// Whether the run's beginning and a state were read.
     pub(super) fn is_whole(&self) -> bool {
         self.before.is_some() && self.values.is_some()
     }
@@ -209,8 +210,8 @@ impl Hearing {
         self.values = values.or_else(|| self.values.take());
     }
 
-    /// The answer: the last message that the assistant added, with what all it added has cost. If it added none, its words
-    /// are all there is; a state without messages is itself the answer.
+    /// The answer: the last message that the assistant added, and the token usage of all it added. Without one, the
+    /// streamed text; a state without messages is itself the answer.
     pub(super) fn answer(&self) -> Answer {
         let mut answer = Answer { text: self.shown.clone(), usage: None };
         let Some(values) = &self.values else { return answer };
@@ -233,8 +234,8 @@ impl Hearing {
         answer
     }
 
-    /// The assistant's messages that are this turn's: after the turn's own and before anybody else's. A resumed run adds none
-    /// of its own; then those that were not there before it.
+    /// The assistant's messages of this turn: those between the turn's own messages and the next messages of any
+    /// other sender. A resumed run adds no messages of its own; then those that are new since its beginning.
     fn added<'a>(&self, messages: &'a [MessageSaid]) -> Vec<&'a MessageSaid> {
         let own = |message: &MessageSaid| message.id.as_ref().is_some_and(|id| id.starts_with(&self.own));
         let new: Vec<&MessageSaid> = match (messages.iter().rposition(own), &self.before) {
@@ -243,7 +244,7 @@ impl Hearing {
                 let is_new = |message: &&MessageSaid| message.id.as_ref().is_none_or(|id| !before.contains(id));
                 messages.iter().filter(is_new).collect()
             }
-            // The run's beginning was not heard: its last message is likelier its own than not.
+            // The run's beginning was not read: its last message is most likely its own.
             (None, None) => messages.last().into_iter().collect(),
         };
         new.into_iter().filter(|message| message.is_the_assistants()).collect()

@@ -1,8 +1,8 @@
 //! `langgraph`: an assistant of a LangGraph server. A context is a thread there, and a turn is a run.
 //!
-//! `options` says where, `place` which thread and run, `request` what a run is given, `server` speaks the REST interface,
-//! `said` and `hearing` understand what is streamed, and this file sees a turn through: a run is created once, found again
-//! after a crash of either side, and heard to its end. The page for people is `docs/agents/langgraph.md`.
+//! `options` are the address and the assistant, `place` the thread and run, `request` the body of a run, `server`
+//! the REST client, `said` and `hearing` read the stream, and this file drives a turn: it creates a run once, finds
+//! it again after a crash of either side, and follows it to its end. The user page is `docs/agents/langgraph.md`.
 
 mod hearing;
 mod options;
@@ -35,8 +35,7 @@ use server::{RunStatus, Server, WHO};
 
 pub const KIND: Kind = Kind::of::<Options>("langgraph", "runs an assistant of a LangGraph server", options::FIELDS);
 
-/// How much of an error's words is repeated.
-/// How often a graph server is asked again where the config does not say.
+/// Default number of retries.
 const RETRIES: u32 = 3;
 const ERROR_CHARS: usize = 2_000;
 
@@ -53,7 +52,7 @@ struct Graph {
 impl Agent {
     fn new(name: &str, server: Server, options: Options) -> Agent {
         let modes = || vec!["text/plain".into(), "application/json".into()];
-        // A run goes on without us, and is found again by what was bound or by the turn's id in its metadata.
+        // A run continues without us, and is found again by the binding or by the turn's id in its metadata.
         let plain = config::profile(name, "Answers by a graph.", Restart::Resume);
         let profile = Profile { input_modes: modes(), output_modes: modes(), ..plain };
         Agent { profile, graph: Arc::new(Graph { server, options }) }
@@ -66,7 +65,7 @@ impl agent::Agent for Agent {
     }
 
     fn admit(&self, inbound: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
-        // Any value can be an answer; only an object can be laid over an input.
+        // Any value can be an answer; only an object can be merged into an input.
         let answers = task.is_some_and(|task| task.status.state.is_interrupted());
         for (i, part) in inbound.message.parts.iter().enumerate() {
             if let Content::Data(data) = &part.content
@@ -91,7 +90,7 @@ impl agent::Agent for Agent {
                     () = turn.cancelled.clone() => {}
                     () = &mut talk => return,
                 }
-                // One that was over before it could be stopped is heard to its end.
+                // A run that ended before the cancel is read to its end.
                 if let Some(place) = place.get()
                     && graph.cancel(place).await == Some(false)
                 {
@@ -106,22 +105,22 @@ impl agent::Agent for Agent {
     }
 }
 
-/// Where a turn stands.
+/// The state of a turn.
 struct Course<'a> {
     turn: &'a Turn,
     thread: String,
-    /// The run, once it is known.
+    /// The run, once known.
     place: &'a OnceLock<Place>,
-    /// A run may have been created of which nothing is known.
+    /// A run may have been created whose id was not received.
     doubt: bool,
     hearing: Hearing,
     voice: &'a Voice,
 }
 
-/// What became of listening.
+/// How reading a stream ended.
 enum Heard {
     Over(Outcome),
-    /// The run goes on; the stream did not.
+    /// The run continues after its stream ended.
     GoesOn,
 }
 
@@ -151,7 +150,7 @@ impl Graph {
         let outcome = loop {
             match self.listen(&mut course).await {
                 Ok(Heard::Over(outcome)) => break outcome,
-                // The server answers and says that the run goes on: it is not the one to give up on.
+                // The server answers that the run continues, so this does not count as a failure.
                 Ok(Heard::GoesOn) => {
                     left = retries();
                     tokio::time::sleep(Duration::from_millis(self.options.retry_ms())).await;
@@ -168,7 +167,7 @@ impl Graph {
         course.end(outcome).await;
     }
 
-    /// Has the turn's run, listens to it for as long as it is told of, and asks how it stands then.
+    /// Creates or finds the turn's run, reads its stream, and asks for its status afterwards.
     async fn listen(&self, course: &mut Course<'_>) -> Result<Heard, Trouble> {
         if course.place.get().is_none()
             && std::mem::replace(&mut course.doubt, true)
@@ -196,7 +195,7 @@ impl Graph {
         let outcome = match (self.server.status(place).await?, broken) {
             (None, _) => Outcome::Failed(format!("{WHO} no longer knows the run; send the message again")),
             (Some(RunStatus::Pending | RunStatus::Running), _) => return Ok(Heard::GoesOn),
-            // It is over, and its last words were not heard.
+            // The run has ended, and its last events were not received.
             (Some(_), Some(trouble)) => return Err(trouble),
             (Some(RunStatus::Interrupted), None) => Outcome::Stopped,
             (Some(RunStatus::Timeout), None) => Outcome::Failed(failure("the run timed out")),
@@ -216,7 +215,7 @@ impl Graph {
         Ok(Heard::Over(outcome))
     }
 
-    /// Hands on what a stream says until it ends or breaks: what that means is for the run to tell.
+    /// Passes a stream on until it ends or breaks; the run's status decides what that means.
     async fn hear(&self, mut response: Response, course: &mut Course<'_>) -> Result<Option<Trouble>, Trouble> {
         let mut sse = Sse::new(self.server.longest);
         loop {
@@ -248,7 +247,7 @@ impl Graph {
         }
     }
 
-    /// Stops the run; false if there was nothing left to stop, none if nobody knows.
+    /// Cancels the run; false if it had ended already, none if that is unknown.
     async fn cancel(&self, place: &Place) -> Option<bool> {
         match self.server.cancel(place).await {
             Ok(stopped) => Some(stopped),
@@ -259,7 +258,7 @@ impl Graph {
         }
     }
 
-    /// Stops a run that may have been created before its name was heard.
+    /// Cancels a run that may have been created before its id was received.
     async fn cancel_unheard(&self, turn: &Turn) {
         let thread = place::thread(turn).to_string();
         match self.server.find(&thread, turn.id).await {
@@ -271,11 +270,11 @@ impl Graph {
 }
 
 impl Course<'_> {
-    /// Remembers the run before anything of it is handed on.
+    /// Stores the run's id before any of its output is passed on.
     async fn bind(&mut self, run: String) {
         let place = Place { thread: self.thread.clone(), run };
         let bound = place.text();
-        // A cancel may come while this is said, and must find the run.
+        // A cancel may arrive during the next await and must find the run.
         let _ = self.place.set(place);
         self.voice.say(Emission::Bound(bound)).await;
     }
@@ -307,7 +306,7 @@ impl Course<'_> {
         }
     }
 
-    /// Asks what the graph asks. The key is the same in every turn: what is open takes the place of what was.
+    /// Emits the graph's questions. The key is the same in every turn: the new list replaces the old one.
     async fn ask(&self) {
         let open = self.hearing.interrupts();
         let piece = Piece {

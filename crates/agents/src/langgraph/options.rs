@@ -1,4 +1,4 @@
-//! Where the graph server is, and which of its assistants is meant.
+//! Address of the graph server, and the assistant to call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub enum StreamMode {
 }
 
 impl StreamMode {
-    /// What a run is to stream. The values tell the answer, the updates the questions.
+    /// The stream modes of a run. Values carry the answer, updates the questions.
     pub(super) fn modes(self) -> &'static [&'static str] {
         match self {
             StreamMode::MessagesTuple => &["messages-tuple", "values", "updates"],

@@ -1,13 +1,13 @@
-//! Where a turn happens at the graph server: the thread of its context, and the run that is the turn itself.
+//! The thread and the run of a turn at the graph server.
 
 use model::ports::agent::Turn;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Threads of contexts that are no thread ids themselves.
+/// Namespace of threads for contexts whose ids are not used as thread ids.
 const NAMESPACE: Uuid = Uuid::from_u128(0x3f6c_4b0e_5d0a_4c5e_9a41_7d1f_c2b8_6e90);
 
-/// What a turn is bound to.
+/// The binding of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) thread: String,
@@ -24,9 +24,9 @@ impl Place {
     }
 }
 
-/// The thread of a turn's context: the context itself, for callers between whom there are no walls. A named caller's contexts
-/// are its own, so its threads are named after both. Such names are UUIDs of version 5, and a context that looks like one is
-/// never taken for a thread: nobody can name another's thread.
+/// The thread of a turn's context: the context id itself, where callers are not isolated. A named caller's contexts
+/// are private, so its thread ids are derived from caller and context. Derived ids are UUIDs of version 5, and a
+/// context id that looks like one is never used as a thread id: no caller can name another's thread.
 pub(super) fn thread(turn: &Turn) -> Uuid {
     let context = turn.context.as_str();
     if &*turn.tenant == "default"

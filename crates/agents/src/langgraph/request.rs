@@ -1,4 +1,4 @@
-//! What a run is given: the message as input of the graph, or the answer to what the graph has asked.
+//! Builds the body of a run: the message as input of the graph, or the answer to its questions.
 
 use model::ports::agent::Turn;
 use model::{Content, Json, Message, Role};
@@ -9,7 +9,7 @@ use super::options::Options;
 use super::place::Place;
 use super::server::TURN;
 
-/// What a question's message remembers, in its metadata: which run asked what.
+/// The metadata of a question: the run that asked, and its questions.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) run: String,
@@ -21,7 +21,7 @@ impl Asked {
         Json::from_value(&serde_json::json!({"run": self.run, "interrupts": self.interrupts}))
     }
 
-    /// What the turn before this one has asked. Questions of turns before that have had their answers.
+    /// The questions of the previous turn. Questions of earlier turns are answered.
     fn before(turn: &Turn) -> Option<Asked> {
         let task = &turn.so_far;
         let place = Place::read(task.bound_before.as_deref())?;
@@ -41,11 +41,11 @@ struct Request<'a> {
     command: Option<Command>,
     metadata: BTreeMap<&'static str, String>,
     stream_mode: &'a [&'a str],
-    /// What was missed can be heard again.
+    /// Missed events can be read again.
     stream_resumable: bool,
-    /// A run does not depend on who listens.
+    /// A run continues when its reader disconnects.
     on_disconnect: &'a str,
-    /// Two tasks of one context follow each other.
+    /// Two tasks of one context run one after the other.
     multitask_strategy: &'a str,
     if_not_exists: &'a str,
 }
@@ -53,7 +53,7 @@ struct Request<'a> {
 #[derive(Serialize)]
 struct Command {
     resume: Json,
-    /// Data that came with the answer is laid over the graph's state, as that of a message is over its input.
+    /// Data that came with the answer, merged into the graph's state as a message's data is into its input.
     #[serde(skip_serializing_if = "Option::is_none")]
     update: Option<Json>,
 }
@@ -82,12 +82,12 @@ pub(super) fn body(options: &Options, turn: &Turn) -> String {
     serde_json::to_string(&request).unwrap_or_default()
 }
 
-/// The id that the turn's messages begin with in the graph's state. An attempt that says them again replaces them.
+/// The prefix of the ids of the turn's messages in the graph's state. Another attempt replaces them.
 pub(super) fn message_prefix(turn: &Turn) -> String {
     format!("{}-", turn.id)
 }
 
-/// Each text a message of its own, and data laid over the whole.
+/// One message for each text, and the data merged over the whole.
 fn input(turn: &Turn) -> Json {
     let mut messages = Vec::new();
     let mut input = None::<Json>;
@@ -146,8 +146,8 @@ fn resume_of(data: &Json) -> Option<Json> {
     members.remove("resume")
 }
 
-/// A resume value as the graph takes it: a list of `{id, value}` becomes the map from id to value that it wants, such a map
-/// stays as it is, and anything else answers one question.
+/// A resume value in the graph's form: a list of `{id, value}` becomes a map from id to value, such a map stays,
+/// and any other value answers one question.
 fn by_question(resume: Json, open: &[String]) -> Json {
     #[derive(Deserialize)]
     struct Given {
@@ -168,7 +168,7 @@ fn by_question(resume: Json, open: &[String]) -> Json {
     first(resume, open)
 }
 
-/// One value is the answer to the only question, or by its name to the first of several.
+/// A single value answers the only question, or the first of several by its id.
 fn first(answer: Json, open: &[String]) -> Json {
     match open {
         [first, _, ..] => map(BTreeMap::from([(first.clone(), answer)])),

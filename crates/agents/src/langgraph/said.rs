@@ -1,4 +1,4 @@
-//! What a graph server says, read: messages, questions, the state of a thread.
+//! The graph server's JSON: messages, questions, the state of a thread.
 
 use model::{Json, Part};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) struct MessageSaid {
     #[serde(default)]
     pub(super) id: Option<String>,
-    /// `ai`, `AIMessageChunk`, `human`, `tool` …; states that keep plain objects say `role` instead.
+    /// `ai`, `AIMessageChunk`, `human`, `tool` …; states with plain objects use `role` instead.
     #[serde(rename = "type", default)]
     kind: Option<String>,
     #[serde(default)]
@@ -45,7 +45,7 @@ impl MessageSaid {
         self.kind.as_deref() == Some("AIMessageChunk")
     }
 
-    /// Its text: the content itself, or the texts among its blocks.
+    /// Its text: the content itself, or its text blocks.
     pub(super) fn text(&self) -> String {
         let block = |block: &Value| match block {
             Value::String(text) => Some(text.clone()),
@@ -62,10 +62,10 @@ impl MessageSaid {
     }
 }
 
-/// A question of the graph: it waits for a value.
+/// A question of the graph, which waits for a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Interrupt {
-    /// Servers of long ago gave none.
+    /// Old servers send none.
     #[serde(alias = "interrupt_id", default)]
     pub(super) id: String,
     #[serde(default = "null")]
@@ -84,7 +84,7 @@ impl Interrupt {
         Part::data(Json::parse(&text).unwrap_or_else(null))
     }
 
-    /// What a person would be asked, if the graph put it into words.
+    /// The question's text for a person, if the graph gives one.
     pub(super) fn words(&self) -> Option<String> {
         match self.value.to_value() {
             Value::String(text) => Some(text),
@@ -96,7 +96,7 @@ impl Interrupt {
     }
 }
 
-/// The questions that an event mentions.
+/// The questions in an event.
 #[derive(Default, Deserialize)]
 pub(super) struct Asking {
     #[serde(rename = "__interrupt__", default)]
@@ -115,7 +115,7 @@ pub(super) struct ThreadState {
     pub(super) values: Option<Json>,
     #[serde(default)]
     interrupts: Vec<Interrupt>,
-    /// Where servers told of questions before `interrupts`.
+    /// Where older servers put questions, before `interrupts`.
     #[serde(default)]
     tasks: Vec<TaskSaid>,
 }
@@ -137,7 +137,7 @@ impl ThreadState {
     }
 }
 
-/// How a run went wrong.
+/// The error of a run.
 #[derive(Deserialize)]
 pub(super) struct ErrorSaid {
     #[serde(default)]

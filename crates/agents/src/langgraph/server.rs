@@ -1,5 +1,4 @@
-//! The graph server's REST interface, as far as turns need it: runs are created, found again, listened to, looked at and
-//! stopped.
+//! The part of the graph server's REST interface that turns use: create, find, stream, query and cancel runs.
 
 use std::time::Duration;
 
@@ -13,17 +12,17 @@ use super::place::Place;
 use crate::outbound::{self, Trouble};
 
 pub(super) const WHO: &str = "the graph server";
-/// The member of a run's metadata that names its turn.
+/// The metadata member of a run that holds its turn's id.
 pub(super) const TURN: &str = "rialto_turn";
-/// For questions that are answered at once.
+/// Time limit of requests that do not stream.
 const CALL_TIME: Duration = Duration::from_secs(30);
-/// Looking for a turn's run goes so far back in its thread.
+/// Newest runs of a thread to search for a turn's run.
 const NEWEST_RUNS: u32 = 100;
 
 pub(super) struct Server {
     client: Client,
     base: String,
-    /// No answer is longer.
+    /// Longest answer.
     pub(super) longest: usize,
 }
 
@@ -35,9 +34,9 @@ pub(super) enum RunStatus {
     Success,
     Error,
     Timeout,
-    /// Somebody stopped it.
+    /// Cancelled.
     Interrupted,
-    /// A word of a later version.
+    /// A status of a later version.
     #[serde(other)]
     Unknown,
 }
@@ -56,7 +55,8 @@ impl Server {
         Server { client, base: base.to_owned(), longest }
     }
 
-    /// Creates a run, and the thread if there is none. The run's id is known if the server tells it before the first event.
+    /// Creates a run, and its thread if missing. The run's id is known if the server sends it before the first
+    /// event.
     pub(super) async fn create(&self, thread: &str, body: String) -> Result<(Response, Option<String>), Trouble> {
         let request = self.client.post(format!("{}/threads/{thread}/runs/stream", self.base));
         let request = request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "text/event-stream").body(body);
@@ -65,14 +65,14 @@ impl Server {
         Ok((response, run))
     }
 
-    /// Listens to a run again, from its beginning where the server has kept it.
+    /// Streams a run again, from its beginning where the server has stored it.
     pub(super) async fn attach(&self, place: &Place) -> Result<Response, Trouble> {
         let request = self.client.get(format!("{}/stream", self.run(place)));
         let request = request.header(ACCEPT, "text/event-stream").header("last-event-id", "-1");
         outbound::answer(WHO, request.send().await, outbound::is_busy).await
     }
 
-    /// The run that an earlier attempt of the turn has created, if it has.
+    /// The run that an earlier attempt of the turn created, if any.
     pub(super) async fn find(&self, thread: &str, turn: TurnId) -> Result<Option<String>, Trouble> {
         let url = format!("{}/threads/{thread}/runs?limit={NEWEST_RUNS}", self.base);
         let runs: Option<Vec<Run>> = self.ask(self.client.get(url)).await?;
@@ -81,18 +81,18 @@ impl Server {
         Ok(runs.unwrap_or_default().into_iter().find(is_it).map(|run| run.run_id))
     }
 
-    /// How a run stands; none if the server does not know it.
+    /// The status of a run; none if the server does not know it.
     pub(super) async fn status(&self, place: &Place) -> Result<Option<RunStatus>, Trouble> {
         let run: Option<Run> = self.ask(self.client.get(self.run(place))).await?;
         Ok(run.map(|run| run.status.unwrap_or(RunStatus::Unknown)))
     }
 
-    /// The state of a thread, as JSON text is read by `T`.
+    /// The state of a thread, deserialized as `T`.
     pub(super) async fn state<T: DeserializeOwned>(&self, thread: &str) -> Result<Option<T>, Trouble> {
         self.ask(self.client.get(format!("{}/threads/{thread}/state", self.base))).await
     }
 
-    /// Stops a run; false if there was nothing left to stop.
+    /// Cancels a run; false if it had ended already.
     pub(super) async fn cancel(&self, place: &Place) -> Result<bool, Trouble> {
         let request = self.client.post(format!("{}/cancel?wait=false&action=interrupt", self.run(place)));
         let sent = request.header(CONTENT_TYPE, "application/json").body("{}").timeout(CALL_TIME).send().await;
@@ -106,7 +106,7 @@ impl Server {
         format!("{}/threads/{}/runs/{}", self.base, place.thread, place.run)
     }
 
-    /// An answer of JSON; none for what does not exist.
+    /// A JSON answer; none for 404.
     async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<Option<T>, Trouble> {
         let sent = request.header(ACCEPT, "application/json").timeout(CALL_TIME).send().await;
         if is_missing(&sent) {
@@ -132,7 +132,7 @@ fn is_missing(sent: &Result<Response, reqwest::Error>) -> bool {
     sent.as_ref().is_ok_and(|response| response.status() == StatusCode::NOT_FOUND)
 }
 
-/// The run in `/threads/T/runs/R`.
+/// The run's id in `/threads/T/runs/R`.
 fn run_of(headers: &HeaderMap) -> Option<String> {
     let location = headers.get("content-location")?.to_str().ok()?;
     let (_, run) = location.split_once("/runs/")?;

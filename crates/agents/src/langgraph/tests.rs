@@ -1,4 +1,4 @@
-//! Graph servers, played by hand.
+//! Tests against a graph server that the test itself plays.
 
 use std::time::Instant;
 
@@ -56,7 +56,7 @@ fn interrupted(id: &str) -> String {
     )
 }
 
-/// The next request, which must be this one.
+/// The next request, which must match.
 async fn asked(desk: &Desk, method: &str, path_end: &str) -> Request {
     let asked = desk.asked().await;
     assert!(asked.method == method && asked.path.ends_with(path_end), "{} {}: {path_end}", asked.method, asked.path);
@@ -71,7 +71,7 @@ async fn streaming(mut request: Request) -> Request {
     request
 }
 
-/// Takes the creation of a run and streams it, to its end.
+/// Accepts the creation of a run and streams it to its end.
 async fn created(desk: &Desk, said: &[String]) -> Value {
     let asked = asked(desk, "POST", "/runs/stream").await;
     let body = asked.json();
@@ -99,7 +99,7 @@ fn bound(said: &[Emission]) -> String {
     remote.clone()
 }
 
-/// What is said after the turn is at work and bound.
+/// The emissions after the working state and the binding.
 fn rest(said: &[Emission]) -> Vec<String> {
     assert_eq!(said[0], Emission::Working(None));
     assert_eq!(Place::read(Some(&bound(said))).unwrap().run, RUN);
@@ -166,7 +166,7 @@ async fn a_message_is_the_graph_s_input_and_its_data_lie_over_it() {
     });
 }
 
-/// A turn of a run that says this.
+/// A turn whose run streams these events.
 async fn comes_to(said: Vec<String>, ends: &str) -> Vec<String> {
     let desk = Desk::open().await;
     let agent = graph_at(&desk, json!({})).await;
@@ -181,18 +181,18 @@ async fn comes_to(said: Vec<String>, ends: &str) -> Vec<String> {
 async fn the_last_message_that_is_new_is_the_answer() {
     let before = [ai("old", "earlier"), human("h")];
     let state = |more: &[Value]| values(&[&before[..], more].concat());
-    // Said whole, with blocks; and said by a node on the way to another.
+    // A whole message with blocks, and a message of an intermediate node.
     let blocks = json!({"type": "ai", "id": "m", "content": [{"type": "text", "text": "a"}, {"type": "image"}, "b"]});
     assert_eq!(comes_to(vec![began(), state(&[]), state(&[blocks])], "success").await, ["response= ab", "Completed"]);
     let planned = vec![began(), state(&[]), token("plan", "first I "), token("m", "done")];
     let ends = [planned, vec![state(&[ai("plan", "first I will"), ai("m", "done")])]].concat();
     let said = comes_to(ends, "success").await;
     assert_eq!(said[said.len() - 2..], ["response= done", "Completed"], "{said:?}");
-    // Nothing is new: what was heard is all there is.
+    // The state adds nothing: the streamed text is the answer.
     let said = comes_to(vec![began(), state(&[]), token("m", "psst"), state(&[])], "success").await;
     assert_eq!(said, ["response= psst", "Completed"]);
     assert_eq!(comes_to(vec![began(), state(&[]), state(&[])], "success").await, ["response= ", "Completed"]);
-    // Words that the state takes back.
+    // Streamed text that the final state does not contain.
     let said = comes_to(vec![began(), state(&[]), token("m", "a secret"), state(&[ai("m", "a")])], "success").await;
     assert_eq!(said, ["response= a", "Completed"]);
 }
@@ -237,7 +237,7 @@ async fn a_refused_run_fails_with_the_server_s_words() {
     assert_eq!(brief(&said), ["working", says]);
 }
 
-/// A task that is asked these questions, and what its run is given when it has answered.
+/// The body of the run that answers these questions.
 async fn resumed(open: &[&str], answer: Vec<Part>) -> Value {
     let desk = Desk::open().await;
     let mut stage = Stage::new(graph_at(&desk, json!({})).await);
@@ -337,7 +337,7 @@ async fn a_cancel_finds_a_run_whose_name_was_not_yet_heard() {
     let mut running = Running::start(&*agent, turn(text("hello")));
     running.next().await;
     let (said, ()) = tokio::join!(running.cancelled(), async {
-        // The request may or may not have gone out by then.
+        // The request may or may not have been sent by then.
         let mut next = desk.asked().await;
         if next.method == "POST" {
             next = desk.asked().await;
@@ -486,7 +486,7 @@ async fn a_busy_server_is_asked_again_and_no_run_is_created_twice() {
         let busy = asked(&desk, "POST", "/runs/stream").await;
         busy.answer("503 Service Unavailable", "", "text/plain", "").await;
         asked(&desk, "GET", "/runs?limit=100").await.json_answer("[]").await;
-        // It creates the run, and dies before it says so.
+        // The server creates the run and dies before it answers.
         drop(asked(&desk, "POST", "/runs/stream").await);
         let runs = json!([{"run_id": RUN, "metadata": {"rialto_turn": TURN}}]);
         asked(&desk, "GET", "/runs?limit=100").await.json_answer(&runs.to_string()).await;
@@ -507,7 +507,7 @@ async fn a_message_that_follows_an_answered_question_is_a_message() {
     });
     stage.say("m-answer", text("blue"));
     stage.start();
-    // It comes while the answer is worked on, and waits for the next turn.
+    // This message arrives while the answer is processed, and waits for the next turn.
     stage.say("m-more", text("and more"));
     let other = "01a1e23f-25d1-7238-a344-000000000000";
     tokio::join!(stage.finish(), async {

@@ -1,8 +1,8 @@
-//! Keeps an agent within its limits: so many turns at a time and so many waiting, so long, so often, so much.
+//! Enforces an agent's limits: concurrent and waiting turns, time, rate and output size.
 //!
-//! Around every configured agent, whatever its kind, so that no backend counts for itself. A turn over the limit waits
-//! inside its own run, where a cancel reaches it. The number of those who wait is looked at when a message is admitted: a
-//! turn that is in the log is never refused, not even a hundred of them after a crash.
+//! It wraps every configured agent, so that no backend counts for itself. A turn above the limit waits inside its
+//! own run, where a cancel reaches it. The number of waiting turns is checked when a message is admitted: a turn
+//! that is in the log is never refused, not even a hundred of them after a crash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +19,11 @@ use tokio::time::{Instant, sleep_until};
 use crate::config::Common;
 use crate::speech::{Voice, speak};
 
-/// How long an agent that ran out of time may take to stop.
+/// How long an agent may take to stop after its time limit.
 const GRACE: Duration = Duration::from_secs(5);
-/// Chunks of text are merged up to this.
+/// Chunks of text are merged up to this size.
 const MERGED: usize = 64 << 10;
-/// When a refused caller may try again.
+/// Retry-after of a refused caller, in seconds.
 const RETRY_AFTER_S: u32 = 5;
 
 pub(crate) struct Limited {
@@ -36,7 +36,7 @@ pub(crate) struct Limited {
     bounds: Bounds,
 }
 
-/// What one turn is held to.
+/// The limits of one turn.
 #[derive(Clone, Copy)]
 struct Bounds {
     timeout: Option<Duration>,
@@ -66,7 +66,7 @@ impl Limited {
     }
 }
 
-/// What the config says about an agent, laid over what it says itself.
+/// The agent's own profile, overridden by the config.
 fn profile(name: &str, own: Profile, common: &Common) -> Profile {
     let title = common.title.clone().unwrap_or(own.title);
     let description = common.description.clone().unwrap_or(own.description);
@@ -82,7 +82,7 @@ fn profile(name: &str, own: Profile, common: &Common) -> Profile {
     });
     let mut skills: Vec<Skill> = skills.unwrap_or(own.skills);
     if skills.is_empty() {
-        // A card without a skill is none.
+        // A card must have a skill.
         let (id, tags) = (name.to_owned(), vec!["agent".to_owned()]);
         let (name, description) = (title.clone(), description.clone());
         skills.push(Skill { id, name, description, tags, examples: vec![] });
@@ -109,7 +109,7 @@ impl Agent for Limited {
 
     fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
         let admission = self.inner.admit(message, task)?;
-        // A message to a task at work takes no place of its own.
+        // A message to a working task needs no slot of its own.
         let at_work = task.is_some_and(|task| task.core.turn.is_some());
         if !at_work && self.places.available_permits() == 0 && self.waiting.load(Ordering::Relaxed) >= self.queue {
             let says =
@@ -148,7 +148,7 @@ impl Agent for Limited {
     }
 }
 
-/// A place among those at work; none when the turn was cancelled first.
+/// A slot among the running turns; none if the turn was cancelled first.
 async fn place(
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
@@ -159,7 +159,7 @@ async fn place(
         return Some(place);
     }
     let _counted = Waiting::new(waiting);
-    // An exchange that may yet become a direct message stays unseen until the agent itself speaks.
+    // An exchange that may become a direct message emits nothing until the agent does.
     if turn.so_far.core.shape == Shape::Task {
         voice.say(Emission::Working(Some(Words::text("waiting for a free place")))).await;
     }
@@ -170,7 +170,7 @@ async fn place(
     }
 }
 
-/// Counted for as long as it waits, also when it is dropped.
+/// Counts a waiting turn until dropped.
 struct Waiting(Arc<AtomicUsize>);
 
 impl Waiting {
@@ -185,9 +185,9 @@ impl Drop for Waiting {
     }
 }
 
-/// Hands on what the agent says, while it keeps to its bounds.
+/// Passes the agent's output on within its limits.
 async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice) {
-    // The agent is asked to stop by the caller's cancel and by the clock alike.
+    // The caller's cancel and the time limit both cancel the agent.
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.then(|asked| async move {
         if asked.is_err() {
@@ -206,7 +206,7 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice)
             biased;
             () = &mut deadline => match stop.take() {
                 Some(stop) => {
-                    // Nobody listens if the agent has no use for a cancel.
+                    // The agent may not watch for a cancel.
                     let _ = stop.send(());
                     deadline.as_mut().reset(Instant::now() + GRACE);
                     continue;
@@ -216,7 +216,7 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice)
             emission = said.next() => emission,
         };
         if stop.is_none() {
-            // Out of time: what it says now is only whether it has stopped.
+            // Out of time: only the end matters now.
             if matches!(emission, None | Some(Emission::End(_) | Emission::Reply(_))) {
                 let limit = bounds.timeout.unwrap_or_default().as_secs_f64();
                 drop(said);
@@ -240,7 +240,7 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice)
     }
 }
 
-/// Joins the chunks of text that are ready, for as long as only their text differs.
+/// Joins the chunks of text that are ready, while only their text differs.
 fn merge(first: &mut Emission, said: &mut futures_util::stream::Peekable<BoxStream<'static, Emission>>) {
     let Emission::Artifact(piece) = first else { return };
     let Some(key) = piece.plain_text().map(|_| piece.key.clone()) else { return };
@@ -269,7 +269,7 @@ fn weight(emission: &Emission) -> usize {
         Emission::Reply(said) => parts(&said.parts),
         Emission::Bound(remote) => remote.len(),
         Emission::Metadata(json) => json.text().len(),
-        // The last word is never too much.
+        // The end is never over the limit.
         Emission::End(_) => 0,
     }
 }

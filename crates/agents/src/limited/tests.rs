@@ -1,4 +1,4 @@
-//! What a limited agent does at its limits, in paused time.
+//! Tests of the limits, in paused time.
 
 use std::sync::Mutex;
 
@@ -21,7 +21,7 @@ fn text(text: &str) -> Vec<Part> {
     vec![Part::text(text)]
 }
 
-/// A turn of its own task, at work until it is cancelled.
+/// A turn of its own task, which runs until it is cancelled.
 async fn hanging(agent: &Arc<Limited>) -> Stage {
     let mut stage = Stage::new(agent.clone());
     stage.say("m", text("hang"));
@@ -69,7 +69,7 @@ async fn a_message_over_the_queue_is_refused_with_a_time_to_try_again() {
     second.next().await;
     let fault = agent.admit(&message, None).unwrap_err();
     assert_eq!((fault.kind, fault.retry_after_s), (Kind::Unavailable, Some(5)));
-    // What is said to a task at work takes no further place.
+    // A message to a working task needs no further slot.
     assert!(agent.admit(&message, Some(first.task())).is_ok());
     drop(second);
     assert!(agent.admit(&message, None).is_ok());
@@ -85,7 +85,7 @@ async fn a_turn_that_takes_too_long_is_stopped_and_fails_with_words() {
     assert_eq!(agent.places.available_permits(), 16);
 }
 
-/// Says what it is told to, cancelled or not.
+/// Emits the given events and ignores a cancel.
 struct Stubborn(Profile, Mutex<Vec<Emission>>);
 
 impl Stubborn {

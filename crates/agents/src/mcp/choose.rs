@@ -1,8 +1,8 @@
-//! Which tool a message wants, and with what.
+//! Chooses the tool and the arguments of a message.
 //!
-//! By a data part `{"tool": …, "arguments": {…}}`; by `skill` (or `skillId`, `skill_id`) in the metadata, with a data part
-//! or, for a tool that takes but one text, the text as arguments; and without a word where there is but one tool. The
-//! names are those that a policy looks for: nothing is chosen that it could not see.
+//! In this order: a data part `{"tool": …, "arguments": {…}}`; `skill` (or `skillId`, `skill_id`) in the metadata,
+//! with a data part or, for a tool with a single text parameter, the text as arguments; the only tool, where there
+//! is just one. The names are those that a policy reads: no tool is chosen that a policy could not see.
 
 use model::ports::agent::EndState;
 use model::{Content, Inbound, Json};
@@ -18,7 +18,7 @@ pub(super) struct Choice {
     pub(super) arguments: JsonObject,
 }
 
-/// Why no tool is called, and how the turn ends for it.
+/// Why no tool is called, and how the turn ends.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal {
     pub(super) state: EndState,
@@ -65,7 +65,7 @@ pub(super) fn choose(inbound: &Inbound, tools: &[Tool]) -> Result<Choice, Refusa
     Ok(Choice { tool: tool.name.to_string(), arguments })
 }
 
-/// Whether a message says of itself which tool it wants.
+/// Whether a message names a tool.
 pub(super) fn names_a_tool(inbound: &Inbound) -> bool {
     data(inbound).as_ref().and_then(named_in_data).is_some() || named_in_metadata(inbound).is_some()
 }
@@ -128,7 +128,7 @@ fn required(tool: &Tool) -> Vec<&str> {
     required.map(|names| names.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
 }
 
-/// The one text that a tool takes: its only parameter, or the only one it cannot do without.
+/// A tool's single text parameter: its only one, or its only required one.
 fn text_parameter(tool: &Tool) -> Option<String> {
     let properties = tool.input_schema.get("properties")?.as_object()?;
     let name = match (&properties.keys().collect::<Vec<_>>()[..], &required(tool)[..]) {

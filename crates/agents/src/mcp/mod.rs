@@ -1,9 +1,10 @@
 //! `mcp`: the tools of an MCP server as an agent's skills.
 //!
-//! A message names a tool (`choose`), the tool is called in a `session` that belongs to the call alone, and what it
-//! returns is an artifact (`returned`). A tool that asks its caller something ends the turn with a question (`question`);
-//! the call stays open meanwhile (`open`), and the next message of the task is the answer. Sessions are the `rmcp` crate's,
-//! over pipes to a `process` of ours or over HTTP, with an ear of ours in between (`ordered`). The page for people is `docs/agents/mcp.md`.
+//! A message names a tool (`choose`), the tool is called in a `session` that serves that call alone, and its result
+//! is an artifact (`returned`). A tool that elicits input ends the turn with a question (`question`); the call
+//! stays open meanwhile (`open`), and the task's next message is the answer. Sessions are the `rmcp` crate's, over
+//! pipes to a child `process` or over HTTP, with our own transport wrapper in between (`ordered`). The user page is
+//! `docs/agents/mcp.md`.
 
 mod choose;
 mod open;
@@ -49,7 +50,7 @@ impl Agent {
                 examples: Vec::new(),
             }
         };
-        // A tool has effects that nobody here knows of.
+        // A tool may have effects outside the server, so a turn is not repeated.
         let plain = config::profile(name, "Calls tools.", Restart::Fail);
         let profile = Profile {
             skills: shared.tools().iter().map(skill).collect(),

@@ -1,5 +1,5 @@
-//! Calls whose tool waits for its caller's answer, by task. So many, so long: above either the call is given up, and
-//! whoever answers later is told so.
+//! Calls whose tool waits for its caller's answer, by task. Their number and time are limited: beyond either the
+//! call is cancelled, and a later answer gets an error.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,10 @@ pub(super) struct Open {
 
 struct Entry {
     task: TaskId,
-    /// Tells it from a later question of the same task.
+    /// Distinguishes it from a later question of the same task.
     number: u64,
     asking: Option<Asking>,
-    /// Gives the call up when its time is over.
+    /// Cancels the call when its time is over.
     timer: tokio::task::AbortHandle,
 }
 
@@ -38,7 +38,7 @@ impl Open {
         Open { calls: Arc::default(), kept: AtomicU64::new(0), time, most }
     }
 
-    /// Keeps a call until its task's next message.
+    /// Stores a call until its task's next message.
     pub(super) fn keep(&self, task: TaskId, asking: Asking) {
         let (calls, time) = (Arc::downgrade(&self.calls), self.time);
         let number = self.kept.fetch_add(1, Ordering::Relaxed);

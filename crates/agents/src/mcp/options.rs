@@ -1,4 +1,4 @@
-//! Where the MCP server is, or how it is started.
+//! Address of the MCP server, or the command that starts it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,8 +16,7 @@ use crate::config::{Backend, Common, Error, in_range};
 use crate::powers::{Field, plain, reaches, runs, runs_with_secrets, secret};
 use crate::{Secret, outbound};
 
-/// How long the start of Rialto waits for the tools that its card shows, if the config says nothing. Tests wait also on a
-/// machine that is busy.
+/// Default time that startup waits for the tools on the card. Longer in tests, for busy machines.
 const FIRST_LOOK_MS: u64 = if cfg!(test) { 30_000 } else { 2_000 };
 
 /// Its fields and their powers.
@@ -155,7 +154,7 @@ impl Backend for Options {
     fn build<'a>(&'a self, name: &'a str, _: &'a Common) -> Future<'a, Result<Arc<dyn agent::Agent>, Error>> {
         Box::pin(async move {
             let shared = Arc::new(Shared::new(self.clone())?);
-            // A server that is down is found out about with the first call; Rialto starts all the same.
+            // A server that is down shows with the first call; Rialto starts all the same.
             match tokio::time::timeout(self.first_look(), shared.session()).await {
                 Ok(Ok(session)) => shared.put_back(session),
                 Ok(Err(trouble)) => tracing::warn!(agent = name, "its card shows no tools: {trouble}"),

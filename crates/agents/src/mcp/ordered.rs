@@ -1,5 +1,5 @@
-//! Progress in the order it came. The service hands each notification to a task of its own, and those may overtake one
-//! another, and even the result; so progress is heard where messages still stand in a row.
+//! Reports progress in order. The service handles each notification in its own task, and those may overtake one
+//! another and the result; so progress is read at the transport, where messages are still in order.
 
 use std::future::Future;
 
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::session::Happening;
 
-/// A transport that is listened in on.
+/// A transport that reports progress notifications.
 pub(super) struct Ordered<T> {
     pub(super) within: T,
     pub(super) heard: mpsc::Sender<Happening>,
@@ -32,7 +32,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Ordered<T> {
         if let Some(JsonRpcMessage::Notification(said)) = &message
             && let ServerNotification::ProgressNotification(progress) = &said.notification
         {
-            // Above what may wait it is passed over.
+            // Progress above the queue's limit is dropped.
             let _ = self.heard.try_send(Happening::Progress(words(&progress.params)));
         }
         message

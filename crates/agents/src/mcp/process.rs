@@ -1,4 +1,4 @@
-//! An MCP server of our own: a program that is spoken to through its pipes, in a process group that ends with it.
+//! An MCP server started as a child process: spoken to through its pipes, in a process group that ends with it.
 
 use std::io;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use super::Options;
 use crate::command::process::{Group, INHERITED, Tail};
 use crate::guardian;
 
-/// The program; dropping it ends it, and all that it started.
+/// The program; dropping it kills its process group.
 pub(super) struct Process {
     group: Group,
     complaints: Arc<Mutex<Tail>>,
@@ -44,18 +44,18 @@ impl Process {
         Ok((Process { group, complaints }, stdout, stdin))
     }
 
-    /// Ends it. Its stdin is closed, which tells it to end: what its tools do about a cancel they may still do.
+    /// Ends the program. Closing its stdin asks it to exit, so its tools can still handle a cancel.
     pub(super) async fn end(self, patience: Duration) {
         self.group.end(patience).await;
     }
 
-    /// The last it wrote to stderr, where servers put their log.
+    /// The tail of its stderr, where servers write their log.
     pub(super) fn complaints(&self) -> String {
         self.complaints.lock().unwrap_or_else(PoisonError::into_inner).text()
     }
 }
 
-/// Until the pipe is closed, which ends with the group.
+/// Reads stderr until the pipe closes, at the latest with the group's end.
 async fn listen(mut stderr: ChildStderr, complaints: Arc<Mutex<Tail>>) {
     let mut bytes = BytesMut::with_capacity(4 << 10);
     while let Ok(1..) = stderr.read_buf(&mut bytes).await {

@@ -1,4 +1,4 @@
-//! What a tool asks its caller: as words of ours, and the caller's message as the answer.
+//! A tool's question to its caller as a message, and the caller's message as the answer.
 
 use model::ports::agent::Words;
 use model::{Inbound, Json, Message, Part};
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 
 use super::choose;
 
-/// The member of a message's metadata that says: a tool asks this.
+/// The metadata member that marks a tool's question.
 const MARK: &str = "mcpQuestion";
 
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     tool: String,
     message: String,
-    /// What the answer must look like; nothing for one that is given elsewhere.
+    /// The schema of the answer; none for one that is given elsewhere.
     schema: Option<Value>,
     url: Option<String>,
 }
@@ -26,13 +26,13 @@ impl Question {
                 (message, serde_json::to_value(requested_schema).ok(), None)
             }
             ElicitRequestParams::UrlElicitationParams { message, url, .. } => (message, None, Some(url)),
-            // Later versions may ask in ways that we have not said we can answer.
+            // Later versions may have forms that we did not announce.
             _ => ("the tool asks something that cannot be shown here; answer \"cancel\"".into(), None, None),
         };
         Question { tool: tool.to_owned(), message, schema, url }
     }
 
-    /// The question, and after an answer that was none also what is wrong with it.
+    /// The question; after an invalid answer, with the error.
     pub(super) fn words(&self, wrong: Option<&str>) -> Words {
         let mut data = Map::from_iter([("question".to_owned(), Value::String(self.message.clone()))]);
         data.extend(self.schema.clone().map(|schema| ("schema".to_owned(), schema)));
@@ -48,7 +48,7 @@ impl Question {
         }
     }
 
-    /// The message as the answer: an object by the schema, a text where the schema wants but one value, or `decline` or
+    /// Reads the answer: an object by the schema, a text where the schema has a single value, or `decline` or
     /// `cancel`.
     pub(super) fn answer(&self, inbound: &Inbound) -> Result<ElicitResult, String> {
         let text = choose::text(inbound).map(|text| text.trim().to_owned());
@@ -83,7 +83,7 @@ impl Question {
     }
 }
 
-/// Whether that message of ours was a tool's question.
+/// Whether this message of ours was a tool's question.
 pub(super) fn is_question(message: &Message) -> bool {
     message.metadata.as_ref().is_some_and(|metadata| metadata.to_value().get(MARK).is_some())
 }
@@ -101,7 +101,7 @@ fn action(word: &str) -> Option<ElicitationAction> {
     }
 }
 
-/// A text as a value of the kind that is wanted.
+/// Parses a text as a value of the schema's type.
 fn value(text: &str, kind: &Value) -> Result<Value, String> {
     match kind.get("type").and_then(Value::as_str) {
         Some("integer") => text.parse::<i64>().map(Value::from).map_err(|_| "must be a whole number".into()),

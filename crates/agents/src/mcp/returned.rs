@@ -1,4 +1,4 @@
-//! What a tool returns, as parts.
+//! A tool's result as parts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use model::{Content, Json, Part};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
-/// The parts of a result, in its order; what it says as a structure comes last, and not twice.
+/// The parts of a result in order; the structured content comes last, and only once.
 pub(super) fn parts(result: CallToolResult) -> Vec<Part> {
     let CallToolResult { content, mut structured_content, .. } = result;
     if let ([ContentBlock::Text(only)], Some(structured)) = (&content[..], &structured_content)
@@ -17,7 +17,7 @@ pub(super) fn parts(result: CallToolResult) -> Vec<Part> {
     let mut parts: Vec<Part> = content
         .into_iter()
         .filter(|block| match (block, &structured_content) {
-            // Servers repeat the structure as text, for clients that know no better.
+            // Servers repeat the structured content as text, for older clients.
             (ContentBlock::Text(text), Some(structured)) => {
                 serde_json::from_str::<Value>(&text.text).map_or(true, |said| said != *structured)
             }
@@ -29,7 +29,7 @@ pub(super) fn parts(result: CallToolResult) -> Vec<Part> {
     parts
 }
 
-/// Whether a structure is nothing but that text in an object: some servers wrap what is no object of itself.
+/// Whether the structured content is just that text in an object: some servers wrap values that are no objects.
 fn is_wrapped(text: &str, structured: &Value) -> bool {
     let Some(members) = structured.as_object() else { return false };
     match (members.len(), members.get("result")) {
@@ -62,12 +62,12 @@ fn part(block: ContentBlock) -> Part {
 fn file(base64: &str, media_type: Option<String>, filename: Option<String>) -> Part {
     match STANDARD.decode(base64) {
         Ok(bytes) => Part { media_type, filename, ..Part::new(Content::Raw(bytes.into())) },
-        // Not what it should be; passed on as it came.
+        // Invalid base64 is passed on as text.
         Err(_) => Part { filename, ..Part::text(base64) },
     }
 }
 
-/// What later versions of the protocol may bring: the reader may know it.
+/// A content block of a later protocol version, as JSON.
 fn unknown(block: &impl serde::Serialize) -> Part {
     Part::data(Json::from_value(&serde_json::to_value(block).unwrap_or(Value::Null)))
 }

@@ -1,4 +1,4 @@
-//! One turn: a call, or the answer that an open call waits for.
+//! One turn: a call, or the answer to an open call.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::shared::Shared;
 use crate::growing::numbered;
 use crate::speech::Voice;
 
-/// A tool at work. Dropped before its end it is cancelled, and its session is not used again.
+/// A running tool. Dropping it before its end cancels it, and its session is not used again.
 pub(super) struct Call {
     tool: String,
     reply: Option<Future<'static, Result<CallToolResult, ServiceError>>>,
-    /// The end, while what came before it is not all told.
+    /// The result, while earlier events are still queued.
     returned: Option<Result<CallToolResult, ServiceError>>,
     session: Option<Session>,
 }
@@ -35,7 +35,7 @@ impl Call {
         Call { tool, reply: Some(reply), returned: None, session: Some(session) }
     }
 
-    /// What happens next: something meanwhile, or the end.
+    /// The next event, or the result.
     async fn next(&mut self) -> Next {
         let (Some(reply), Some(session)) = (&mut self.reply, &mut self.session) else {
             return Next::Returned(Err(ServiceError::TransportClosed));
@@ -47,7 +47,7 @@ impl Call {
                 returned = reply => self.returned = Some(returned),
             }
         }
-        // Between a look at what happens and one at the reply more may have come, and then the reply.
+        // Events may have arrived between the check of the queue and the reply.
         match session.happenings.try_recv() {
             Ok(happening) => Next::Happened(happening),
             Err(_) => Next::Returned(self.returned.take().unwrap_or(Err(ServiceError::TransportClosed))),
@@ -57,7 +57,7 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        // An unfinished call says on being dropped that it is cancelled; only then may the session end.
+        // Dropping an unfinished call sends its cancel; the session may end only after that.
         self.reply = None;
         if let Some(session) = self.session.take() {
             session.retire();
@@ -105,7 +105,7 @@ pub(super) async fn run(shared: Arc<Shared>, turn: Turn, voice: Voice) {
     listen(&shared, &turn, call, &voice).await;
 }
 
-/// Whether the last thing this task was told is a tool's question.
+/// Whether the task's last message is a tool's question.
 fn was_asked(turn: &Turn) -> bool {
     let task = &turn.so_far;
     let last = task.status.message.as_ref().filter(|message| message.role == Role::Agent);
@@ -113,7 +113,7 @@ fn was_asked(turn: &Turn) -> bool {
     last.is_some_and(|message| question::is_question(message))
 }
 
-/// Calls the tool that the message wants; none if the turn has ended instead.
+/// Calls the tool of the message; none if the turn has ended instead.
 async fn begin(shared: &Shared, turn: &Turn, inbound: &Inbound, voice: &Voice) -> Option<Call> {
     let session = tokio::select! {
         biased;
@@ -189,7 +189,7 @@ async fn fail(shared: &Shared, mut call: Call, error: ServiceError, voice: &Voic
     let tool = std::mem::take(&mut call.tool);
     tracing::warn!(tool, %error, "a call of an MCP tool failed");
     let says = match error {
-        // The server is well, it just does not do this.
+        // The server works; it refused this request.
         ServiceError::McpError(error) => {
             call.reply = None;
             if let Some(session) = call.session.take() {

@@ -1,5 +1,5 @@
-//! A session with the server, which belongs to one call at a time: so that a progress or a question is always that
-//! call's, which MCP itself does not say.
+//! A session with the server, used by one call at a time: MCP does not say which call a progress notification or a
+//! question belongs to.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use super::Options;
 use super::ordered::Ordered;
 use super::process::Process;
 
-/// Happenings that wait to be heard. Progress above it is passed over.
+/// Most queued events. Progress above it is dropped.
 const WAITING: usize = 64;
-/// How long a session may take to end.
+/// Time limit for closing a session.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
-/// What happens while a tool is at work.
+/// An event during a call.
 pub(super) enum Happening {
     Progress(String),
     Asked(Box<ElicitRequestParams>, oneshot::Sender<ElicitResult>),
@@ -36,11 +36,11 @@ pub(super) type Service = RunningService<RoleClient, Handler>;
 pub(super) struct Session {
     pub(super) service: Arc<Service>,
     pub(super) happenings: mpsc::Receiver<Happening>,
-    /// After the service, so that the server is spoken to until it is ended.
+    /// Declared after the service, so that the connection closes before the process ends.
     process: Option<Process>,
 }
 
-/// Why there is no session, or no answer. The words are for callers; the details are in the log.
+/// Why there is no session, or no answer. The text is for callers; the details are in the log.
 #[derive(Debug)]
 pub(super) struct Trouble(pub(super) String);
 
@@ -80,7 +80,7 @@ impl Session {
         match serving {
             Ok(Ok(service)) => Ok(Session { service: Arc::new(service), happenings, process }),
             Ok(Err(error)) => {
-                // The address is for the log: callers need not know where an agent lives.
+                // The address goes to the log only: callers need not know where an agent runs.
                 tracing::warn!(%error, "an MCP server could not be spoken to");
                 let says = "the MCP server could not be reached";
                 Err(Trouble(complaints().map_or(says.into(), |text| format!("{says}: {text}"))))
@@ -103,18 +103,18 @@ impl Session {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
 
-    /// What the server's program wrote to stderr last.
+    /// The tail of the server program's stderr.
     pub(super) fn complaints(&self) -> String {
         self.process.as_ref().map(Process::complaints).unwrap_or_default()
     }
 
-    /// Ends it, once the server has heard all that was said to it: a cancel, above all.
+    /// Ends the session after everything was sent, above all a cancel.
     pub(super) fn retire(self) {
-        // Where nothing runs any more it just ends.
+        // Without a runtime the session just drops.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             let heard = self.service.peer().send_request(ClientRequest::PingRequest(PingRequest::default()));
-            // It need not answer.
+            // The server need not answer.
             let _ = tokio::time::timeout(CLOSE_TIME, heard).await;
             let Session { service, process, .. } = self;
             if let Some(mut service) = Arc::into_inner(service) {
@@ -127,10 +127,10 @@ impl Session {
     }
 }
 
-/// What the server may ask of us.
+/// Handles requests from the server.
 pub(super) struct Handler {
     heard: mpsc::Sender<Happening>,
-    /// The server has other tools than it had.
+    /// The server's list of tools has changed.
     changed: Arc<AtomicBool>,
 }
 
@@ -148,7 +148,7 @@ impl ClientHandler for Handler {
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let (answer, answered) = oneshot::channel();
-        // Nobody who listens, or nobody who answers any more: then there is no answer.
+        // If the call is gone, or its answer is dropped, there is no answer.
         let _ = self.heard.send(Happening::Asked(Box::new(asked), answer)).await;
         Ok(answered.await.unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Cancel)))
     }

@@ -1,4 +1,4 @@
-//! What the turns of one agent share: sessions that are free, the tools, and calls that wait for an answer.
+//! State that the turns of one agent share: idle sessions, the tools, and calls that wait for an answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use super::session::{Session, Trouble};
 use crate::config::Error;
 use crate::outbound;
 
-/// So many sessions are kept for later calls.
+/// Most idle sessions.
 const KEPT: usize = 4;
 
 pub(super) struct Shared {
@@ -19,7 +19,7 @@ pub(super) struct Shared {
     client: reqwest::Client,
     free: Mutex<Vec<Session>>,
     tools: Mutex<Arc<[Tool]>>,
-    /// The tools are not what they were, or have never been asked for.
+    /// The list of tools has changed, or was never requested.
     changed: Arc<AtomicBool>,
     pub(super) open: Open,
 }
@@ -37,18 +37,18 @@ impl Shared {
         })
     }
 
-    /// The tools that may be called, as they were last heard of.
+    /// The tools that may be called, as last listed.
     pub(super) fn tools(&self) -> Arc<[Tool]> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A session for one call: a free one, or a new one.
+    /// A session for one call: an idle one, or a new one.
     pub(super) async fn session(&self) -> Result<Session, Trouble> {
         let session = match self.free() {
             Some(session) => session,
             None => {
                 let session = Session::connect(&self.options, &self.client, self.changed.clone()).await?;
-                // It may be another program than it was.
+                // The program may have changed.
                 self.changed.store(true, Ordering::Relaxed);
                 session
             }
@@ -67,7 +67,7 @@ impl Shared {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(mut session) = free.pop() {
             if !session.is_closed() {
-                // What an earlier call left unheard.
+                // Events that an earlier call did not read.
                 while session.happenings.try_recv().is_ok() {}
                 return Some(session);
             }
@@ -75,7 +75,7 @@ impl Shared {
         None
     }
 
-    /// Keeps a session whose call has ended for the next.
+    /// Returns a session to the idle ones.
     pub(super) fn put_back(&self, session: Session) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < KEPT && !session.is_closed() {

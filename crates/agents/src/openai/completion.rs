@@ -1,6 +1,6 @@
-//! A completion, read as it comes: server-sent chunks, or one JSON object from a server that does not stream.
+//! Reads a completion: server-sent chunks, or one JSON object from a server that does not stream.
 //!
-//! Only what is used is looked at; vendors add members of all kinds.
+//! Only the members used here are read; vendors add many others.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::events::{Usage, short};
 use crate::outbound::{Again, Trouble};
 use crate::sse::Sse;
 
-/// No chunk is longer.
+/// Longest chunk.
 const LONGEST: usize = 4 << 20;
 
 pub(super) struct Completion {
@@ -29,7 +29,7 @@ enum Form {
     Json(BytesMut),
 }
 
-/// How it ended, and what it cost.
+/// The finish reason and the token usage.
 pub(super) struct Finish {
     pub(super) reason: Option<String>,
     pub(super) usage: Option<Usage>,
@@ -55,7 +55,7 @@ struct Choice {
 #[serde(default)]
 struct Delta {
     content: Option<String>,
-    /// A model that will not answer says so here.
+    /// A model's refusal to answer.
     refusal: Option<String>,
 }
 
@@ -76,14 +76,14 @@ impl Completion {
         }
     }
 
-    /// Nothing more comes: an error if something should have.
+    /// The body is complete: an error if the completion is not.
     pub(super) fn finish(&mut self) -> Result<(), Trouble> {
         match &mut self.form {
             Form::Json(body) => {
                 let text = String::from_utf8_lossy(&body.split()).into_owned();
                 self.take(&text)?;
             }
-            // Some servers leave [DONE] out; but that it has finished, every one says.
+            // Some servers leave [DONE] out, but all of them send a finish reason.
             Form::Sse(_) if self.reason.is_some() => {}
             Form::Sse(_) => {
                 return Err(Trouble { says: format!("{WHO} broke off its answer"), again: Again::Unclear });
@@ -113,7 +113,7 @@ impl Completion {
         }
     }
 
-    /// How it ended, once everything has been taken.
+    /// The finish, once all text has been read.
     pub(super) fn finished(&mut self) -> Option<Finish> {
         self.over.then(|| Finish { reason: self.reason.take(), usage: self.usage.take() })
     }
@@ -129,7 +129,7 @@ impl Completion {
         if let Some(usage) = chunk.usage {
             self.usage = Some(usage);
         }
-        // One answer was asked for.
+        // The request asks for one choice.
         let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() else { return Ok(()) };
         if choice.finish_reason.is_some() {
             self.reason = choice.finish_reason;

@@ -1,7 +1,7 @@
-//! `openai`: a model behind any interface that is compatible with OpenAI's chat completions.
+//! `openai`: a model behind any API that is compatible with OpenAI's chat completions.
 //!
-//! `options` says which model and where, `prompt` makes a request of the conversation, `completion` reads what comes back. The
-//! page for people is `docs/agents/openai.md`.
+//! `options` are the model and its address, `prompt` builds the request from the conversation, `completion` reads
+//! the answer. The user page is `docs/agents/openai.md`.
 
 mod completion;
 mod options;
@@ -28,7 +28,7 @@ pub use options::Options;
 pub const KIND: Kind =
     Kind::of::<Options>("openai", "asks a model behind an OpenAI-compatible interface", options::FIELDS);
 
-/// How often a model is asked again where the config does not say.
+/// Default number of retries.
 const RETRIES: u32 = 2;
 const WHO: &str = "the model";
 
@@ -50,7 +50,7 @@ impl Agent {
             options::Files::Note => &["text/plain", "application/json", "image/*"],
             options::Files::Send => &["*/*"],
         };
-        // To ask a model twice costs tokens and does nothing.
+        // A second request costs tokens and has no other effect.
         let plain = config::profile(name, format!("Answers with the model {}.", remote.options.model), Restart::Retry);
         let profile = Profile {
             input_modes: input_modes.iter().map(|&mode| mode.into()).collect(),
@@ -75,7 +75,7 @@ impl agent::Agent for Agent {
         speak(move |voice| async move {
             tokio::select! {
                 biased;
-                // To leave the other branch is to close the stream; the model stops when it notices.
+                // Dropping the other branch closes the stream, on which the server stops the model.
                 () = turn.cancelled.clone() => {}
                 () = remote.talk(&turn, &voice) => return,
             }
@@ -101,7 +101,7 @@ impl Remote {
                 Ok(finish) => return end(finish, response, voice).await,
                 Err(trouble) => trouble,
             };
-            // What was said stays said: another answer would be another one.
+            // Text that was emitted stays: a second answer would differ.
             let again = !response.has_begun() && retries.pause(&trouble, true, voice).await;
             if !again {
                 if let Some(emission) = response.release(true) {
@@ -113,7 +113,7 @@ impl Remote {
         }
     }
 
-    /// Asks once, and says what comes as it comes.
+    /// Sends one request and streams the answer.
     async fn ask(&self, body: &str, response: &mut Growing, voice: &Voice) -> Result<Finish, Trouble> {
         let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json");
         let request = request.header(ACCEPT, "text/event-stream, application/json").body(body.to_owned());
@@ -132,7 +132,7 @@ impl Remote {
             match chunk {
                 Ok(Some(chunk)) => {
                     bytes += chunk.len();
-                    // Each word comes in a frame many times its size.
+                    // Each token comes in a frame many times its size.
                     if bytes > self.output_bytes.saturating_mul(64) {
                         return Err(Trouble::never(format!("{WHO} said more than {} bytes", self.output_bytes)));
                     }
@@ -153,7 +153,7 @@ impl Remote {
     }
 }
 
-/// Says how it ended, after what was held of the answer and what it cost.
+/// Ends the turn, after the held text and the usage.
 async fn end(finish: Finish, mut response: Growing, voice: &Voice) {
     if let Some(emission) = response.release(true) {
         voice.say(emission).await;

@@ -1,4 +1,4 @@
-//! Which model, where, and how it is asked.
+//! The model, its address and its parameters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! The conversation as a model is told of it.
+//! Builds a model's prompt from the conversation.
 //!
-//! First the system prompt, then the newest of what was said before, in earlier tasks of the context and in this one, then
-//! what this task's earlier turns answered, then what is to be answered now.
+//! First the system prompt, then the newest earlier messages of the context and of this task, then the answers of
+//! this task's earlier turns, then the message to answer.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -40,7 +40,7 @@ async fn messages(options: &Options, turn: &Turn) -> Result<Vec<Value>, Fault> {
         before.extend(turn.so_far.history.iter().filter(|message| !answered(message)).cloned());
         let newest = telling::newest(before, most, options.history_bytes.unwrap_or(256 << 10));
         all.extend(newest.iter().filter_map(|message| told(message.role, &message.parts, options.files)));
-        // What earlier turns made; in another attempt, what this turn made was not made yet.
+        // The artifacts of earlier turns; output of an earlier attempt of this turn is left out.
         let artifacts = &turn.so_far.artifacts[..];
         let own = crate::growing::numbered("response", turn.so_far.core.turns);
         let earlier = artifacts.iter().filter(|artifact| *artifact.id != *own);
@@ -51,13 +51,13 @@ async fn messages(options: &Options, turn: &Turn) -> Result<Vec<Value>, Fault> {
     Ok(all)
 }
 
-/// A message; none if there is nothing in it.
+/// A message; none if it is empty.
 fn told(role: Role, parts: &[Part], files: Files) -> Option<Value> {
     if parts.is_empty() {
         return None;
     }
     match role {
-        // A model's own messages are text.
+        // A model's own messages are text only.
         Role::Agent => {
             // The chunks of an answer are one text.
             let text: String = parts.iter().map(|part| text(part).unwrap_or_else(|| note(part))).collect();
@@ -74,7 +74,7 @@ fn told(role: Role, parts: &[Part], files: Files) -> Option<Value> {
     }
 }
 
-/// A part that can be said in words.
+/// The text of a part, if it has one.
 fn text(part: &Part) -> Option<String> {
     match &part.content {
         Content::Text(text) => Some(text.clone()),
@@ -83,7 +83,7 @@ fn text(part: &Part) -> Option<String> {
     }
 }
 
-/// A part among others.
+/// A part as a content item.
 fn item(part: &Part, files: Files) -> Value {
     let words = |text: String| json!({"type": "text", "text": text});
     if let Some(text) = text(part) {
@@ -105,7 +105,7 @@ fn item(part: &Part, files: Files) -> Value {
     }
 }
 
-/// What is said instead of a file.
+/// The text in place of a file.
 fn note(part: &Part) -> String {
     let name = part.filename.as_deref().unwrap_or("without a name");
     let kind = part.media_type.as_deref().unwrap_or("unknown type");

@@ -1,4 +1,4 @@
-//! Models, played by hand.
+//! Tests against a model server that the test itself plays.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ async fn model_at(desk: &Desk, more: Value) -> Arc<dyn agent::Agent> {
     agent(config).await
 }
 
-/// A turn, answered by hand.
+/// Runs a turn whose request the test answers.
 async fn answered<T: Future<Output = ()>>(more: Value, answer: impl FnOnce(Asked) -> T) -> Vec<String> {
     let desk = Desk::open().await;
     let agent = model_at(&desk, more).await;
@@ -24,7 +24,7 @@ async fn answered<T: Future<Output = ()>>(more: Value, answer: impl FnOnce(Asked
     brief(&said)
 }
 
-/// What the model is asked for a turn.
+/// The request for a turn.
 async fn asked(more: Value, turn: Turn) -> (Value, std::collections::BTreeMap<String, String>) {
     let desk = Desk::open().await;
     let agent = model_at(&desk, more).await;
@@ -123,20 +123,20 @@ async fn how_it_finished_decides_how_the_turn_ends() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_fails_and_keeps_what_was_said() {
-    // It dies.
+    // The connection breaks.
     let said = answered(json!({}), |mut asked| async move {
         asked.begin("text/event-stream").await;
         asked.chunk(&delta("half")).await;
     });
     assert_eq!(said.await[1..], ["response= half", "Failed the model broke off its answer"]);
-    // It ends well, and yet nobody said that it had finished.
+    // The stream ends without a finish reason.
     let said = answered(json!({}), |mut asked| async move {
         asked.begin("text/event-stream").await;
         asked.chunk(&delta("half")).await;
         asked.end().await;
     });
     assert_eq!(said.await[1..], ["response= half", "Failed the model broke off its answer"]);
-    // It says itself that something is wrong.
+    // The stream carries an error.
     let said = answered(json!({}), |mut asked| async move {
         asked.begin("text/event-stream").await;
         asked.chunk(&[&delta("half"), "data: {\"error\":{\"message\":\"out of memory\"}}\n\n"].concat()).await;
@@ -219,7 +219,7 @@ async fn the_request_says_what_the_config_says() {
     assert!(!headers.contains_key("authorization"));
 }
 
-/// A later turn of a task in a context in which something was said before.
+/// A later turn of a task, in a context with earlier messages.
 fn later_turn() -> Turn {
     let mut turn = turn(text("and now?"));
     turn.earlier = earlier(&[(model::Role::User, "one"), (model::Role::Agent, "two")]);
@@ -300,7 +300,7 @@ async fn parts_are_told_in_the_ways_a_model_understands() {
         body["messages"][0]["content"][4],
         json!({"type": "file", "file": {"filename": "f", "file_data": "data:application/pdf;base64,cGRm"}})
     );
-    // Words alone are words.
+    // Text alone is sent as a plain string.
     let (body, _) = asked(json!({}), turn(parts[..2].to_vec())).await;
     assert_eq!(body["messages"][0]["content"], "look\n{\"z\":1.0}");
 }

@@ -1,5 +1,5 @@
-//! Text commands: for people at a keyboard, the same steps in a word. A message is a command when one text part is all it
-//! has and the whole of that text is the command; everything else is not for this room.
+//! Text commands: the same steps in one word, for people at a keyboard. A message is a command when a single text
+//! part is all it has and the whole text is the command; any other message is not.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use model::{Content as PartContent, Fault, Json, Message, Part};
 use super::script::{CHUNKS_MAX, WAIT_MAX_MS};
 use super::step::{Chunks, Content, Step};
 
-/// The steps, or why not; none when what follows the colon makes no sense, which leaves the text an ordinary one.
+/// The steps, or an error; none when the argument makes no sense, which leaves the text an ordinary one.
 type Built = Option<Result<Vec<Step>, String>>;
 
 pub(super) struct Command {
@@ -134,7 +134,7 @@ pub(super) fn help() -> String {
     text
 }
 
-/// A command that takes nothing.
+/// A command without an argument.
 fn bare(arg: Option<&str>, steps: impl FnOnce() -> Vec<Step>) -> Built {
     if arg.is_some() { None } else { Some(Ok(steps())) }
 }
@@ -170,7 +170,7 @@ fn sleep(arg: Option<&str>) -> Built {
     )
 }
 
-/// Digits; more of them than any limit has are simply too many.
+/// Digits; a number beyond u64 counts as its maximum.
 fn whole(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))
@@ -189,7 +189,7 @@ fn file(content: PartContent) -> Part {
     Part { filename: Some("hello.txt".into()), media_type: Some("text/plain".into()), ..Part::new(content) }
 }
 
-/// One dot.
+/// An image of one pixel.
 fn image() -> Part {
     const PNG: &str =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";

@@ -1,5 +1,5 @@
-//! Reading JSON by hand, member by member: every mistake gets its place and a sentence, unknown and repeated members are
-//! refused, and what is opaque stays the text it came as.
+//! Reads JSON member by member: every error has a path and a sentence, unknown and repeated members are refused,
+//! and opaque values keep their text.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use model::Fault;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Something that is not as it should be, and where: the path grows from the inside out.
+/// An error and its path, which is built from the inside out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     path: String,
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 }
 
 impl<'a> Members<'a> {
-    /// An object in which no name stands twice.
+    /// An object without repeated names.
     pub(super) fn of(raw: &'a RawValue) -> Result<Members<'a>, Wrong> {
         let members: Members<'a> = serde_json::from_str(raw.get())
             .map_err(|_| Wrong::new(format!("{} must be an object", short(raw.get()))))?;
@@ -72,7 +72,7 @@ impl<'a> Members<'a> {
         Some(self.0.remove(at).1)
     }
 
-    /// A member that has two spellings; null is as good as absent.
+    /// A member with two spellings; null counts as absent.
     pub(super) fn take_either(&mut self, name: &str, other: &str) -> Result<Option<&'a RawValue>, Wrong> {
         match (self.take(name), self.take(other)) {
             (Some(_), Some(_)) => Err(Wrong::new(format!("\"{name}\" and \"{other}\" are one member"))),
@@ -80,7 +80,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// An optional member read by `read`; null is as good as absent.
+    /// An optional member read by `read`; null counts as absent.
     pub(super) fn optional<T>(
         &mut self,
         name: &str,
@@ -90,7 +90,7 @@ impl<'a> Members<'a> {
         raw.map(|raw| read(raw).map_err(|wrong| wrong.within(format_args!(".{name}")))).transpose()
     }
 
-    /// Whatever was not taken is not known here.
+    /// Refuses the remaining members as unknown.
     pub(super) fn none_left(&self, known: &[&str]) -> Result<(), Wrong> {
         match self.0.first() {
             Some((name, _)) => Err(unknown("member", name, known)),
@@ -120,7 +120,7 @@ pub(super) fn flag(raw: &RawValue) -> Result<bool, Wrong> {
     serde_json::from_str(raw.get()).map_err(|_| Wrong::new(format!("{} must be true or false", short(raw.get()))))
 }
 
-/// A whole number within bounds. `5.0` is one too: a client that keeps data as doubles has no other five.
+/// A whole number within bounds. `5.0` counts too: some clients store numbers as doubles.
 pub(super) fn number(raw: &RawValue, least: u32, most: u32) -> Result<u32, Wrong> {
     serde_json::from_str::<f64>(raw.get())
         .ok()
@@ -130,14 +130,14 @@ pub(super) fn number(raw: &RawValue, least: u32, most: u32) -> Result<u32, Wrong
         .ok_or_else(|| Wrong::new(format!("{} must be a whole number from {least} to {most}", short(raw.get()))))
 }
 
-/// The known name that looks most like this one.
+/// The known name most similar to this one.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> &'k str {
     let name: String = name.chars().take(SHORT).flat_map(char::to_lowercase).collect();
     let distance = |known: &&&str| strsim::damerau_levenshtein(&name, &known.to_lowercase());
     known.iter().min_by_key(distance).copied().unwrap_or_default()
 }
 
-/// How much of a caller's text a fault repeats.
+/// Most characters of a caller's text that a fault repeats.
 const SHORT: usize = 40;
 
 fn short(text: &str) -> String {

@@ -1,10 +1,10 @@
-//! `scripted`: does what the message says. The agent for those who write clients: every state, part kind, chunking, delay
-//! and failure on request.
+//! `scripted`: does what the message says. For authors of clients: every state, part kind, chunking, delay and
+//! failure on request.
 //!
-//! What to do comes from the message, the first of these that there is: the prefix of its id (`prefixes`), its script
-//! (`script`), the rest of an earlier message's script that had asked for it (`place`), a text command
-//! (`commands`); else the message is echoed. All of them become steps (`step`), and one player plays them
-//! (`player`). The page for people is `docs/scripted.md`.
+//! The first of these that the message has determines its steps: the prefix of its id (`prefixes`), its script
+//! (`script`), the rest of an earlier message's script that had asked for input (`place`), a text command
+//! (`commands`); else the message is echoed. All of them become steps (`step`), and one player runs them
+//! (`player`). The user page is `docs/scripted.md`.
 
 mod commands;
 mod json;
@@ -39,13 +39,13 @@ pub const BUILTIN: Builtin = Builtin {
     build: |settings| Arc::new(Agent::new(settings.scripted)),
 };
 
-/// What becomes of a message that says nothing in particular.
+/// The treatment of a message without instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// It is echoed.
+    /// Echo it.
     #[default]
     Play,
-    /// It ends in a question, for suites that want every task to stay open.
+    /// End in a question, for suites that want every task to stay open.
     Ask,
 }
 
@@ -87,7 +87,7 @@ impl Agent {
         })
     }
 
-    /// What a turn plays.
+    /// The steps of a turn.
     fn steps(&self, turn: &Turn) -> Result<Vec<Step>, Fault> {
         let Some(newest) = turn.messages.last().map(|inbound| &*inbound.message) else {
             return Ok(Vec::new());
@@ -113,7 +113,7 @@ impl Agent {
     }
 }
 
-/// A prefix goes before a script.
+/// A prefix takes precedence over a script.
 fn has_script(message: &Message) -> bool {
     prefixes::find(&message.id).is_none() && script::has_script(message)
 }
@@ -126,7 +126,7 @@ impl agent::Agent for Agent {
     fn admit(&self, inbound: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
         let message = &*inbound.message;
         let admission = |steps: &[Step], retry: bool| Admission {
-            // A task that is there has been shown.
+            // A task that exists has been shown to the caller.
             undecided: task.is_none() && step::replies(steps),
             restart: if retry { Restart::Retry } else { Restart::Fail },
             idempotent: false,
@@ -137,7 +137,7 @@ impl agent::Agent for Agent {
         if let Some(script) = Script::of(message)? {
             return Ok(admission(&script.steps, script.retries()));
         }
-        // An answer goes by the rule of the script that asked.
+        // An answer follows the rule of the script that asked.
         let mut earlier = task.into_iter().flat_map(|task| place::callers_messages(&task.history).rev());
         if let Some(carrier) = earlier.find(|message| has_script(message)) {
             return Ok(admission(&[], Script::of(carrier)?.is_some_and(|script| script.retries())));
@@ -147,13 +147,13 @@ impl agent::Agent for Agent {
     }
 
     fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
-        // A message was admitted, so its script is good; one that an older version admitted may not be.
+        // The message was admitted, so its script is valid; one that an older version admitted may not be.
         let steps = self.steps(&turn).unwrap_or_else(|fault| vec![Step::say(EndState::Failed, &fault.message)]);
         player::play(steps, turn.messages.last().cloned(), turn.cancelled)
     }
 }
 
-/// Twice the suite's timeout, so that it sees the task at work for as long as it looks.
+/// Twice the suite's timeout, so that the suite sees the task working for as long as it looks.
 fn hold(timeout_s: Option<&str>) -> Duration {
     let seconds = timeout_s.and_then(|text| text.trim().parse::<f64>().ok()).filter(|s| (0.0..=3_600.0).contains(s));
     Duration::from_secs_f64(2.0 * seconds.unwrap_or(2.0))

@@ -1,4 +1,4 @@
-//! Parts, words and artifacts as a script writes them: in the JSON form of A2A 1.0.
+//! Parts, messages and artifacts of a script, in the JSON form of A2A 1.0.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -13,8 +13,8 @@ const PART: &[&str] = &["text", "raw", "url", "data", "filename", "mediaType", "
 const WORDS: &[&str] = &["parts", "metadata", "extensions"];
 const ARTIFACT: &[&str] = &["artifactId", "name", "description", "parts", "metadata", "extensions"];
 
-/// What a step says: a string, or an object with parts for those who want more than text. Null and the empty string say
-/// nothing.
+/// The message of a step: a string, or an object with parts for more than text. Null and the empty string mean
+/// none.
 pub(super) fn words(raw: &RawValue) -> Result<Option<Words>, Wrong> {
     match raw.get().as_bytes().first() {
         Some(b'n') => Ok(None),
@@ -33,7 +33,7 @@ pub(super) fn words(raw: &RawValue) -> Result<Option<Words>, Wrong> {
     }
 }
 
-/// An artifact without its flags; the key is its id, if it names one.
+/// An artifact without its flags; the key is its id, if it has one.
 pub(super) fn artifact(raw: &RawValue) -> Result<Piece, Wrong> {
     let mut members = Members::of(raw)?;
     let id = members.take_either("artifactId", "artifact_id")?;
@@ -55,7 +55,7 @@ pub(super) fn artifact(raw: &RawValue) -> Result<Piece, Wrong> {
 }
 
 pub(super) fn object(raw: &RawValue) -> Result<Json, Wrong> {
-    // Only its kind is looked at: what stands in it, twice or not, is the caller's own.
+    // Only its type is checked: the content, with or without repeated members, is the caller's own.
     if raw.get().starts_with('{') { Ok(Json::from(raw)) } else { Err(Wrong::new("metadata must be an object")) }
 }
 
@@ -96,7 +96,7 @@ fn part(raw: &RawValue) -> Result<Part, Wrong> {
     }
 }
 
-/// Either alphabet, with padding or without, as protobuf's JSON reads bytes.
+/// Base64 in either alphabet, with padding or without, as protobuf's JSON reads bytes.
 fn bytes(raw: &RawValue) -> Result<Content, Wrong> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);

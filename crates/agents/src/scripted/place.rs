@@ -1,10 +1,10 @@
-//! Where a script stands. The agent keeps nothing between turns: a question may be answered after a restart, by another
-//! process. How often the script has asked follows from the durable task.
+//! Finds the position in a script. The agent has no state between turns: a question may be answered after a
+//! restart, by another process. How often the script has asked follows from the stored task.
 //!
-//! The turns after the one that began the script each began because it had asked once more. The task counts its turns,
-//! so only the number of the turn that began the script is to be found. Where no two messages shared a turn, or the
-//! script came with the first message, it is certain. Where messages were sent to a working task and shared a turn, the
-//! counts leave a few numbers possible, and the script's questions in the history tell which.
+//! Each turn after the one that began the script exists because the script asked once more. The task counts its
+//! turns, so only the number of the turn that began the script is missing. Where no two messages shared a turn, or
+//! the script came with the first message, it is certain. Where messages were sent to a working task and shared a
+//! turn, the counts leave a few possible numbers, and the script's questions in the history decide.
 
 use model::ports::agent::Turn;
 use model::{Message, Role};
@@ -12,12 +12,12 @@ use model::{Message, Role};
 use super::script::Script;
 use super::step::Step;
 
-/// The message that carries the script a turn plays.
+/// The message with the script that a turn plays.
 pub(super) struct Carrier<'a> {
     pub(super) message: &'a Message,
-    /// Its place among the callers' messages of the task.
+    /// Its index among the callers' messages of the task.
     pub(super) place: usize,
-    /// How many of the callers' messages earlier turns took up.
+    /// How many of the callers' messages earlier turns processed.
     taken: usize,
 }
 
@@ -32,7 +32,8 @@ pub(super) fn callers_messages(history: &[std::sync::Arc<Message>]) -> impl Doub
     history.iter().map(|message| &**message).filter(|message| message.role == Role::User)
 }
 
-/// How often the script had asked, by the counts, when this turn began. An earlier attempt of this turn changes nothing.
+/// How often the script had asked when this turn began, by the counts. An earlier attempt of this turn changes
+/// nothing.
 pub(super) fn asked(turn: &Turn, carrier: &Carrier<'_>, script: &Script) -> usize {
     if carrier.place >= carrier.taken {
         return 0;
@@ -41,7 +42,7 @@ pub(super) fn asked(turn: &Turn, carrier: &Carrier<'_>, script: &Script) -> usiz
     let counted = core.turn.is_some_and(|open| open.id == turn.id);
     let number = (core.turns as usize + usize::from(!counted)).max(2);
     let earlier = number - 1;
-    // Each earlier turn took up at least one message; these many took up no turn of their own.
+    // Each earlier turn processed at least one message; this many messages had no turn of their own.
     let shared = carrier.taken.saturating_sub(earlier);
     let latest = (carrier.place + 1).min(earlier);
     let earliest = (carrier.place + 1).saturating_sub(shared).clamp(1, latest);
@@ -49,7 +50,8 @@ pub(super) fn asked(turn: &Turn, carrier: &Carrier<'_>, script: &Script) -> usiz
     if least == most { least } else { seen(turn, carrier, script).clamp(least, most) }
 }
 
-/// How many of the script's questions stand in the history, in order. One without words leaves no trace and counts.
+/// How many of the script's questions are in the history, in order. A question without a message leaves no trace
+/// and counts.
 fn seen(turn: &Turn, carrier: &Carrier<'_>, script: &Script) -> usize {
     let mut later = turn
         .so_far

@@ -1,4 +1,4 @@
-//! Plays steps as a stream. It looks at the cancel before each thing it says and during every wait, and stops there.
+//! Plays steps as a stream. It checks for a cancel before each emission and during every wait, and stops there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::step::{Chunks, Content, Step};
 
 struct Player {
     steps: std::vec::IntoIter<Step>,
-    /// The step that is not done yet, and how often it has spoken.
+    /// The unfinished step, and how often it has emitted.
     under_way: Option<(Repeat, u32)>,
-    /// What is answered.
+    /// The message that is answered.
     newest: Option<Arc<Inbound>>,
     cancelled: Cancelled,
     over: bool,
@@ -79,7 +79,7 @@ impl Player {
         Some(Emission::End(end))
     }
 
-    /// Whether the time went by without a cancel.
+    /// Waits; false if cancelled.
     async fn wait(&self, time: Duration) -> bool {
         if time.is_zero() {
             return true;

@@ -1,4 +1,4 @@
-//! Behaviours by `messageId`: public test suites cannot say what they want in the message, so they say it in its id.
+//! Behaviours by `messageId`: public test suites cannot put instructions into the message, so they choose its id.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ pub(super) struct Prefix {
     build: fn(&Manner) -> Vec<Step>,
 }
 
-/// What a suite may expect differently.
+/// Settings that suites expect differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Manner {
     pub(super) mode: Mode,
-    /// How long a task to be resubscribed to stays at work.
+    /// How long a task for a resubscription keeps working.
     pub(super) hold: Duration,
 }
 
@@ -88,7 +88,7 @@ fn data() -> Step {
     Step::artifact("output", Part::new(data.map_or_else(|| PartContent::Text(String::new()), PartContent::Data)))
 }
 
-/// Two chunks with different texts, so two steps on one key.
+/// Two chunks with different texts, so two steps with one key.
 fn chunked() -> Vec<Step> {
     let chunk = |text: &str, append: bool| {
         let piece = Piece {

@@ -1,4 +1,4 @@
-//! Scripts: a `data` part `{"script": [step, ...]}`, read and checked as a whole before anything is played.
+//! Scripts: a `data` part `{"script": [step, ...]}`, parsed and checked as a whole before it is played.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use super::step::{Chunks, Content, Step, may_repeat};
 
 pub(super) const STEPS_MAX: usize = 10_000;
 pub(super) const CHUNKS_MAX: u32 = 1_000_000;
-/// A day.
+/// One day.
 pub(super) const WAIT_MAX_MS: u32 = 24 * 3_600_000;
 
-/// Every step a script can have.
+/// The names of all steps.
 pub(super) const STEPS: &[&str] = &[
     "status", "sleep_ms", "artifact", "echo", "message", "input", "auth", "complete", "fail", "reject", "hang",
     "metadata", "restart",
 ];
-/// Members that say more about a step, each with the steps it belongs to.
+/// Further members of a step, each with the steps it belongs to.
 const MORE: &[(&str, &[&str])] = &[
     ("text", &["status"]),
     ("chunks", &["artifact"]),
@@ -32,19 +32,19 @@ const MORE: &[(&str, &[&str])] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Script {
     pub(super) steps: Vec<Step>,
-    /// The first step's rule for a crash: the turn is played again, or fails.
+    /// The first step's rule for a crash: play the turn again, or fail.
     rule: Option<bool>,
 }
 
-/// Whether the message has a script, good or bad.
+/// Whether the message has a script, valid or not.
 pub(super) fn has_script(message: &Message) -> bool {
     scripts(message).next().is_some()
 }
 
-/// Each script of a message, with its part's place.
+/// Each script of a message, with its part's index.
 fn scripts(message: &Message) -> impl Iterator<Item = (usize, &RawValue)> {
     message.parts.iter().enumerate().filter_map(|(i, part)| {
-        // A look at the text spares most data the parsing.
+        // Searching the text first avoids parsing most data.
         let PartContent::Data(json) = &part.content else { return None };
         if !json.is_object() || !json.text().contains("\"script\"") {
             return None;
@@ -86,7 +86,7 @@ impl Script {
         let step = match name {
             "restart" => {
                 self.rule = Some(retries(raw, place)?);
-                // It stands for nothing, so that the places of the steps are those of the script.
+                // A placeholder, so that the steps' indexes are those of the script.
                 Step::Sleep(Duration::ZERO)
             }
             "status" => {
@@ -116,25 +116,25 @@ impl Script {
         Ok(Step::Artifact(Box::new(Chunks { piece, content: Content::Given, count, every, named })))
     }
 
-    /// Whether an artifact of that name was begun since the last question: a turn that is played again must begin again
-    /// what it adds to.
+    /// Whether an artifact of that name was begun since the last question: a turn that is played again must restart
+    /// the artifacts it appends to.
     fn began(&self, piece: &Piece) -> bool {
         let turn = self.steps.iter().rev().take_while(|step| !step.interrupts());
         turn.into_iter()
             .any(|step| matches!(step, Step::Artifact(known) if known.named && known.piece.key == piece.key))
     }
 
-    /// Whether a crash plays a turn of it again: as its first step says, else [`may_repeat`].
+    /// Whether a turn is played again after a crash: as its first step says, else [`may_repeat`].
     pub(super) fn retries(&self) -> bool {
         self.rule.unwrap_or_else(|| may_repeat(&self.steps))
     }
 
-    /// The places of the steps at which it waits for a message.
+    /// The steps that wait for a message.
     pub(super) fn questions(&self) -> impl Iterator<Item = &Step> {
         self.played().iter().filter(|step| step.interrupts())
     }
 
-    /// What is left when it has asked `asked` times; nothing when it had come to its end by then.
+    /// The rest after `asked` questions; none when the script had ended by then.
     pub(super) fn rest(mut self, asked: usize) -> Option<Vec<Step>> {
         let from = match asked.checked_sub(1) {
             None => 0,
@@ -153,7 +153,7 @@ impl Script {
     }
 }
 
-/// The one step name among the members; any other mistake with names is found here too, where the step is known.
+/// The single step name among the members; errors in names are found here too, where the step is known.
 fn the_step(members: &Members<'_>) -> Result<&'static str, Wrong> {
     let mut found = members.names().filter_map(|name| STEPS.iter().find(|&&known| known == name).copied());
     let (step, second) = (found.next(), found.next());
@@ -178,7 +178,7 @@ fn the_step(members: &Members<'_>) -> Result<&'static str, Wrong> {
     step.ok_or_else(|| Wrong::new(format!("a step is an object with one of {}", STEPS.join(", "))))
 }
 
-/// The steps that are one member.
+/// The steps with one member.
 fn plain(name: &str, raw: &RawValue) -> Result<Step, Wrong> {
     Ok(match name {
         "sleep_ms" => Step::Sleep(Duration::from_millis(number(raw, 0, WAIT_MAX_MS)?.into())),
@@ -209,7 +209,7 @@ fn retries(raw: &RawValue, place: usize) -> Result<bool, Wrong> {
     }
 }
 
-/// A status step is for work; every other state has a step of its own.
+/// A status step is for the working state; every other state has its own step.
 fn working(raw: &RawValue) -> Result<(), Wrong> {
     let state = text(raw)?.to_lowercase().replace('_', "-");
     let step = match state.trim_start_matches("task-state-") {

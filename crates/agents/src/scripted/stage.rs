@@ -1,4 +1,4 @@
-//! Where agents are tried: a real task, folded from a real log, and as much of an engine as turns need.
+//! Test harness for agents: a real task, folded from a real log, and as much of an engine as turns need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct Stage {
     open: Option<Open>,
 }
 
-/// A turn that runs, or ran when it was cut off.
+/// A running turn, or an interrupted one.
 struct Open {
     id: TurnId,
     attempt: u32,
@@ -36,7 +36,7 @@ impl Stage {
         Stage { agent, log: vec![], task: None, waiting: vec![], turns: 0, open: None }
     }
 
-    /// A caller's message: admitted and logged.
+    /// Admits and logs a caller's message.
     pub(crate) fn try_say(&mut self, id: &str, parts: Vec<Part>) -> Result<(), Fault> {
         let inbound = Arc::new(inbound(id, parts));
         let admission = self.agent.admit(&inbound, self.task.as_ref())?;
@@ -58,7 +58,7 @@ impl Stage {
         self.task.as_ref().unwrap()
     }
 
-    /// Begins a turn with what waits.
+    /// Begins a turn with the waiting messages.
     pub(crate) fn start(&mut self) {
         self.turns += 1;
         let id: TurnId = format!("0190f3c4-1111-7222-8333-{:012}", self.turns).parse().unwrap();
@@ -72,7 +72,7 @@ impl Stage {
         self.attempt(open.id, open.attempt + 1, open.messages);
     }
 
-    /// Another process takes over: nothing is left but the log.
+    /// Another process takes over: only the log remains.
     pub(crate) fn restart(&mut self, agent: Arc<dyn Agent>) {
         self.agent = agent;
         self.task = Task::fold(&self.log).unwrap();
@@ -102,14 +102,14 @@ impl Stage {
         self.open = Some(Open { id, attempt, messages, said, cancel: Some(cancel) });
     }
 
-    /// What the open turn says next.
+    /// The open turn's next emission.
     pub(crate) async fn next(&mut self) -> Option<Emission> {
         let emission = self.open.as_mut()?.said.as_mut()?.next().await?;
         self.keep(&emission);
         Some(emission)
     }
 
-    /// The open turn to its end.
+    /// Runs the open turn to its end.
     pub(crate) async fn finish(&mut self) -> Vec<Emission> {
         let mut all = vec![];
         while let Some(emission) = self.next().await {
@@ -123,25 +123,25 @@ impl Stage {
         self.finish().await
     }
 
-    /// Says one thing and runs the turn it causes.
+    /// Sends one message and runs its turn.
     pub(crate) async fn hear(&mut self, parts: Vec<Part>) -> Vec<Emission> {
         let id = format!("m{}", self.log.len());
         self.say(&id, parts);
         self.turn().await
     }
 
-    /// Asks the open turn to stop.
+    /// Cancels the open turn.
     pub(crate) fn cancel(&mut self) {
         self.open.as_mut().unwrap().cancel.take().unwrap().send(()).unwrap();
     }
 
-    /// The open turn, cancelled after so long; with the time it took to end.
+    /// Cancels the open turn after this time; returns its emissions and the time it took to end.
     pub(crate) async fn cancelled_after(&mut self, time_ms: u64) -> (Vec<Emission>, u128) {
         let cancel = self.open.as_mut().unwrap().cancel.take().unwrap();
         let began = tokio::time::Instant::now();
         let cancelling = async {
             tokio::time::sleep(Duration::from_millis(time_ms)).await;
-            // A turn that has ended needs no cancel.
+            // The turn may have ended already.
             let _ = cancel.send(());
         };
         let (all, ()) = tokio::join!(self.finish(), cancelling);
@@ -237,7 +237,7 @@ pub(crate) fn json(text: &str) -> Json {
     Json::parse(text).unwrap_or_else(|| panic!("JSON: {text}"))
 }
 
-/// Text, bytes, an address and data, with everything a part can have.
+/// Text, bytes, a URL and data, with every member of a part.
 pub(crate) fn every_kind_of_part() -> Vec<Part> {
     let full = |content| Part {
         content,
@@ -255,7 +255,7 @@ pub(crate) fn every_kind_of_part() -> Vec<Part> {
     ]
 }
 
-/// What was said, a word or so for each, for tests that compare whole turns.
+/// Emissions in short, for tests that compare whole turns.
 pub(crate) fn brief(said: &[Emission]) -> Vec<String> {
     said.iter().map(brief_one).collect()
 }
@@ -294,7 +294,7 @@ fn content(parts: &[Part]) -> String {
     parts.iter().map(one).collect::<Vec<_>>().join("|")
 }
 
-/// The rule for crashes that a message is admitted with.
+/// The crash rule that a message is admitted with.
 pub(crate) fn restart_rule(agent: &dyn Agent, parts: Vec<Part>, task: Option<&Task>) -> Restart {
     agent.admit(&inbound("m", parts), task).unwrap().restart
 }

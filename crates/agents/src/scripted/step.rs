@@ -1,5 +1,4 @@
-//! What can be played. Scripts, text commands and `messageId` prefixes all come down to these steps; the player knows
-//! nothing else.
+//! The steps. Scripts, text commands and `messageId` prefixes all become these steps; the player runs nothing else.
 
 use std::time::Duration;
 
@@ -15,13 +14,13 @@ pub(super) enum Step {
     Reply(Words),
     /// Ends the turn; in an interrupted state the steps after it wait for the next message.
     End(End),
-    /// Until cancelled.
+    /// Waits until cancelled.
     Hang,
-    /// A status each time, until cancelled.
+    /// A status at each interval, until cancelled.
     Beat(Duration),
 }
 
-/// An artifact, sent so many times.
+/// An artifact, sent this many times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chunks {
     /// The first chunk carries its `append`, the last its `last`.
@@ -35,11 +34,11 @@ pub(super) struct Chunks {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// The piece's own parts, each time.
+    /// The piece's own parts, in each chunk.
     Given,
     /// The parts of the message that is answered.
     Echo,
-    /// A text that says which chunk it is.
+    /// A text with the chunk's number.
     Numbered,
 }
 
@@ -56,7 +55,7 @@ impl Step {
         Step::end(EndState::Completed, None)
     }
 
-    /// One whole artifact, with a key that [`settle_keys`] gives.
+    /// One whole artifact, whose key [`settle_keys`] sets.
     pub(super) fn artifact(name: &str, part: Part) -> Step {
         let name = Some(name.to_owned());
         Chunks::once(Piece { name, parts: vec![part], ..Piece::default() }, Content::Given)
@@ -66,7 +65,7 @@ impl Step {
         Chunks::once(Piece::default(), Content::Echo)
     }
 
-    /// The turn ends here, and the rest goes on with the next message.
+    /// The turn ends here, and the rest continues with the next message.
     pub(super) fn interrupts(&self) -> bool {
         match self {
             Step::End(end) => matches!(end.state, EndState::InputRequired | EndState::AuthRequired),
@@ -75,7 +74,7 @@ impl Step {
         }
     }
 
-    /// It ends by a cancel alone.
+    /// Only a cancel ends it.
     pub(super) fn waits_for_cancel(&self) -> bool {
         match self {
             Step::Hang | Step::Beat(_) => true,
@@ -84,7 +83,7 @@ impl Step {
         }
     }
 
-    /// Nothing after it is ever played.
+    /// Steps after it are never played.
     pub(super) fn is_last(&self) -> bool {
         match self {
             Step::End(_) => !self.interrupts(),
@@ -101,22 +100,22 @@ impl Chunks {
     }
 }
 
-/// Whether the first thing said is a direct message.
+/// Whether the first emission is a direct message.
 pub(super) fn replies(steps: &[Step]) -> bool {
     let silent = |step: &&Step| matches!(step, Step::Sleep(_) | Step::Metadata(_));
     matches!(steps.iter().find(|step| !silent(step)), Some(Step::Reply(_)))
 }
 
-/// Whether a crash plays the steps again unless a script says otherwise. Steps act on their own task alone and begin their
-/// artifacts again, so that a second attempt repeats nothing outside it. Steps that end by a cancel alone are not
-/// repeated: the caller who would cancel may be gone, and the task would be at work for ever.
+/// Whether the steps are played again after a crash, unless a script says otherwise. Steps act on their own task
+/// alone and restart their artifacts, so a second attempt repeats nothing outside it. Steps that only a cancel ends
+/// are not repeated: the caller who would cancel may be gone, and the task would run for ever.
 pub(super) fn may_repeat(steps: &[Step]) -> bool {
     let end = steps.iter().position(Step::is_last).map_or(steps.len(), |last| last + 1);
     !steps[..end].iter().any(Step::waits_for_cancel)
 }
 
-/// Gives every artifact without a name of its own a key: its step's place and, for a message that is not the task's
-/// first, the message's place. So a key is the same in every attempt and never that of another message's artifact.
+/// Sets the key of every artifact without a name: its step's index and, for a message that is not the task's first,
+/// the message's index. So a key is the same in every attempt and never that of another message's artifact.
 pub(super) fn settle_keys(steps: &mut [Step], message: usize) {
     for (i, step) in steps.iter_mut().enumerate() {
         if let Step::Artifact(chunks) = step

@@ -1,4 +1,4 @@
-//! What somebody answered who was asked whether a node may begin.
+//! Reads the answer to an approval: whether a node may begin.
 
 use model::{Content, Inbound, Message, Part};
 
@@ -11,10 +11,10 @@ pub(super) struct Answer {
 const YES: &[&str] = &["approve", "approved", "yes", "y", "ok", "okay", "allow", "accept", "go"];
 const NO: &[&str] = &["deny", "denied", "no", "n", "reject", "rejected", "refuse", "stop"];
 
-/// The answer in these messages, if there is one: the newest that can be understood.
+/// The answer in these messages, if any: the newest that can be parsed.
 ///
-/// As data, `{"decision": "approve" | "deny"}` or `{"approve": true | false}`, each with a `reason` if there is one. As text, a
-/// first word that means yes or no; what follows it is the reason.
+/// As data, `{"decision": "approve" | "deny"}` or `{"approve": true | false}`, with an optional `reason`. As text,
+/// a first word that means yes or no; the rest is the reason.
 pub(super) fn read(messages: &[std::sync::Arc<Inbound>]) -> Option<Answer> {
     messages.iter().rev().find_map(|inbound| of(&inbound.message))
 }

@@ -1,31 +1,31 @@
-//! What a system's log says of its runs: one entry for each step, in the metadata of a status message.
+//! The journal of a system's runs: one entry for each step, in the metadata of a status message.
 
 use model::{Artifact, Json, Message, Part, Role, Task, TurnId};
 use serde::{Deserialize, Serialize};
 use systems::{End, NodeEvent, VisitId};
 
-/// The member of a status message's metadata.
+/// The metadata member.
 pub const KEY: &str = "https://rialto.dev/ext/system/v1";
 
 /// One step of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The run it belongs to: the id of the turn that began it.
+    /// The run's id: that of the turn that began it.
     pub run: String,
-    /// Its place in the run, from 1.
+    /// Its number in the run, from 1.
     pub no: u64,
     pub state: Step,
-    /// The node it is about, and the how manieth start of it; without one it is about the run.
+    /// The node and the number of its visit; without one the entry is about the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visit: Option<u32>,
-    /// The task that does the node's work.
+    /// The node's task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Where a run begins: which of the caller's messages it is about, the first and how many.
+    /// At the beginning of a run: the index of its first message among the caller's, and their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<(usize, usize)>,
 }
@@ -35,18 +35,18 @@ pub struct Entry {
 pub enum Step {
     /// The run has begun.
     Began,
-    /// A node's task is open.
+    /// A node's task was opened.
     Started,
     Completed,
     Failed,
-    /// The caller is asked whether a node may begin.
+    /// The caller must approve a node.
     Approval,
     Approved,
     Denied,
-    /// A node's agent asks the caller something.
+    /// A node's agent asks the caller a question.
     Question,
     Answered,
-    /// The run is over.
+    /// The run has ended.
     Finished,
 }
 
@@ -65,12 +65,12 @@ impl Entry {
     }
 }
 
-/// The id of the artifact that a visit gave.
+/// The id of a visit's artifact.
 pub fn artifact_key(visit: &VisitId) -> String {
     format!("node/{}/{}", visit.node, visit.n)
 }
 
-/// The steps of a system's task, oldest first.
+/// The entries of a system's task, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct RunJournal(pub Vec<Entry>);
 
@@ -80,7 +80,7 @@ impl RunJournal {
         RunJournal(agents.filter_map(|message| Entry::of(message)).collect())
     }
 
-    /// The entries of the run that goes on; empty if none does.
+    /// The entries of the open run; empty without one.
     pub fn open_run(&self) -> &[Entry] {
         let Some(last) = self.0.last().filter(|last| last.state != Step::Finished) else { return &[] };
         let first = self.0.iter().position(|entry| entry.run == last.run).unwrap_or_default();
@@ -88,8 +88,8 @@ impl RunJournal {
     }
 }
 
-/// Whether the log has this entry of the run, from this very attempt of the turn: an entry of somebody who took the turn
-/// over says nothing about ours.
+/// Whether the log has this entry, written by this attempt of the turn: an entry of another attempt that took the
+/// turn over does not count.
 pub(super) fn reached(task: &Task, attempt: (TurnId, u32), run: &str, no: u64) -> bool {
     let newest_first = task.status.message.iter().chain(task.history.iter().rev());
     let newest = newest_first.filter(|message| message.role == Role::Agent).find_map(|message| Entry::of(message));
@@ -97,7 +97,7 @@ pub(super) fn reached(task: &Task, attempt: (TurnId, u32), run: &str, no: u64) -
     ours && newest.is_some_and(|entry| entry.run == run && entry.no >= no)
 }
 
-/// What has happened in a run, as the run is told it. An error is an entry whose artifact is not there.
+/// The events of a run, to replay them. An error means an entry whose artifact is missing.
 pub(super) fn events(entries: &[Entry], artifacts: &[std::sync::Arc<Artifact>]) -> Result<Vec<NodeEvent>, VisitId> {
     let mut events = Vec::new();
     for entry in entries {
@@ -120,7 +120,7 @@ pub(super) fn events(entries: &[Entry], artifacts: &[std::sync::Arc<Artifact>]) 
     Ok(events)
 }
 
-/// What a task gave: its artifacts, or without any its last words. Of a system, its result alone.
+/// The output of a task: its artifacts, or without any its last message. Of a system, its result alone.
 pub(super) fn given(task: &Task) -> Vec<Part> {
     let of_system = model::ports::children::has(task);
     let counts = |artifact: &&std::sync::Arc<Artifact>| !of_system || *artifact.id == *super::RESULT;
@@ -130,7 +130,7 @@ pub(super) fn given(task: &Task) -> Vec<Part> {
         parts = task.status.message.iter().flat_map(|message| message.parts.iter().cloned()).collect();
     }
     if parts.is_empty() {
-        // There is no message and no artifact without a part.
+        // Messages and artifacts must have a part.
         parts.push(Part::text(""));
     }
     parts

@@ -1,11 +1,10 @@
-//! A system: a graph of agents that is one agent to whoever calls.
+//! A system: a graph of agents, served as one agent.
 //!
-//! A turn walks the graph ([`systems::Run`]). Each visit of a node is a task of its own, opened through the
-//! turn's [`Children`](model::ports::children::Children), with its agent's own rule for crashes. What happens is told in
-//! the system's task, one status message for each step, with an [`Entry`] in its metadata; what a node gives is
-//! an artifact. That log is also how a run goes on after a crash, or when somebody has answered a question: the
-//! run is told again from the entries, and what was begun is found by its name. No step is built upon before
-//! the log has it.
+//! A turn walks the graph ([`systems::Run`]). Each visit of a node is a task of its own, opened through the turn's
+//! [`Children`](model::ports::children::Children), with its agent's own rule for crashes. The system's task has one
+//! status message for each step, with an [`Entry`] in its metadata; the output of a node is an artifact. The same
+//! log continues a run after a crash, or after the answer to a question: the entries are replayed, and child tasks
+//! that were opened are found by their names. No step depends on another before the log has it.
 //!
 //! * [`Journal`] reads and writes the entries
 //! * `answer` understands approvals
@@ -30,7 +29,7 @@ use crate::speech::speak;
 
 pub use journal::{Entry, KEY, RunJournal, Step, artifact_key};
 
-/// The artifact that is the result of the whole system.
+/// The artifact with the result of the whole system.
 pub const RESULT: &str = "result";
 
 /// A system as an agent.
@@ -40,7 +39,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The agent of a system that was checked.
+    /// The agent of a checked system.
     pub fn new(name: &str, system: &System, graph: Graph) -> Agent {
         let description = system.description.clone().unwrap_or_else(|| format!("Multi-agent system: {name}"));
         let mut profile = config::profile(name, description, Restart::Resume);
@@ -70,7 +69,7 @@ impl agent::Agent for Agent {
     }
 
     fn admit(&self, message: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
-        // A ring is found by those who pass on to other servers; here only its length is looked at.
+        // Loops are detected by agents that delegate to other servers; here only the number of hops is checked.
         Delegation::of(&message.message)?.check("", MAX_HOPS)?;
         Ok(Admission { undecided: false, restart: Restart::Resume, idempotent: false })
     }

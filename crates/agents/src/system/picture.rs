@@ -1,4 +1,4 @@
-//! A system for operators: its graph, and on it how a task stands.
+//! The graph of a system for operators, with the status of a task on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) fn draw(name: &str, graph: &Graph, look: Option<Look<'_>>) -> Json {
     Json::from_value(&picture)
 }
 
-/// One start of a node.
+/// One visit of a node.
 #[derive(Default)]
 struct Visit {
     state: &'static str,
@@ -62,7 +62,7 @@ fn show(picture: &mut Value, graph: &Graph, look: Look<'_>, task: &Task) {
         visits.values_mut().filter(|visit| visit.is_under_way()).for_each(|visit| visit.state = "cancelled");
     }
     let active: Vec<&str> = visits.iter().filter(|(_, visit)| visit.is_under_way()).map(|(id, _)| &*id.node).collect();
-    // Before its first step a run has come to nothing, and may come to everything.
+    // Before its first step every node of a run is still ahead.
     let all_ahead = visits.is_empty() && !over;
     let ahead = graph.ahead(active.iter().copied());
     let children: BTreeMap<String, &Arc<Task>> =
@@ -106,7 +106,7 @@ fn note(visit: &mut Visit, at: Time, entry: &Entry) {
     visit.reason = entry.reason.clone().or(visit.reason.take());
 }
 
-/// How often each edge was: whose results a visit's task was begun with.
+/// How often each edge was taken: from the results that a visit's task was opened with.
 fn taken(
     visits: &BTreeMap<VisitId, Visit>,
     children: &BTreeMap<String, &Arc<Task>>,
@@ -116,7 +116,7 @@ fn taken(
         let child = visit.child.as_ref().and_then(|child| children.get(child));
         let link = child.and_then(|child| child.history.first()?.metadata.clone()).map(|json| json.to_value());
         let from = link.as_ref().and_then(|link| link[KEY]["from"].as_array().cloned()).unwrap_or_default();
-        // A visit that was tried again came over the same edges.
+        // A retried visit came over the same edges.
         ways.extend(from.iter().filter_map(|from| Some((from.as_str()?.parse().ok()?, id.node.to_string()))));
     }
     let mut taken = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! One turn of a system over time.
+//! One turn of a system.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::journal::{self, Entry, KEY, RunJournal, Step, artifact_key, given};
 use crate::delegation::Delegation;
 use crate::speech::Voice;
 
-/// How long to wait before a child is asked for again that there was no room for, at first and at most.
+/// First and longest pause before a child task is opened again that was refused for lack of room.
 const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
@@ -62,7 +62,7 @@ pub(super) async fn turn(voice: Voice, turn: Turn, name: Arc<str>, graph: Arc<Gr
     }
 }
 
-/// The graph with the bound for its loops that the caller asks for, if that is a lower one.
+/// The graph with the caller's loop limit, if it is lower.
 fn bounded(graph: Arc<Graph>, about: &[&Arc<Message>]) -> Arc<Graph> {
     let asked = about.iter().find_map(|message| {
         let metadata = message.metadata.as_ref().filter(|json| json.text().contains(KEY))?;
@@ -79,30 +79,30 @@ struct Work {
     turn: Turn,
     name: Arc<str>,
     run: String,
-    /// The newest entry.
+    /// Number of the newest entry.
     no: u64,
-    /// Nothing of this run can have been begun before.
+    /// No child task of this run can exist yet.
     is_new: bool,
-    /// What messages say of how they were passed on.
+    /// The delegation entry for the children's messages.
     way: Delegation,
-    /// The visits whose beginning has been told.
+    /// The visits whose start was emitted.
     started: HashSet<VisitId>,
-    /// What the messages of this turn answer.
+    /// The question that the messages of this turn answer.
     question: Option<Entry>,
     under_way: FuturesUnordered<Future<'static, News>>,
 }
 
-/// What comes of a visit's task.
+/// An event of a visit's task.
 enum News {
-    /// Whether it was opened before.
+    /// Whether it exists already.
     Found(Start, TaskId, Result<bool, Fault>),
-    /// There was none, and may be now; how long to wait the next time.
+    /// There was no room for it; retry with this as the next pause.
     Room(Start, Duration),
     Opened(VisitId, Result<Opened, Fault>),
     Rested(VisitId, TaskId, Result<Option<Arc<Task>>, Fault>),
 }
 
-/// Something only the caller can say.
+/// A question for the caller.
 enum Question {
     Approval(VisitId, String),
     /// A node's agent asks.
@@ -121,7 +121,8 @@ impl Work {
             Err(asked_again) => return self.ask(asked_again, true).await,
         };
         let mut questions = VecDeque::new();
-        // What was under way before may have been begun. What comes of this turn has not: it is begun with what led there.
+        // The tasks of outstanding visits may exist already. Those of visits that follow in this turn cannot: their
+        // input is a result of this turn.
         let mut may_be_there = !self.is_new;
         loop {
             let (mut surplus, mut finish) = (Vec::new(), None);
@@ -139,7 +140,7 @@ impl Work {
                 return self.finish(finish, surplus).await;
             }
             if self.under_way.is_empty() {
-                // Only now, so that nothing happens unseen while somebody thinks about an answer.
+                // Only now, so that nothing is missed while a question is open.
                 match questions.pop_front() {
                     Some(question) => return self.ask(question, false).await,
                     None => return self.end(EndState::Failed, "nothing of the system is left to do").await,
@@ -155,13 +156,13 @@ impl Work {
                 continue;
             };
             for event in self.hear(news, &mut questions).await {
-                // A run refuses only what it has not asked for.
+                // A run refuses only events that it did not ask for.
                 to_do.extend(run.apply(event).unwrap_or_default());
             }
         }
     }
 
-    /// What the turn's messages say to the question that was asked, if one was. An error is the same question again.
+    /// Applies the turn's messages to the open question, if there is one. An error is the same question again.
     async fn answered(&mut self, run: &mut Run) -> Result<(), Question> {
         let Some(question) = self.question.take() else { return Ok(()) };
         let Some(visit) = question.visit() else { return Ok(()) };
@@ -172,7 +173,7 @@ impl Work {
             let children = self.turn.children.clone();
             let told = patient(|| children.tell(child, message.clone())).await;
             if let Err(fault) = told {
-                // It has settled by itself, or is gone; what became of it is heard from itself.
+                // The task has settled by itself, or is gone; its own state tells the outcome.
                 tracing::debug!(task = %self.turn.task, %child, "an answer came too late: {fault}");
             }
             let text = format!("{}: answered", visit.node);
@@ -199,7 +200,7 @@ impl Work {
         Ok(())
     }
 
-    /// The task of a visit may be there.
+    /// Looks for the visit's task, which may exist.
     fn look_for(&mut self, start: Start) {
         let (children, child) = (self.turn.children.clone(), self.turn.children.id(&self.key(&start.visit)));
         self.under_way.push(Box::pin(async move {
@@ -208,7 +209,7 @@ impl Work {
         }));
     }
 
-    /// Opens the task of a visit, with what was told so far. If there is no room, again after a while.
+    /// Opens the task of a visit with the inputs so far. Without room, retries after a pause.
     async fn begin(&mut self, start: Start, wait: Duration) {
         let Start { visit, agent, input, from } = &start;
         let key = self.key(visit);
@@ -221,7 +222,7 @@ impl Work {
         } });
         let metadata = self.way.write(Some(&Json::from_value(&link)));
         let message = self.message(format!("{}/{visit}", self.run), input.clone(), Some(metadata));
-        // Its own in every run, and the same whenever the run comes back to the node.
+        // One context for each node of a run, shared by all its visits.
         let context = ContextId(format!("{}/{}", self.run, visit.node).into());
         let id = self.turn.children.id(&key);
         let visit = visit.clone();
@@ -238,7 +239,7 @@ impl Work {
         }
     }
 
-    /// A visit has its task; of one whose beginning is in the log only that it goes on.
+    /// Emits the start of a visit; if the log has it already, only that it continues.
     async fn tell_start(&mut self, visit: &VisitId, child: TaskId) {
         if self.started.insert(visit.clone()) {
             let entry = Entry { child: Some(child.to_string()), ..self.entry(Step::Started, Some(visit)) };
@@ -256,8 +257,7 @@ impl Work {
         }));
     }
 
-    /// Tells of what has come and of whatever else has come meanwhile, and answers what the run must hear of once it is
-    /// kept.
+    /// Emits this event and all others that are ready, and returns the events for the run once the log has them.
     async fn hear(&mut self, first: News, questions: &mut VecDeque<Question>) -> Vec<NodeEvent> {
         let mut events = Vec::new();
         let mut next = Some(first);
@@ -302,7 +302,7 @@ impl Work {
         events
     }
 
-    /// What a visit's task came to.
+    /// The outcome of a visit's task.
     fn rested(
         &mut self,
         visit: VisitId,
@@ -325,7 +325,7 @@ impl Work {
                     questions.push_back(Question::Of(visit, task.clone()));
                     return None;
                 }
-                // At rest, and then somebody spoke to it.
+                // It was at rest, and then received another message.
                 State::Submitted | State::Working => {
                     self.follow(visit, child);
                     return None;
@@ -390,7 +390,7 @@ impl Work {
 
     async fn finish(&mut self, finish: Finish, surplus: Vec<VisitId>) {
         if !surplus.is_empty() {
-            // Nobody is stopped by what may not be kept.
+            // No child is cancelled before the log has the entries that lead to it.
             self.logged().await;
         }
         let children: Vec<TaskId> = surplus.iter().map(|visit| self.turn.children.id(&self.key(visit))).collect();
@@ -417,7 +417,7 @@ impl Work {
                 self.end(EndState::Failed, &format!("{at}{reason}")).await;
             }
             Finish::Canceled => {
-                // The engine waits for so long as it gives anybody to stop.
+                // The engine limits this wait to its usual time for stopping.
                 let rested = children.iter().map(|child| patient(|| port.at_rest(*child)));
                 drop(future::join_all(rested).await);
                 self.end(EndState::Canceled, "cancelled").await;
@@ -451,19 +451,19 @@ impl Work {
         self.voice.say(Emission::Working(Some(words))).await;
     }
 
-    /// Waits until the log has everything that was told.
+    /// Waits until the log has every emission.
     async fn logged(&mut self) {
         let (run, no) = (self.run.clone(), self.no);
         let attempt = (self.turn.id, self.turn.attempt);
         let kept = self.turn.children.logged(Box::new(move |task| journal::reached(task, attempt, &run, no)));
         if let Err(fault) = kept.await {
             tracing::error!(task = %self.turn.task, cause = %fault.cause_text(), "a system cannot read its own log: {fault}");
-            // Nothing is built upon what may not be kept. Whoever runs the turn ends it.
+            // The log may not have the entry, so no step may follow. The engine ends the turn.
             future::pending::<()>().await;
         }
     }
 
-    /// The name of a visit's task among the children of this task.
+    /// The name of a visit's task among this task's children.
     fn key(&self, visit: &VisitId) -> String {
         format!("{}/{visit}", self.run)
     }
@@ -474,7 +474,7 @@ impl Work {
     }
 }
 
-/// Asks until there is an answer. The turn's own time is the end of it.
+/// Retries until there is an answer. The turn's time limit ends it.
 async fn patient<T>(mut ask: impl FnMut() -> Future<'static, Result<T, Fault>>) -> Result<T, Fault> {
     let mut wait = AGAIN;
     loop {

@@ -1,9 +1,9 @@
-//! `worker`: agents without an address of their own fetch their turns.
+//! `worker`: agents without an address of their own, which fetch their turns.
 //!
-//! A turn that runs lies at the `pool` until a worker leases it; what the worker says comes back through the pool into the
-//! turn's own `run`, which hands it to the engine no faster than the engine takes it. `notices` is the pool as a stream.
-//! Everything here is in memory: after a restart the engine runs its turns again, and they lie here again under the same
-//! ids. The page for people is `docs/agents/worker.md`.
+//! A running turn waits in the `pool` until a worker leases it; the worker's reports go through the pool into the
+//! turn's own `run`, which emits them no faster than the engine takes them. `notices` is the pool as a stream. All
+//! state is in memory: after a restart the engine runs its turns again, and they wait here under the same ids. The
+//! user page is `docs/agents/worker.md`.
 
 mod notices;
 mod options;
@@ -42,7 +42,7 @@ struct Agent {
 
 impl Agent {
     fn new(name: &str, options: &Options, attempts: u32) -> Agent {
-        // Leases end, so that every worker must expect a turn that somebody had before it.
+        // Leases expire, so every worker must expect a turn that another worker had before.
         let profile = config::profile(name, "Leaves each message to a worker.", Restart::Retry);
         let pool = Mutex::new(Arc::new(Pool::new(options.lease_ms())));
         let counter = Arc::new(Counter { pool, secret: options.secret.clone() });
@@ -69,7 +69,7 @@ impl agent::Agent for Agent {
     }
 }
 
-/// The pool, as workers see it. It outlives an agent that is configured anew.
+/// The workers' view of the pool. It outlives an agent that is reconfigured.
 struct Counter {
     pool: Mutex<Arc<Pool>>,
     secret: Option<Secret>,

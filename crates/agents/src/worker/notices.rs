@@ -1,4 +1,5 @@
-//! The pool as a stream: a turn as soon as the worker has a hand free, and a word when one of its turns is cancelled.
+//! The pool as a stream: a turn as soon as the worker has capacity, and a notice when one of its turns is
+//! cancelled.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ struct Follower {
     pool: Arc<Pool>,
     worker: String,
     slots: usize,
-    /// What the stream gave out: turn, lease, and whether the worker knows that it is cancelled.
+    /// The turns given out on the stream: turn, lease, and whether the cancel was sent.
     held: Vec<(TurnId, String, bool)>,
     news: watch::Receiver<()>,
 }

@@ -1,4 +1,4 @@
-//! How workers are let in, and how long they may be silent.
+//! The workers' secret, and the time limits of their leases.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::Secret;
 use crate::config::{Backend, Common, Error, in_range};
 use crate::powers::{Field, plain, secret};
 
-/// How often a turn is given out if the config says nothing.
+/// Default number of attempts for a turn.
 const ATTEMPTS: u32 = 3;
-/// A shorter secret could be guessed. Guesses are not locked out, since the workers of one house share an address: one of
-/// them with an old secret would lock out all the others.
+/// A shorter secret could be guessed. Failed guesses do not lock an address out, since workers may share one: a
+/// single worker with an old secret would lock out all the others.
 const SHORTEST_SECRET: usize = 16;
 
 /// Its fields and their powers.

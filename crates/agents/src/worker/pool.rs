@@ -1,9 +1,9 @@
-//! Turns that wait for a worker, and leases on those that have one.
+//! Turns that wait for a worker, and the leases of the others.
 //!
-//! The order of those who wait, the limits of how many there are, and time limits are not kept here but around the agent
-//! (`limited`). A lease is a random word: whoever has it speaks for the turn until it is silent for too long. Words go to
-//! the turn's `run` one at a time and are answered when it has said them on, so that nothing piles up here; while one is
-//! being heard the lease does not end.
+//! The number of turns and their time limits are enforced around the agent (`limited`), not here. A lease is a
+//! random token: its holder reports for the turn until it is silent for too long. Reports go to the turn's `run`
+//! one at a time and are answered once emitted, so that nothing accumulates here; while a report is being processed
+//! the lease does not expire.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +15,14 @@ use model::ports::worker::{Contact, Leased, Refusal, Word};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-/// So many turns that have ended are remembered, to tell late words from mistaken ones.
+/// Most ended turns to remember, to distinguish late reports from wrong ones.
 const REMEMBERED: usize = 1_024;
-/// So many deliveries of one turn are.
+/// Most deliveries of one turn to remember.
 const DELIVERIES: usize = 256;
 
 pub(super) struct Pool {
     table: Mutex<Table>,
-    /// Poked when a turn waits, ends, changes hands or is cancelled: for workers who wait.
+    /// Notified when a turn waits, ends, changes its lease or is cancelled: for waiting workers.
     news: watch::Sender<()>,
     lease_ms: AtomicU64,
 }
@@ -31,21 +31,21 @@ pub(super) struct Pool {
 struct Table {
     waiting: VecDeque<TurnId>,
     jobs: HashMap<TurnId, Job>,
-    /// Turns that have ended, oldest first, and the deliveries that were answered.
+    /// Ended turns, oldest first, and the deliveries that were answered.
     over: VecDeque<(TurnId, Deliveries)>,
     entered: u64,
 }
 
-/// A turn that runs.
+/// A running turn.
 struct Job {
-    /// Which run of the turn this is, in case it comes again before the last is gone.
+    /// Identifies the run of the turn, in case a new one starts before the last is gone.
     entry: u64,
     told: String,
     lease: Option<Lease>,
     cancelled: bool,
     deliveries: Deliveries,
     inbox: mpsc::Sender<Said>,
-    /// Poked when the lease changes: for the turn's run.
+    /// Notified when the lease changes: for the turn's run.
     changed: Arc<Notify>,
 }
 
@@ -53,16 +53,16 @@ struct Lease {
     id: String,
     worker: String,
     until: Instant,
-    /// Words on their way to the turn's run.
+    /// Reports on their way to the turn's run.
     speaking: u32,
 }
 
-/// A worker's word on its way to the turn's run.
+/// A worker's report on its way to the turn's run.
 pub(super) struct Said {
     pub(super) lease: String,
     pub(super) delivery: Option<String>,
     pub(super) word: Word,
-    /// Whether the turn is out of the worker's hands by this word.
+    /// Whether this report ended the lease.
     pub(super) answer: oneshot::Sender<Result<bool, Refusal>>,
 }
 
@@ -84,7 +84,7 @@ impl Deliveries {
     }
 }
 
-/// Where a turn stands that a stream of notices keeps an eye on.
+/// The state of a turn that a stream of notices watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Held,
@@ -113,7 +113,7 @@ impl Pool {
         self.lease_ms.load(Ordering::Relaxed)
     }
 
-    /// From the next contact on.
+    /// Applies from the next contact on.
     pub(super) fn set_lease_ms(&self, lease_ms: u64) {
         self.lease_ms.store(lease_ms, Ordering::Relaxed);
     }
@@ -122,7 +122,7 @@ impl Pool {
         Instant::now() + Duration::from_millis(self.lease_ms())
     }
 
-    /// The turn that has waited longest.
+    /// Leases the turn that has waited longest.
     pub(super) fn lease(&self, worker: &str) -> Option<Leased> {
         let mut table = self.table();
         let table = &mut *table;
@@ -150,7 +150,7 @@ impl Pool {
         }
     }
 
-    /// Takes a worker's word to its turn.
+    /// Passes a worker's report to its turn.
     pub(super) async fn take(
         self: Arc<Pool>,
         turn: TurnId,
@@ -158,7 +158,7 @@ impl Pool {
         delivery: Option<String>,
         word: Word,
     ) -> Result<Contact, Refusal> {
-        // Two workers may number their deliveries alike.
+        // Two workers may use the same delivery ids.
         let delivery = delivery.map(|id| format!("{lease}\u{1f}{id}"));
         let inbox = {
             let mut table = self.table();
@@ -184,14 +184,14 @@ impl Pool {
         let _speaking = Speaking { pool: self.clone(), turn, lease: lease.clone() };
         let (answer, answered) = oneshot::channel();
         let said = Said { lease, delivery, word, answer };
-        // A run that is gone has ended some other way: cancelled, out of time, or with too much to say.
+        // The run ended another way: cancelled, out of time, or over its output limit.
         inbox.send(said).await.map_err(|_| Refusal::Over)?;
         let over = answered.await.map_err(|_| Refusal::Over)??;
         let cancelled = self.table().jobs.get(&turn).is_some_and(|job| job.cancelled);
         Ok(Contact { cancelled, over, lease_ms: self.lease_ms() })
     }
 
-    /// Lays a turn out for workers, last in the row.
+    /// Adds a turn to the end of the queue.
     pub(super) fn enter(self: &Arc<Pool>, turn: TurnId, told: String) -> (Place, mpsc::Receiver<Said>) {
         let (inbox, heard) = mpsc::channel(1);
         let changed = Arc::new(Notify::new());
@@ -223,7 +223,7 @@ impl Lease {
     }
 }
 
-/// A worker that speaks is there; when it is done, its silence begins anew.
+/// A worker that reports is alive; its lease time restarts when the report is done.
 struct Speaking {
     pool: Arc<Pool>,
     turn: TurnId,
@@ -242,7 +242,7 @@ impl Drop for Speaking {
     }
 }
 
-/// A turn's own place in the pool, given up with its run.
+/// A turn's entry in the pool, removed with its run.
 pub(super) struct Place {
     pool: Arc<Pool>,
     turn: TurnId,
@@ -261,17 +261,17 @@ impl Place {
         self.with(|table, turn| table.jobs.get_mut(&turn).map(change)).flatten()
     }
 
-    /// Resolves when the lease may have changed since it was last looked at.
+    /// Resolves when the lease may have changed since the last call.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// The worker who has it.
+    /// The worker that holds the lease.
     pub(super) fn worker(&self) -> Option<String> {
         self.job(|job| job.lease.as_ref().map(|lease| lease.worker.clone())).flatten()
     }
 
-    /// When the lease ends if the worker stays silent.
+    /// When the lease expires if the worker stays silent.
     pub(super) fn until(&self) -> Option<Instant> {
         self.job(|job| job.lease.as_ref().filter(|lease| lease.speaking == 0).map(|lease| lease.until)).flatten()
     }
@@ -288,19 +288,19 @@ impl Place {
         self.job(|job| job.deliveries.keep(delivery, over));
     }
 
-    /// Ends a lease whose worker was silent for too long. Answers whether there was one.
+    /// Ends an expired lease. Returns whether there was one.
     pub(super) fn expire(&self) -> bool {
         let now = Instant::now();
         self.job(|job| job.lease.take_if(|lease| !lease.lasts(now)).is_some()).unwrap_or(false)
     }
 
-    /// The worker gives it back.
+    /// The worker gives the turn back.
     pub(super) fn release(&self) {
         self.job(|job| job.lease = None);
         self.pool.poke();
     }
 
-    /// Lays it out again, first in the row.
+    /// Puts the turn back, first in the queue.
     pub(super) fn offer_again(&self, told: String) {
         self.with(|table, turn| {
             if let Some(job) = table.jobs.get_mut(&turn) {
@@ -311,7 +311,7 @@ impl Place {
         self.pool.poke();
     }
 
-    /// Tells the worker at its next contact. Answers whether there is one.
+    /// Tells the worker at its next contact. Returns whether there is a worker.
     pub(super) fn cancel(&self) -> bool {
         let held = self.job(|job| {
             job.cancelled = true;
@@ -321,7 +321,7 @@ impl Place {
         held.unwrap_or(false)
     }
 
-    /// Takes it from the table, before its last word is said.
+    /// Removes the turn before its last emission.
     pub(super) fn leave(&self) {
         self.with(|table, turn| {
             table.waiting.retain(|id| *id != turn);
@@ -341,11 +341,11 @@ impl Drop for Place {
     }
 }
 
-/// A word that nobody guesses.
+/// A random token.
 fn random() -> String {
     use std::fmt::Write as _;
     let mut bytes = [0; 16];
-    // Without randomness nobody may be given anything; the system has it from its start on.
+    // Without randomness no lease can be given out; the system provides it from its start on.
     #[allow(clippy::expect_used)]
     getrandom::fill(&mut bytes).expect("the system's randomness");
     bytes.iter().fold(String::with_capacity(32), |mut text, byte| {

@@ -1,4 +1,4 @@
-//! One turn: laid out, leased, heard, laid out again if its worker is lost.
+//! One turn: queued, leased, reported on, queued again if its worker is lost.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) async fn run(pool: Arc<Pool>, turn: Turn, history: bool, attempts: u3
     let (place, inbox) = pool.enter(turn.id, told);
     let hearing = Hearing::new(&turn);
     let mut run = Run { attempts, place, turn, history, hearing, voice, worker: None, cancelled: false };
-    // None where the voice has said it already.
+    // None where the end was emitted already.
     if let Some(end) = Box::pin(run.listen(inbox)).await {
         run.place.leave();
         run.voice.say(end).await;
@@ -41,13 +41,13 @@ struct Run {
     history: bool,
     hearing: Hearing,
     voice: Voice,
-    /// Who has it.
+    /// The worker that holds the turn.
     worker: Option<String>,
     cancelled: bool,
     attempts: u32,
 }
 
-/// What became of a worker's word.
+/// The outcome of a worker's report.
 enum Heard {
     More,
     GivenBack(Option<String>),
@@ -55,7 +55,7 @@ enum Heard {
 }
 
 impl Run {
-    /// Until the turn ends; answers how.
+    /// Runs until the turn ends; returns the end.
     async fn listen(&mut self, mut inbox: mpsc::Receiver<Said>) -> Option<Emission> {
         loop {
             self.greet().await;
@@ -97,7 +97,7 @@ impl Run {
         }
     }
 
-    /// Says that somebody is at work, once somebody is.
+    /// Emits the working state once a worker has the turn.
     async fn greet(&mut self) {
         let before = std::mem::replace(&mut self.worker, self.place.worker());
         if before.is_none() && self.worker.is_some() {
@@ -105,7 +105,7 @@ impl Run {
         }
     }
 
-    /// Lays the turn out again; if it has been tried often enough, that is its end.
+    /// Queues the turn again; after its last attempt, returns its end.
     async fn again(&mut self, why: &str) -> Option<Emission> {
         self.worker = None;
         if self.cancelled {
@@ -126,11 +126,12 @@ impl Run {
         None
     }
 
-    /// Says on what the worker says. It is answered when that was heard; before the last word, since after it nothing is.
+    /// Emits a worker's report. The worker is answered once it is emitted; for the last one before that, since
+    /// nothing runs after it.
     async fn hear(&mut self, said: Said) -> Heard {
         let Said { lease, delivery, word, answer } = said;
         self.greet().await;
-        // Whoever asked may be gone; what was said counts all the same.
+        // The requester may be gone; its report counts all the same.
         if let Some(over) = self.place.repeated(delivery.as_deref()) {
             let _ = answer.send(Ok(over));
             return Heard::More;
@@ -167,7 +168,7 @@ impl Run {
         last.map_or(Heard::More, Heard::End)
     }
 
-    /// All of it or nothing: the events are read once without consequences first.
+    /// All events or none: they are parsed once without effects first.
     fn understand(&mut self, word: &Word) -> Result<(Vec<Emission>, Option<Emission>), String> {
         match word {
             Word::Alive => Ok((Vec::new(), None)),

@@ -1,4 +1,4 @@
-//! Turns, workers and time, without HTTP.
+//! Tests of turns, workers and time, without HTTP.
 
 use futures_util::StreamExt as _;
 use model::Part;
@@ -11,7 +11,7 @@ use crate::testing::{Running, agent, refused, text, turn};
 
 const LEASE: Duration = Duration::from_millis(30_000);
 
-/// An agent and its desk.
+/// An agent and its worker queue.
 struct Shop {
     agent: Arc<dyn agent::Agent>,
     desk: Arc<dyn Desk>,
@@ -26,7 +26,7 @@ async fn shop(more: Value) -> Shop {
 }
 
 impl Shop {
-    /// A turn of its own id that runs by itself; what it said, in the end.
+    /// Starts a turn with its own id; returns its emissions at the end.
     fn lay_out(&self, number: u32, said: &str) -> JoinHandle<Vec<String>> {
         let said = self.agent.run(Turn { id: id(number), ..turn(text(said)) });
         tokio::spawn(async move { brief(&said.collect::<Vec<_>>().await) })
@@ -291,7 +291,7 @@ async fn a_stream_gives_out_as_many_turns_as_the_worker_has_hands() {
     shop.say(&held[1], Word::Deliver(None)).await.unwrap();
     let Some(Notice::Turn(third)) = notices.next().await else { panic!() };
     drop(notices);
-    // Who has left the stream still has its turns.
+    // A worker that closed its stream still holds its turns.
     for leased in [&held[0], &third] {
         shop.say(leased, Word::Deliver(None)).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Which tool a message wants.
+//! Tests of the choice of a tool.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Against a small server of our own, `server.py`, run for real.
+//! Tests against a small real MCP server, `server.py`.
 
 mod choosing;
 
@@ -16,7 +16,7 @@ use crate::testing::{Running, agent, refused, run, text, turn, until};
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mcp/tests/server.py");
 
-/// An agent with those tools, and the folder with what the server notes.
+/// An agent with those tools, and the folder with the server's notes.
 async fn with(tools: &[&str], more: Value) -> (Arc<dyn agent::Agent>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let command: Vec<_> = ["python3", SERVER].iter().chain(tools).collect();
@@ -63,7 +63,7 @@ async fn tools_are_skills_and_one_is_called_with_its_arguments() {
     assert_eq!(shown, [("shout", "Shout", "In capitals."), ("add", "add", "")]);
     let shouting = data(json!({"tool": "shout", "arguments": {"text": "hello"}}));
     assert_eq!(said(&agent, shouting).await, ["working", "result= HELLO", "Completed"]);
-    // What is said as a structure is not said again as text.
+    // Structured content is not repeated as text.
     let adding = data(json!({"skill": "add", "a": 1, "b": 2}));
     assert_eq!(said(&agent, adding).await, ["working", r#"result= {"sum":3}"#, "Completed"]);
     assert_eq!(noted(&folder, "initialize"), 1, "the session is used again");
@@ -128,7 +128,7 @@ async fn progress_is_told_and_a_cancel_reaches_the_server_and_all_it_started() {
     until("its child is gone", || !is_alive(&child)).await;
 }
 
-/// However fast it comes, and though the result is on its heels.
+/// Also at full speed, with the result right behind it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_is_told_in_its_order_and_before_the_result() {
     let (agent, _folder) = with(&["count"], json!({})).await;
@@ -138,7 +138,7 @@ async fn progress_is_told_in_its_order_and_before_the_result() {
     assert_eq!(said[41..], ["result= counted", "Completed"]);
 }
 
-/// Whether that process runs; one that nobody has buried yet does not.
+/// Whether that process runs; a zombie does not count.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
@@ -155,7 +155,7 @@ async fn a_tool_may_ask_and_the_next_message_answers() {
     assert_eq!(parts[0].as_text(), Some("how many?"));
     let Content::Data(shown) = &parts[1].content else { panic!("{parts:?}") };
     assert_eq!(shown.to_value()["schema"]["properties"]["count"]["type"], "integer");
-    // What is no answer is asked for again, and the tool waits on.
+    // An invalid answer is asked for again, and the tool keeps waiting.
     let again = brief(&stage.hear(text("a few")).await);
     assert!(again[0].starts_with("InputRequired count must be a whole number\nhow many?"), "{again:?}");
     let answered = r#"result-3= answered: {"action": "accept", "content": {"count": 3}}"#;

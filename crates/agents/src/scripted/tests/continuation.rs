@@ -68,7 +68,7 @@ async fn a_new_script_plays_from_its_start() {
 
 #[tokio::test(start_paused = true)]
 async fn a_later_script_goes_on_rightly_when_messages_before_or_after_it_shared_a_turn() {
-    // Before: three messages answer the first script's question, the last of them with a script of its own.
+    // Before: three messages answer the first script's question; the last has a script of its own.
     let mut stage = stage();
     stage.say("m1", script(r#"{"sleep_ms":5},{"input":"zero?"},{"fail":"never"}"#));
     stage.start();

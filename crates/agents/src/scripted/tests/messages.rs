@@ -11,7 +11,7 @@ async fn says(said: &str) -> Vec<String> {
     brief(&played(text(said)).await)
 }
 
-/// The turn of a message with that id, in brief, and how long it took.
+/// The turn of a message with that id, in short, and its duration.
 async fn by_id(mode: Mode, id: &str) -> (Vec<String>, u128) {
     let mut stage = Stage::new(agent(mode));
     stage.say(id, text("fail"));

@@ -1,4 +1,4 @@
-//! What `scripted` does, one sentence at a time, in paused time.
+//! Tests of `scripted`, in paused time.
 
 mod continuation;
 mod messages;
@@ -22,7 +22,7 @@ fn stage() -> Stage {
     Stage::new(agent(Mode::Play))
 }
 
-/// A message's parts with a script.
+/// Parts with a script.
 fn script(steps: &str) -> Vec<Part> {
     vec![Part::data(json(&format!(r#"{{"script":[{steps}]}}"#)))]
 }
@@ -31,12 +31,12 @@ fn text(text: &str) -> Vec<Part> {
     vec![Part::text(text)]
 }
 
-/// A turn on a fresh task.
+/// A turn of a new task.
 async fn played(parts: Vec<Part>) -> Vec<Emission> {
     stage().hear(parts).await
 }
 
-/// A script's turn on a fresh task, in brief.
+/// A script's turn of a new task, in short.
 async fn plays(steps: &str) -> Vec<String> {
     brief(&played(script(steps)).await)
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What is wrong, and where below the script.
+/// The error, and its path below the script.
 fn refused(data: &str) -> (String, String) {
     let agent = agent(Mode::Play);
     let parts = vec![Part::text("do this"), Part::data(json(data))];
