@@ -1,4 +1,4 @@
-//! `aly`: a store agent at Aly's endpoints, with shops of Rialto's own or an agent that has its own.
+//! `aly`: a store agent at Aly's endpoints, for Rialto's own shops or for an agent with its own.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 use shop::site::SiteDraft as Draft;
 use shop::{Rules, Slug};
 
-/// The skills of a store agent that are for those who may change orders.
+/// The skills of a store agent that need the permission to change orders.
 const GUARDED: [&str; 2] = ["cart-management", "checkout"];
 const ORDERS: &str = "write:orders";
 
@@ -90,7 +90,7 @@ enum Written {
 }
 
 impl<'de> Deserialize<'de> for Site {
-    /// By hand, since what is wrong with the long form is told with its line and the nearest name.
+    /// Implemented by hand, so that an error in the long form names its line and the nearest key.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for Site {
 }
 
 impl Site {
-    /// All of it: what the config leaves out is not kept from before.
+    /// Builds the whole site: a field that the config leaves out does not keep its earlier value.
     fn make(&self, slug: &str, now: Time) -> anyhow::Result<shop::Site> {
         let Told { workspace, title, description, currency, hosts, links, shipping, free_shipping_from, tax } =
             self.0.clone();
@@ -147,7 +147,7 @@ impl Aly {
         self.sites.iter().map(|(slug, site)| site.make(slug, now)).collect()
     }
 
-    /// What the server is told, before there are shops.
+    /// The server's settings, before the shops exist.
     pub(crate) fn settings(&self) -> anyhow::Result<server::settings::Aly> {
         self.check()?;
         let sites = self.sites.iter().map(|(slug, site)| (slug.clone(), site.0.workspace.as_str().into())).collect();
@@ -162,7 +162,7 @@ impl Aly {
         Ok(all)
     }
 
-    /// How the shops deal; `base_url` is where people find them.
+    /// The configuration of the shops; `base_url` is their public address.
     pub(crate) fn dealings(&self, base_url: &str) -> retail::Config {
         let usual = Rules::default();
         let ms = |seconds: Option<u32>, usual: u64| seconds.map_or(usual, |seconds| u64::from(seconds) * 1_000);
@@ -173,7 +173,7 @@ impl Aly {
         retail::Config { rules, base_url: base_url.to_owned() }
     }
 
-    /// Makes the config's sites, or changes them to what it says.
+    /// Creates the config's sites, or updates them.
     pub(crate) async fn put_sites(&self, shop: &Shop) -> anyhow::Result<()> {
         for site in self.made(shop.now())? {
             let put = shop.put_site(&site).await;
@@ -183,7 +183,7 @@ impl Aly {
     }
 }
 
-/// What the shops refuse, to an operator.
+/// A shop's error, for an operator.
 pub(crate) fn told(refused: Refused) -> anyhow::Error {
     match refused {
         Refused::Fault(fault) => anyhow!("{fault} ({})", fault.cause_text()),
@@ -192,8 +192,8 @@ pub(crate) fn told(refused: Refused) -> anyhow::Error {
     }
 }
 
-/// A storekeeper for an agent that is no shop of ours: it knows the product's skills by their names in structured payloads,
-/// and the sites of the config. What a text means is the agent's to find out.
+/// A store port for an agent that is no shop of ours: it knows the product's skills by their names in structured
+/// payloads, and the config's sites. The agent itself interprets texts.
 struct Sites(BTreeMap<String, Arc<str>>);
 
 impl Storekeeper for Sites {
@@ -214,7 +214,7 @@ impl Storekeeper for Sites {
         GUARDED.contains(&skill).then_some(ORDERS)
     }
 
-    /// No site has a host of its own.
+    /// No site has its own host.
     fn shop<'a>(&'a self, _host: &'a str) -> Future<'a, Result<Option<storekeeper::Shop>, Fault>> {
         Box::pin(async { Ok(None) })
     }

@@ -1,7 +1,7 @@
-//! `rialto apply`: systems and agents from YAML, made or brought up to date.
+//! `rialto apply`: creates or updates systems and agents from YAML.
 //!
-//! A server is asked through the socket in its data folder, or over HTTP where `--url` names one. Agents come first,
-//! whatever the order of the files: systems are made of them.
+//! The command talks to a server through the socket in its data folder, or over HTTP with `--url`. Agents are
+//! applied first, in any order of the files, because systems refer to them.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -21,9 +21,9 @@ use crate::command::{Output, Whereabouts};
 use crate::config::{Found, secret};
 use crate::operate::{ask, print, text};
 
-/// Files of one folder, and documents of one command.
+/// Most files of a folder, and documents of a command.
 const MOST: usize = 2_000;
-/// All of them, in bytes.
+/// Most bytes of all documents.
 const MOST_BYTES: u64 = 64 << 20;
 
 #[derive(Args)]
@@ -56,7 +56,7 @@ pub(crate) fn run(command: &Apply) -> anyhow::Result<()> {
     if documents.len() > MOST {
         bail!("there are {} documents; apply at most {MOST} at a time", documents.len());
     }
-    // Stable: otherwise in the order of the files.
+    // The sort is stable: otherwise the order of the files.
     documents.sort_by_key(|one: &One| one.kind != "Agent");
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     let mut far = command.url.as_deref().map(|url| Far::new(url, command.key.as_deref())).transpose()?;
@@ -89,12 +89,12 @@ pub(crate) fn run(command: &Apply) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A document, and where it stands.
+/// A document and its source.
 struct One {
     from: String,
     kind: String,
     name: String,
-    /// In JSON.
+    /// As JSON.
     text: String,
 }
 
@@ -154,7 +154,7 @@ fn read(from: &str, text: &str, out: &mut Vec<One>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A server elsewhere.
+/// A remote server.
 struct Far {
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
@@ -202,7 +202,7 @@ impl Far {
         }
     }
 
-    /// The answer's status and body.
+    /// The status and body of an answer.
     fn say(&self, request: reqwest::RequestBuilder) -> anyhow::Result<(u16, Value)> {
         let request = request.header("content-type", "application/json");
         let request = match &self.key {
@@ -218,7 +218,7 @@ impl Far {
     }
 }
 
-/// What a server said.
+/// The error text of a server's answer.
 fn refused(status: u16, said: &Value) -> String {
     let lines: Vec<&str> = said["details"].as_array().into_iter().flatten().map(text).collect();
     let words = match said["error"].as_str().or(said.as_str()) {
@@ -229,7 +229,7 @@ fn refused(status: u16, said: &Value) -> String {
     format!("the server refused it (HTTP {status}): {words}")
 }
 
-/// YAML in the order it is written: nodes of a graph have one.
+/// YAML in its written order, which matters for the nodes of a graph.
 #[derive(Debug, PartialEq)]
 enum Tree {
     Null,

@@ -1,5 +1,5 @@
-//! The first screen: the config that was read, the address, the agents, the data, and one call to try. It fits a terminal of
-//! 80 columns and 24 lines; credentials of the demo are in `demo.json` and `rialto demo` alone.
+//! The first screen: config file, address, agents, data, and a command to try. It fits a terminal of 80 columns and
+//! 24 lines; the demo's credentials are only in `demo.json` and `rialto demo`.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use crate::plan::Plan;
 use crate::store::Place;
 
 const COLUMNS: usize = 80;
-/// The letters of agents' names that are shown; the others are counted.
+/// Most characters of agents' names to show; the rest is a count.
 const NAMES: usize = 170;
-/// The variable that the shown commands take a key from.
+/// The variable with the key in the commands shown.
 const VARIABLE: &str = "RIALTO_KEY";
 
-/// Where callers on this machine reach an address: one that stands for all has no host of its own.
+/// The base URL for callers on this machine; a wildcard address is shown as loopback.
 pub(crate) fn base(plan: &Plan, address: SocketAddr) -> String {
     let scheme = if plan.config.tls.is_some() { "https" } else { "http" };
     if address.ip().is_unspecified() {
@@ -27,13 +27,13 @@ pub(crate) fn base(plan: &Plan, address: SocketAddr) -> String {
 
 pub(crate) fn print(plan: &Plan, address: SocketAddr, server: &Server, first_key: Option<&FirstKey>) {
     let text = screen(plan, address, &names(server), first_key);
-    // A closed standard output is no reason not to serve.
+    // A closed standard output does not stop the server.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
 }
 
-/// The agents, with the one at the root first.
+/// The agents, with the root agent first.
 fn names(server: &Server) -> Vec<String> {
     let others = server.agents().iter().filter(|agent| *agent != server.default_agent()).map(|agent| agent.to_string());
     std::iter::once(format!("{} (at the root)", server.default_agent())).chain(others).collect()
@@ -70,7 +70,7 @@ fn screen(plan: &Plan, address: SocketAddr, agents: &[String], first_key: Option
     text.push_str("\nTry it in another terminal:\n\n");
     text.push_str(&format!("  curl -s {base}/message:send -H 'A2A-Version: 1.0' \\\n"));
     if plan.needs_key() {
-        // The shell puts the key in where the config says in which variable it is.
+        // The shell inserts the key, where the config names its variable.
         let variable = plan.config.auth.keys.first().and_then(|key| key.key.strip_prefix("env:")).unwrap_or(VARIABLE);
         text.push_str(&format!("    -H \"Authorization: Bearer ${variable}\" \\\n"));
     }
@@ -85,7 +85,7 @@ fn screen(plan: &Plan, address: SocketAddr, agents: &[String], first_key: Option
     text
 }
 
-/// The flags that let another command find the same data.
+/// The flags with which another command finds the same data.
 fn flags(plan: &Plan) -> String {
     match &plan.file {
         Some(file) if file.as_os_str() != crate::command::CONFIG_HERE => format!(" --config {}", file.display()),
@@ -108,7 +108,7 @@ fn listed(agents: &[String]) -> String {
     }
 }
 
-/// Breaks a text between words; a word that is too long has a line of its own.
+/// Breaks a text between words; a word that is too long gets its own line.
 fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split(' ') {
@@ -140,7 +140,7 @@ mod tests {
         Plan::of(&options, Config::parse(yaml.unwrap_or_default()).unwrap()).unwrap()
     }
 
-    /// Every form of the first screen, with all that can stand on it.
+    /// Every form of the first screen, with every line it can have.
     #[test]
     fn the_first_screen_fits_80_columns_and_24_lines() {
         let key = FirstKey { id: "0123456789".into(), secret: format!("rk_0123456789_{}", "x".repeat(44)) };

@@ -1,11 +1,11 @@
-//! What can be typed.
+//! The command line.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// The config file that is read where none is named.
+/// The default config file.
 pub(crate) const CONFIG_HERE: &str = "rialto.yaml";
 
 fn config_here() -> Option<&'static str> {

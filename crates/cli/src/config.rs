@@ -1,9 +1,9 @@
-//! The config file: YAML, every field documented and with its unit, unknown keys refused with the nearest known name,
-//! secrets by `env:NAME` or `file:PATH`.
+//! The config file: YAML, with every field and its unit documented. Unknown keys are refused with the nearest known
+//! name; secrets are written as `env:NAME` or `file:PATH`.
 //!
-//! * `mistakes`: all that is wrong with a file, each with its line and key
-//! * `shape`: what of it is not of the config's form
-//! * `tree`: the file with its lines
+//! * `mistakes`: all mistakes of a file, each with its line and key
+//! * `shape`: compares a file with the config's schema
+//! * `tree`: the file's values with their lines
 
 mod mistakes;
 mod shape;
@@ -315,7 +315,7 @@ impl Config {
     }
 }
 
-/// An `agents:` that stands there empty is not the same as none: nobody who takes the last agent out wants the demo's.
+/// An empty `agents:` is not the same as none: removing the last agent must not start the demo's agents.
 fn given<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Agents>, D::Error> {
     Agents::deserialize(d).map(Some)
 }
@@ -326,8 +326,8 @@ struct Written {
     agents: Option<BTreeMap<String, Value>>,
 }
 
-/// Adds the nearest known name to a complaint about an unknown one: ``unknown field `lisen`, expected one of listen, …``.
-/// What the reader's makers advise for a name that stands twice is for programmers; people are told what they can do.
+/// Adds the nearest known name to an error about an unknown one: ``unknown field `lisen`, expected one of listen,
+/// …``. The YAML library's advice about repeated keys is for programmers, so it is replaced.
 pub(crate) fn with_nearest(complaint: &str) -> String {
     let ours = "; take one of the two out, or give it another name";
     let complaint = &complaint.replace(", set DuplicateKeyPolicy in Options if acceptable", ours);
@@ -345,13 +345,13 @@ pub(crate) fn with_nearest(complaint: &str) -> String {
     }
 }
 
-/// Of the known names, the one that looks most like `wrong`.
+/// The known name most similar to `wrong`.
 pub(crate) fn nearest<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
     known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
 }
 
-/// A complaint in one line, for the log.
+/// An error on one line, for the log.
 pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -380,14 +380,14 @@ pub(crate) fn secret(reference: &str) -> anyhow::Result<String> {
     Ok(secret)
 }
 
-/// The data folder where none is named.
+/// The default data folder.
 pub(crate) const DATA_HERE: &str = "rialto-data";
 
-/// Where an operator finds things: the data folder and the store, as the flags or the config have them.
+/// The data folder and the store that the flags or the config name.
 pub(crate) struct Found {
     pub(crate) folder: PathBuf,
     pub(crate) store: Place,
-    /// Where the key of the seal is, if the config names a file.
+    /// The file with the sealing key, if the config names one.
     pub(crate) key_file: Option<PathBuf>,
 }
 
@@ -395,7 +395,7 @@ impl Found {
     pub(crate) fn at(whereabouts: &Whereabouts) -> anyhow::Result<Found> {
         let config = whereabouts.config.as_deref();
         let (data, store, key_file) = match (&whereabouts.data, &whereabouts.store) {
-            // Then a config that is not right is in nobody's way.
+            // Then an invalid config does not matter.
             (Some(data), Some(store)) => {
                 let config = config.and_then(|config| Config::load(Some(config)).ok());
                 (Some(data.clone()), Some(store.clone()), config.and_then(|config| config.push.key_file))
@@ -410,7 +410,7 @@ impl Found {
         Ok(Found { folder: data.unwrap_or_else(|| DATA_HERE.into()), store, key_file })
     }
 
-    /// The data in this folder, with nothing else said.
+    /// The data in this folder, with defaults.
     pub(crate) fn folder(folder: &Path) -> Found {
         Found { folder: folder.to_owned(), store: Place::Sqlite, key_file: None }
     }
@@ -422,7 +422,7 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
         command::Config::Check(whereabouts) => {
             let serve = command::Serve { whereabouts: whereabouts.clone(), ..command::Serve::default() };
             let plan = crate::plan::Plan::checked(&serve)?;
-            // Another machine that is down is no mistake of the config.
+            // An unreachable machine is no mistake of the config.
             for warning in crate::roster::unreachable(&plan.config.written) {
                 writeln!(std::io::stderr(), "warning: {warning}")?;
             }

@@ -1,6 +1,6 @@
-//! What a demo tells those who look for it: `demo.json` in the data folder, with the address to call and whatever ids a
-//! front has made for it. Ids that stand there stay the same at later starts, so that what was copied from it goes on
-//! working; the address is always the one that answers now.
+//! `demo.json` in the data folder: the server's address, and the ids that each product made for the demo. Ids in
+//! the file stay the same at later starts, so that copies of them keep working; the address is always the current
+//! one.
 
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 pub(crate) const FILE: &str = "demo.json";
 
-/// What the demo has for each product: the ids that go into its clients.
+/// The demo's section for each product: the ids that its clients need.
 pub(crate) fn sections() -> Vec<(&'static str, Map<String, Value>)> {
     let id = |name| Value::from(agents::assistant::assistant_id(name).to_string());
     let langgraph = [
@@ -21,8 +21,8 @@ pub(crate) fn sections() -> Vec<(&'static str, Map<String, Value>)> {
     vec![("langgraph", langgraph.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())]
 }
 
-/// Writes the file with a section for each name, and answers what stands in it now: of a section's members those that
-/// were there already, and the given ones for the rest.
+/// Writes the file with a section for each name, and returns its content: existing members of a section stay, the
+/// given ones are added.
 pub(crate) fn write(
     data: &Path,
     base_url: &str,
@@ -55,13 +55,13 @@ pub(crate) fn write(
     Ok(all)
 }
 
-/// A member of a section that stands in the file already.
+/// A member of a section of the existing file.
 pub(crate) fn kept(data: &Path, section: &str, member: &str) -> Option<String> {
     let all: Value = serde_json::from_slice(&std::fs::read(data.join(FILE)).ok()?).ok()?;
     all.get(section)?.get(member)?.as_str().map(str::to_owned)
 }
 
-/// All of it or nothing, for the owner's eyes.
+/// Replaces the file atomically, readable by its owner only.
 fn replace(file: &Path, all: &Map<String, Value>) -> io::Result<()> {
     let beside = file.with_extension("json.new");
     match std::fs::remove_file(&beside) {

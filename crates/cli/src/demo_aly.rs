@@ -1,7 +1,6 @@
-//! The demo's shop: hats, and two keys to its workspace, one of which only reads.
+//! The demo's shop: hats, and two keys to its workspace, one of them read-only.
 //!
-//! What stands on the shelves is put there once: what was sold since stays sold. Keys are drawn once and stay in
-//! `demo.json`.
+//! The stock is added once, so that items sold since stay sold. Keys are generated once and stay in `demo.json`.
 
 use anyhow::Context;
 use retail::Shop;
@@ -49,7 +48,7 @@ pub(crate) fn config() -> anyhow::Result<Aly> {
     serde_saphyr::from_str(CONFIG).context("the demo's shop")
 }
 
-/// What stands in `demo.json`, where nothing does yet.
+/// The section of a new `demo.json`.
 pub(crate) fn section() -> anyhow::Result<Map<String, Value>> {
     let mut members = Map::new();
     members.insert("site_slug".into(), SITE.into());
@@ -59,7 +58,7 @@ pub(crate) fn section() -> anyhow::Result<Map<String, Value>> {
     Ok(members)
 }
 
-/// Makes of it what stands in `demo.json`. What is there already stays as it is.
+/// Creates the shop of `demo.json`. Existing data stays as it is.
 pub(crate) async fn open(shop: &Shop, keys: &Oauth, all: &Map<String, Value>) -> anyhow::Result<()> {
     let site = Slug::check(SITE)?;
     if shop.product_count(&site).await.map_err(told)? == 0 {

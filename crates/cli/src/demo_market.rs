@@ -1,7 +1,7 @@
-//! The demo's market: somebody who sells, somebody who buys, and something between them.
+//! The demo's market: a seller, a buyer, and a capability between them.
 //!
-//! Users and capability have the same ids everywhere. Keys are drawn once and stay in `demo.json`; a folder without one,
-//! such as that of another replica on the same store, has keys of its own to the same users.
+//! Users and capability have the same ids everywhere. Keys are generated once and stay in `demo.json`; a folder
+//! without one, such as that of another replica on the same store, gets its own keys for the same users.
 
 use anyhow::Context;
 use market::capability::{Action, Draft, Status};
@@ -13,12 +13,12 @@ use trade::{Caller, Credentials, Market, MarketEntity as What, NewKey, NewUser, 
 pub(crate) const SECTION: &str = "uumit";
 
 const CAPABILITY: &str = "cap_ocr_invoice_v1";
-/// What the buyer starts with, in hundredths; its agents may spend more than that by themselves.
+/// The buyer's initial balance, in hundredths; its agents' spending limit is higher.
 const CREDIT: Ut = Ut::from_hundredths(1_000_000 * 100);
 const REFERENCE: &str = "demo";
 
 struct Party {
-    /// The account it logs in with.
+    /// The login account.
     account: &'static str,
     id: &'static str,
     /// The members of the section with its id, key, password and account.
@@ -36,14 +36,14 @@ const SELLER: Party = Party {
     members: ["seller_user_id", "seller_api_key", "seller_password", "seller_account"],
 };
 
-/// What stands in `demo.json`, where nothing does yet.
+/// The section of a new `demo.json`.
 pub(crate) async fn section(market: &Market) -> anyhow::Result<Map<String, Value>> {
     let mut members = Map::new();
     for party in [&BUYER, &SELLER] {
         let [id, key, password, account] = party.members;
         members.insert(id.into(), party.id.into());
         members.insert(key.into(), format!("uk_demo_{}", drawn()?).into());
-        // Of somebody who is there already nobody knows the password any more.
+        // The password of an existing user is not known any more.
         if known(market.user(&party.id.into()).await)?.is_none() {
             members.insert(password.into(), drawn()?.into());
             members.insert(account.into(), party.account.into());
@@ -53,7 +53,7 @@ pub(crate) async fn section(market: &Market) -> anyhow::Result<Map<String, Value
     Ok(members)
 }
 
-/// Makes of it what stands in `demo.json`. What is there already stays as it is.
+/// Creates the users and the capability of `demo.json`. Existing data stays as it is.
 pub(crate) async fn open(market: &Market, told: &Map<String, Value>) -> anyhow::Result<()> {
     let told = told.get(SECTION).cloned().unwrap_or_default();
     let member = |name: &str| {
@@ -131,7 +131,7 @@ fn draft() -> Draft {
     }
 }
 
-/// A command that buys it.
+/// A command that buys the capability.
 pub(crate) fn try_it(base: &str, section: &Value) -> String {
     let text = |name: &str| section[name].as_str().unwrap_or_default();
     let [user, key, _, _] = BUYER.members;
@@ -149,7 +149,7 @@ pub(crate) fn drawn() -> anyhow::Result<String> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// With the cause, which only operators see.
+/// Adds the cause, which only operators see.
 fn known<T>(outcome: Result<T, Refused>) -> anyhow::Result<T> {
     outcome.map_err(|refused| match &refused {
         Refused::Fault(fault) => anyhow::anyhow!("{fault} ({})", fault.cause_text()),
@@ -209,7 +209,7 @@ mod tests {
         assert_ne!(second["api_key"], first["api_key"]);
         assert_eq!(second["user_id"], first["user_id"]);
         assert!(second["password"].is_null(), "nobody knows it any more");
-        // Whoever has copied the old key goes on with it.
+        // Copies of the old key keep working.
         assert_eq!(buyer(&market, &first).await.user, buyer(&market, &second).await.user);
         let wallet = market.wallet(&buyer(&market, &second).await.user).await.unwrap();
         assert_eq!(wallet.available, CREDIT, "credited once");

@@ -1,6 +1,7 @@
-//! The demo's systems: one that anybody may call, and one that asks before it goes on.
+//! The demo's systems: a public one, and one that asks for approval.
 //!
-//! The tokens, one to the second and one for whoever changes what is served, are drawn once and stay in `demo.json`.
+//! The tokens, one for the second system and one for changing resources, are generated once and stay in
+//! `demo.json`.
 
 use std::path::Path;
 
@@ -15,9 +16,9 @@ pub(crate) const SECTION: &str = "orloj";
 const TOKEN: &str = "token";
 const ADMIN: &str = "admin_token";
 
-/// The one that the shared address means.
+/// The system at the shared address.
 const PUBLIC: &str = "summarize";
-/// The one with an approval.
+/// The system with an approval.
 const ASKS: &str = "publish";
 
 const SYSTEMS: &str = r"
@@ -47,7 +48,7 @@ pub(crate) struct Tokens {
     changes: String,
 }
 
-/// The tokens that were drawn before, else new ones.
+/// The tokens in `demo.json`, else new ones.
 pub(crate) fn tokens(data: &Path) -> anyhow::Result<Tokens> {
     let token = |member: &str| match demo::kept(data, SECTION, member) {
         Some(token) => anyhow::Ok(token),
@@ -56,11 +57,11 @@ pub(crate) fn tokens(data: &Path) -> anyhow::Result<Tokens> {
     Ok(Tokens { calls: token(TOKEN)?, changes: token(ADMIN)? })
 }
 
-/// Lets in whoever has one of the tokens.
+/// Adds the tokens to the settings.
 pub(crate) fn let_in(settings: &mut Settings, tokens: &Tokens) {
     let Some(orloj) = &mut settings.orloj else { return };
     let systems = [PUBLIC, ASKS].map(|system| format!("system:{system}")).into();
-    // What has no scopes is good for everything.
+    // A token without scopes permits everything.
     for (name, secret, scopes) in
         [("orloj-demo", &tokens.calls, systems), ("orloj-demo-admin", &tokens.changes, Vec::new())]
     {

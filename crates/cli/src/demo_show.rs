@@ -1,4 +1,4 @@
-//! `rialto demo`: the demo's ids and credentials, and the use of each, as they stand in `demo.json`.
+//! `rialto demo`: prints the demo's ids and credentials from `demo.json`, with the use of each.
 
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
@@ -76,7 +76,7 @@ pub(crate) fn run(command: &Demo) -> anyhow::Result<()> {
     print(&command.output, &shown, |shown| page(shown, &all))
 }
 
-/// Each id and credential with its use, in the order of [`SECTIONS`]; then what other releases have written.
+/// Each id and credential with its use, in the order of [`SECTIONS`]; then members that other releases wrote.
 fn entries(all: &Map<String, Value>) -> Vec<Value> {
     let mut entries = Vec::new();
     for section in SECTIONS {

@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for Most {
                     other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
                 }
             }
-            /// Older YAML reads `off` so.
+            /// Older YAML reads `off` as false.
             fn visit_bool<E: serde::de::Error>(self, on: bool) -> Result<Most, E> {
                 match on {
                     false => Ok(Most::Off),
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Most {
 }
 
 impl Files {
-    /// `kept` is what is kept beside the log: smaller parts have no address.
+    /// `kept` is the size from which parts are stored beside the log: smaller parts have no URL.
     pub(crate) fn check(&self, kept: u64) -> anyhow::Result<()> {
         if let Some(Most::Bytes(bytes)) = self.inline_max_bytes
             && bytes < kept

@@ -1,4 +1,4 @@
-//! `rialto graph`: how a system is made, and how a task on it stands.
+//! `rialto graph`: prints a system's graph, and the state of a task on it.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -51,7 +51,7 @@ pub(crate) fn run(command: &Graph) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// From the server, if one runs; else by the config, and by the data if it is about a task.
+/// The graph from the running server, else from the config; for a task, with the data.
 fn picture(command: &Graph) -> anyhow::Result<Value> {
     let found = Found::at(&command.whereabouts)?;
     let request = admin::graph_request(command.system.clone(), command.task.clone())?;
@@ -71,7 +71,7 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + u
     value[name].as_array().into_iter().flatten()
 }
 
-/// The nodes in the order a run comes to them.
+/// The nodes in the order of a run.
 fn in_order(picture: &Value) -> Vec<&Value> {
     let nodes: Vec<&Value> = list(picture, "nodes").collect();
     let mut queue: VecDeque<&Value> = nodes.iter().copied().filter(|node| node["entry"] == true).collect();
@@ -123,7 +123,7 @@ fn people(picture: &Value) -> String {
     out
 }
 
-/// What there is to say of a node, and of its visits.
+/// The lines about a node and its visits.
 fn headline(node: &Value) -> String {
     let (name, agent) = (text(&node["node"]), text(&node["agent"]));
     let mut out = String::new();
@@ -178,7 +178,7 @@ fn headline(node: &Value) -> String {
     out
 }
 
-/// How a join waits, where that is not for all.
+/// A join's condition, unless it waits for all.
 fn how(join: &Value) -> String {
     let mut words = Vec::new();
     if join["mode"] == "quorum" {
@@ -196,7 +196,7 @@ fn how(join: &Value) -> String {
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
-/// When an edge is taken, in words.
+/// An edge's condition as text.
 fn when(edge: &Value) -> String {
     let mut words = Vec::new();
     match text(&edge["on"]) {
@@ -209,7 +209,7 @@ fn when(edge: &Value) -> String {
         let plain = name.replace('_', " ");
         match name.as_str() {
             "default" => words.push("otherwise".to_owned()),
-            // Said with what it is compared to.
+            // Printed together with the comparison.
             "output_json_path" => {}
             "output_contains" | "output_not_contains" | "output_matches" => words.push(format!("{plain} {value}")),
             _ => words.push(format!("{path} {plain} {value}")),

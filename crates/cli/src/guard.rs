@@ -1,5 +1,5 @@
-//! What the config says about who may do what and how much of it: tokens, visibility, mounts, policy, limits, TLS. Each
-//! section knows how to become the server's settings.
+//! The config's sections on access and limits: tokens, visibility, mounts, policy, limits, TLS. Each section builds
+//! its part of the server's settings.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -188,7 +188,7 @@ impl Mount {
     }
 }
 
-/// A mount that is open while the rest is shut is meant so, but worth a word; so is a door that nobody has a key to.
+/// Warns of an open mount on a server that otherwise needs keys, and of a server that needs keys and has none.
 pub(crate) fn warn_of_doors(plan: &Plan, server: &Server) {
     let needs_key = plan.needs_key();
     for (agent, mount) in &plan.config.mounts {
@@ -292,7 +292,7 @@ impl Tls {
     }
 }
 
-/// A moment as the config writes it.
+/// Parses a time of the config.
 pub(crate) fn moment(text: &str) -> anyhow::Result<model::Time> {
     model::Time::parse(text).with_context(|| format!("{text:?} is not a time; write 2027-01-01T00:00:00Z"))
 }

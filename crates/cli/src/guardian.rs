@@ -1,10 +1,10 @@
-//! The process that ends the programs of agents when the server is killed: this binary, started again by itself.
+//! The guardian process, which ends the agents' programs when the server is killed: this binary, started by itself.
 
 use std::path::Path;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Has programs guarded by this binary, also after the file was replaced by another version.
+/// Installs this binary as the guardian, also after its file was replaced by another version.
 pub(crate) fn install() {
     let running = Path::new("/proc/self/exe");
     let program = if running.exists() { Some(running.to_owned()) } else { std::env::current_exe().ok() };
@@ -13,8 +13,8 @@ pub(crate) fn install() {
     }
 }
 
-/// Guards until standard input closes. Signals that ask the server to end are often sent to all its processes: the guardian
-/// stays until the server has gone.
+/// Guards until standard input closes. Signals that stop the server are often sent to all its processes; the
+/// guardian ignores them and stays until the server is gone.
 pub(crate) fn run() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _inside = runtime.enter();

@@ -1,5 +1,5 @@
-//! The address to listen on, as people write it: `127.0.0.1:8080`, `8080`, `:8080`, `localhost:8080`. A port alone means
-//! loopback: other machines reach the server only where its address is written out.
+//! Parses listen addresses: `127.0.0.1:8080`, `8080`, `:8080`, `localhost:8080`. A port alone means loopback: other
+//! machines reach the server only where its address is given in full.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,7 +11,7 @@ use serde::de::{Error, Visitor};
 const FORMS: &str =
     "write 127.0.0.1:8080, 8080, :8080 or localhost:8080, or 0.0.0.0:8080 for every address of this machine";
 
-/// Reads an address; a mistake is told with the form that was probably meant.
+/// Parses an address; the error shows the form that was probably meant.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     let text = text.trim();
     if let Ok(address) = text.parse() {
@@ -21,7 +21,7 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
         let rest = rest.trim_end_matches('/');
         return Err(format!("an address has no {scheme}:// before it; write {rest}"));
     }
-    // An IPv6 address has colons of its own, so it is looked for before a port is.
+    // An IPv6 address contains colons, so it is tried before a port.
     if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
         let written = SocketAddr::new(ip, 8080);
         return Err(format!("the port is missing; write {written}"));
@@ -50,7 +50,7 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     Err(format!("{host:?} is no address of this machine that can be listened on; {FORMS}"))
 }
 
-/// Reads `listen` of a config, where a port may be a number.
+/// Deserializes `listen`, where a port may be a number.
 pub(crate) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Option<SocketAddr>, D::Error> {
     struct Either;
     impl Visitor<'_> for Either {

@@ -1,4 +1,4 @@
-//! The binary `rialto`: the composition root. Here, and only here, concrete stores and agents are named.
+//! The binary `rialto`: the composition root. Only this crate names concrete stores and agents.
 
 mod aly_config;
 mod apply;
@@ -70,14 +70,14 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-/// Says what went wrong. A reader that has seen enough, such as `head`, is no trouble.
+/// Prints an error. A reader that closes the output, such as `head`, is no error.
 fn tell(error: &anyhow::Error) {
     if !is_closed_pipe(error) {
         eprintln!("rialto: {error:#}");
     }
 }
 
-/// Whether whoever read the output has gone.
+/// Whether the reader of the output has closed it.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

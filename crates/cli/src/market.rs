@@ -1,4 +1,4 @@
-//! `rialto market`: users, money from outside, the ledger, and whether it all adds up.
+//! `rialto market`: users, deposits, the ledger and its audit.
 
 use std::process::ExitCode;
 
@@ -100,7 +100,7 @@ pub(crate) struct At {
     json: bool,
 }
 
-/// Which key is wanted, if any.
+/// The requested key, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted(Option<Key>);
 
@@ -385,7 +385,7 @@ mod tests {
         runtime.block_on(async {
             let choice = Choice::Sqlite(stores::sqlite::Options::new(folder.path()));
             let opened = choice.visit(folder.path()).await.unwrap();
-            // Money that is set aside for a purchase there is not.
+            // Money held for a purchase that does not exist.
             let of = |purse: &str| json!({ "tenant": "default", "purse": { purse: "u_1" } });
             let booked = json!({ "i": "tx_01h455vb4pex5vsknk084sn02q/freeze", "l": [
                 { "a": of("available"), "k": "freeze", "m": -500 }, { "a": of("frozen"), "k": "freeze", "m": 500 } ] });

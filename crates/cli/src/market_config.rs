@@ -1,4 +1,4 @@
-//! `market` in the config: whether there is a market, and how it deals.
+//! `market` in the config: whether there is a market, and its terms.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::config::{nearest, secret};
 use crate::price_config::WrittenBudgets;
 
 const YEAR_MS: u64 = 366 * 24 * 3_600_000;
-/// Parties of the demo act by themselves after so long.
+/// In the demo, parties act automatically after this time.
 const DEMO_ACTS_AFTER_MS: u64 = 5_000;
 const LEAST_SECRET: usize = 16;
 
@@ -35,7 +35,7 @@ pub(crate) enum Written {
 }
 
 impl<'de> Deserialize<'de> for Switch {
-    /// By hand, since what is wrong with the long form is told with its line and the nearest name.
+    /// Implemented by hand, so that an error in the long form names its line and the nearest key.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
@@ -120,7 +120,7 @@ pub(crate) struct FileLimits {
 }
 
 impl Market {
-    /// Whether it can be meant so. What a secret is, is looked at when it is needed.
+    /// Checks the values. Secrets are read when they are needed.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         for (name, value, least, most) in [
             ("accept_ms", self.accept_ms, 1, 10 * YEAR_MS),
@@ -157,7 +157,7 @@ impl Market {
         self.tenant.as_deref().unwrap_or("default")
     }
 
-    /// Whether the agents that may be sold are served, here and now.
+    /// Checks that the agents for sale are served.
     pub(crate) fn check_agents(&self, served: &[&str]) -> anyhow::Result<()> {
         for name in &self.agents {
             if !served.contains(&name.as_str()) {
@@ -195,7 +195,7 @@ impl Market {
         Ok(self.rates()?.0)
     }
 
-    /// With the secret it names. In the demo, parties that act alone do so.
+    /// The trade configuration, with its secret. In the demo, automatic parties act.
     pub(crate) fn config(&self, is_demo: bool) -> anyhow::Result<trade::Config> {
         let (commission, limits) = self.rates()?;
         let mut config = trade::Config { tenant: self.tenant().into(), limits, ..trade::Config::default() };
@@ -235,7 +235,7 @@ impl Market {
         }
     }
 
-    /// Of the tenant it had when it was opened: users and money do not move.
+    /// Keeps the tenant with which the market was opened: users and money do not move.
     pub(crate) fn held_to(mut self, tenant: &str) -> Market {
         self.tenant = Some(tenant.to_owned());
         self

@@ -1,4 +1,4 @@
-//! `rialto migrate`: from a data folder to a database, with what it finds in the config where the command line says nothing.
+//! `rialto migrate`: copies a data folder into a database; the config supplies what the command line leaves out.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::command::{Form, Migrate};
 use crate::config::Config;
 use crate::store::Place;
 
-/// Progress is told so often at most.
+/// Shortest time between two progress lines.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(command: &Migrate) -> anyhow::Result<()> {
@@ -71,7 +71,7 @@ fn key(push: &crate::push_config::Push, from: &Path) -> String {
     }
 }
 
-/// The data folder: `sqlite:DIR`, `sqlite` for the config's, or the folder alone.
+/// The data folder: `sqlite:DIR`, `sqlite` for the config's, or just a folder.
 fn source(said: Option<&str>, config: Option<&Path>) -> anyhow::Result<PathBuf> {
     let usual = || config.unwrap_or(Path::new("rialto-data")).to_owned();
     let Some(said) = said else { return Ok(usual()) };
@@ -101,7 +101,7 @@ fn in_json(summary: &Summary) -> Value {
     })
 }
 
-/// Lines on standard error: one when a kind is begun, and now and then.
+/// Progress lines on standard error: one at the start of each kind, then at intervals.
 #[derive(Default)]
 struct Progress {
     what: Option<(bool, &'static str)>,
@@ -127,7 +127,7 @@ impl Progress {
     }
 }
 
-/// Whoever does not listen is no reason to stop.
+/// A closed standard error does not stop the migration.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,5 +1,5 @@
-//! Commands for operators. A running server is asked through the socket in its data folder; without one the data is opened
-//! directly.
+//! Commands for operators. They ask a running server through the socket in its data folder; without one they open
+//! the data directly.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -25,7 +25,7 @@ use crate::store::{Choice, Place};
 
 const DATABASE: &str = "rialto.db";
 
-/// Has it done, by the server or by ourselves.
+/// Sends the request to the running server, or executes it on the data.
 pub(crate) fn ask(found: &Found, request: impl Into<AdminRequest>) -> anyhow::Result<Value> {
     let request = request.into();
     match ask_running(found, &request)? {
@@ -34,7 +34,7 @@ pub(crate) fn ask(found: &Found, request: impl Into<AdminRequest>) -> anyhow::Re
     }
 }
 
-/// Has it done by the server, if one runs.
+/// Sends the request to the running server, if there is one.
 pub(crate) fn ask_running(found: &Found, request: &AdminRequest) -> anyhow::Result<Option<Value>> {
     let folder = &found.folder;
     let reached = std::fs::File::open(folder).and_then(|held| UnixStream::connect(admin::socket_in(&held)));
@@ -57,13 +57,13 @@ fn ask_server(mut stream: UnixStream, request: &AdminRequest) -> anyhow::Result<
     }
 }
 
-/// Opens the data itself. A database may be served by others at the same time: they learn of it as of each other's work.
-/// `agents` are those that what is asked is about; none of them runs.
+/// Executes the request on the data. Replicas may serve the database meanwhile; they learn of the change as of each
+/// other's work. `agents` are those that the request refers to; none of them runs.
 pub(crate) fn ask_data(found: &Found, request: AdminRequest, agents: Vec<Arc<dyn Agent>>) -> anyhow::Result<Value> {
     let Found { folder, store, key_file } = found;
     let choice = match store {
         Place::Sqlite => {
-            // A key, a user or a shop may be made before the first start; anything else needs data to be about.
+            // A key, a user or a shop may be created before the first start; other requests need existing data.
             if !folder.join(DATABASE).exists() && !request.creates_data() {
                 bail!(
                     "there is no data in {}; name the folder with --data, a database with --store, or both with --config",
@@ -74,7 +74,7 @@ pub(crate) fn ask_data(found: &Found, request: AdminRequest, agents: Vec<Arc<dyn
         }
         Place::Postgres(place) => {
             if request.is_audited() {
-                // Where the audit log is kept.
+                // The audit log is in this folder.
                 stores::folder::make(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             }
             Choice::Postgres { options: place.options()?, shown: place.shown() }
@@ -84,7 +84,7 @@ pub(crate) fn ask_data(found: &Found, request: AdminRequest, agents: Vec<Arc<dyn
     runtime.block_on(async {
         let opened = choice.visit(folder).await?;
         let engine = Engine::offline(opened.store.clone(), model::Limits::default());
-        // Who cancels or removes a task gives back what was set aside for its turn.
+        // Cancelling or removing a task releases the money held for its turn.
         if let Some(settlement) = product::settlement(&PRODUCTS) {
             engine.set_books(settlement);
         }
@@ -147,10 +147,10 @@ fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
     })
 }
 
-/// The widest column of a table: an id has 36 letters.
+/// Widest column of a table: an id has 36 characters.
 const COLUMN: usize = 36;
 
-/// A text in one line and so many columns.
+/// A text on one line, cut to this many columns.
 fn short(text: &str, columns: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() <= columns {
@@ -192,7 +192,7 @@ fn show_task(one: &TaskOne) -> anyhow::Result<()> {
 pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
     match command {
         Keys::Create(create) => {
-            // A config that is not right is in nobody's way here: then no scope is known by its policy.
+            // An invalid config does not matter here: then no scope is known by its policy.
             let policy = Config::load(create.whereabouts.config.as_deref()).ok().and_then(|config| config.policy);
             let rules: Vec<_> = policy.iter().flatten().map(PolicyRule::settings).collect();
             let request = Request::KeysCreate {
@@ -235,7 +235,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
     }
 }
 
-/// A length of time as people write it: 45s, 30m, 12h, 30d.
+/// Parses a duration: 45s, 30m, 12h, 30d.
 pub(crate) fn duration(said: &str) -> Result<std::time::Duration, String> {
     let unit = said.chars().last().unwrap_or_default();
     let seconds = match unit {
@@ -249,7 +249,7 @@ pub(crate) fn duration(said: &str) -> Result<std::time::Duration, String> {
     Ok(std::time::Duration::from_secs(number.saturating_mul(seconds)))
 }
 
-/// Has a running server read its config again.
+/// Makes a running server read its config again.
 pub(crate) fn reload(command: &Reload) -> anyhow::Result<()> {
     let done = ask(&Found::at(&command.whereabouts)?, Request::Reload)?;
     let names = |list: &Value| list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ");
@@ -295,7 +295,7 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Puts a backup in place. It is opened beside the data first: a file that is not a backup changes nothing.
+/// Restores a backup. It is opened beside the data first, so that an invalid file changes nothing.
 pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
     let Found { folder, store, key_file: _ } = Found::at(&command.whereabouts)?;
     if store.is_postgres() {
@@ -310,7 +310,7 @@ pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
         if !command.replace {
             bail!("{} exists; --replace puts the backup in its place and keeps the old one beside", place.display());
         }
-        // Opening takes the lock, so no server is at it, and closing folds the write-ahead log in.
+        // Opening takes the lock, so no server runs, and closing merges the write-ahead log.
         close(&folder)?;
     }
     stores::folder::make(&folder)?;
@@ -322,7 +322,7 @@ pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
             std::fs::rename(&place, folder.join("rialto.db.before-restore"))?;
         }
         std::fs::rename(trial.join(DATABASE), &place)?;
-        // What was missing of the data before is no more to be told of.
+        // A report of commits missing from the earlier data no longer applies.
         let _ = std::fs::remove_file(folder.join(sqlite::COMMITS));
         std::fs::File::open(&folder)?.sync_all()?;
     }
@@ -337,7 +337,7 @@ fn close(folder: &Path) -> anyhow::Result<()> {
     ask_data(&Found::folder(folder), Request::Doctor.into(), Vec::new()).map(drop)
 }
 
-/// Copies a file for the owner alone, however open the original is.
+/// Copies a file, readable by its owner only, whatever the original's mode.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     let mut out = stores::folder::private().write(true).create(true).truncate(true).open(to)?;
     std::io::copy(&mut std::fs::File::open(from)?, &mut out)?;
@@ -348,7 +348,7 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
     let at = Found::at(&command.whereabouts)?;
     let mut found = ask(&at, Request::Doctor)?;
     found["data"] = json!(at.folder);
-    // A database's disk is not this machine's.
+    // A database's disk is on another machine.
     let local = found["store"] != "postgres";
     if local && let Ok(disk) = rustix::fs::statvfs(&at.folder) {
         found["disk_free_bytes"] = json!(disk.f_bavail * disk.f_frsize);
@@ -390,7 +390,7 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
     })
 }
 
-/// Asks the running server whether it takes work, for supervisors of containers.
+/// Asks the running server whether it is ready, for container supervisors.
 pub(crate) fn health(command: &Health) -> anyhow::Result<()> {
     let found = Found::at(&command.whereabouts)?;
     let Some(answer) = ask_running(&found, &Request::Health.into())? else {
@@ -402,7 +402,7 @@ pub(crate) fn health(command: &Health) -> anyhow::Result<()> {
     print(&command.output, &answer, |_| "ready".into())
 }
 
-/// What an operator should look at.
+/// Advice for operators.
 fn advice(found: &Value) -> Vec<String> {
     let number = |key: &str| found[key].as_u64().unwrap_or_default();
     let mut advice = Vec::new();

@@ -1,4 +1,4 @@
-//! `orloj`: how systems are called at Orloj's endpoints. Which of them are, and by whom, their own `a2a` says.
+//! `orloj`: how systems are called at Orloj's endpoints. Each system's own `a2a` says whether it is, and by whom.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Whether this kind is listed.
+    /// Whether the list contains this kind.
     pub(crate) fn allows(&self, kind: &str) -> bool {
         self.allow_kinds.iter().flatten().any(|allowed| allowed == kind)
     }
@@ -121,7 +121,7 @@ enum Role {
 }
 
 impl Orloj {
-    /// What the server is told. `systems` are all there are.
+    /// The server's settings. `systems` are all systems.
     pub(crate) fn settings(
         &self,
         config: &Config,
@@ -188,7 +188,7 @@ impl Token {
             Role::Admin | Role::Writer | Role::Reader if !self.systems.is_empty() => {
                 bail!("systems: only a token of role a2a is bound to systems; leave them out")
             }
-            // What has no scopes is good for everything.
+            // A token without scopes permits everything.
             Role::Admin => {}
             Role::Writer => scopes.extend(["writer".to_owned(), "system:*".to_owned()]),
             Role::Reader => scopes.push("reader".to_owned()),
@@ -223,7 +223,7 @@ pub(crate) fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item 
     })
 }
 
-/// The agents elsewhere that are spoken to in A2A.
+/// The remote A2A agents.
 fn remotes(config: &Config) -> Vec<(Arc<str>, String)> {
     let written = config.written.iter();
     let url = |(name, agent): (&String, &serde_json::Value)| {

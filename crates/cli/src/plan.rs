@@ -1,4 +1,4 @@
-//! What is going to be served, where and how: flags and config together, checked as far as can be without starting.
+//! The plan of a server: flags and config merged, and checked as far as possible without starting.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use crate::{demo_aly, demo_orloj, guard};
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// Flags have won over the file.
+/// The merged configuration; flags override the file.
 pub(crate) struct Plan {
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
     pub(crate) roster: Roster,
-    /// The config file it was read from.
+    /// The config file, if any.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ impl Plan {
         Plan::of(options, Config::load(file)?).map_err(|error| in_file(file, error))
     }
 
-    /// The plan, with everything checked that can be without starting: all mistakes are told together.
+    /// Builds the plan and runs every check that needs no start; reports all mistakes together.
     pub(crate) fn checked(options: &Serve) -> anyhow::Result<Plan> {
         let file = options.whereabouts.config.as_deref();
         let config = Config::load(file)?;
@@ -58,7 +58,7 @@ impl Plan {
         }
     }
 
-    /// The plan of a config that has been read. One that flags have won over before is the same again.
+    /// The plan of a parsed config. Merging the flags again changes nothing.
     pub(crate) fn of(options: &Serve, config: Config) -> anyhow::Result<Plan> {
         let mut wrong = Collected::default();
         let plan = Plan::assemble(options, config, &mut wrong);
@@ -66,7 +66,7 @@ impl Plan {
         plan.context("the config makes no plan")
     }
 
-    /// The plan as far as there is one, and all that is wrong with it.
+    /// The plan as far as it can be built; mistakes go to `wrong`.
     fn assemble(options: &Serve, mut config: Config, wrong: &mut Collected) -> Option<Plan> {
         let file = options.whereabouts.config.as_deref();
         if let Some(default) = &options.default {
@@ -104,7 +104,8 @@ impl Plan {
         Some(plan)
     }
 
-    /// Every agent is an assistant, too; the product's own endpoint is there in the demo and where the config wants it.
+    /// Every agent is an assistant too; the product's own endpoint exists in the demo and where the config asks for
+    /// it.
     fn langgraph(&self) -> Langgraph {
         let assistants = self.roster.names().map(|name| (agents::assistant::assistant_id(name), name.clone()));
         let wanted = self.config.langgraph.as_ref().map(|wanted| wanted.profile.unwrap_or_default().into());
@@ -112,7 +113,7 @@ impl Plan {
         Langgraph { profile, assistants: assistants.collect() }
     }
 
-    /// What the config says of Orloj's endpoints: they are there in the demo and where the config wants them.
+    /// The config of Orloj's endpoints, which exist in the demo and where the config asks for them.
     pub(crate) fn wanted_orloj(&self) -> Option<crate::orloj_config::Orloj> {
         let demo = self.is_demo().then(Default::default);
         self.config.orloj.clone().or(demo)
@@ -123,7 +124,7 @@ impl Plan {
         wanted.settings(&self.config, self.roster.shown_systems().collect()).map(Some)
     }
 
-    /// How the market deals, if there is one: in the demo, and where the config wants it.
+    /// The market's terms, if there is one: in the demo, and where the config asks for it.
     pub(crate) fn market(&self) -> Option<Market> {
         match &self.config.market {
             Some(Switch::On(market)) => Some((**market).clone()),
@@ -132,12 +133,13 @@ impl Plan {
         }
     }
 
-    /// What its agents cost, in a market that keeps its tenant once it is open.
+    /// The agents' prices, with the tenant of the open market.
     pub(crate) fn prices(&self, open: Option<&Market>) -> anyhow::Result<Option<Prices>> {
         Prices::of(&self.config, open.cloned().or_else(|| self.market()).as_ref())
     }
 
-    /// Whether others reach this server through a proxy: it names theirs, or an address that is not this machine's.
+    /// Whether callers come through a proxy: the config lists proxies, or the public address is not on this
+    /// machine.
     pub(crate) fn is_behind_proxy(&self) -> bool {
         let local = |url: &str| {
             let host = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -146,24 +148,24 @@ impl Plan {
         !self.config.trusted_proxies.is_empty() || self.config.public_url.as_deref().is_some_and(|url| !local(url))
     }
 
-    /// Nothing says what to serve. The demo's products let strangers in, so it is for this machine alone.
+    /// No agents are configured. The demo's products admit anonymous callers, so it is served on this machine only.
     pub(crate) fn is_demo(&self) -> bool {
         self.roster.is_demo && self.file.is_none() && self.listen.ip().is_loopback()
     }
 
-    /// Whether callers need a key or token: as the config or a flag says, and by default on addresses that other machines
-    /// reach.
+    /// Whether callers need a key or token: as the config or a flag says, by default on addresses that other
+    /// machines reach.
     pub(crate) fn needs_key(&self) -> bool {
         self.config.auth.required.unwrap_or(!self.listen.ip().is_loopback())
     }
 
-    /// Whether a key may be made for the first caller: callers need one by default alone, and the config has none.
+    /// Whether to create a key for the first caller: keys are required by default only, and the config has none.
     pub(crate) fn may_make_first_key(&self) -> bool {
         let auth = &self.config.auth;
         self.needs_key() && auth.required.is_none() && auth.keys.is_empty() && auth.jwt.is_empty()
     }
 
-    /// Without a key everybody who reaches the port is in: that is for loopback only.
+    /// Without keys every caller that reaches the port has access: that is allowed on loopback only.
     pub(crate) fn refuse_open_door(&self) -> anyhow::Result<()> {
         if !self.listen.ip().is_loopback() && !self.needs_key() {
             bail!(
@@ -252,7 +254,7 @@ impl Plan {
         all
     }
 
-    /// What sections say of themselves and of each other.
+    /// Checks each section, and the sections against each other.
     fn check_sections(&self) -> anyhow::Result<()> {
         let mut wrong = Collected::default();
         wrong.take(self.config.files.check(self.limits().blob_bytes as u64));
@@ -264,7 +266,7 @@ impl Plan {
         wrong.finish()
     }
 
-    /// Where tasks are kept, with the secrets that takes.
+    /// The store's options, with their secrets.
     pub(crate) fn store(&self) -> anyhow::Result<Choice> {
         let relaxed = match self.config.durability {
             Some(Durability::Relaxed) => true,
@@ -292,13 +294,13 @@ impl Plan {
         }
     }
 
-    /// One core is left to the store's writer: more threads only hand requests from core to core.
+    /// One core is left to the store's writer: more threads would only move requests between cores.
     pub(crate) fn workers(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         self.config.workers.unwrap_or(cores / 2).max(1)
     }
 }
-/// Numbers that would leave a server that serves nobody, or loses what it should keep.
+/// Refuses numbers with which a server could serve no request, or would lose data.
 fn check_ranges(config: &Config) -> anyhow::Result<()> {
     let mut wrong = Collected::default();
     let (limits, timeouts) = (&config.limits, &config.timeouts);
@@ -370,7 +372,7 @@ fn read_keys(written: &[crate::config::Key]) -> anyhow::Result<Vec<Key>> {
     wrong.finish().map(|()| keys)
 }
 
-/// A key of `auth.keys`, beside those that were read before it.
+/// Reads a key of `auth.keys`; `known` are the keys before it.
 fn read_key(key: &crate::config::Key, known: &[Key]) -> anyhow::Result<Key> {
     let about = || format!("auth.keys: the key {:?}", key.name);
     let value = secret(&key.key).with_context(about)?;
@@ -385,10 +387,10 @@ fn read_key(key: &crate::config::Key, known: &[Key]) -> anyhow::Result<Key> {
     Ok(Key { name: key.name.as_str().into(), tenant: key.tenant.as_str().into(), secret: value, scopes, expires_at })
 }
 
-/// A sixteenth of the disk: a write-ahead log that takes most of a small one leaves no room to be copied into.
+/// A sixteenth of the disk: a write-ahead log that fills most of a small disk leaves no room for its checkpoint.
 fn wal_share(folder: &Path) -> u64 {
     const LEAST: u64 = 1 << 20;
-    // The folder may not be there yet; the one above it is on the same disk.
+    // The folder may not exist yet; its parent is on the same disk.
     let found = folder.ancestors().find_map(|folder| {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         rustix::fs::statvfs(folder).ok()

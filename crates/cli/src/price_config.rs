@@ -1,4 +1,4 @@
-//! `price` of an agent and the budgets of callers: what is written, read and checked.
+//! `price` of an agent and the budgets of callers: parsed and checked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,14 +62,14 @@ fn amount(at: &str, text: &str) -> anyhow::Result<Ut> {
     Ok(amount)
 }
 
-/// What the agents of a config cost.
+/// The prices of a config's agents.
 pub(crate) struct Prices {
     terms: Terms,
     agents: BTreeMap<String, (Price, Option<UserId>)>,
 }
 
 impl Prices {
-    /// Read and checked. Whoever has a price needs a market, where money is.
+    /// Parses and checks the prices. An agent with a price needs a market, which has the money.
     pub(crate) fn of(config: &Config, market: Option<&Market>) -> anyhow::Result<Option<Prices>> {
         let mut agents = BTreeMap::new();
         for (name, agent) in config.agents.iter().flat_map(|agents| &agents.0) {
@@ -107,7 +107,7 @@ impl Prices {
         Ok(Some(Prices { terms, agents }))
     }
 
-    /// The agents, those with a price behind their tills.
+    /// The agents; those with a price are wrapped by billing.
     pub(crate) fn put_on(&self, agents: Vec<Arc<dyn Agent>>) -> Vec<Arc<dyn Agent>> {
         let priced = agents.into_iter().map(|agent| match self.agents.get(&*agent.profile().name) {
             Some((price, seller)) => {
@@ -119,7 +119,7 @@ impl Prices {
     }
 }
 
-/// The agents as they are served, with or without prices.
+/// The agents as served, with or without prices.
 pub(crate) fn put_on(prices: Option<&Prices>, agents: Vec<Arc<dyn Agent>>) -> Vec<Arc<dyn Agent>> {
     match prices {
         Some(prices) => prices.put_on(agents),

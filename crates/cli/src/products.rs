@@ -6,5 +6,5 @@ use server::products::market::MarketProduct;
 use server::products::shop::ShopProduct;
 use server::products::systems::SystemsProduct;
 
-/// In the order in which they are asked who a request at a shared address belongs to.
+/// Order matters: at a shared address the first product that claims a request gets it.
 pub(crate) static PRODUCTS: [&dyn ProductKind; 4] = [&MarketProduct, &SystemsProduct, &ShopProduct, &AssistantsProduct];

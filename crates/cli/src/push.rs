@@ -1,4 +1,4 @@
-//! `rialto push`: how far webhooks have come, and delivering again.
+//! `rialto push`: shows the state of webhook deliveries, and delivers again.
 
 use clap::{Args, Subcommand, ValueEnum};
 use model::PushState;
@@ -67,8 +67,8 @@ impl From<State> for PushState {
 }
 
 impl Redeliver {
-    /// Where the data is, and which push config is meant. `--config` was the id of a push config before it was the config
-    /// file, as everywhere else: one that is no file still is.
+    /// The data's location, and the id of the push config. `--config` used to be that id; it now names the config
+    /// file, as in other commands, but a value that is no file still counts as an id.
     fn meant(&self) -> (Whereabouts, Option<String>) {
         let mut whereabouts = self.whereabouts.clone();
         let old = match (&self.push_config, &whereabouts.config) {
@@ -134,7 +134,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// The config file and the push config that `rialto push redeliver T` with these words means.
+    /// The config file and the push config id of `rialto push redeliver T` with these arguments.
     fn redelivered(words: &[&str]) -> (Option<String>, Option<String>) {
         let typed = ["rialto", "push", "redeliver", "T"].iter().chain(words);
         let Command::Push(Push::Redeliver(again)) = Arguments::try_parse_from(typed).unwrap().command else {
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(redelivered(&["--push-config", "c", "--from", "3", "--data", "d", "-o", "json"]), (None, id()));
         assert_eq!(redelivered(&["--push-config", "c", "--config", &file]), (Some(file.clone()), id()));
         assert_eq!(redelivered(&["--config", &file]), (Some(file.clone()), None));
-        // As it was called before.
+        // The earlier form.
         assert_eq!(redelivered(&["--config", "c"]), (None, id()));
         assert_eq!(redelivered(&[]), (None, None));
         assert!(Arguments::try_parse_from(["rialto", "push", "list", "--state", "dead", "--task", "T"]).is_ok());

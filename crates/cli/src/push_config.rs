@@ -1,5 +1,5 @@
-//! The section `push` of the config: whether there are webhooks, where they may be, how they are signed and how often they
-//! are tried.
+//! The section `push` of the config: whether there are webhooks, which addresses they may have, their signatures
+//! and their retries.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,10 +19,10 @@ use crate::config::secret;
 use crate::store::{Opened, same_everywhere};
 
 const HOUR_MS: u64 = 3_600_000;
-/// Under which a database remembers the key that its push configs are sealed with.
+/// The note in the database with the fingerprint of the key that seals its push configs.
 const SEAL_NOTE: &str = "seal key";
 
-/// Under which it keeps the key itself, where nobody has named a file for it.
+/// The note with the key itself, where the config names no file for it.
 const KEY_NOTE: &str = "seal key itself";
 
 /// Webhooks that are told of a task's progress.
@@ -74,7 +74,8 @@ pub(crate) enum PushForms {
     Long(Box<Push>),
 }
 
-/// Reads `push`: `on`, `off`, `true`, `false`, or a mapping. A mistake in the mapping is reported with its own line.
+/// Reads `push`: `on`, `off`, `true`, `false`, or a mapping. A mistake in the mapping is reported with its own
+/// line.
 pub(crate) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Push, D::Error> {
     struct Either;
     impl<'de> Visitor<'de> for Either {
@@ -149,8 +150,8 @@ impl Push {
         }
     }
 
-    /// What a database is to remember of the key in use, if there is one: whoever comes with another could open none of the
-    /// push configs.
+    /// The note about the key in use for the database, if there is one: a replica with another key could not open
+    /// the push configs.
     pub(crate) fn note(&self, data: &Path) -> anyhow::Result<Option<(String, String)>> {
         let path = self.key_file.clone().unwrap_or_else(|| data.join(SEAL_KEY));
         if self.key_file.is_none() && !path.exists() {
@@ -159,12 +160,12 @@ impl Push {
         Ok(Some((SEAL_NOTE.to_owned(), Seal::in_file(&path)?.fingerprint().to_owned())))
     }
 
-    /// The seal of everything secret in the store: push configs, and the server's own keys.
+    /// The seal of all secrets in the store: push configs, and the server's own keys.
     pub(crate) async fn seal(&self, opened: &Opened, data: &Path) -> anyhow::Result<Arc<Seal>> {
         seal(self.key_file.as_deref(), opened, data).await
     }
 
-    /// The courier, and the public keys of its tokens; nothing where there are no webhooks.
+    /// The webhook sender and the public keys of its tokens; none without webhooks.
     pub(crate) async fn courier(&self, found: Found<'_>) -> anyhow::Result<Option<Made>> {
         if !self.enabled.unwrap_or(true) {
             return Ok(None);
@@ -178,13 +179,13 @@ impl Push {
             same_everywhere(shared, "token key", signer.jwks(), advice).await?;
         }
         let usual = Options::default();
-        // Where nobody says how we are reached, and nobody reaches us where we listen, files are told whole.
+        // Without a public address, and on one that receivers cannot reach, files are sent whole.
         let scheme = if tls { "https" } else { "http" };
         let heard = (!behind_proxy && !address.ip().is_unspecified()).then(|| format!("{scheme}://{address}"));
         let base = public_url.map(|url| url.trim_end_matches('/').to_owned()).or(heard);
         let options = Options {
             files: base.map(|base| (base, files)),
-            // Who reaches us through a proxy is not on this machine, wherever we listen.
+            // Callers behind a proxy are not on this machine, whatever address we listen on.
             policy: OutboundPolicy { loopback: address.ip().is_loopback() && !behind_proxy, allow: self.allowed()? },
             timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
             signing_secret: self.signing_secret.as_deref().map(secret).transpose().context("push.signing_secret")?,
@@ -197,7 +198,7 @@ impl Push {
     }
 }
 
-/// The seal whose key is in the named file, else in the data folder, else agreed on by all replicas.
+/// The seal with the key of the named file, else of the data folder, else the one that all replicas share.
 pub(crate) async fn seal(key_file: Option<&Path>, opened: &Opened, data: &Path) -> anyhow::Result<Arc<Seal>> {
     let seal = match (key_file, &opened.shared) {
         (Some(path), _) => Seal::in_file(path).context("push.key_file")?,
@@ -211,14 +212,15 @@ pub(crate) async fn seal(key_file: Option<&Path>, opened: &Opened, data: &Path) 
     Ok(Arc::new(seal))
 }
 
-/// Where no key file is named, the first replica's key is everybody's: it is kept in the database, beside what it seals. That
-/// keeps secrets out of lists and logs, but not from who has the database; a named key file does.
+/// Where no key file is named, all replicas use the first one's key: it is stored in the database, beside the data
+/// it seals. That keeps secrets out of lists and logs, but not from a reader of the database; a named key file
+/// does.
 async fn agreed(shared: &stores::postgres::Store, own: &Path) -> anyhow::Result<Seal> {
     let seal = Seal::in_folder(own)?;
     let asked = |trouble| anyhow::anyhow!("cannot ask the database for its seal: {trouble}");
     let (named, kept) = (shared.recall(SEAL_NOTE).await, shared.recall(KEY_NOTE).await);
     if named.map_err(asked)?.is_some() && kept.map_err(asked)?.is_none() {
-        // The others name a file. Ours may be a copy of it, and does not belong into the database.
+        // The other replicas use a key file. Ours may be a copy of it, which does not belong into the database.
         return Ok(seal);
     }
     let key = std::fs::read(own).with_context(|| format!("cannot read {}", own.display()))?;
@@ -234,14 +236,14 @@ async fn agreed(shared: &stores::postgres::Store, own: &Path) -> anyhow::Result<
     Ok(Seal::new(&key)?)
 }
 
-/// What a courier is made from, besides its config.
+/// The inputs of a webhook sender, besides its config.
 pub(crate) struct Found<'a> {
     pub(crate) opened: &'a Opened,
     pub(crate) data: &'a Path,
-    /// Where the server listens.
+    /// The listen address.
     pub(crate) address: SocketAddr,
     pub(crate) public_url: Option<&'a str>,
-    /// Others come to us through a proxy, as far as the config tells.
+    /// Whether callers come through a proxy, as far as the config tells.
     pub(crate) behind_proxy: bool,
     pub(crate) tls: bool,
     pub(crate) files: server::settings::Files,

@@ -1,7 +1,7 @@
-//! The config is read again: at SIGHUP, when its file changes, and when an operator asks (`rialto reload`).
+//! Reloads the config: at SIGHUP, when its file changes, and when an operator asks (`rialto reload`).
 //!
-//! A config that cannot be used is refused as a whole, and the one before stays. What cannot change while the server runs
-//! is named, and stays as it was at the start.
+//! An invalid config is refused as a whole, and the one in force stays. Settings that cannot change while the
+//! server runs are named, and keep their values from the start.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -30,12 +30,13 @@ use crate::resources::{self, Taken, Trouble};
 use crate::roster::{Built, Changes};
 use crate::{demo_orloj, guard, price_config, replicas};
 
-/// How often the file is looked at. It is read when it has looked the same twice, so that nobody reads half of it.
+/// How often the file is checked. It is read once it has looked the same twice, so that a half-written file is not
+/// read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 type Read = fn(&Plan) -> String;
 
-/// What needs a restart, and how it is written. What is not here takes effect when it is read.
+/// The settings that need a restart, and how each is compared. All others take effect at a reload.
 const FIXED: &[(&str, Read)] = &[
     ("listen", |plan| plan.listen.to_string()),
     ("data", |plan| plan.data.display().to_string()),
@@ -50,7 +51,7 @@ const FIXED: &[(&str, Read)] = &[
     ("market.tenant", |plan| plan.market().map(|market| market.tenant().to_owned()).unwrap_or_default()),
     // The issuer of the tokens on deliveries.
     ("public_url", |plan| format!("{:?}", plan.config.public_url.as_ref().filter(|_| plan.config.push.jwt))),
-    // Webhooks show files, too.
+    // Webhooks show files too.
     ("files", |plan| format!("{:?}", plan.config.files)),
     ("push", |plan| format!("{:?}", plan.config.push)),
     ("timeouts.turn_ms", |plan| format!("{:?}", plan.config.timeouts.turn_ms)),
@@ -72,14 +73,14 @@ const FIXED: &[(&str, Read)] = &[
     ("limits.wal_mib", |plan| format!("{:?}", plan.config.limits.wal_mib)),
 ];
 
-/// What of a plan is fixed until the next start.
+/// The settings of a plan that stay until the next start.
 pub(crate) struct Fixed {
     written: Vec<String>,
-    /// Where the server really listens.
+    /// The actual listen address.
     address: SocketAddr,
     data: PathBuf,
     public_url: Option<String>,
-    /// Deliveries carry tokens that name the public address.
+    /// Deliveries carry tokens with the public address.
     names_itself: bool,
 }
 
@@ -94,7 +95,7 @@ impl Fixed {
         }
     }
 
-    /// Holds a plan to what is fixed, and names what it would have otherwise.
+    /// Resets a plan's fixed settings, and returns the names of those that differ.
     fn hold(&self, plan: &mut Plan) -> anyhow::Result<Vec<&'static str>> {
         let now = FIXED.iter().zip(&self.written);
         let changed = now.filter(|((_, read), written)| read(plan) != **written).map(|((name, _), _)| *name);
@@ -104,13 +105,13 @@ impl Fixed {
         if self.names_itself {
             plan.config.public_url.clone_from(&self.public_url);
         }
-        // Where it listens now, not where the file would have it listen.
+        // Checks the actual listen address, not the file's.
         plan.refuse_open_door()?;
         Ok(changed)
     }
 }
 
-/// The market that is open, and how it deals. It opens and closes with the server; how it deals can change.
+/// The open market and its terms. It opens and closes with the server; its terms can change.
 pub(crate) struct Open {
     pub(crate) market: trade::Market,
     config: Market,
@@ -131,7 +132,7 @@ impl Open {
         self.config.settings(self.market.clone())
     }
 
-    /// How it is to deal from now on, if the config says so and can be meant so.
+    /// The market's new terms, if the config sets valid ones.
     fn next(&self, wanted: Option<Market>) -> anyhow::Result<(Market, trade::Config)> {
         let next = match wanted {
             Some(wanted) => wanted.held_to(self.config.tenant()),
@@ -142,7 +143,7 @@ impl Open {
     }
 }
 
-/// How a file looks from outside: when it changes, this does.
+/// A file's metadata, which changes when the file does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Looks(Option<(SystemTime, u64, u64)>);
 
@@ -156,7 +157,7 @@ impl Looks {
     }
 }
 
-/// Sets what is logged besides requests.
+/// Sets the log level, except for requests.
 pub(crate) type SetLevel = Box<dyn Fn(&str) -> anyhow::Result<()> + Send + Sync>;
 
 pub(crate) struct Reloader {
@@ -166,24 +167,24 @@ pub(crate) struct Reloader {
     pub(crate) fixed: Fixed,
     pub(crate) sink: Sink,
     pub(crate) set_level: SetLevel,
-    /// As the file looked before it was read last.
+    /// The file's stamp before it was last read.
     pub(crate) seen: Looks,
-    /// None where SIGHUP ends the process, as it always does: so ends a demo with its terminal.
+    /// None where SIGHUP ends the process as usual: a demo ends with its terminal.
     pub(crate) hangup: Option<Signal>,
-    /// Whoever looks after the certificate.
+    /// Notifies the task that watches the certificate.
     pub(crate) certificate: Arc<Notify>,
     pub(crate) asked: mpsc::Receiver<oneshot::Sender<Value>>,
     pub(crate) open: Option<Open>,
     /// The config in force.
     pub(crate) config: Config,
-    /// What was made while servers ran, and where somebody asks for a change of it.
+    /// The stored resources, and the queue of changes to them.
     pub(crate) shelf: Shelf,
     pub(crate) wishes: mpsc::Receiver<Ask>,
 }
 
-/// How often a change is tried that other processes are faster than.
+/// How often a change is retried after a conflict with another process.
 const TRIES: usize = 20;
-/// Tasks that are looked at together for those that run.
+/// Page size of the search for running tasks.
 const PAGE: usize = 1_000;
 
 struct Applied {
@@ -213,7 +214,7 @@ impl Reloader {
                             admin::audit_resource(&self.fixed.data, &by, *verb, resource);
                         }
                     }
-                    // Whoever has gone away finds it done or not.
+                    // The requester may be gone; the change stands either way.
                     let _ = answer.send(outcome);
                     continue;
                 }
@@ -234,13 +235,13 @@ impl Reloader {
             };
             let outcome = self.reload().await;
             if let Some(answer) = answer {
-                // An operator who has gone away has heard enough.
+                // The operator may have disconnected.
                 let _ = answer.send(outcome);
             }
         }
     }
 
-    /// Reads the config and puts it in force, or says why not.
+    /// Reads the config and puts it in force, or returns why not.
     async fn reload(&mut self) -> Value {
         self.seen = Looks::of(self.options.whereabouts.config.as_deref());
         match self.apply().await {
@@ -268,7 +269,7 @@ impl Reloader {
         if let Some(file) = &self.options.whereabouts.config
             && std::fs::metadata(file).is_ok_and(|meta| meta.len() == 0)
         {
-            // At a start that would be the demo; while something is served, it is an accident.
+            // At a start an empty config means the demo; in a running server it is an accident.
             bail!("the config {} is empty; write it again", file.display());
         }
         let mut config = Config::load(self.options.whereabouts.config.as_deref())?;
@@ -296,7 +297,7 @@ impl Reloader {
         if let Err(error) = (self.set_level)(plan.config.log.level.as_deref().unwrap_or("info")) {
             tracing::error!(%error, "log.level stays as it was");
         }
-        // What is new among issuers is fetched before the first caller comes with it, if it can be had.
+        // New issuers' keys are fetched before the first caller needs them, if possible.
         tokio::spawn(async move { server.callers().warm_up().await });
         Ok(Applied { changes, needs_restart })
     }
@@ -307,7 +308,7 @@ impl Reloader {
         self.serving.now().engine().clone()
     }
 
-    /// What was made, where that is served.
+    /// The stored resources, where they are served.
     async fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
         if plan.wanted_orloj().is_none() {
             return Ok(Loaded::default());
@@ -331,7 +332,7 @@ impl Reloader {
         Ok((settings, next))
     }
 
-    /// From now on requests find what the plan has.
+    /// Requests use the plan from now on.
     fn put_in_force(&mut self, plan: &Plan, taken: Taken) -> anyhow::Result<(Arc<server::Server>, Changes)> {
         let (settings, next) = self.settings(plan)?;
         let prices = plan.prices(next.as_ref().map(|(market, _)| market))?;
@@ -345,14 +346,14 @@ impl Reloader {
         Ok((server, taken.changes))
     }
 
-    /// The plan in force, before anything that was made.
+    /// The plan in force, without the stored resources.
     fn plan(&self) -> anyhow::Result<Plan> {
         let mut plan = Plan::of(&self.options, self.config.clone())?;
         self.fixed.hold(&mut plan)?;
         Ok(plan)
     }
 
-    /// Takes up what other processes have made since the last look.
+    /// Takes over the changes of other processes since the last check.
     async fn look_elsewhere(&mut self) {
         if self.serving.now().orloj_resources().is_none() {
             return;
@@ -367,7 +368,7 @@ impl Reloader {
         }
     }
 
-    /// Reads what was made again, and serves it.
+    /// Reads the stored resources again, and serves them.
     async fn refresh(&mut self) -> anyhow::Result<()> {
         let mut plan = self.plan()?;
         let loaded = self.load(&plan).await?;
@@ -380,7 +381,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Makes a change: checked as the config is, kept, in force and shown, in this order.
+    /// Makes a change: checks it like the config, stores it, puts it in force and publishes it, in this order.
     async fn write(&mut self, write: &Write) -> Result<(Verb, Arc<Resource>), Refusal> {
         let engine = self.engine();
         for _ in 0..TRIES {
@@ -399,7 +400,7 @@ impl Reloader {
                     Trouble::Wrong(all) => Refusal::Wrong(all.clone()),
                 });
             }
-            // What was served before is served afterwards.
+            // A resource that was served before must still be served afterwards.
             let is_served =
                 |sort: Sort, name: &str| self.shelf.get(sort, name).is_some_and(|one| one.trouble.is_none());
             if let Some(((sort, name), trouble)) = taken
@@ -424,7 +425,7 @@ impl Reloader {
         Err(Refusal::Fault(Fault::new(Kind::Unavailable, "others change resources all the time; try again shortly")))
     }
 
-    /// What a system is made of, or what works now, is not taken away.
+    /// Refuses to delete an agent that a system uses, or a resource with running tasks.
     async fn refuse_if_used(&self, subject: &Resource) -> Result<(), Refusal> {
         let (kind, name) = (subject.sort.kind(), &subject.name);
         let mut plan = self.plan().map_err(inside)?;
@@ -454,7 +455,7 @@ impl Reloader {
     }
 }
 
-/// A mistake of ours, or something that has gone since it was checked.
+/// An internal error, or a dependency that has gone since the check.
 fn inside(error: anyhow::Error) -> Refusal {
     Refusal::Fault(Fault::internal(format!("{error:#}")))
 }
@@ -498,7 +499,7 @@ mod tests {
     fn a_door_that_is_open_to_other_machines_is_not_opened_by_a_file_that_says_loopback() {
         let first = plan("listen: 0.0.0.0:0\nauth: { required: true }\n");
         let fixed = Fixed::of(&first, "0.0.0.0:4711".parse().unwrap());
-        // Callers need a key where the server really listens, though the file's address would need none.
+        // The actual listen address requires a key, although the file's would not.
         let mut silent = plan("listen: 127.0.0.1:0\n");
         assert!(!silent.needs_key());
         fixed.hold(&mut silent).unwrap();

@@ -1,5 +1,5 @@
-//! What a replica says of itself to operators, and what they are told of all of them: releases, leases, agents and the
-//! sections of configs that differ.
+//! A replica's description for operators, and the comparison of all replicas: releases, leases, agents and config
+//! sections that differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -10,13 +10,13 @@ use model::ports::store::{ReplicaRow, Store};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// Names of agents that are told; a digest stands for all of them.
+/// Most agents listed by name; a digest covers all of them.
 const NAMED: usize = 200;
 
-/// Sections of a config that are each replica's own.
+/// Config sections that are each replica's own.
 const OWN: [&str; 3] = ["data", "listen", "log"];
 
-/// Has the store keep what this server is, for the doctor of any replica.
+/// Stores this server's description, for the doctor of any replica.
 pub(crate) fn introduce(engine: &Engine, config: Option<&Path>, address: SocketAddr) {
     let mut agents: Vec<String> = engine.agents().iter().map(|agent| agent.profile().name.to_string()).collect();
     agents.sort_unstable();
@@ -31,14 +31,14 @@ pub(crate) fn introduce(engine: &Engine, config: Option<&Path>, address: SocketA
     engine.store().introduce(about.to_string());
 }
 
-/// A digest of every section of a config: what differs is told, what is in it is not.
+/// A digest of every config section: it shows which sections differ, and not their content.
 fn sections(written: &str) -> Map<String, Value> {
     let sections: Map<String, Value> = serde_saphyr::from_str(written).unwrap_or_default();
     let shared = sections.into_iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
     shared.map(|(name, section)| (name, digest(&section).into())).collect()
 }
 
-/// Of what is said, whatever the order of its members.
+/// A digest that does not depend on the order of members.
 fn digest(value: &Value) -> String {
     let hash: [u8; 32] = Sha256::digest(ordered(value).to_string()).into();
     hash[..6].iter().map(|byte| format!("{byte:02x}")).collect()
@@ -56,7 +56,7 @@ fn ordered(value: &Value) -> Value {
     }
 }
 
-/// Warns of living servers with another lease. Each is judged by its own, so that a roll-out may change it.
+/// Warns of live servers with another lease. Each is judged by its own lease, so that a roll-out may change it.
 pub(crate) async fn warn_of_leases(store: &dyn Store) {
     let replicas = store.replicas().await.unwrap_or_default();
     for warning in other_leases(&replicas) {
@@ -74,13 +74,13 @@ fn other_leases(replicas: &[ReplicaRow]) -> Vec<String> {
     told.collect()
 }
 
-/// Living servers, as the doctor found them.
+/// The live servers in the doctor's findings.
 fn servers(found: &Value) -> impl Iterator<Item = &Value> {
     let all = found["replicas"].as_array().into_iter().flatten();
     all.filter(|replica| replica["alive"] == true && replica["about"].is_object())
 }
 
-/// The replicas, for people.
+/// The replicas as a table.
 pub(crate) fn table(found: &Value) -> Vec<String> {
     let all = found["replicas"].as_array().map(Vec::as_slice).unwrap_or_default();
     let known: Vec<&Value> = all.iter().filter(|replica| replica["about"].is_object()).collect();
@@ -104,7 +104,7 @@ pub(crate) fn table(found: &Value) -> Vec<String> {
     lines
 }
 
-/// In what the living replicas differ, and what that means.
+/// The differences between the live replicas, and their consequences.
 pub(crate) fn advice(found: &Value) -> Vec<String> {
     let servers: Vec<&Value> = servers(found).collect();
     let mut advice = Vec::new();
@@ -194,7 +194,7 @@ mod tests {
             assert!(told.iter().any(|line| line.contains(says)), "{says}: {told:?}");
         }
         assert!(!told.iter().any(|line| line.contains("`auth`")));
-        // A data folder has none.
+        // A data folder has no replicas.
         assert!(advice(&json!({ "replicas": [] })).is_empty() && table(&json!({})).is_empty());
     }
 }

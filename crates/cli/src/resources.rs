@@ -1,8 +1,8 @@
-//! Systems and agents that are made while the server runs: what they mean, and what of them may be.
+//! Systems and agents that callers create while the server runs: how they are read, and which are permitted.
 //!
-//! They are read and checked by the same code as the config. Where they differ from it is who wrote them: somebody far
-//! away. So an agent may only be of a kind that the config allows, and each field of it is compared with the powers that
-//! its kind declares ([`agents::powers`]): programs, secrets and private addresses need a permission of their own.
+//! They are parsed and checked by the same code as the config. The difference is their author: a remote caller. So
+//! an agent's kind must be on the config's list, and each of its fields is compared with the powers that its kind
+//! declares ([`agents::powers`]): programs, secrets and private addresses need a permission of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::orloj_config::Resources as Rules;
 use crate::plan::Plan;
 use crate::roster::{Built, Changes, Made, in_spec, print};
 
-/// How often a process looks whether another has changed something, in a store they share.
+/// How often a process looks for changes by others in a shared store.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The kind that allows programs, of its own and of any other kind that starts one.
+/// The kind whose permission allows programs, also for other kinds that start one.
 const PROGRAMS: &str = "command";
-/// What of Orloj's `Agent` is something else here.
+/// Members of Orloj's `Agent` that are expressed differently here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("tools", "a tool is an agent of kind mcp, http or command in the config, and a node of the system's graph"),
     ("allowed_tools", "a tool is an agent of the config, and a node of the system's graph"),
@@ -33,10 +33,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("memory", "what an agent remembers is its own"),
     ("execution", "a run is the system's graph"),
 ];
-/// What an agent with a `model_ref` may say besides.
+/// The members that an agent with a `model_ref` may have besides.
 const BESIDE: &[&str] = &["title", "description", "version", "timeout_ms", "concurrency", "queue", "attempts"];
 
-/// Why something that was made is not served.
+/// Why a stored resource is not served.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
     NotAllowed(String),
@@ -54,7 +54,7 @@ impl Trouble {
 
 pub(crate) type Troubles = BTreeMap<(Sort, Arc<str>), Trouble>;
 
-/// What was made, taken up beside what the config has.
+/// The stored resources, added to the config's.
 pub(crate) struct Taken {
     pub(crate) built: Built,
     pub(crate) changes: Changes,
@@ -62,7 +62,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// All the resources there are, to be shown.
+    /// All resources, to be shown.
     pub(crate) fn resources(&self, plan: &Plan, made: &[Arc<Resource>]) -> anyhow::Result<Vec<Arc<Resource>>> {
         let own = plan.roster.resources()?.into_iter().map(Arc::new);
         let made = made.iter().map(|one| {
@@ -72,7 +72,7 @@ impl Taken {
         Ok(own.chain(made).collect())
     }
 
-    /// Tells operators what is not served.
+    /// Logs the resources that are not served.
     pub(crate) fn warn(&self) {
         for ((sort, name), trouble) in &self.troubles {
             tracing::warn!("{}/{name} was made and is not served: {}", sort.plural(), trouble.says());
@@ -80,7 +80,7 @@ impl Taken {
     }
 }
 
-/// Puts what was made into the plan, as far as it can be served, and builds everything.
+/// Adds the stored resources to the plan, as far as they can be served, and builds everything.
 pub(crate) async fn take_up(plan: &mut Plan, made: &[Arc<Resource>], before: &Built) -> anyhow::Result<Taken> {
     let rules = plan.wanted_orloj().map(|orloj| orloj.resources).unwrap_or_default();
     let mut unbuilt: Troubles = BTreeMap::new();
@@ -89,7 +89,7 @@ pub(crate) async fn take_up(plan: &mut Plan, made: &[Arc<Resource>], before: &Bu
         let mut read = Vec::new();
         let mut names = BTreeSet::new();
         for one in made.iter().filter(|one| !unbuilt.contains_key(&one.key())) {
-            // The rules of writing keep names apart; should two meet all the same, the first is served.
+            // The rules for writing prevent equal names; if two exist all the same, the first is served.
             if !names.insert(one.name.clone()) {
                 let says = "metadata.name: something else that was made has this name; rename one".to_owned();
                 troubles.insert(one.key(), Trouble::Wrong(vec![says]));
@@ -126,7 +126,7 @@ fn wrong(says: impl Into<String>) -> Trouble {
     Trouble::Wrong(vec![says.into()])
 }
 
-/// A system as its document has it.
+/// The system of a document.
 fn system(resource: &Resource) -> Result<(System, String), Trouble> {
     let mut reader = serde_json::Deserializer::from_str(resource.spec.text());
     let read: Result<System, _> = serde_path_to_error::deserialize(&mut reader);
@@ -149,7 +149,7 @@ fn system(resource: &Resource) -> Result<(System, String), Trouble> {
     Ok((system, print))
 }
 
-/// An agent as its document has it, if it may be made.
+/// The agent of a document, if it is permitted.
 fn agent(resource: &Resource, config: &Config, rules: &Rules) -> Result<(AgentConfig, String), Trouble> {
     let Value::Object(mut members) = resource.spec.to_value() else { return Err(wrong("spec: must be an object")) };
     for (name, instead) in ELSEWHERE {
@@ -189,7 +189,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Orloj's limits: its steps have no meaning here, its time has.
+/// Orloj's limits: its steps have no meaning here, its time limit does.
 fn limit(limits: &Value, members: &mut Map<String, Value>) -> Result<(), Trouble> {
     let Some(timeout) = limits.get("timeout") else { return Ok(()) };
     let read = timeout.as_str().and_then(|text| crate::operate::duration(text).ok());
@@ -198,7 +198,7 @@ fn limit(limits: &Value, members: &mut Map<String, Value>) -> Result<(), Trouble
     Ok(())
 }
 
-/// The agent of the config that is the model, with another prompt.
+/// The config's agent that is the model, with another prompt.
 fn with_model(model: &Value, own: Map<String, Value>, config: &Config) -> Result<Map<String, Value>, Trouble> {
     let is_model = |agent: &&Value| agent["kind"] == "openai";
     let found = model.as_str().and_then(|name| config.written.get(name)).filter(is_model);
@@ -230,9 +230,9 @@ fn with_model(model: &Value, own: Map<String, Value>, config: &Config) -> Result
     Ok(members)
 }
 
-/// Whether the config lets a caller make such an agent: by its kind, and by the powers of each field that is written.
+/// Whether the config permits such an agent: by its kind, and by the powers of each field that is set.
 fn allowed(members: &Map<String, Value>, rules: &Rules) -> Result<(), Trouble> {
-    // An unknown kind is refused by the code that reads the agent.
+    // The agent's parser refuses an unknown kind.
     let name = members.get("kind").and_then(Value::as_str);
     let Some(kind) = agents::KINDS.iter().find(|known| Some(known.name) == name) else { return Ok(()) };
     let is_allowed = match &rules.allow_kinds {
@@ -254,7 +254,7 @@ fn allowed(members: &Map<String, Value>, rules: &Rules) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whether the rules permit one power of a field with this value; if not, the words say what to allow.
+/// Whether the rules permit one power of a field with this value; if not, the error says what to allow.
 fn permitted(power: Power, path: &str, value: &Value, rules: &Rules) -> Result<(), String> {
     match power {
         Power::RunPrograms if !rules.allows(PROGRAMS) => Err(format!(
@@ -300,8 +300,8 @@ fn first_text<'v>(path: &str, value: &'v Value) -> (String, Option<&'v str>) {
     within.unwrap_or_else(|| (path.to_owned(), None))
 }
 
-/// Whether a text is an address out in the public, as far as it says so itself. A text that is no address of HTTP is not:
-/// how a kind completes it is the kind's own affair.
+/// Whether a text is a public address, as far as the text shows. A text that is no HTTP URL is not: its meaning
+/// depends on the kind.
 fn is_public(text: &str) -> bool {
     let Ok(url) = url::Url::parse(text) else { return false };
     let reached = match url.host() {

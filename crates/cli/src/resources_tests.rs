@@ -78,7 +78,7 @@ fn private_addresses_are_refused_however_they_are_written() {
     assert_eq!(taken(r#"{"kind":"http","url":"http://127.0.0.1:1/"}"#, private).kind, "http");
 }
 
-/// A kind's fields beside the least that such an agent needs.
+/// A kind's fields beside those that such an agent requires.
 fn spec_of(kind: &str, more: serde_json::Value) -> String {
     let mut spec = match kind {
         "mcp" if more.get("command").is_some() => serde_json::json!({}),
@@ -197,7 +197,7 @@ fn a_model_of_the_config_may_be_meant() {
     let own = taken(r#"{"model_ref":"gpt","prompt":"Be brief.","limits":{"timeout":"5s"},"title":"Brief"}"#, config);
     assert_eq!((own.kind, own.common.timeout_ms, own.common.title.as_deref()), ("openai", Some(5_000), Some("Brief")));
     assert_eq!(own.common.description, None, "it is another agent");
-    // Nothing of where and how it is reached can be changed from outside.
+    // A caller cannot change the address or the credentials.
     for spec in [r#"{"model_ref":"gpt","base_url":"https://x.example"}"#, r#"{"model_ref":"gpt","headers":{"a":"b"}}"#]
     {
         assert!(refused(spec, config).contains("the rest is the model's"), "{spec}");
@@ -209,7 +209,7 @@ fn a_model_of_the_config_may_be_meant() {
 
 fn plan(yaml: &str) -> Plan {
     let mut options = crate::command::Serve::default();
-    // It is not read: the config has been.
+    // The file is not read: the config is loaded already.
     options.whereabouts.config = Some("rialto.yaml".into());
     Plan::of(&options, Config::parse(yaml).unwrap()).unwrap()
 }
@@ -252,7 +252,7 @@ async fn what_can_be_served_is_and_what_cannot_says_why() {
     let shown = taken.resources(&plan, &all).unwrap();
     let system = shown.iter().find(|one| &*one.name == "s").unwrap();
     assert_eq!(system.spec.text(), r#"{"agents":["a","b"]}"#);
-    // Taken up again, they are what they were.
+    // Adding them again changes nothing.
     let (before, built) = (taken.built.agents(), take_up(&mut plan, &all[..1], &taken.built).await.unwrap().built);
     assert_eq!(plan.roster.names().count(), 4);
     assert!(Arc::ptr_eq(&before[3], &built.agents()[3]));

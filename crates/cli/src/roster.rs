@@ -1,7 +1,8 @@
-//! Which agents are served: the config's in its order, then those of `--agent`; with neither, the demo's. Then the systems.
+//! The agents to serve: the config's in its order, then those of `--agent`; with neither, the demo's. Then the
+//! systems.
 //!
-//! An agent that is built stays built for as long as it is written the same: a reload does not forget who waits in its
-//! queue, nor ask another machine for its card again.
+//! A built agent is reused as long as its config is the same: a reload keeps its queue, and does not fetch a remote
+//! card again.
 
 use std::collections::BTreeMap;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -26,9 +27,9 @@ const REACH: Duration = Duration::from_secs(2);
 
 pub(crate) struct Roster {
     entries: Vec<Entry>,
-    /// So many are the config's; the others were made while a server ran.
+    /// The number of the config's agents; the others are stored resources.
     own: usize,
-    /// The one at the root.
+    /// The root agent.
     pub(crate) default: Arc<str>,
     pub(crate) is_demo: bool,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Roster {
 struct Entry {
     name: Arc<str>,
     what: What,
-    /// Changes when what is built would.
+    /// Fingerprint of the config; a change means a rebuild.
     print: String,
 }
 
@@ -44,11 +45,12 @@ enum What {
     Demo(fn(&agents::Settings) -> Arc<dyn Agent>, agents::Settings),
     Configured(Box<AgentConfig>),
     System(Box<(systems::System, systems::Graph)>),
-    /// The store agent of Rialto's own shops. It is no part of a system: who may have what is asked at its mounts.
+    /// The store agent of Rialto's own shops. It cannot be part of a system, because its mounts check the
+    /// permissions.
     Store,
 }
 
-/// Agents at work.
+/// Running agents.
 #[derive(Default)]
 pub(crate) struct Built {
     agents: Vec<(String, Arc<dyn Agent>)>,
@@ -56,7 +58,7 @@ pub(crate) struct Built {
     pub(crate) counter: retail::ShopHandle,
 }
 
-/// What became of the agents of a roster when another took its place, by name.
+/// The changes between two rosters, by agent name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) added: Vec<String>,
@@ -130,7 +132,7 @@ impl Roster {
         Ok(Roster { entries, own, default, is_demo })
     }
 
-    /// In order.
+    /// The names in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
         self.entries.iter().map(|entry| &entry.name)
     }
@@ -145,7 +147,7 @@ impl Roster {
         })
     }
 
-    /// The systems as agents, for whoever looks at them.
+    /// The systems as agents.
     pub(crate) fn systems(&self) -> Vec<Arc<dyn Agent>> {
         let system = |entry: &Entry| match &entry.what {
             What::System(system) => Some(entry.system(system)),
@@ -154,7 +156,7 @@ impl Roster {
         self.entries.iter().filter_map(system).collect()
     }
 
-    /// The agents, those of `before` that are written the same among them.
+    /// Builds the agents, and reuses those of `before` whose config is the same.
     pub(crate) async fn build(&self, before: &Built) -> Result<(Built, Changes), Unbuilt> {
         let (mut built, mut changes) = (Vec::new(), Changes::default());
         for entry in &self.entries {
@@ -191,15 +193,15 @@ impl std::fmt::Display for Unbuilt {
 }
 impl std::error::Error for Unbuilt {}
 
-/// Something that was made while a server ran, as it is to be served.
+/// A stored resource in the form in which it is served.
 pub(crate) enum Made {
     Agent(Box<AgentConfig>),
     System(Box<systems::System>),
 }
 
 impl Roster {
-    /// Adds what was made to what the config has, and says of what cannot be served what is wrong with it, each with its
-    /// path. What was added before is forgotten.
+    /// Adds stored resources to the config's agents, and returns an error with its path for each that cannot be
+    /// served. Resources added before are removed.
     pub(crate) fn take_up(&mut self, made: Vec<(Arc<str>, Made, String)>) -> BTreeMap<Arc<str>, Vec<String>> {
         self.entries.truncate(self.own);
         let mut wrong: BTreeMap<Arc<str>, Vec<String>> = BTreeMap::new();
@@ -221,7 +223,7 @@ impl Roster {
                 Made::System(system) => pending.push((name, system, print)),
             }
         }
-        // Whatever is only made of what is there joins it, until nothing more does.
+        // Adds each system whose agents all exist, until no more can be added.
         loop {
             let before = pending.len();
             let mut left = Vec::new();
@@ -264,7 +266,7 @@ impl Roster {
         wrong
     }
 
-    /// The systems that have this agent among their nodes.
+    /// The systems with this agent among their nodes.
     pub(crate) fn users_of(&self, agent: &str) -> Vec<&str> {
         let uses = |entry: &&Entry| match &entry.what {
             What::System(system) => system.1.nodes().any(|node| node.agent == agent),
@@ -273,7 +275,8 @@ impl Roster {
         self.entries.iter().filter(uses).map(|entry| &*entry.name).collect()
     }
 
-    /// What the config has, as resources. Of agents only what their cards say: how they are reached is the operator's.
+    /// The config's agents and systems as resources. Of agents only their cards: how to reach them is the
+    /// operator's business.
     pub(crate) fn resources(&self) -> anyhow::Result<Vec<Resource>> {
         let mut all = Vec::with_capacity(self.own);
         for entry in &self.entries[..self.own] {
@@ -293,7 +296,7 @@ impl Roster {
                     let mut bare = system.0.clone();
                     let (namespace, labels) = (bare.namespace().into(), std::mem::take(&mut bare.labels));
                     bare.namespace = None;
-                    // Not by way of a value, in which nodes would lose their order.
+                    // Not through a JSON value, which would lose the order of the nodes.
                     let spec =
                         Json::parse(&serde_json::to_string(&bare)?).ok_or_else(|| anyhow!("a system has no text"))?;
                     Resource { namespace, labels, ..Resource::of_config(Sort::AgentSystem, &entry.name, spec) }
@@ -304,7 +307,7 @@ impl Roster {
     }
 }
 
-/// What is wrong with an agent, with the path of what to change.
+/// An agent's error, with the path of the member to change.
 pub(crate) fn in_spec(says: &str) -> String {
     let is_path =
         |path: &str| !path.is_empty() && path.chars().all(|c| c.is_ascii_alphanumeric() || "._[]-".contains(c));
@@ -326,7 +329,7 @@ impl Entry {
         Ok(Entry { name: name.into(), what: What::Configured(Box::new(agent)), print })
     }
 
-    /// Whether a node of a system can be this agent.
+    /// Whether an agent may be a node of a system.
     fn is_node(&self, agent: &str) -> bool {
         *self.name == *agent && !matches!(self.what, What::Store)
     }
@@ -347,7 +350,7 @@ impl Entry {
     }
 }
 
-/// The systems after the agents they are made of.
+/// Adds the systems after their agents.
 fn add_systems(entries: &mut Vec<Entry>, systems: &systems::Systems) -> anyhow::Result<()> {
     let agents: Vec<Arc<str>> = entries.iter().map(|entry| entry.name.clone()).collect();
     let is_system = |name: &str| systems.0.iter().any(|(known, _)| known == name);
@@ -367,7 +370,7 @@ fn add_systems(entries: &mut Vec<Entry>, systems: &systems::Systems) -> anyhow::
         let what = What::System(Box::new((system.clone(), graph)));
         entries.push(Entry { name: name.as_str().into(), what, print });
     }
-    // Whoever is only made of what has been seen to end is fine; who is left goes round.
+    // Removes each system whose parts are all known to end; the rest form a loop.
     while let Some(fine) = made_of.iter().find(|(_, parts)| !parts.iter().any(|part| made_of.contains_key(&**part))) {
         let fine = *fine.0;
         made_of.remove(fine);
@@ -379,7 +382,7 @@ fn add_systems(entries: &mut Vec<Entry>, systems: &systems::Systems) -> anyhow::
     Ok(())
 }
 
-/// An agent as it is written, and the secrets in files that it refers to.
+/// The fingerprint: the agent's config, and its secrets from files.
 pub(crate) fn print(written: &Value) -> String {
     fn files(value: &Value, out: &mut String) {
         match value {
@@ -387,7 +390,7 @@ pub(crate) fn print(written: &Value) -> String {
                 if let Some(path) = text.strip_prefix("file:")
                     && let Ok(secret) = std::fs::read_to_string(path)
                 {
-                    // Kept for as long as the agent keeps the secret itself.
+                    // Stored for as long as the agent stores the secret itself.
                     out.push_str(&secret);
                 }
             }
@@ -401,7 +404,7 @@ pub(crate) fn print(written: &Value) -> String {
     text
 }
 
-/// What to say of the agents on other machines that cannot be reached now.
+/// Warnings about agents on other machines that cannot be reached now.
 pub(crate) fn unreachable(written: &BTreeMap<String, Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     for (name, agent) in written {
@@ -540,7 +543,7 @@ mod tests {
         let (names, default) = served(&format!("{TWO}{SYSTEM}"), &[]);
         assert_eq!((names.join(" ").as_str(), default.as_str()), ("upper again both more", "upper"));
         assert_eq!(served(&format!("default: both\n{TWO}{SYSTEM}"), &[]).1, "both");
-        // Also of the demo's agents.
+        // Systems can use the demo's agents too.
         let (names, _) = served("systems: { twice: { graph: { one: { agent: echo, next: scripted } } } }\n", &[]);
         assert_eq!(names.last().map(String::as_str), Some("twice"));
     }

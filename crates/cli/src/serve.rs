@@ -1,4 +1,4 @@
-//! `rialto serve`: from flags and config to a running server, and down again.
+//! `rialto serve`: starts a server from flags and config, and stops it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
 use crate::roster::Built;
 use crate::{banner, demo, demo_aly, demo_market, demo_orloj, guard, price_config, replicas, resources};
 
-/// At most so many threads deliver webhooks.
+/// Most threads for webhook deliveries.
 const OUTBOX_THREADS: usize = 4;
-/// How often sites are put again that a full disk kept out.
+/// How often to retry sites that a full disk kept from being stored.
 const SITES_AGAIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
@@ -47,13 +47,13 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     outcome
 }
 
-/// What a server is told at its start, and needs again when its config is read again.
+/// Inputs of the start that a reload needs again.
 struct Told<'o> {
     options: &'o Serve,
     seen: Looks,
     sink: Sink,
     set_level: SetLevel,
-    /// Where webhooks are delivered.
+    /// The runtime of webhook deliveries.
     errands: Handle,
 }
 
@@ -63,7 +63,7 @@ fn start_log(sink: &Sink, level: &str) -> anyhow::Result<SetLevel> {
     let filter = read(level)?;
     let writer = sink.clone();
     let builder = tracing_subscriber::fmt().with_env_filter(filter);
-    // Two builders of two types, of which each knows how its own filter is changed.
+    // Two builders of different types, each with its own handle to change the filter.
     if sink.is_json() {
         let builder = builder.json().flatten_event(true).with_writer(move || LogWriter(writer.clone()));
         let builder = builder.with_filter_reloading();
@@ -89,7 +89,7 @@ impl std::io::Write for LogWriter {
     }
 }
 
-/// Webhooks have threads of their own that step back when there is more to do: whoever waits for an answer comes first.
+/// Webhooks have their own threads with a lower priority: requests come first.
 fn errands() -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -104,10 +104,10 @@ fn errands() -> anyhow::Result<Runtime> {
 
 async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let mut stop = Stop::listen()?;
-    // Heard from before anybody could know that we are here.
+    // Signal handlers are installed before the server can be reached.
     let reloads = plan.file.is_some() || plan.config.tls.is_some();
     let hangup = if reloads { Some(signal(SignalKind::hangup())?) } else { None };
-    // What is wrong with the config is told before anything is touched.
+    // Config errors are reported before anything is changed.
     plan.settings()?;
     let (built, _) = plan.roster.build(&Built::default()).await?;
     let opened = plan.store()?.open(&plan.data).await?;
@@ -136,7 +136,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         plan.config.push.courier(found).await?.map_or((None, None), |made| (Some(made.courier), made.jwks));
     let courier = courier.map(|courier| courier as Arc<dyn Courier>);
     let served = price_config::put_on(plan.prices(None)?.as_ref(), built.agents());
-    // Also where nothing has a price: a turn may have been paid for before.
+    // Also without prices: a turn may have been paid for before.
     let (limits, books) = (plan.limits(), product::settlement(&PRODUCTS));
     let started = Engine::start_paid(store, served, limits, courier, told.errands.clone(), books).await;
     let engine =
@@ -240,19 +240,19 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     accept.shutdown.cancel();
     tokio::select! {
         () = engine.drain() => {}
-        // Asked twice, somebody is in a hurry.
+        // A second signal skips the drain.
         () = stop.asked() => {}
     }
     accept.connections.close();
     let _ = tokio::time::timeout(Duration::from_millis(500), accept.connections.wait()).await;
     let _ = tokio::time::timeout(Duration::from_millis(100), house).await;
     let _ = std::fs::remove_file(plan.data.join(admin::SOCKET));
-    // The folder is another server's only now.
+    // Only now may another server use the folder.
     drop(opened);
     Ok(())
 }
 
-/// Opens the shops, with the sites of the config.
+/// Opens the shops, with the config's sites.
 async fn open_shops(engine: &Engine, aly: &Aly, base_url: &str) -> anyhow::Result<Shop> {
     let started = Shop::start(engine.clone(), aly.dealings(base_url), true).await;
     let shop = started.map_err(|fault| anyhow::anyhow!("cannot open the shops: {fault} ({})", fault.cause_text()))?;
@@ -266,7 +266,7 @@ async fn open_shops(engine: &Engine, aly: &Aly, base_url: &str) -> anyhow::Resul
     Ok(shop)
 }
 
-/// Keeps the sites of the config as soon as the store can write again.
+/// Stores the config's sites as soon as the store can write again.
 async fn put_sites_later(shop: Shop, aly: Aly) {
     loop {
         tokio::time::sleep(SITES_AGAIN).await;
@@ -277,7 +277,7 @@ async fn put_sites_later(shop: Shop, aly: Aly) {
     }
 }
 
-/// Adds what was made while servers ran to what the config has: before any turn is taken up, which may be one of theirs.
+/// Adds the stored resources to the config's: before any turn is recovered, which may belong to one of them.
 async fn take_up(plan: &mut Plan, shelf: &Shelf, store: &Arc<dyn Store>, built: Built) -> anyhow::Result<Built> {
     let loaded = match plan.wanted_orloj() {
         Some(_) => server::resources::load(store).await,
@@ -292,7 +292,7 @@ async fn take_up(plan: &mut Plan, shelf: &Shelf, store: &Arc<dyn Store>, built: 
     Ok(taken.built)
 }
 
-/// Listens for SIGTERM and SIGINT, from before there is anything to lose.
+/// Listens for SIGTERM and SIGINT, from before there is data to lose.
 struct Stop {
     terminate: Signal,
     interrupt: Signal,

@@ -1,4 +1,4 @@
-//! `rialto shop`: sites, catalogues, keys to workspaces, clients and grants of OAuth, and whether stock and money add up.
+//! `rialto shop`: sites, catalogues, workspace keys, OAuth clients and grants, and the audit of stock and money.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -248,7 +248,7 @@ fn sites(sites: &Sites) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// What a file is, by its name.
+/// A file's format, by its name.
 fn format_of(file: &Path) -> anyhow::Result<Format> {
     match file.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase).as_deref() {
         Some("csv") => Ok(Format::Csv),
@@ -262,7 +262,7 @@ fn format_of(file: &Path) -> anyhow::Result<Format> {
 fn import(import: &Import) -> anyhow::Result<bool> {
     let format = import.format.map_or_else(|| format_of(&import.file), Ok)?;
     let mut read = String::new();
-    // In JSON a line of text grows, by half at the most that is likely.
+    // A line of text grows in JSON, by half in likely cases.
     let most = LINE * 2 / 3;
     let from: Box<dyn Read> = if import.file.as_os_str() == "-" {
         Box::new(std::io::stdin())
@@ -334,7 +334,7 @@ fn words(list: &Value) -> String {
     list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(" ")
 }
 
-/// That a list was too long to be shown whole.
+/// The note under a list that was cut.
 fn left_off(all: &Value) -> Option<String> {
     let more = all["left_off"].as_u64().filter(|more| *more > 0)?;
     Some(format!("and {more} more; name a workspace or a client to see fewer"))

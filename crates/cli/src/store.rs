@@ -1,8 +1,8 @@
-//! Where tasks are kept: `store` in the config and `--store`, and the opening of it.
+//! `store` in the config and `--store`: where tasks are stored, and how the store is opened.
 //!
-//! SQLite in the data folder is the default. A PostgreSQL database may be shared by any number of replicas, each with a
-//! data folder of its own for its socket and its keys. The keys must be the same everywhere: the database remembers which
-//! they were, and a replica that comes with others is refused before it serves anybody.
+//! SQLite in the data folder is the default. A PostgreSQL database may be shared by any number of replicas, each
+//! with its own data folder for its socket and its keys. The keys must be the same everywhere: the database records
+//! them, and a replica with others is refused before it serves a request.
 
 use std::fmt;
 use std::path::Path;
@@ -20,8 +20,8 @@ use stores::{postgres, sqlite};
 
 use crate::config::secret;
 
-/// The store, as it is written: where secrets are, not what they are. Reading it refuses nothing that [`Place::check`] does:
-/// who complains while reading shows what was written, and that may be a password in the wrong place.
+/// The store as written: references to secrets, not their values. Parsing refuses nothing that [`Place::check`]
+/// does: a parser's error repeats the text, and that may contain a password in the wrong place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Place {
     #[default]
@@ -51,7 +51,7 @@ pub(crate) struct Postgres {
     readers: Option<usize>,
 }
 
-/// Secrets stay out of logs, however this gets there.
+/// Keeps secrets out of logs.
 impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Postgres").field("url", &self.shown()).finish_non_exhaustive()
@@ -68,7 +68,7 @@ pub(crate) enum Written {
 }
 
 impl<'de> Deserialize<'de> for Place {
-    /// By hand, since what is wrong with the long form is told with its line and the nearest name.
+    /// Implemented by hand, so that an error in the long form names its line and the nearest key.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// Whether it can be meant so.
+    /// Checks the values.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         match self {
             Place::Sqlite => Ok(()),
@@ -114,7 +114,7 @@ impl Place {
         matches!(self, Place::Postgres(_))
     }
 
-    /// What works, and had better be written otherwise.
+    /// A warning about a form that works but should be changed.
     pub(crate) fn warning(&self) -> Option<&'static str> {
         match self {
             Place::Sqlite => None,
@@ -122,7 +122,7 @@ impl Place {
         }
     }
 
-    /// A database for people, without a secret; nothing for the data folder, which they know.
+    /// The database without secrets, for people; none for a data folder, which is shown anyway.
     pub(crate) fn shown(&self) -> Option<String> {
         match self {
             Place::Sqlite => None,
@@ -130,7 +130,7 @@ impl Place {
         }
     }
 
-    /// With another lease than is written.
+    /// Overrides the lease.
     pub(crate) fn set_lease(&mut self, lease: Duration) -> anyhow::Result<()> {
         match self {
             Place::Sqlite => bail!("--lease is for a PostgreSQL store: name one with --store or in the config"),
@@ -161,14 +161,14 @@ impl Postgres {
         Ok(())
     }
 
-    /// What works, and had better be written otherwise.
+    /// A warning about a form that works but should be changed.
     fn warning(&self) -> Option<&'static str> {
         self.tells_password().then_some(
             "the database's password stands in the config or on the command line; write store: env:NAME or file:PATH and put the address there, or the password alone with store.password",
         )
     }
 
-    /// Whether a password can be read by whoever reads the config or the list of processes.
+    /// Whether the config or the process list shows a password.
     fn tells_password(&self) -> bool {
         let tells = |written: &String| {
             !is_reference(written) && Address::parse(written).is_ok_and(|address| address.has_password())
@@ -176,7 +176,7 @@ impl Postgres {
         tells(&self.url) || self.direct_url.as_ref().is_some_and(tells)
     }
 
-    /// With the secrets in it.
+    /// The options, with their secrets.
     pub(crate) fn options(&self) -> anyhow::Result<postgres::Options> {
         if let Some(warning) = self.warning() {
             tracing::warn!("{warning}");
@@ -201,7 +201,7 @@ impl Postgres {
         }
     }
 
-    /// For people: who and where, never the secret.
+    /// User and address for people, never the secret.
     pub(crate) fn shown(&self) -> String {
         if is_reference(&self.url) {
             return format!("the database of {}", self.url);
@@ -217,19 +217,19 @@ fn is_reference(written: &str) -> bool {
     written.starts_with("env:") || written.starts_with("file:")
 }
 
-/// An address in its parts: `scheme://login@place?settings`. Read by hand, since several hosts with ports may stand in it,
-/// parted by commas.
+/// The parts of an address: `scheme://login@place?settings`. Parsed by hand, since it may contain several hosts
+/// with ports, separated by commas.
 struct Address<'a> {
     scheme: &'a str,
-    /// The user, and perhaps a colon and a password.
+    /// The user, with an optional colon and password.
     login: Option<&'a str>,
-    /// Hosts and the database.
+    /// The hosts and the database.
     place: &'a str,
     settings: Option<&'a str>,
 }
 
 impl<'a> Address<'a> {
-    /// What is wrong is told without the address: it may have a secret in it.
+    /// Errors do not repeat the address: it may contain a secret.
     fn parse(text: &'a str) -> anyhow::Result<Address<'a>> {
         let form = "write sqlite, postgres://user@host/database, or env:NAME or file:PATH where that is";
         let Some((scheme, rest)) = text.split_once("://") else { bail!("store: this is no address; {form}") };
@@ -250,7 +250,7 @@ impl<'a> Address<'a> {
             || self.settings.is_some_and(|all| all.split('&').any(named))
     }
 
-    /// Without settings, and without a password.
+    /// Without settings and password.
     fn shown(&self) -> String {
         let user = self.login.map(|login| login.split(':').next().unwrap_or_default());
         let user = user.map(|user| format!("{user}@")).unwrap_or_default();
@@ -279,23 +279,23 @@ impl<'a> Address<'a> {
     }
 }
 
-/// A store that is open.
+/// An open store.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    /// The same, where replicas share it.
+    /// The same store, where replicas share it.
     pub(crate) shared: Option<Arc<postgres::Store>>,
-    /// The data folder is ours while this lives. SQLite locks its own.
+    /// The lock on the data folder. SQLite has its own.
     _folder: Option<Lock>,
 }
 
-/// What is to be opened, with its secrets.
+/// The store to open, with its secrets.
 pub(crate) enum Choice {
     Sqlite(sqlite::Options),
     Postgres { options: postgres::Options, shown: String },
 }
 
 impl Choice {
-    /// Opens it for a server, which has the data folder for itself.
+    /// Opens it for a server, which locks the data folder.
     pub(crate) async fn open(self, data: &Path) -> anyhow::Result<Opened> {
         match self {
             Choice::Sqlite(_) => self.visit(data).await,
@@ -306,7 +306,7 @@ impl Choice {
         }
     }
 
-    /// Opens it for an operator, who needs no folder beside a database.
+    /// Opens it for an operator's command, which needs no data folder beside a database.
     pub(crate) async fn visit(self, data: &Path) -> anyhow::Result<Opened> {
         match self {
             Choice::Sqlite(options) => {
@@ -322,7 +322,7 @@ impl Choice {
     }
 }
 
-/// Makes the data folder if need be and keeps other servers out of it, as SQLite's does.
+/// Creates the data folder if needed and locks it against other servers, as SQLite does.
 fn lock(folder: &Path) -> anyhow::Result<Lock> {
     folder::lock(folder).map_err(|error| match error {
         LockError::InUse(holder) => anyhow::anyhow!(
@@ -333,7 +333,7 @@ fn lock(folder: &Path) -> anyhow::Result<Lock> {
     })
 }
 
-/// Has the database remember which key this replica came with, or refuses it when the others have another.
+/// Records this replica's key in the database, or refuses the replica when the others have another key.
 pub(crate) async fn same_everywhere(
     store: &postgres::Store,
     what: &str,
@@ -411,7 +411,7 @@ mod tests {
         assert!(said.contains("no store is called \"mysql\"") && !said.contains("hidden"), "{said}");
     }
 
-    /// It is used as it is written, with a warning, and shown nowhere.
+    /// The password is used, with a warning, and never shown.
     #[test]
     fn a_password_in_the_address_is_not_shown() {
         for yaml in [

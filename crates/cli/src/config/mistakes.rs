@@ -9,12 +9,12 @@ use serde_json::Value;
 use super::tree::{Is, Node};
 use super::{Config, shape, with_nearest};
 
-/// What is wrong with a config, by key. Checks put one here for each mistake, so that a person sees all of them.
+/// Errors of a config, by key. Checks add one for each mistake, so that the user sees all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Collected(Vec<String>);
 
 impl Collected {
-    /// The value, or nothing and one mistake more.
+    /// The value, or none and one more mistake.
     pub(crate) fn take<T>(&mut self, outcome: anyhow::Result<T>) -> Option<T> {
         match outcome {
             Ok(value) => Some(value),
@@ -48,7 +48,7 @@ impl std::error::Error for Collected {}
 
 struct Mistake {
     line: Option<u64>,
-    /// `limits.attempts: must be …`, with the key before it where one is known.
+    /// `limits.attempts: must be …`, after its key where it is known.
     says: String,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Mistakes {
 }
 
 impl Mistakes {
-    /// Why a text cannot be read as a config.
+    /// Why a text is no valid config.
     pub(super) fn of_text(text: &str, error: &serde_saphyr::Error) -> Mistakes {
         let line = error.location().map(|location| location.line());
         let complaint = plain(&error.without_snippet().to_string());
@@ -85,7 +85,7 @@ impl Mistakes {
                 }
             }
         }
-        // What the comparison does not see, the reader has seen.
+        // The schema comparison found nothing, so the parser's error is used.
         if all.is_empty() {
             all.push(Mistake { line, says: keyed(&complaint) });
         }
@@ -98,7 +98,7 @@ impl Mistakes {
     }
 }
 
-/// What checks found wrong with the config of this file, each with its line. Without a file the mistakes are those of flags.
+/// The errors of a check with their lines in this file. Without a file they are about flags.
 pub(crate) fn in_file(file: Option<&Path>, error: anyhow::Error) -> anyhow::Error {
     let Some(file) = file else { return error };
     let several = match error.downcast::<Collected>() {
@@ -120,7 +120,7 @@ pub(crate) fn in_file(file: Option<&Path>, error: anyhow::Error) -> anyhow::Erro
     anyhow::Error::new(Mistakes { file: Some(file.to_owned()), all })
 }
 
-/// A complaint with the path of an agent as its key: `agent "a": …` is about `agents.a`.
+/// An agent's error with the agent's path as its key: `agent "a": …` is about `agents.a`.
 fn keyed(complaint: &str) -> String {
     let rest = complaint.strip_prefix("agents: ").unwrap_or(complaint);
     match rest.strip_prefix("agent \"").and_then(|rest| rest.split_once("\": ")) {
@@ -129,7 +129,7 @@ fn keyed(complaint: &str) -> String {
     }
 }
 
-/// The reader's complaint in one line, without the place, which is told apart.
+/// The parser's error on one line, without its position, which is shown separately.
 fn plain(complaint: &str) -> String {
     let text = with_nearest(complaint);
     let mut lines = text.lines();

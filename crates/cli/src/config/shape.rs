@@ -1,13 +1,13 @@
-//! What in a config file is not of the form that the config has: compared with the schema, so that all of it is found at once.
+//! Compares a config file with the schema, to find all errors of form at once.
 //!
-//! It is asked only about a file that cannot be read, and explains why; whether a file can be read serde decides.
+//! It runs only on a file that serde has refused, to explain why; serde alone decides whether a file is valid.
 
 use serde_json::Value;
 
 use super::nearest;
 use super::tree::{Is, Node};
 
-/// A key and what is wrong there.
+/// A key and its error.
 pub(super) struct Wrong {
     pub(super) path: String,
     pub(super) line: u64,
@@ -91,7 +91,7 @@ impl<'s> Comparison<'s> {
         if branches.iter().any(|branch| compared(branch).is_empty()) {
             return;
         }
-        // An agent's fields are those of its kind.
+        // The fields of an agent depend on its kind.
         let kinds: Vec<&str> = branches.iter().filter_map(|branch| kind_of(branch)).collect();
         if !kinds.is_empty()
             && let Is::Map(members) = &node.is
@@ -120,14 +120,14 @@ impl<'s> Comparison<'s> {
         let alike: Vec<&&Value> = branches.iter().filter(|one| is_like(self.resolved(one), node)).collect();
         match (&alike[..], &node.is) {
             (_, Is::Scalar(_)) if only_words && !all_words.is_empty() => one_of(&all_words, node, path, found),
-            // A value of several forms has words of its own for what is wrong: the reader's complaint.
+            // A type with several forms has its own error text: that of the parser.
             (_, Is::Scalar(_)) if branches.iter().filter(|branch| !is_null(branch)).count() > 1 => {}
             ([one], _) if words(one).is_none() => found.extend(compared(one)),
             ([], _) => {
                 let kinds: Vec<&str> = branches.iter().flat_map(|one| expected_types(one)).collect();
                 found.push(wrong(node, path, format!("must be {}, not {}", in_words(&kinds), shown(node))));
             }
-            // The branch that comes nearest explains it.
+            // The most similar branch explains the error.
             (several, _) => {
                 let nearest = several.iter().map(|one| compared(one)).min_by_key(Vec::len);
                 found.extend(nearest.into_iter().flatten());
@@ -135,7 +135,7 @@ impl<'s> Comparison<'s> {
         }
     }
 
-    /// The branches of branches, in one list.
+    /// Nested branches in one list.
     fn flatten(&self, branches: &'s [Value], all: &mut Vec<&'s Value>, depth: usize) {
         for branch in branches {
             let branch = self.resolved(branch);
@@ -149,7 +149,7 @@ impl<'s> Comparison<'s> {
 
     fn resolved(&self, schema: &'s Value) -> &'s Value {
         let mut schema = schema;
-        // References do not go in circles without a key between them; this is only a bound.
+        // References do not loop without a key in between; this is only a bound.
         for _ in 0..16 {
             let Some(name) = schema.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix("#/$defs/"))
             else {
@@ -176,12 +176,12 @@ fn one_of(words: &[&str], node: &Node, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-/// `; did you mean …?`, if there is anything to mean.
+/// `; did you mean …?`, if there is a similar name.
 fn advice<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> String {
     nearest(wrong, known).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }
 
-/// The words that a schema allows, where it allows nothing else.
+/// The words of a schema that allows nothing else.
 fn words(schema: &Value) -> Option<Vec<&str>> {
     if let Some(word) = schema.get("const").and_then(Value::as_str) {
         return Some(vec![word]);
@@ -201,7 +201,7 @@ fn expected_types(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether a schema is for values of this sort at all.
+/// Whether a schema accepts values of this type at all.
 fn is_like(schema: &Value, node: &Node) -> bool {
     let types = expected_types(schema);
     words(schema).is_some_and(|_| matches!(node.is, Is::Scalar(_))) || types.iter().any(|kind| fits(kind, node))
@@ -213,7 +213,7 @@ fn fits(kind: &str, node: &Node) -> bool {
         ("null", Is::Scalar(value)) => value.is_null(),
         ("string", Is::Scalar(value)) => !value.is_null(),
         ("object", Is::Map(_)) | ("array", Is::List(_)) => true,
-        // A section that stands there empty has its defaults.
+        // An empty section means its defaults.
         ("object", Is::Scalar(Value::Null)) => true,
         ("integer", Is::Scalar(Value::Number(number))) => number.is_i64() || number.is_u64(),
         ("number", Is::Scalar(Value::Number(_))) => true,
@@ -242,7 +242,7 @@ fn in_words(kinds: &[&str]) -> String {
     words.join(" or ")
 }
 
-/// A value as a person wrote it, if it is short.
+/// The value as written, if it is short.
 fn shown(node: &Node) -> String {
     match &node.is {
         Is::Scalar(Value::Null) => "empty".to_owned(),

@@ -1,4 +1,4 @@
-//! The config file as it is written: values with the lines of their keys, so that a mistake can be shown where it is.
+//! The config file as written: values with the lines of their keys, to report the lines of mistakes.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-/// A value and the line its key stands in; in a list, the line it begins in.
+/// A value and its key's line; in a list, the line it starts on.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) line: u64,
@@ -32,7 +32,7 @@ impl Node {
         }
     }
 
-    /// The line of the deepest part of a path that is there: `auth.keys[1].name`.
+    /// The line of the deepest existing part of a path: `auth.keys[1].name`.
     pub(super) fn line_of(&self, path: &str) -> Option<u64> {
         let (mut at, mut line) = (self, None);
         for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
