@@ -1,11 +1,11 @@
-//! A private PostgreSQL for tests: made in a temporary folder from the machine's own package, on a loopback port, and gone
-//! with the process that asked for it, also when that process is killed.
+//! A private PostgreSQL for tests: created in a temporary folder from the machine's own package, on a loopback
+//! port, and removed with the process that started it, also when that process is killed.
 //!
-//! A small shell script holds it (`keeper.sh`). The script reads from a pipe whose other end this process has, and no other:
-//! when the process ends in any way the script reads the end of its input, stops PostgreSQL and removes the folder.
-//! PostgreSQL refuses to run as root, so there the script runs as `postgres` or `nobody`.
+//! A small shell script (`keeper.sh`) controls it. The script reads from a pipe whose other end only this process
+//! holds: when the process ends in any way the script reads the end of its input, stops PostgreSQL and removes the
+//! folder. PostgreSQL refuses to run as root, so as root the script runs as an unprivileged user.
 //!
-//! A machine without PostgreSQL fails the test that needs it, and says what to install.
+//! On a machine without PostgreSQL the test that needs it fails, and says what to install.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a harness fails by panicking in the test that uses it")]
 
@@ -18,7 +18,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// How a cluster is to be made.
+/// Options of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     fsync: bool,
@@ -27,7 +27,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether what is committed reaches the disk. Off unless asked for: a test that does not stop PostgreSQL cannot tell.
+    /// Whether commits are flushed to disk. Off by default: only a test that stops PostgreSQL can tell the
+    /// difference.
     #[must_use]
     pub fn fsync(mut self, on: bool) -> Self {
         self.fsync = on;
@@ -61,7 +62,7 @@ impl Options {
     }
 }
 
-/// A PostgreSQL of this process. It ends with the value, and with the process.
+/// A PostgreSQL cluster of this process. It ends with the value, and with the process.
 #[derive(Debug)]
 pub struct Cluster {
     keeper: Mutex<Keeper>,
@@ -71,7 +72,7 @@ pub struct Cluster {
     databases: AtomicU32,
 }
 
-/// The script, and the two ends we talk to it by.
+/// The script, and our ends of its pipes.
 #[derive(Debug)]
 struct Keeper {
     child: Child,
@@ -80,7 +81,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Says a word and waits for its answer: what was said, or why it could not be done.
+    /// Sends a command and waits for its answer, or its error.
     fn ask(&mut self, word: &str) -> Result<String, String> {
         let words = self.words.as_mut().ok_or("the keeper has been sent home")?;
         writeln!(words, "{word}").and_then(|()| words.flush()).map_err(|error| format!("{word}: {error}"))?;
@@ -100,7 +101,7 @@ impl Keeper {
 }
 
 impl Cluster {
-    /// The one cluster that the tests of this process share, without fsync. Everybody asks it for a database of its own.
+    /// The cluster that all tests of this process share, without fsync. Each test takes its own database.
     ///
     /// # Panics
     /// When PostgreSQL is not installed or does not start.
@@ -109,7 +110,7 @@ impl Cluster {
         SHARED.get_or_init(|| Cluster::start(Options::default()))
     }
 
-    /// Makes a cluster and starts it.
+    /// Creates a cluster and starts it.
     ///
     /// # Panics
     /// When PostgreSQL is not installed or does not start.
@@ -117,8 +118,8 @@ impl Cluster {
         Cluster::build(&options, None)
     }
 
-    /// A standby of this cluster, from now on: it has what this one has and follows it. It is stopped and started like any
-    /// other; while it is stopped, a primary that waits for it commits nothing.
+    /// Creates a standby, which copies this cluster and follows it. It is stopped and started like any other; while
+    /// it is stopped, a primary that waits for it commits nothing.
     ///
     /// # Panics
     /// When PostgreSQL does not copy it or it does not start.
@@ -141,7 +142,7 @@ impl Cluster {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // A signal to the whole of a terminal's group is not for it.
+            // A signal to the terminal's process group must not reach it.
             .process_group(0);
         if let Some((certificate, key)) = &options.tls {
             command.env("tls_cert", certificate).env("tls_key", key);
@@ -156,7 +157,7 @@ impl Cluster {
         if let Err(why) = keeper.ask(if primary.is_some() { "copy" } else { "make" }) {
             panic!("PostgreSQL made no cluster: {why}");
         }
-        // Another process may take the port between our look and PostgreSQL's bind; then another is tried.
+        // Another process may take the port before PostgreSQL binds it; then another port is tried.
         let mut port = 0;
         for attempt in 0.. {
             port = free_port();
@@ -170,7 +171,7 @@ impl Cluster {
         Cluster { keeper: Mutex::new(keeper), programs, password, port, databases: AtomicU32::new(0) }
     }
 
-    /// A fresh, empty database. It is left where it is: the cluster goes as a whole.
+    /// A new, empty database. It is not dropped: the cluster is removed as a whole.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -180,12 +181,12 @@ impl Cluster {
         self.named(&name)
     }
 
-    /// The port on 127.0.0.1; the same for as long as the cluster lives.
+    /// The port on 127.0.0.1; it stays the same as long as the cluster lives.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Everything PostgreSQL has logged.
+    /// PostgreSQL's log.
     ///
     /// # Panics
     /// When there is no log.
@@ -210,7 +211,7 @@ impl Cluster {
         self.ask("stop fast");
     }
 
-    /// Stops it as a crash would: nothing is written out, and the next start recovers.
+    /// Stops it like a crash: nothing is flushed, and the next start recovers.
     ///
     /// # Panics
     /// When it does not stop.
@@ -249,7 +250,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A database of a cluster. Only a name: it goes with the cluster.
+/// A database of a cluster. Only a name: it is removed with the cluster.
 #[derive(Debug, Clone)]
 pub struct Database {
     name: String,
@@ -263,7 +264,7 @@ impl Database {
         self.url_at(self.port)
     }
 
-    /// The same database by way of another loopback port, such as a proxy's.
+    /// The same database through another loopback port, such as a proxy's.
     pub fn url_at(&self, port: u16) -> String {
         format!("postgres://rialto:{}@127.0.0.1:{port}/{}", self.password, self.name)
     }
@@ -284,7 +285,8 @@ impl Database {
         self.run(sql).lines().map(|row| row.split('\x1f').map(str::to_owned).collect()).collect()
     }
 
-    /// Everything in it as text, bytes as they are where they can be read, such as to look for what must not be there.
+    /// The whole content as text, bytes as text where possible, for example to search for data that must not be
+    /// there.
     ///
     /// # Panics
     /// When it cannot be had.
@@ -294,7 +296,7 @@ impl Database {
         self.output(&mut command, "pg_dump")
     }
 
-    /// Runs statements and gives what `psql` printed: unaligned, fields parted by U+001F.
+    /// Runs statements and returns the output of `psql`: unaligned, fields separated by U+001F.
     ///
     /// # Panics
     /// When one fails.
@@ -317,7 +319,7 @@ impl Database {
     }
 }
 
-/// The folder of PostgreSQL's programs: Debian keeps them beside `PATH`, by version.
+/// The folder of PostgreSQL's programs: Debian keeps them outside `PATH`, by version.
 fn programs() -> PathBuf {
     let whole = |folder: &Path| {
         ["initdb", "pg_basebackup", "pg_ctl", "pg_dump", "postgres", "psql"]
@@ -341,7 +343,7 @@ fn programs() -> PathBuf {
         )
 }
 
-/// A command that does not run as root, whoever we are.
+/// A command that does not run as root, even if this process does.
 fn as_somebody(program: &str) -> Command {
     if id(&["-u"]).as_deref() != Some("0") {
         return Command::new(program);
@@ -365,8 +367,8 @@ fn random() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A port nobody listens on now. Below the range that outgoing connections use, so that no client of a test takes it while
-/// PostgreSQL is stopped.
+/// A free port, below the range of outgoing connections, so that no client of a test takes it while PostgreSQL is
+/// stopped.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = (std::process::id() % 100) as u16 * 20;

@@ -1,4 +1,4 @@
-//! A cluster comes, is stopped and started, and goes with the process that made it.
+//! Tests of a cluster's life: start, stop, restart, and the end of its process.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -63,7 +63,7 @@ fn no_password_no_entry() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("password authentication failed"));
 }
 
-/// Runs this very test again in a process of its own, which makes a cluster, says where it is and waits to be killed.
+/// Runs this test again in a child process, which starts a cluster, prints its address and waits to be killed.
 #[test]
 fn it_goes_with_a_process_that_is_killed() {
     if std::env::var_os("RIALTO_CLUSTER_CHILD").is_some() {

@@ -82,7 +82,7 @@ fn headings(document: &SourceFile) -> BTreeSet<String> {
 
 /// `` `engine::outbox` `` and `` `crates/engine/src/outbox` `` in documents.
 fn paths_in_code(tree: &Tree, document: &SourceFile, found: &mut Vec<Violation>) {
-    // Releases name modules of their time.
+    // The changelog names modules as they were at each release.
     if document.path == "CHANGELOG.md" {
         return;
     }

@@ -1,7 +1,7 @@
 //! The rules of the tree. Each rule is a module with a function that returns its violations.
 //!
-//! `tidy.allow` holds the number of violations that are known, by rule and subject. A rule fails where the tree has more of
-//! them, and where it has fewer: the list shrinks with the change that mends something. Nothing is added to it.
+//! `tidy.allow` holds the number of known violations, by rule and subject. A rule fails where the tree has more of
+//! them, and where it has fewer: the list shrinks with the change that mends a violation. Nothing is added to it.
 
 mod allowed;
 mod edges;
@@ -79,7 +79,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Checks every rule and prints what is wrong. Whether nothing is.
+/// Checks every rule and prints its violations. Returns whether there are none.
 pub(crate) fn run(root: &Path, shrink: bool) -> anyhow::Result<bool> {
     let tree = Tree::read(root)?;
     let path = root.join("crates/xtask/tidy.allow");

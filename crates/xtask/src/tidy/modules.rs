@@ -1,4 +1,4 @@
-//! Modules: each says what it holds, and none is long.
+//! Modules: each has a `//!` header, and none is long.
 
 use super::Violation;
 use super::tree::Tree;

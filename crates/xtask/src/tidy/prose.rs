@@ -1,4 +1,4 @@
-//! Comments are plain: doc comments do not begin with "What", and no sentence is about somebody.
+//! Comments are plain: doc comments do not begin with "What", and no comment uses words for unnamed persons.
 
 use super::Violation;
 use super::tree::Tree;

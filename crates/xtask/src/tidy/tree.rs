@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-/// Folders of other people's programs, of what is built, and of what tests write.
+/// Folders of third-party programs, of build output, and of files that tests write.
 const SKIPPED: &[&str] = &["target", "node_modules", ".venv", ".git", ".work", "snapshots"];
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Tree {
         self.files.iter().filter(|file| file.path.ends_with(".md"))
     }
 
-    /// Of text only, for tests of the rules.
+    /// A tree of these texts, for tests of the rules.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Tree {
         let file = |(path, text): &(&str, &str)| SourceFile { path: (*path).to_owned(), text: (*text).to_owned() };
