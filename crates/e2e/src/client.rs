@@ -1,7 +1,7 @@
-//! A2A 1.0 in both bindings, on a socket.
+//! An A2A 1.0 client in both bindings, on a socket.
 //!
-//! Methods named `try_…` hand a broken connection back, for tests that break it; the others take it as a failure of
-//! the test. A refusal by the server is a value either way: tests are about those as much as about answers.
+//! Methods named `try_…` return a broken connection as an error, for tests that break it; the others fail the test.
+//! An error answer of the server is a value either way, because tests check those as much as results.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::http::{Connection, Request, Response};
 use crate::poll::{PATIENCE, until};
 use crate::sse::Events;
 
-/// A client of one agent. Every call opens a connection of its own.
+/// A client of one agent. Every call opens its own connection.
 #[derive(Debug, Clone)]
 pub struct Client {
     addr: SocketAddr,
@@ -34,7 +34,7 @@ impl Client {
         }
     }
 
-    /// The same client with one header set, in place of another of that name.
+    /// The same client with one header set, replacing another of that name.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut client = self.without(name);
@@ -49,7 +49,7 @@ impl Client {
         client
     }
 
-    /// The same client, which waits only so long for an answer before it calls the connection broken.
+    /// The same client with this time limit for an answer.
     #[must_use]
     pub fn within(&self, patience: Duration) -> Self {
         Self { patience, ..self.clone() }
@@ -63,7 +63,7 @@ impl Client {
         &self.base
     }
 
-    /// A request to the agent, with this client's headers, not sent yet.
+    /// An unsent request to the agent, with this client's headers.
     pub fn request(&self, verb: &str, path: &str) -> Request {
         let path = format!("{}{path}", self.base);
         let path = if path.is_empty() { "/" } else { &path };
@@ -79,8 +79,8 @@ impl Client {
         self.connect()?.exchange(request)
     }
 
-    /// Sends any request; what came within `patience`, a stream or not. `None` when nothing came, or when the server
-    /// closed the connection without an answer.
+    /// Sends any request; the response received within `patience`, a stream or not. `None` when nothing came, or
+    /// when the server closed the connection without an answer.
     pub fn try_head_within(&self, request: &Request, patience: Duration) -> Option<Response> {
         let mut connection = Connection::open(self.addr).expect("the server accepts");
         connection.set_patience(patience).expect("a socket has a timeout");
@@ -132,7 +132,7 @@ impl Client {
         }))
     }
 
-    /// An HTTP+JSON call; `path` is below the agent.
+    /// An HTTP+JSON call; `path` is relative to the agent.
     pub fn rest(&self, verb: &str, path: &str, body: Option<&Value>) -> Response {
         let request = self.request(verb, path);
         self.exchange(&match body {
@@ -141,7 +141,7 @@ impl Client {
         })
     }
 
-    /// An HTTP+JSON call answered by a stream, or the answer that came instead.
+    /// An HTTP+JSON call answered by a stream, or the other answer.
     pub fn rest_stream(&self, verb: &str, path: &str, body: Option<&Value>) -> Result<Events, Response> {
         let request = self.request(verb, path).header("accept", "text/event-stream");
         let request = match body {
@@ -177,7 +177,7 @@ impl Client {
         self.rpc("GetTask", json!({ "id": id })).unwrap_or_else(|error| panic!("GetTask {id}: {error}"))
     }
 
-    /// Waits until a task has one of the states no task leaves.
+    /// Waits until a task is in a terminal state.
     pub fn settled(&self, id: &str) -> Value {
         until(&format!("task {id} has settled"), PATIENCE, || {
             let task = self.task(id);
@@ -193,7 +193,7 @@ impl Client {
         })
     }
 
-    /// A blocking send that must give a task.
+    /// A blocking send that must return a task.
     ///
     /// # Panics
     /// When it gives anything else.
@@ -237,7 +237,7 @@ pub fn message(text: &str) -> Value {
     parts(json!([{ "text": text }]))
 }
 
-/// A user's message that plays a script.
+/// A user's message with a script.
 pub fn script(steps: Value) -> Value {
     parts(json!([{ "data": { "script": steps } }]))
 }
@@ -259,7 +259,7 @@ pub fn to_task(mut message: Value, task: &str) -> Value {
     message
 }
 
-/// An id nobody has used in this run.
+/// An id that this run has not used.
 pub fn fresh_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("e2e-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))

@@ -1,9 +1,9 @@
-//! The reader's half of artifact streaming: a task as a client holds it after a number of frames.
+//! Folds stream frames into a task, as a client does.
 //!
-//! The rules are those of the protocol. A `task` frame replaces everything; a status replaces the status; an artifact
-//! frame without `append` adds the artifact or replaces the one of the same id where it stands; one with `append`
-//! adds its parts to an artifact that must be known. Neighbouring plain text parts count as one text, because whether
-//! a server joins chunks on the way is its own affair.
+//! The rules are the protocol's. A `task` frame replaces everything; a status replaces the status; an artifact
+//! frame without `append` adds the artifact or replaces the one of the same id in its place; one with `append` adds
+//! its parts to an artifact that must be known. Adjacent plain text parts count as one text, because a server may
+//! or may not join chunks on the way.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Fold {
         fold
     }
 
-    /// What a reader holds after `frames`, the first of which must be a task.
+    /// The task after `frames`, the first of which must be a task.
     ///
     /// # Panics
     /// When the frames break the rules above.
@@ -49,7 +49,7 @@ impl Fold {
         fold
     }
 
-    /// Takes one more event in.
+    /// Applies one more event.
     ///
     /// # Panics
     /// When the event breaks the rules above.
@@ -115,7 +115,7 @@ impl Fold {
     }
 }
 
-/// Whether a state is one that no task leaves.
+/// Whether a state is terminal.
 pub fn is_settled(state: &str) -> bool {
     matches!(state, "TASK_STATE_COMPLETED" | "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" | "TASK_STATE_REJECTED")
 }
@@ -142,7 +142,7 @@ fn join_texts(artifact: &mut Value) {
     *parts = joined;
 }
 
-/// The text of a part that is nothing else.
+/// The text of a part without other content.
 fn plain_text(part: &Value) -> Option<&str> {
     let members = part.as_object()?;
     (members.len() == 1).then(|| members.get("text")?.as_str())?

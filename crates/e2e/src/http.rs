@@ -1,8 +1,8 @@
 //! HTTP/1.1 on a plain socket.
 //!
-//! The tests send requests that a proper client library refuses to build and look at bytes that it hides, so this is
-//! deliberately no more than the framing of RFC 9112: a head, then a body by length, by chunks or until the end.
-//! Event streams are read on top of it by [`crate::sse`].
+//! The tests send requests that a proper client library refuses to build and check bytes that it hides, so this is
+//! deliberately only the framing of RFC 9112: a head, then a body by length, by chunks or until the end.
+//! [`crate::sse`] reads event streams on top of it.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::poll::PATIENCE;
 
-/// A request, written to the wire in the order it was built.
+/// A request, written in the order it was built.
 #[derive(Debug, Clone)]
 pub struct Request {
     method: String,
@@ -44,7 +44,7 @@ impl Request {
         self
     }
 
-    /// A JSON body, with its content type unless one is set already.
+    /// Sets a JSON body, and its content type unless one is set already.
     #[must_use]
     pub fn json(self, value: &Value) -> Self {
         let typed = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
@@ -52,7 +52,7 @@ impl Request {
         request.body(value.to_string())
     }
 
-    /// Whether the answer has no body, whatever its headers say.
+    /// Whether the answer has no body, regardless of its headers.
     pub(crate) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
@@ -124,7 +124,7 @@ pub(crate) enum Framing {
     Done,
 }
 
-/// One connection; requests on it follow each other.
+/// One connection; its requests are sequential.
 #[derive(Debug)]
 pub struct Connection {
     socket: TcpStream,
@@ -258,7 +258,7 @@ impl Connection {
         Ok(std::mem::replace(&mut self.pending, rest))
     }
 
-    /// One line without its end. Nothing is consumed before the line is whole, so a timeout loses nothing.
+    /// One line without its end. Nothing is consumed before the line is complete, so a timeout loses nothing.
     fn line(&mut self) -> io::Result<String> {
         loop {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {

@@ -1,19 +1,19 @@
 //! Black-box tests: the built binary, driven over its sockets.
 //!
-//! Nothing here knows a type of ours. The tests in `tests/` start the program a user would start and talk to it as
-//! strangers do: with other people's clients (`clients/`), or with the small HTTP client of this crate where a
-//! scenario needs bytes that no polite client sends.
+//! This crate uses none of our types. The tests in `tests/` start the program as a user does and talk to it as
+//! external clients: with third-party clients (`clients/`), or with this crate's small HTTP client where a scenario
+//! needs bytes that no proper client sends.
 //!
 //! - [`server`] starts, kills and restarts the binary on one data folder and one port.
-//! - [`store`] chooses the store that scenarios run on.
+//! - [`store`] chooses the store of the scenarios.
 //! - [`http`] is HTTP/1.1 on a plain socket, [`sse`] reads event streams and checks the order of their ids.
 //! - [`client`] speaks A2A 1.0 with those two, in both bindings.
-//! - [`tongue`] makes the same few calls in every generation and binding.
-//! - [`receiver`] takes webhooks and answers them as badly as a test wants.
-//! - [`operation`] asks for everything there is to ask for, in every tongue, and sorts the answers.
-//! - [`fold`] is the reader's half of artifact streaming: what a client holds after a number of frames.
+//! - [`tongue`] makes the same calls in every generation and binding.
+//! - [`receiver`] receives webhooks and answers them as a test says, also with failures.
+//! - [`operation`] requests every operation in every generation and binding, and classifies the answers.
+//! - [`fold`] folds stream frames into a task, as a client does.
 //! - [`seed`] gives random tests a printed, repeatable seed; [`poll`] waits for a condition, never for a time.
-//! - [`setup`] finds or makes what the tests need outside this workspace.
+//! - [`setup`] finds or builds the requirements outside this workspace.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a harness fails by panicking in the test that uses it")]
 

@@ -1,4 +1,5 @@
-//! Everything a caller can ask for, in every tongue that has it, and what came of it in words that all tongues share.
+//! Every operation of a caller, in every generation and binding that has it, and a common classification of the
+//! answers.
 
 use serde_json::{Value, json};
 
@@ -12,14 +13,14 @@ use crate::tongue::{Said, Speaker, Tongue};
 pub enum Operation {
     Send,
     Stream,
-    /// A message to a task that exists.
+    /// A message to an existing task.
     Continue,
     ContinueStream,
     Get,
     List,
     Cancel,
     Subscribe,
-    /// A subscription from an event of the task on, by `Last-Event-ID`.
+    /// A subscription that resumes after an event of the task, by `Last-Event-ID`.
     SubscribeResumed,
     /// A message that opens a stream, with the `Last-Event-ID` of an event of the task.
     StreamResumed,
@@ -31,7 +32,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Those that are about a task; a cancel comes last, since it ends it.
+    /// The operations on a task; the cancel is last, since it ends the task.
     pub const ON_A_TASK: [Self; 11] = [
         Self::Get,
         Self::Subscribe,
@@ -46,10 +47,10 @@ impl Operation {
         Self::Cancel,
     ];
 
-    /// Those that are not.
+    /// The operations without a task.
     pub const ON_NONE: [Self; 4] = [Self::Send, Self::Stream, Self::List, Self::ExtendedCard];
 
-    /// The operation that this one is but for its `Last-Event-ID`, if it has one.
+    /// The same operation without `Last-Event-ID`, if this one has it.
     fn resumes(self) -> Option<Self> {
         match self {
             Self::SubscribeResumed => Some(Self::Subscribe),
@@ -71,20 +72,20 @@ impl Operation {
     }
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     Allowed,
-    /// Who are you?
+    /// Missing or wrong credentials.
     Unauthenticated,
     Forbidden,
     /// No such task.
     Missing,
-    /// Any other refusal.
+    /// Any other error.
     Refused,
 }
 
-/// An answer, or the first word of a stream.
+/// An answer, or the first frame of a stream.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub head: Head,
@@ -93,8 +94,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What a stranger can tell of the answer: status, headers that say something, body. What the asker sent itself is
-    /// blotted out.
+    /// The part of an answer that could tell a stranger something: status, significant headers, body. Values that
+    /// the request itself contained are masked.
     pub fn face(&self, sent: &str) -> (u16, Vec<(String, String)>, String) {
         let dull = ["x-request-id", "date"];
         let headers = self.head.headers.iter().filter(|(name, _)| !dull.contains(&name.to_lowercase().as_str()));
@@ -108,12 +109,12 @@ enum Wire {
     Rest(&'static str, String, Option<Value>),
 }
 
-/// A webhook nobody listens at: what is asked here is about the config.
+/// A webhook URL without a listener: the tests here are about the config.
 const HOOK: &str = "http://127.0.0.1:9/hook";
 const CONFIG: &str = "one";
 
 impl Speaker {
-    /// Asks for an operation; `None` where the tongue has no such thing.
+    /// Requests an operation; `None` where the generation does not have it.
     pub fn ask_for(&self, operation: Operation, task: &str) -> Option<Answer> {
         if let Some(plain) = operation.resumes() {
             let client = self.client.with("Last-Event-ID", &format!("{task}.1"));
@@ -226,7 +227,7 @@ impl Speaker {
                 ),
                 O::ExtendedCard => in_rpc("agent/getAuthenticatedExtendedCard", json!({})),
             },
-            // An id that is nobody's task opens one: there is no missing task to send to.
+            // In 0.1 an unknown id opens a task: there is no missing task to send to.
             Tongue::V01 => match operation {
                 O::Send => in_rpc("tasks/send", json!({ "id": fresh_id(), "message": message })),
                 O::Stream | O::StreamResumed => {

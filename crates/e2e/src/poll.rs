@@ -1,14 +1,13 @@
-//! Waiting for a condition, with a deadline and a name.
+//! Polls for a condition, with a deadline and a name.
 //!
-//! Tests here never sleep for an effect to happen: they ask until it has, and say what they were waiting for when it
-//! does not.
+//! Tests never sleep for an effect: they poll until it is there, and name it in the failure when it is not.
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for anything before it calls it broken. Generous, since two cores may run everything at once.
+/// How long a test waits for a condition before it fails. Generous, since two cores may run everything at once.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks `condition` until it gives a value.
+/// Polls `condition` until it returns a value.
 ///
 /// # Panics
 /// When `patience` has passed without one.

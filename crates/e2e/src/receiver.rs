@@ -1,7 +1,7 @@
-//! A webhook receiver of any temper: it writes down what comes and answers as a test tells it to.
+//! A webhook receiver: it records requests and answers as a test says.
 //!
-//! It is HTTP/1.1 on plain sockets, a thread a connection, because most of what it does (hang, break off, close) is what a
-//! proper server library refuses to do.
+//! It is HTTP/1.1 on plain sockets, one thread for each connection, because most of its behaviour (hang, break off,
+//! close) is impossible with a proper server library.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::poll::{PATIENCE, until};
 
-/// One request that came in whole.
+/// One complete request.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     pub path: String,
@@ -34,7 +34,7 @@ impl Delivery {
         serde_json::from_slice(&self.body).expect("a webhook's body is JSON")
     }
 
-    /// The task and the number of the event it tells of.
+    /// The task and the number of its event.
     ///
     /// # Panics
     /// When there is no such header.
@@ -45,17 +45,17 @@ impl Delivery {
     }
 }
 
-/// What a receiver does with a request.
+/// A receiver's answer to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Status(u16),
     /// A status with one more header.
     With(u16, &'static str, String),
-    /// Says nothing until the other side gives up.
+    /// Sends nothing until the sender gives up.
     Hang,
-    /// Closes before a word.
+    /// Closes the connection without an answer.
     Close,
-    /// A good head, half a body, and gone.
+    /// A valid head, half a body, then closes.
     BreakOff,
 }
 
@@ -75,7 +75,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// On a port of its own, answering 200 to everything.
+    /// On a free port, answering 200 to everything.
     pub fn start() -> Receiver {
         Self::at(SocketAddr::from(([127, 0, 0, 1], 0)))
     }
@@ -113,7 +113,7 @@ impl Receiver {
         format!("http://{}{path}", self.addr)
     }
 
-    /// From now on it answers so.
+    /// Sets the answers from now on.
     pub fn answers(&self, plan: impl FnMut(&Delivery) -> Reply + Send + 'static) {
         *self.shared.plan.lock().unwrap() = Box::new(plan);
     }
@@ -123,12 +123,12 @@ impl Receiver {
         self.shared.taken.lock().unwrap().clone()
     }
 
-    /// How many connections were made.
+    /// Number of accepted connections.
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// Waits until `done` says so of all that came.
+    /// Waits until `done` accepts all requests so far.
     pub fn until(&self, what: &str, done: impl Fn(&[Delivery]) -> bool) -> Vec<Delivery> {
         until(what, PATIENCE, || {
             let all = self.deliveries();
@@ -136,7 +136,7 @@ impl Receiver {
         })
     }
 
-    /// What a receiver that drops repeats has seen of each path: the events taken, in order.
+    /// The accepted events of each path in order, without repeats.
     ///
     /// # Panics
     /// When an event comes after a later one, other than as a repeat.
@@ -158,7 +158,7 @@ impl Receiver {
 }
 
 impl Receiver {
-    /// By path, the numbers of the events that arrived, in the order they came and with repeats.
+    /// By path, the event numbers in order of arrival, with repeats.
     pub fn arrivals(&self) -> HashMap<String, Vec<u64>> {
         let mut paths: HashMap<String, Vec<u64>> = HashMap::new();
         for delivery in self.deliveries() {
@@ -168,7 +168,7 @@ impl Receiver {
     }
 }
 
-/// How many letters came after a later one.
+/// How many requests came after a later event's.
 pub fn behind(arrivals: &[u64]) -> usize {
     let mut highest = 0;
     let mut count = 0;
@@ -182,7 +182,7 @@ pub fn behind(arrivals: &[u64]) -> usize {
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::SeqCst);
-        // The listener waits for one more.
+        // The listener waits for one more connection.
         let _ = TcpStream::connect(self.addr);
     }
 }
@@ -206,7 +206,7 @@ fn serve(socket: &TcpStream, shared: &Shared) -> io::Result<()> {
             Reply::With(status, name, value) => {
                 write!(socket, "HTTP/1.1 {status} So\r\n{name}: {value}\r\ncontent-length: 0\r\n\r\n")?;
             }
-            // Until the other side closes, which ends the read.
+            // The read ends when the sender closes.
             Reply::Hang => return reader.read_to_end(&mut Vec::new()).map(drop),
             Reply::Close => return socket.shutdown(Shutdown::Both),
             Reply::BreakOff => {

@@ -1,13 +1,13 @@
-//! Randomness that can be repeated: the seed is printed, and `RIALTO_SEED` sets it.
+//! Repeatable randomness: the seed is printed, and `RIALTO_SEED` sets it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// SplitMix64: small, good enough to choose moments and sizes, and the same on every machine.
+/// SplitMix64: small, good enough to choose times and sizes, and the same on every machine.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The seed of `RIALTO_SEED`, or one of the clock; printed either way.
+    /// The seed of `RIALTO_SEED`, else from the clock; printed either way.
     ///
     /// # Panics
     /// When `RIALTO_SEED` is not a number.
@@ -37,7 +37,7 @@ impl Random {
         self.between(0, 100) < percent
     }
 
-    /// A source of its own for a thread, so that threads do not make each other's choices depend on timing.
+    /// A generator for a thread, so that the choices of threads do not depend on timing.
     pub fn fork(&mut self) -> Self {
         Self(self.draw())
     }

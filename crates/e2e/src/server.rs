@@ -1,6 +1,6 @@
 //! The program under test: started, killed and started again on one data folder and one port.
 //!
-//! Everything a server says goes to a log beside its data; when a test fails, the end of that log is printed.
+//! A server's output goes to a log beside its data; when a test fails, the end of that log is printed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -19,7 +19,7 @@ use crate::http::{Connection, Request, Response};
 use crate::poll::{PATIENCE, until};
 use crate::{setup, store};
 
-/// How a server is to be started.
+/// Options of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     args: Vec<OsString>,
@@ -32,16 +32,16 @@ pub struct Options {
     data: Option<PathBuf>,
 }
 
-/// Where a server keeps its tasks.
+/// The store of a server.
 #[derive(Debug, Clone, Default)]
 enum Place {
-    /// As `RIALTO_TEST_STORE` says; decided when the server is started.
+    /// As `RIALTO_TEST_STORE` says; decided at the server's start.
     #[default]
     AsChosen,
     Sqlite,
-    /// A database of its own.
+    /// Its own database.
     Fresh(Database),
-    /// One that others may use, too, at this address.
+    /// A database at this address, which others may use too.
     Given(String),
 }
 
@@ -75,21 +75,21 @@ impl Options {
         self
     }
 
-    /// The text of a configuration file.
+    /// Sets the configuration file's text.
     #[must_use]
     pub fn config(mut self, yaml: &str) -> Self {
         self.config = Some(yaml.to_owned());
         self
     }
 
-    /// A program and its arguments that run the server, such as a tracer. It must keep the server's process id.
+    /// A command that runs the server, such as a tracer. It must keep the server's process id.
     #[must_use]
     pub fn under(mut self, wrapper: &[OsString]) -> Self {
         self.wrapper = wrapper.to_vec();
         self
     }
 
-    /// Stays on SQLite whatever store is chosen.
+    /// Uses SQLite whatever store is chosen.
     ///
     /// # Panics
     /// When the scenario is not in the list of those that may, [`store::SQLITE_ONLY`].
@@ -108,7 +108,7 @@ impl Options {
         self
     }
 
-    /// Waits for a server that serves, though it may refuse new work.
+    /// Waits for a server that answers, even if it refuses new work.
     #[must_use]
     pub fn reads_only(mut self) -> Self {
         self.reads_only = true;
@@ -122,7 +122,7 @@ impl Options {
         self
     }
 
-    /// Another lease than is usual in tests.
+    /// Sets another lease than the tests' default.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
@@ -142,7 +142,7 @@ impl Options {
         if let Some(data) = &self.data {
             copy(data, &folder.path().join("data"));
         }
-        // Another process may take the port between our look and the server's bind; then another is tried.
+        // Another process may take the port before the server binds it; then another port is tried.
         for _ in 0..4 {
             let addr = free_address();
             let mut server =
@@ -200,7 +200,7 @@ impl Server {
         self.path.join("data")
     }
 
-    /// The server's database, if it has one of its own.
+    /// The server's database, if it has its own.
     pub fn database(&self) -> Option<&Database> {
         match &self.options.place {
             Place::Fresh(database) => Some(database),
@@ -212,7 +212,7 @@ impl Server {
     pub fn operate(&self, words: &[&str]) -> Command {
         let mut command = Command::new(setup::binary());
         command.args(words).arg("--data").arg(self.data());
-        // Without the config a command does not find a key that is kept elsewhere.
+        // Without the config a command does not find a key that is stored elsewhere.
         if self.options.config.as_ref().is_some_and(|config| config.contains("key_file")) {
             command.arg("--config").arg(self.path.join("rialto.yaml"));
         }
@@ -228,7 +228,7 @@ impl Server {
         self.at(&format!("/a2a/{agent}"))
     }
 
-    /// A client of whatever answers at `base`.
+    /// A client of the agent at `base`.
     pub fn at(&self, base: &str) -> Client {
         Client::new(self.addr, base)
     }
@@ -237,7 +237,7 @@ impl Server {
         self.exchange(&Request::new("GET", path))
     }
 
-    /// One request on a connection of its own.
+    /// One request on its own connection.
     ///
     /// # Panics
     /// When there is no answer.
@@ -245,7 +245,7 @@ impl Server {
         Connection::open(self.addr).and_then(|mut connection| connection.exchange(request)).expect("the server answers")
     }
 
-    /// Takes the process away without a warning.
+    /// Kills the process with SIGKILL.
     pub fn kill9(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("the server is ours to kill");
@@ -253,7 +253,7 @@ impl Server {
         }
     }
 
-    /// Asks the process to end, and waits until it has: its status, and how long it took.
+    /// Sends SIGTERM and waits for the end: the status, and the time it took.
     ///
     /// # Panics
     /// When it is still there after a long time.
@@ -267,7 +267,7 @@ impl Server {
         (status, started.elapsed())
     }
 
-    /// Waits until the process has ended by itself, or by a signal that a test sent.
+    /// Waits until the process has ended by itself, or by a test's signal.
     ///
     /// # Panics
     /// When it is still there after a long time.
@@ -287,7 +287,7 @@ impl Server {
         }
     }
 
-    /// Writes another config in the place of the one the server was started with, all at once.
+    /// Replaces the server's config file atomically.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -297,17 +297,17 @@ impl Server {
         fs::write(&beside, yaml).and_then(|()| fs::rename(&beside, file)).expect("the config is written");
     }
 
-    /// Has the server read its config again, as SIGHUP does.
+    /// Sends SIGHUP, which reloads the config.
     pub fn hang_up(&self) {
         signal(self.pid(), "HUP");
     }
 
-    /// Everything the server has said so far.
+    /// The server's output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// The command line of this server, for tests that expect it not to start.
+    /// The command line of this server, for tests in which it must not start.
     pub fn command(options: &Options, listen: &str, folder: &Path) -> Command {
         let mut words = options.wrapper.clone();
         words.push(setup::binary().into());
@@ -358,8 +358,8 @@ impl Server {
         }
     }
 
-    /// Waits until the server says that it is ready. On a busy machine the database answers late now and then, and a
-    /// server that has not heard from it says so for a moment.
+    /// Waits until the server reports that it is ready. On a busy machine the database sometimes answers late, and
+    /// the server is not ready for a moment.
     ///
     /// # Panics
     /// When it does not say so in time.
@@ -403,20 +403,20 @@ impl Drop for Server {
     }
 }
 
-/// Sends a signal by name. The shell's `kill` does it: no unsafe code for a test.
+/// Sends a signal by name. Uses the shell's `kill`, which needs no unsafe code.
 pub fn signal(pid: u32, name: &str) {
     let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {pid}")).status().expect("sh runs");
     assert!(sent.success(), "kill -{name} {pid}");
 }
 
-/// Whether that process runs; one that nobody has buried yet does not.
+/// Whether that process runs; a zombie does not count.
 pub fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
-/// An address nobody listens on now. Ports below the range that outgoing connections use, so that no client of a test
-/// takes the port while a killed server is away.
+/// A free address. Its port is below the range of outgoing connections, so that no client of a test takes it while
+/// a killed server is down.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = (std::process::id() % 1000) as u16 * 20;

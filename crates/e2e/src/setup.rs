@@ -1,10 +1,10 @@
-//! What the tests need outside this workspace: the binary, and the environments of other people's clients.
+//! Requirements outside this workspace: the binary, and the environments of third-party clients.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The workspace this crate stands in.
+/// The workspace of this crate.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/e2e stands in a workspace")
 }
@@ -14,7 +14,7 @@ pub fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
 }
 
-/// The binary under test: `RIALTO_BIN`, else the release build of this workspace, made once.
+/// The binary under test: `RIALTO_BIN`, else the release build of this workspace, built once.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -48,7 +48,7 @@ pub fn ensure(marker: &str) -> PathBuf {
     path
 }
 
-/// Runs a scenario program to its end and shows what it said when it failed.
+/// Runs a scenario program to its end and prints its output if it failed.
 ///
 /// # Panics
 /// When the program ends with anything but success.
@@ -60,7 +60,7 @@ pub fn run_scenarios(command: &mut Command) {
     assert!(said.contains("ok "), "{command:?} reported no scenario");
 }
 
-/// Debian's library for other clocks.
+/// Debian's `faketime` library, which sets another clock.
 ///
 /// # Panics
 /// When it is not installed.

@@ -1,7 +1,7 @@
-//! Event streams: frames with their ids, in the order they came.
+//! Event streams: frames with their ids, in order.
 //!
-//! A frame's id is `<taskId>.<seq>`. [`Events`] checks on every frame what every stream promises: ids of one task,
-//! strictly increasing. So each test that reads a stream tests that too.
+//! A frame's id is `<taskId>.<seq>`. [`Events`] checks every frame for what every stream guarantees: ids of one
+//! task, strictly increasing. So each test that reads a stream tests that too.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,7 +40,7 @@ impl Frame {
         self.position().1
     }
 
-    /// The bytes of the event, as they stood on the wire: the `result` of a JSON-RPC frame, all of an HTTP+JSON one.
+    /// The event's bytes on the wire: the `result` of a JSON-RPC frame, the whole of an HTTP+JSON one.
     ///
     /// # Panics
     /// When the frame carries an error, or no JSON.
@@ -58,14 +58,14 @@ impl Frame {
         serde_json::from_str(self.result()).expect("a result is JSON")
     }
 
-    /// The state this frame speaks of, if it speaks of one.
+    /// The state in this frame, if it has one.
     pub fn state(&self) -> Option<String> {
         let event = self.event();
         ["task", "statusUpdate"].iter().find_map(|kind| event[*kind]["status"]["state"].as_str().map(str::to_owned))
     }
 }
 
-/// What a reader found when it looked for a limited time.
+/// The result of a read with a time limit.
 #[derive(Debug)]
 pub enum Next {
     Frame(Frame),
@@ -92,7 +92,7 @@ impl Events {
         Self { framing: Connection::framing(&head), head, connection, text: Vec::new(), last: None, comments: 0 }
     }
 
-    /// The next frame, `None` at the proper end, an error when the connection broke or nothing came for long.
+    /// The next frame, `None` at the proper end, an error when the connection broke or was silent for long.
     pub fn try_next(&mut self) -> io::Result<Option<Frame>> {
         match self.next_within(PATIENCE)? {
             Next::Frame(frame) => Ok(Some(frame)),
@@ -109,7 +109,7 @@ impl Events {
         self.try_next().expect("the stream goes on").expect("the stream has another frame")
     }
 
-    /// All frames up to and with the first that satisfies `condition`.
+    /// All frames up to and including the first that satisfies `condition`.
     pub fn take_until(&mut self, condition: impl Fn(&Frame) -> bool) -> Vec<Frame> {
         let mut frames = Vec::new();
         loop {
@@ -154,7 +154,7 @@ impl Events {
         }
     }
 
-    /// Takes one block off the text, skipping blocks of comments only.
+    /// Removes one block from the text, skipping comment-only blocks.
     fn parse(&mut self) -> Option<Frame> {
         loop {
             let (end, gap) = blank_line(&self.text)?;
@@ -194,7 +194,7 @@ impl Events {
     }
 }
 
-/// Where the first empty line starts, and how long it is with the line end before it.
+/// The position of the first empty line, and its length with the line end before it.
 fn blank_line(text: &[u8]) -> Option<(usize, usize)> {
     let plain = text.windows(2).position(|pair| pair == b"\n\n").map(|at| (at, 2));
     let crlf = text.windows(4).position(|four| four == b"\r\n\r\n").map(|at| (at, 4));

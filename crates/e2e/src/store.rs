@@ -1,17 +1,18 @@
-//! On which store the scenarios run: SQLite in the data folder, or with `RIALTO_TEST_STORE=postgres` a fresh database for
-//! every server, of one PostgreSQL that the test process starts for itself.
+//! The store of the scenarios: SQLite in the data folder, or with `RIALTO_TEST_STORE=postgres` a new database for
+//! every server, in one PostgreSQL that the test process starts.
 //!
-//! A server keeps its database over its restarts. The lease is short, so that what a killed server held is soon taken up.
+//! A server keeps its database across its restarts. The lease is short, so that the turns of a killed server are
+//! recovered soon.
 
 use cluster::{Cluster, Database};
 
-/// How long a server may be silent before its turns are taken up.
+/// How long a server may be silent before its turns are recovered.
 pub const LEASE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// The variable that tells a server its database, so that no password stands on a command line.
+/// The variable with the database's URL, so that no password is on a command line.
 pub const VARIABLE: &str = "RIALTO_E2E_DATABASE";
 
-/// The scenarios that stay on SQLite whatever is chosen, and why. Every other one runs on both stores.
+/// The scenarios that always use SQLite, and why. Every other one runs on both stores.
 pub const SQLITE_ONLY: &[(&str, &str)] = &[
     ("a full disk", "the disk of PostgreSQL is not ours to fill: that it refuses writes is tested with the store"),
     ("a sync before every reply", "the trace is of our own process, and with PostgreSQL another one syncs"),
@@ -25,7 +26,7 @@ pub const SQLITE_ONLY: &[(&str, &str)] = &[
     ("backup and restore", "a database is copied with pg_dump; the commands say so and do nothing"),
 ];
 
-/// Whether scenarios are to run on PostgreSQL.
+/// Whether scenarios run on PostgreSQL.
 ///
 /// # Panics
 /// When `RIALTO_TEST_STORE` names no store.
@@ -42,7 +43,7 @@ pub(crate) fn fresh() -> Option<Database> {
     is_postgres().then(|| Cluster::shared().database())
 }
 
-/// The arguments and the variable by which a command of ours finds a database.
+/// The arguments and the variable with which a command finds a database.
 pub(crate) fn flags(url: &str) -> ([&'static str; 2], (&'static str, String)) {
     (["--store", "env:RIALTO_E2E_DATABASE"], (VARIABLE, url.to_owned()))
 }

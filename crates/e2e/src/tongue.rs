@@ -1,8 +1,8 @@
-//! The same few calls in every generation and binding, and strict readers of what comes back.
+//! The same calls in every generation and binding, with strict readers of the answers.
 //!
-//! A test says what it wants in words that every generation has (open, watch, answer, cancel); a [`Speaker`] puts it on the
-//! wire as a client of its generation would, and reads the answer as strictly as the first clients of that generation
-//! do: a task in another generation's shape is a failure of the test.
+//! A test uses operations that every generation has (open, watch, answer, cancel); a [`Speaker`] sends them as a
+//! client of its generation does, and reads the answer as strictly as the first clients of that generation: a task
+//! in another generation's shape fails the test.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ pub enum Tongue {
     V1,
     /// 1.0 over HTTP+JSON.
     V1Rest,
-    /// 0.3 over JSON-RPC, which says so in `A2A-Version`, as 1.x SDKs do when they speak 0.3.
+    /// 0.3 over JSON-RPC with `A2A-Version`, as 1.x SDKs send it when they speak 0.3.
     V03,
     /// 0.3 over HTTP+JSON.
     V03Rest,
-    /// 0.3 and 0.2 over JSON-RPC as their own SDKs speak it: without a word of the version.
+    /// 0.3 and 0.2 over JSON-RPC as their own SDKs speak it: without a version.
     V02,
     /// The first generation.
     V01,
@@ -33,7 +33,7 @@ pub enum Tongue {
 impl Tongue {
     pub const ALL: [Self; 6] = [Self::V1, Self::V1Rest, Self::V03, Self::V03Rest, Self::V02, Self::V01];
 
-    /// What `x-a2a-dialect` says of an answer to a request that only this generation has.
+    /// The `x-a2a-dialect` of an answer to a request that only this generation has.
     pub fn dialect(self) -> &'static str {
         match self {
             Self::V1 | Self::V1Rest => "a2a_v1",
@@ -43,7 +43,7 @@ impl Tongue {
         }
     }
 
-    /// A client of `agent` that speaks this.
+    /// A client of `agent` in this generation and binding.
     pub fn speaker(self, agent: &Client) -> Speaker {
         let client = match self {
             Self::V1 | Self::V1Rest => agent.with("A2A-Version", "1.0"),
@@ -104,7 +104,7 @@ impl Tongue {
         }
     }
 
-    /// The identity and text of an artifact.
+    /// The id and text of an artifact.
     fn artifact(self, artifact: &Value) -> (String, String) {
         let identity = match self {
             Self::V01 => {
@@ -125,13 +125,13 @@ impl Tongue {
         string(self, &part["text"], part)
     }
 
-    /// A state in the words of 0.3.
+    /// A state in the terms of 0.3.
     fn state(self, state: &Value) -> String {
         let text = state.as_str().unwrap_or_else(|| panic!("{self:?}: a state is a string: {state}"));
         match self {
             Self::V1 | Self::V1Rest | Self::V03Rest => {
                 let bare = text.strip_prefix("TASK_STATE_").unwrap_or_else(|| panic!("{self:?}: {text}"));
-                // The one word 0.3 and 1.0 spell differently.
+                // 0.3 and 1.0 spell only this word differently.
                 assert_ne!(bare, if self == Self::V03Rest { "CANCELED" } else { "CANCELLED" }, "{self:?}");
                 bare.to_lowercase().replace('_', "-").replace("cancelled", "canceled")
             }
@@ -208,7 +208,7 @@ pub(crate) enum Said<'a> {
 pub struct Seen {
     pub id: String,
     pub context: String,
-    /// In the words of 0.3.
+    /// In the terms of 0.3.
     pub state: String,
     /// The text of each artifact.
     pub texts: Vec<String>,
@@ -216,7 +216,7 @@ pub struct Seen {
     pub parts: Vec<usize>,
 }
 
-/// An event as a reader of any generation hears it.
+/// An event as a reader of any generation sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     Task(Seen),
@@ -233,7 +233,7 @@ pub enum Heard {
 }
 
 impl Heard {
-    /// The state the event speaks of, if it speaks of one.
+    /// The event's state, if it has one.
     pub fn state(&self) -> Option<&str> {
         match self {
             Self::Task(task) => Some(&task.state),
@@ -243,7 +243,7 @@ impl Heard {
     }
 }
 
-/// A client of one agent in one tongue.
+/// A client of one agent in one generation and binding.
 #[derive(Debug, Clone)]
 pub struct Speaker {
     pub tongue: Tongue,
@@ -251,12 +251,13 @@ pub struct Speaker {
 }
 
 impl Speaker {
-    /// Opens a task that plays `steps` and returns while it may still be working: the id this client knows it by.
+    /// Opens a task with the script `steps`, without waiting for its end; returns the id that this client uses for
+    /// it.
     pub fn open(&self, steps: &Value) -> String {
         self.opened(Said::Script(steps))
     }
 
-    /// Opens a task with a text and returns while it may still be working: the id this client knows it by.
+    /// Opens a task with a text, without waiting for its end; returns the id that this client uses for it.
     pub fn begin(&self, text: &str) -> String {
         self.opened(Said::Text(text))
     }
@@ -277,7 +278,7 @@ impl Speaker {
                 let params = json!({ "message": message, "configuration": { "blocking": false } });
                 tongue.task(&self.sent(params)["task"]).id
             }
-            // There is no send that returns at once: a stream that is left is as good.
+            // 0.1 has no send that returns at once; opening a stream and leaving it does the same.
             Tongue::V01 => {
                 let id = fresh_id();
                 let params = json!({ "id": id, "message": message });
@@ -288,7 +289,7 @@ impl Speaker {
         }
     }
 
-    /// Opens a task that plays `steps` and waits until it rests.
+    /// Opens a task with the script `steps` and waits until it rests.
     pub fn ask(&self, steps: &Value) -> Seen {
         self.say(Said::Script(steps), None)
     }
@@ -303,7 +304,7 @@ impl Speaker {
         self.say(Said::Text(text), Some(task))
     }
 
-    /// Opens a task with a text and hears it from its first event.
+    /// Opens a task with a text and streams it from its first event.
     pub fn stream(&self, text: &str) -> Watch {
         let tongue = self.tongue;
         let message = tongue.message(Said::Text(text), None);
@@ -324,7 +325,7 @@ impl Speaker {
         Watch { tongue, events }
     }
 
-    /// What the agent says with the state a task is in.
+    /// The text of the task's status message.
     pub fn words(&self, task: &str) -> String {
         let found = self.try_get(task).unwrap_or_else(|error| panic!("{:?} {task}: {error}", self.tongue));
         let parts = if self.tongue == Tongue::V03Rest { "content" } else { "parts" };
@@ -376,7 +377,7 @@ impl Speaker {
         self.tongue.task(&found)
     }
 
-    /// Waits until a task is in a state of these.
+    /// Waits until a task is in one of these states.
     pub fn rest(&self, task: &str, states: &[&str]) -> Seen {
         until(&format!("{task} is one of {states:?}"), PATIENCE, || {
             let seen = self.get(task);
@@ -423,12 +424,12 @@ impl Speaker {
     }
 }
 
-/// The body of an answer, or of a refusal.
+/// The body of an answer, or the error.
 fn rest_result(response: &Response) -> Result<Value, Value> {
     if response.status() == 200 { Ok(response.json()) } else { Err(response.json()) }
 }
 
-/// A stream being read in one tongue.
+/// An open stream in one generation and binding.
 #[derive(Debug)]
 pub struct Watch {
     pub tongue: Tongue,
@@ -441,7 +442,7 @@ impl Watch {
         self.tongue.event(&frame)
     }
 
-    /// Everything up to the end of the stream. Checks that `final` is true on the last event and on no other.
+    /// All events to the end of the stream. Checks that `final` is true on the last event only.
     pub fn rest(&mut self) -> Vec<Heard> {
         let heard: Vec<Heard> = self.events.rest().iter().map(|frame| self.tongue.event(frame)).collect();
         for (index, event) in heard.iter().enumerate() {
@@ -452,13 +453,13 @@ impl Watch {
         heard
     }
 
-    /// Whether the stream is open and nothing came for a while.
+    /// Whether the stream is open and silent for a while.
     pub fn is_quiet(&mut self, patience: Duration) -> bool {
         matches!(self.events.next_within(patience), Ok(Next::Quiet))
     }
 }
 
-/// What a watcher holds after these events: the last state, and the text of each artifact in order.
+/// The result of these events: the last state, and the text of each artifact in order.
 pub fn folded(events: &[Heard]) -> (String, Vec<String>) {
     let mut state = String::new();
     let mut artifacts: Vec<(String, String)> = Vec::new();

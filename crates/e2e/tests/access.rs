@@ -1,7 +1,7 @@
-//! Who may do what: every operation, by every kind of caller, in every dialect, under every visibility.
+//! Access: every operation, by every kind of caller, in every dialect, under every visibility.
 //!
-//! The table has three answers: allowed, refused (who are you; you may not), and not there. Whoever may not see a task is
-//! told of it exactly what one is told of a task that never was.
+//! The table has three answers: allowed, refused (unauthenticated, or forbidden), and missing. A caller that may
+//! not see a task gets exactly the answer for a task that never existed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -18,7 +18,7 @@ const SEEN: [(&str, &str); 4] = [
     ("systems", "visibility: systems"),
 ];
 
-/// Whoever has no `tasks` scope may do nothing here.
+/// Callers without a `tasks` scope may do nothing here.
 const POLICY: &str = r#"
 policy:
   - allow: { scopes: ["tasks"] }
@@ -32,9 +32,9 @@ auth:
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Owner,
-    /// Of the same tenant, and nothing more.
+    /// A caller of the same tenant, without more rights.
     Colleague,
-    /// Named as a party of every task; of the same tenant.
+    /// A caller of the same tenant, named as a party of every task.
     Party,
     OtherTenant,
     Anonymous,
@@ -54,7 +54,7 @@ const KINDS: [Kind; 8] = [
     Kind::WrongScope,
 ];
 
-/// Whether this kind sees the owner's tasks.
+/// Whether this kind of caller sees the owner's tasks.
 fn sees(kind: Kind, visibility: &str) -> bool {
     match (kind, visibility) {
         (Kind::Owner, _) | (Kind::Colleague | Kind::Party, "tenant") | (Kind::Party, "parties") => true,
@@ -74,7 +74,7 @@ fn expected(kind: Kind, visibility: &str, operation: Operation) -> Verdict {
     match kind {
         Kind::Anonymous | Kind::Expired | Kind::Revoked => Verdict::Unauthenticated,
         Kind::WrongScope => Verdict::Forbidden,
-        // Not bound to the system: it may say nothing here, whatever task it names.
+        // Not bound to the system: it may send nothing here, whatever task it names.
         Kind::Colleague if visibility == "systems" && says(operation) => Verdict::Forbidden,
         _ if about_a_task && !sees(kind, visibility) => Verdict::Missing,
         _ => Verdict::Allowed,
@@ -135,21 +135,21 @@ impl House {
         })
     }
 
-    /// A task of the owner that waits for an answer, under its own id; in 0.1 its opener has another name for it.
+    /// A task of the owner that waits for an answer, by its own id; in 0.1 its opener uses an alias.
     fn task(&self, tongue: Tongue) -> String {
         let script = json!([{ "input": "well?" }, { "input": "and?" }, { "input": "so?" }, { "complete": "done" }]);
         let owner = self.speaker(Kind::Owner, tongue);
         let opened = self.speaker(Kind::Owner, Tongue::V1).ask(&script);
         let id = opened.id;
         until("the task asks", e2e::poll::PATIENCE, || (owner.get(&id).state == "input-required").then_some(()));
-        // There is a config to be read.
+        // Now there is a push config to read.
         let created = owner.ask_for(Operation::PushCreate, &id).unwrap();
         assert_eq!(created.verdict, Verdict::Allowed, "{tongue:?}: {}", created.body);
         id
     }
 }
 
-/// The id of a task that never was.
+/// The id of a task that never existed.
 fn missing(of: &str) -> String {
     let (head, tail) = of.split_at(of.len() - 4);
     format!("{head}{}", if tail == "abcd" { "dcba" } else { "abcd" })
@@ -189,7 +189,7 @@ fn table(visibility: &str, config: &str) {
             assert_eq!(after == "canceled", touched, "{visibility}: {kind:?} in {tongue:?} left it {after}");
         }
     }
-    // 6 tongues, 8 callers; 15 operations less those a tongue does not have.
+    // 6 generations and bindings, 8 callers; 15 operations less those that one does not have.
     assert_eq!(asked, 8 * (15 * 2 + 14 * 3 + 9), "every cell of the table was asked for");
 }
 

@@ -1,4 +1,4 @@
-//! Agents of the config: served in every dialect, from a file or in one line, and exchanged while the server runs.
+//! Agents of the config: served in every dialect, from a file or a flag, and replaced while the server runs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -26,7 +26,7 @@ fn rialto(args: &[&str], data: &Path) -> (bool, String, String) {
     (done.status.success(), text(&done.stdout), text(&done.stderr))
 }
 
-/// Asks the server to read its config again: what came of it.
+/// Reloads the server's config: the result.
 fn reload(server: &Server) -> Value {
     let (_, out, err) = rialto(&["reload", "-o", "json"], &server.data());
     serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"))
@@ -144,7 +144,7 @@ fn a_file_that_cannot_be_used_is_refused_with_the_reason_and_the_old_one_stays()
     assert_eq!(at_root(&server, "still here"), "STILL HERE");
     let (ok, out, err) = rialto(&["reload"], &server.data());
     assert!(!ok && out.starts_with("refused: ") && err.contains("goes on with the config it had"), "{out}{err}");
-    // Half of it would be fine: not even that is taken.
+    // Half of the config would be valid: not even that is applied.
     server.write_config(&format!("{LOWER}policy:\n  - allow: {{ methods: [sing] }}\n"));
     assert_eq!(reload(&server)["outcome"], "refused");
     assert!(serves(&server, "upper") && !serves(&server, "lower"));
@@ -267,12 +267,12 @@ fn a_demo_says_where_it_answers_and_does_so_again() {
     assert!(!configured.data().join("demo.json").exists());
 }
 
-/// The ids of a program and of what it started, one line for each program.
+/// The pids of a program and its child, one line for each program.
 fn started(file: &Path) -> Vec<String> {
     std::fs::read_to_string(file).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// A program that goes on for long, with a child of its own. It does not end when its pipes close.
+/// A long-running program with a child. It does not end when its pipes close.
 fn long_running(file: &Path) -> String {
     let line = format!("trap \"\" TERM PIPE; sleep 1000 & echo $$ $! >> {}; wait; sleep 1000", file.display());
     format!("agents:\n  long: {{ kind: command, command: [sh, -c, '{line}'], concurrency: 64 }}\n")
@@ -296,7 +296,7 @@ fn programs_and_what_they_started_end_with_the_server_however_it_ends() {
         assert!(started(&file).iter().all(|pid| is_alive(pid)), "{signal}");
         e2e::server::signal(server.pid(), signal);
         if signal == "TERM" {
-            // Asked twice, it does not wait for turns that run.
+            // A second signal skips the wait for running turns.
             until("it drains", PATIENCE, || server.log().contains("shutting down").then_some(()));
             e2e::server::signal(server.pid(), signal);
         }
@@ -331,7 +331,7 @@ fn programs_that_are_being_started_end_with_a_server_that_is_killed() {
     }
 }
 
-/// The process that guards a server's programs.
+/// The guardian process of a server.
 fn guardian(server: &Server) -> Option<String> {
     let parent = server.pid().to_string();
     std::fs::read_dir("/proc").unwrap().flatten().find_map(|process| {

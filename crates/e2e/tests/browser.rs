@@ -1,4 +1,4 @@
-//! The pages for people, in a real browser: the checkout page and the one where a person agrees to a program's access.
+//! The pages for people, in a real browser: the checkout page and the consent page of OAuth.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -1,5 +1,5 @@
-//! `streaming: false` and `push: off` of an agent: every dialect, binding and address refuses what the card does not offer,
-//! before it looks at a task, and in its own form.
+//! `streaming: false` and `push: off` of an agent: every dialect, binding and address refuses operations that the
+//! card does not offer, before it looks at a task, and in its own form.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -28,7 +28,7 @@ fn server() -> Server {
     Server::options().config(&format!("default: neither\n{AGENTS}")).start()
 }
 
-/// The code, and for HTTP+JSON the status, that a tongue refuses a missing capability with.
+/// The code, and for HTTP+JSON the status, with which a generation refuses a missing capability.
 fn assert_refused(row: &str, tongue: Tongue, status: u16, body: &str, code: i64, reason: &str) {
     let value: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{row}: {error}: {body}"));
     match tongue {
@@ -67,7 +67,7 @@ fn every_tongue_refuses_streams_and_push_where_the_agent_has_none() {
     let server = server();
     let agent = server.agent("neither");
     let settled = agent.send(message("done"))["id"].as_str().unwrap().to_owned();
-    // Whether there is a task makes no difference.
+    // The result is the same with and without a task.
     for client in [&agent, &server.at("/a2a"), &server.at("")] {
         for task in [&settled, NO_TASK] {
             for tongue in Tongue::ALL {
@@ -82,7 +82,7 @@ fn every_tongue_refuses_streams_and_push_where_the_agent_has_none() {
             }
         }
     }
-    // A message for a task that waits is refused alike.
+    // A message to a waiting task is refused too.
     let waits = agent.send(message("ask: well?"))["id"].as_str().unwrap().to_owned();
     for tongue in Tongue::ALL {
         let row = format!("{tongue:?} to a task that waits");
@@ -127,7 +127,7 @@ fn each_capability_is_one_of_its_own() {
     }
 }
 
-/// A send that brings its push config along, as each tongue writes it.
+/// A send with an inline push config, in each generation's form.
 fn with_config(tongue: Tongue, text: &str) -> (Option<&'static str>, &'static str, Value) {
     let id = e2e::fresh_id();
     let config = json!({ "url": HOOK });
@@ -210,7 +210,7 @@ fn push_off_for_the_whole_server_is_refused_by_every_agent() {
     }
 }
 
-/// The first word of an answer, be it a stream or not.
+/// The first frame of an answer, a stream or not.
 fn first_word(server: &Server, request: &Request) -> (u16, Value) {
     let mut connection = Connection::open(server.addr()).unwrap();
     connection.send(request).unwrap();
@@ -296,7 +296,7 @@ orloj: {{}}
             let row = format!("{path}: ");
             let (_, answer) = first_word(&server, &rpc(&path, "tasks/sendSubscribe", said(&e2e::fresh_id())));
             assert_eq!(answer["error"]["code"].as_i64(), refuses.then_some(-32004), "{row}{answer}");
-            // Sending without a stream goes on.
+            // Sending without a stream still works.
             let (_, answer) = first_word(&server, &rpc(&path, "tasks/send", said(&e2e::fresh_id())));
             assert!(answer["result"]["status"]["state"].is_string(), "{row}{answer}");
             let mut with_config = newer();
@@ -313,7 +313,7 @@ orloj: {{}}
             }
         }
         let card = server.get(&format!("/orloj/v1/agent-systems/{system}/.well-known/agent-card.json")).json();
-        // The product leaves out what is not so.
+        // The product leaves out false members.
         assert_eq!(card["capabilities"]["streaming"].as_bool().unwrap_or(false), !refuses, "{card}");
     }
 }

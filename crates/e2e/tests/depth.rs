@@ -1,5 +1,6 @@
-//! JSON that nests too deeply for readers of protobuf: refused from callers in every dialect, and turned into text where an
-//! agent says it, so that no task makes a list unreadable. And the empty status of a list, alike in both bindings.
+//! JSON that nests too deeply for protobuf readers: refused from callers in every dialect, and converted to text in
+//! an agent's output, so that no task makes a list unreadable. Also the empty status of a list, the same in both
+//! bindings.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -9,7 +10,7 @@ use e2e::http::Request;
 use e2e::{Client, Server, message, parts, script, send, setup};
 use serde_json::{Value, json};
 
-/// The most that the Python SDK reads of a data part in a list: the part itself is the first of 48 levels.
+/// The deepest data part in a list that the Python SDK reads: the part itself is the first of 48 levels.
 const FITS: usize = 47;
 
 fn nested(levels: usize) -> Value {
@@ -24,7 +25,7 @@ fn rpc(method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": "r", "method": method, "params": params })
 }
 
-/// A send of each dialect with a data part and with metadata at each of its places.
+/// A send of each dialect with a data part, and with metadata in each possible place.
 fn sends(levels: usize) -> Vec<(String, Request)> {
     let (data, metadata) = (object(levels), object(levels));
     let mut rows = Vec::new();
@@ -81,7 +82,7 @@ orloj: {}
 langgraph: { profile: current }
 ";
 
-/// The first word of an answer: its status, and the fault's code where it is one.
+/// The first frame of an answer: its status, and the fault's code if it is one.
 fn told(server: &Server, request: &Request) -> (u16, Option<i64>, String) {
     let mut connection = e2e::http::Connection::open(server.addr()).unwrap();
     connection.send(request).unwrap();
@@ -102,7 +103,7 @@ fn every_dialect_refuses_what_nests_too_deeply_and_takes_what_does_not() {
     let server = Server::options().config(CONFIG).start();
     for (row, request) in sends(FITS + 1) {
         let (status, code, text) = told(&server, &request);
-        // 1.0 tells the status in its body; 0.3 has another for wrong params.
+        // 1.0 has the status in its body; 0.3 has another for invalid params.
         let refused = if row.starts_with("1.0 rest") { status == 400 } else { code == Some(-32602) };
         assert!(refused, "{row}: {status} {text}");
         assert!(text.contains("nests deeper than 48 levels"), "{row}: {text}");
@@ -111,7 +112,7 @@ fn every_dialect_refuses_what_nests_too_deeply_and_takes_what_does_not() {
         let (status, code, text) = told(&server, &request);
         assert_eq!((status, code), (200, None), "{row}: {text}");
     }
-    // Nothing was opened by what was refused, and a list can be read.
+    // Refused requests opened no task, and a list can be read.
     let listed = server.agent("echo").rpc("ListTasks", json!({ "includeArtifacts": true })).unwrap();
     assert!(!listed.to_string().contains(&object(FITS + 1).to_string()), "{listed}");
 }
@@ -153,7 +154,7 @@ fn the_limit_can_be_chosen() {
     agent.rpc("SendMessage", send(parts(json!([{ "data": nested(9) }])))).unwrap();
 }
 
-/// The lines of an agent that says deep data wherever it can.
+/// The output lines of an agent with deep data in every possible place.
 fn deep_agent(folder: &std::path::Path) -> String {
     let deep = object(90);
     let lines = [
@@ -202,7 +203,7 @@ fn what_an_agent_says_too_deeply_is_text_and_the_list_stays_readable() {
     assert!(last.contains("nests deeper than 48 levels"), "{task}");
     assert!(task["metadata"]["rialto_too_deep"].as_str().unwrap().contains("deep"), "{task}");
     assert_eq!(read_by_python(&server, "deep"), 1);
-    // As deep as a caller may send it, in a list of the SDK's own reader.
+    // As deep as a caller may send, in a list read by the SDK's own reader.
     server.agent("echo").send(parts(json!([{ "data": nested(FITS) }, { "text": "x", "metadata": object(FITS) }])));
     assert_eq!(read_by_python(&server, "echo"), 1);
 }

@@ -1,5 +1,5 @@
-//! The first generation, 0.1, by a client written from the examples of the article on its envelope. Those examples are in
-//! `fixtures/envelope`, as it shows them.
+//! The first generation, 0.1, with a client written from the examples of the article on its envelope. The examples
+//! are in `fixtures/envelope`, unchanged.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -14,7 +14,7 @@ const ANSWER: &str = include_str!("../fixtures/envelope/answer.json");
 const NULLS: &str = include_str!("../fixtures/envelope/nulls.json");
 const COMPARISON: &str = include_str!("../fixtures/envelope/comparison.json");
 
-/// A client that knows nothing of versions.
+/// A client without versions.
 fn at(server: &Server, agent: &str) -> Client {
     server.agent(agent).without("A2A-Version")
 }
@@ -39,7 +39,7 @@ fn state(task: &Value) -> &str {
     task["status"]["state"].as_str().unwrap_or_else(|| panic!("a task has a state: {task}"))
 }
 
-/// The texts of the messages a user said, in a task's history.
+/// The texts of the user's messages in a task's history.
 fn said(task: &Value) -> Vec<String> {
     let history = task["history"].as_array().cloned().unwrap_or_default();
     history
@@ -49,7 +49,7 @@ fn said(task: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The id Rialto has for a task; a caller of 0.1 never sees it.
+/// Rialto's own id of a task; a caller of 0.1 never sees it.
 fn own_id(server: &Server, agent: &str, alias: &str) -> String {
     server.agent(agent).task(alias)["id"].as_str().unwrap().to_owned()
 }
@@ -92,7 +92,7 @@ fn the_articles_answer_is_what_an_agent_that_finds_flights_gives() {
     let flights = json!({ "name": "flights", "parts": [{ "data": { "flights": ["6E 1234"] } }] });
     request["params"]["message"] = script(json!([{ "artifact": flights }]));
     let mut answer = at(&server, "scripted").post(request.to_string()).json();
-    // What the article leaves out and the schema has.
+    // A member that the schema has and the article omits.
     assert!(answer["result"]["status"].as_object_mut().unwrap().remove("timestamp").is_some());
     assert_eq!(answer["result"]["artifacts"][0].as_object_mut().unwrap().remove("index"), Some(json!(0)));
     assert_eq!(answer, serde_json::from_str::<Value>(ANSWER).unwrap());
@@ -182,7 +182,8 @@ fn an_update_in_another_session_is_refused() {
     }
     let same = json!({ "id": "u", "sessionId": "mine", "message": text("fine") });
     assert_eq!(state(&scripted.rpc("tasks/send", same).unwrap()), "completed");
-    // The session of what follows a settled task is the caller's to choose no more than that of the task itself.
+    // A caller cannot choose the session of a task that follows a settled one, just as it cannot change the task's
+    // own.
     let later = json!({ "id": "u", "sessionId": "other", "message": text("again") });
     assert_eq!(code(&scripted.rpc("tasks/send", later).unwrap_err()), -32602);
 }
@@ -201,7 +202,7 @@ fn a_settled_task_has_a_successor_that_looks_like_the_same_task() {
     assert_eq!(red["artifacts"].as_array().map(Vec::len), Some(1), "{red}");
     assert_eq!(said(&get(&scripted, "p")), ["paint it", "make it red"], "history of all");
 
-    // Subscribe and cancel by the id mean the newest.
+    // Subscribe and cancel by the id refer to the newest task.
     let refused = scripted.rpc("tasks/cancel", json!({ "id": "p" })).unwrap_err();
     assert_eq!(code(&refused), -32002);
     let params = json!({ "id": "p", "message": script(json!([{ "status": "working" }, { "hang": true }])) });
@@ -263,7 +264,7 @@ auth:
             assert_eq!(said(&task), [other.as_str()]);
         }
     }
-    // A caller's own id wins over a task's id, and names nothing for another.
+    // A caller's own id takes precedence over a task's id, and names nothing for another caller.
     let unknown = server.agent("echo").without("A2A-Version").rpc("tasks/get", json!({ "id": "same" }));
     assert!(matches!(unknown, Err(error) if error["code"] == -32007 || error["code"] == -32041));
 }
@@ -413,11 +414,11 @@ fn what_this_generation_has_no_word_for_is_said_in_its_own() {
     assert_eq!(auth["metadata"]["a2a_compat"]["state"], "auth-required", "{auth}");
     let failed = send(&scripted, "f", text("fail: out of paper"));
     assert_eq!((state(&failed), failed.get("error")), ("failed", None), "a failure of the agent is a state");
-    // A direct message is a completed task with it as its last word.
+    // A direct message is a completed task with the message as its last status.
     let answered = send(&scripted, "m", text("message: hi"));
     assert_eq!(state(&answered), "completed", "{answered}");
     assert_eq!(answered["status"]["message"]["parts"][0]["text"], "hi");
-    // Asked for by a method that 0.3 has too, it is shown with the members of both.
+    // Requested by a method that 0.3 has too, it has the members of both.
     let again = get(&scripted, "m");
     assert_eq!((state(&again), &again["status"]["message"]["parts"][0]["text"]), ("completed", &json!("hi")));
     assert_eq!(again["status"]["message"]["parts"][0]["type"], "text");

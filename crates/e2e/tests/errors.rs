@@ -1,4 +1,4 @@
-//! Every error that an older generation documents and this server can be brought to, exact in code, status and shape.
+//! Every error that an older generation documents and this server can return, with exact code, status and shape.
 //! Those of 1.0 are in `scenarios`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const NOBODY: &str = "019aa000-0000-7000-8000-00000000abcd";
 
-/// A server with a task that has settled and one that works.
+/// A server with a settled task and a working one.
 struct World {
     server: Server,
     settled: String,
@@ -19,7 +19,7 @@ struct World {
 fn world() -> World {
     let server = Server::options().config("push: { enabled: false }\n").start();
     let agent = server.agent("scripted");
-    // Opened in 1.0, so that nobody's generation is the opener's.
+    // Opened in 1.0, so that no caller's generation is the opener's.
     let settled = agent.send(message("done"))["id"].as_str().unwrap().to_owned();
     let hanging = agent.open(script(json!([{ "status": "working" }, { "hang": true }])));
     World { hanging: hanging["id"].as_str().unwrap().to_owned(), server, settled }
@@ -57,7 +57,7 @@ fn assert_error(row: &str, error: &Value, code: i64, shape: Shape) {
     assert!(error.as_object().unwrap().keys().all(|key| known.contains(&key.as_str())), "{row}: {error}");
 }
 
-/// The error object of an answer to JSON-RPC, and whether it came inside an event stream.
+/// The error object of a JSON-RPC answer, and whether it came in an event stream.
 fn rpc_error(row: &str, response: &Response, id: &Value) -> (Value, bool) {
     assert_eq!(response.status(), 200, "{row}: {}", response.text());
     let streamed = response.head.media_type() == "text/event-stream";
@@ -90,7 +90,7 @@ fn check_rpc(
     let (error, streamed) = rpc_error(&row, &response, &json!("e-1"));
     assert_error(&row, &error, code, shape);
     assert_eq!(response.head.header("x-a2a-dialect"), Some(dialect), "{row}");
-    // 0.3 clients read nothing but a stream there. What is wrong with the request itself is told before there is one.
+    // 0.3 clients read only a stream there. Errors of the request itself are sent before the stream begins.
     let streams = ["message/stream", "tasks/resubscribe"].contains(&method);
     let in_stream = streams && shape == Shape::V03 && code != -32602;
     assert_eq!(streamed, in_stream, "{row}: inside an event stream");
@@ -135,7 +135,7 @@ fn every_error_of_0_3_over_json_rpc() {
         ] {
             check_rpc(&world, version, method, params, code, Shape::V03, "a2a_v0_3");
         }
-        // Shared with 0.1: without a version, and of a task that neither opened, in a shape that both read.
+        // Shared with 0.1: without a version, for a task that neither opened, in a shape that both read.
         let shared = if version.is_some() { "a2a_v0_3" } else { "a2a_v0" };
         for (method, params, code) in [
             ("tasks/get", json!({}), -32602),
@@ -212,7 +212,7 @@ fn a_method_of_one_generation_with_the_version_of_another() {
             assert_eq!(error["code"], -32009, "{row}: {error}");
         }
     }
-    // A method that 0.1 alone has does not exist in 0.3.
+    // Methods of 0.1 alone do not exist in 0.3.
     for method in ["tasks/send", "tasks/sendSubscribe", "tasks/pushNotification/set", "tasks/pushNotification/get"] {
         check_rpc(&world, Some("0.3"), method, id.clone(), -32601, Shape::V03, "a2a_v0_3");
     }
@@ -296,12 +296,12 @@ fn every_error_of_0_3_over_http_json() {
     let broken = client.request("POST", "/v1/message:send").header("content-type", "application/json").body("{");
     let response = client.exchange(&broken);
     assert_eq!((response.status(), &response.json()["type"]), (400, &json!("JSONParseError")));
-    // A route of 1.0 is none of 0.3.
+    // A route of 1.0 does not exist in 0.3.
     let response = world.client(Some("0.3")).rest("GET", &format!("/tasks/{settled}"), None);
     e2e::assert_rest_fault(&response, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED");
 }
 
-/// A message of protobuf can say `false` by silence alone: so that is what silence in a configuration means.
+/// Protobuf omits a member that is `false`, so an absent member of a configuration means false.
 #[test]
 fn a_configuration_without_blocking_does_not_block_over_http_json() {
     let world = world();

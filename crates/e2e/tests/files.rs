@@ -1,5 +1,5 @@
-//! A file of five megabytes: by its address in every generation, in lists, streams and webhooks, across a restart; and whole
-//! where the config says so.
+//! A file of five megabytes: by URL in every generation, in lists, streams and webhooks, across a restart; and
+//! whole where the config says so.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const TIMES: usize = 1_666_667;
 
-/// `ABC`, five megabytes of it, as base64.
+/// Five megabytes of `ABC`, as base64.
 fn raw() -> String {
     "QUJD".repeat(TIMES)
 }
@@ -18,7 +18,7 @@ fn file() -> Value {
     parts(json!([{ "raw": raw(), "filename": "a.bin", "mediaType": "application/x-abc" }]))
 }
 
-/// The only address in an answer; no bytes beside it.
+/// The only URL in an answer, which has no bytes beside it.
 fn address(answer: &Value) -> String {
     let text = answer.to_string();
     assert!(text.len() < 50_000, "{} bytes", text.len());
@@ -35,7 +35,7 @@ fn fetch(server: &Server, url: &str, range: Option<&str>) -> e2e::http::Response
     server.exchange(&range.map_or(request.clone(), |range| request.header("Range", range)))
 }
 
-/// That the end of the file is there.
+/// Checks that the end of the file can be fetched.
 fn is_there(server: &Server, answer: &Value) {
     let end = fetch(server, &address(answer), Some("bytes=-3"));
     let range = end.head.header("content-range");
@@ -78,7 +78,7 @@ fn a_large_file_is_shown_by_its_address_and_fetched_from_there() {
     let letters = receiver.until("the webhook tells of the file", |letters| letters.iter().any(tells));
     is_there(&server, &letters.iter().find(|letter| tells(letter)).unwrap().json());
 
-    // The address outlives the process that made it.
+    // The URL outlives the process that made it.
     server.kill9();
     server.restart();
     let got = fetch(&server, &url, None);

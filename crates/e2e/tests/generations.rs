@@ -1,4 +1,4 @@
-//! One task, any tongue: opened in one generation, watched in a second, answered or cancelled in a third, over raw
+//! One task in several generations: opened in one, watched in a second, answered or cancelled in a third, over raw
 //! sockets in every combination. The same with real SDKs is in `sdks.rs`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use e2e::{Client, Heard, Server, Speaker, Tongue, folded};
 use serde_json::{Value, json};
 
-/// Runs `check` on every row and reports all rows that failed, not the first alone.
+/// Runs `check` on every row and reports all failed rows, not just the first.
 fn for_each<T: std::fmt::Debug>(rows: Vec<T>, check: impl Fn(&T)) {
     let total = rows.len();
     let mut failed = Vec::new();
@@ -37,7 +37,7 @@ fn rows(keep: impl Fn(Row) -> bool) -> Vec<Row> {
     rows
 }
 
-/// Whether `reader`, who does not say its version in `tasks/get`, `tasks/cancel` and `tasks/resubscribe`, meets a task of
+/// Whether `reader`, which sends no version in `tasks/get`, `tasks/cancel` and `tasks/resubscribe`, reads a task of
 /// the one other generation that has these methods too.
 fn guesses(opener: Tongue, reader: Tongue) -> bool {
     matches!((opener, reader), (Tongue::V01, Tongue::V02) | (Tongue::V03 | Tongue::V02 | Tongue::V03Rest, Tongue::V01))
@@ -47,8 +47,8 @@ fn speakers(agent: &Client, (opener, watcher, actor): Row) -> (Speaker, Speaker,
     (opener.speaker(agent), watcher.speaker(agent), actor.speaker(agent))
 }
 
-/// The id under which `reader` meets a task that `opener` knows as `id`: a client-chosen id is an alias for its own caller
-/// in every generation, but only 0.1 is shown it, and whoever might be 0.1.
+/// The id that `reader` sees of a task that `opener` knows as `id`: a client-chosen id is an alias for its own
+/// caller in every generation, but answers contain it only for 0.1, and for callers that might be 0.1.
 fn shown(agent: &Client, opener: Tongue, reader: Tongue, id: &str) -> String {
     if opener == Tongue::V01 && reader != Tongue::V01 && !guesses(opener, reader) {
         agent.task(id)["id"].as_str().unwrap().to_owned()
@@ -105,7 +105,7 @@ fn answer_across(agent: &Client, row: Row) {
         ("completed", &["abc abc abc ".to_owned(), "Ada".to_owned()][..])
     );
     assert_eq!(done.context, asked.context);
-    // A send says its generation by its name.
+    // A send's method name identifies its generation.
     let named = if row.0 == Tongue::V01 && row.2 == Tongue::V02 { Tongue::V03 } else { row.2 };
     assert_eq!(done.id, shown(agent, row.0, named, &id));
     let mut heard = vec![first];
@@ -135,7 +135,7 @@ fn a_task_opened_in_one_generation_is_watched_in_another_and_answered_in_a_third
     for_each(rows(is_told), |row| answer_across(&agent, *row));
 }
 
-/// The hard rows: three methods exist in 0.1 and in 0.2, and nothing in the request tells which is meant.
+/// The hard rows: three methods exist in 0.1 and in 0.2, and the request does not tell which is meant.
 #[test]
 fn readers_who_do_not_say_their_version_can_read_tasks_of_the_other_generation() {
     let server = Server::start(&[]);

@@ -1,9 +1,9 @@
-//! Hostile input: arbitrary bytes and mutated requests at both bindings. Every one gets an answer in proper form or a
-//! closed connection, none stops the server, and none makes it panic. `RIALTO_SEED` repeats a run, `RIALTO_ROUNDS`
-//! multiplies it.
+//! Hostile input: arbitrary bytes and mutated requests at both bindings. Each gets a well-formed answer or a closed
+//! connection, and none stops the server or makes it panic. `RIALTO_SEED` repeats a run, `RIALTO_ROUNDS` multiplies
+//! it.
 //!
-//! The last test goes over every route of every product, with odd targets, verbs, dialects, versions, event ids, credentials
-//! and bodies; `RIALTO_REQUESTS` is how many requests it makes.
+//! The last test covers every route of every product, with odd targets, verbs, dialects, versions, event ids,
+//! credentials and bodies; `RIALTO_REQUESTS` sets the number of requests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Requests per round.
 const REQUESTS: u64 = 600;
 
-/// What is good at breaking readers of JSON, of numbers and of ids.
+/// Values that tend to break parsers of JSON, numbers and ids.
 const NASTY: &[&str] = &[
     "null",
     "true",
@@ -45,7 +45,7 @@ fn rounds() -> u64 {
     std::env::var("RIALTO_ROUNDS").map_or(1, |text| text.parse().expect("RIALTO_ROUNDS is a number of rounds"))
 }
 
-/// Good requests to start from: the method or route, and its params or body.
+/// Valid requests to start from: the method or route, and its params or body.
 fn seeds(id: &str) -> Vec<(&'static str, Value)> {
     let hello = message("hello");
     let steps =
@@ -61,7 +61,7 @@ fn seeds(id: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Breaks a text in one of several ways: bytes flipped, cut, doubled, or a value replaced by a nasty one.
+/// Mutates a text in one of several ways: bytes flipped, cut, doubled, or a value replaced by a nasty one.
 fn mutate(random: &mut Random, text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..random.between(1, 4) {
@@ -76,7 +76,7 @@ fn mutate(random: &mut Random, text: &str) -> Vec<u8> {
                 bytes.splice(at..at, piece);
             }
             _ => {
-                // Most often: what follows some colon becomes something nasty, and the JSON stays well-formed.
+                // Most often: the value after a colon becomes a nasty one, and the JSON stays well-formed.
                 let colons: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b':').collect();
                 let Some(colon) = colons.get(random.between(0, colons.len() as u64) as usize) else { continue };
                 let end = (colon + 1..bytes.len()).find(|at| matches!(bytes[*at], b',' | b'}' | b']'));
@@ -88,7 +88,7 @@ fn mutate(random: &mut Random, text: &str) -> Vec<u8> {
     bytes
 }
 
-/// An answer is a result, or an error in the binding's form; nothing of the server's inside shows.
+/// An answer is a result, or an error in the binding's form, without internals of the server.
 fn check(response: &Response, sent: &[u8], rpc: bool) {
     let shown = || format!("{} answers {} {}", String::from_utf8_lossy(sent), response.status(), response.text());
     assert!(response.status() < 500, "{}", shown());
@@ -144,7 +144,7 @@ fn mutated_routes_queries_and_headers_get_proper_answers() {
     ];
     for _ in 0..REQUESTS * rounds() {
         let path = good[random.between(0, good.len() as u64) as usize];
-        // What no HTTP library lets through is the HTTP library's affair: visible characters only.
+        // Visible characters only: the HTTP library handles the rest.
         let path: String = mutate(&mut random, path)
             .into_iter()
             .map(|byte| if (0x21..0x7f).contains(&byte) { char::from(byte) } else { '%' })
@@ -160,13 +160,13 @@ fn mutated_routes_queries_and_headers_get_proper_answers() {
     still_well(&server);
 }
 
-/// How many requests go over all routes.
+/// Number of requests over all routes.
 fn requests() -> u64 {
     let given = std::env::var("RIALTO_REQUESTS").ok();
     given.map_or(2_400 * rounds(), |text| text.parse().expect("RIALTO_REQUESTS is a number of requests"))
 }
 
-/// Every address there is, with `{task}` where a task's id belongs, `{cart}` where one's token does, and so on.
+/// Every route, with `{task}` in place of a task's id, `{cart}` of a cart's token, and so on.
 const ROUTES: &[&str] = &[
     "/",
     "/a2a",
@@ -346,7 +346,7 @@ const METHODS: &[&str] = &[
     "",
 ];
 
-/// What requests are put together from: the ids and credentials that are good on one server.
+/// The inputs of requests: the ids and credentials that are valid on one server.
 struct Samples {
     names: Vec<(&'static str, String)>,
     events: Vec<String>,
@@ -485,13 +485,14 @@ fn odd_requests_over_every_route_get_proper_answers() {
                     match client.try_head_within(&request, PATIENCE) {
                         Some(response) => {
                             let (status, text) = (response.status(), response.text());
-                            // 0.3 over HTTP says 501 of what an agent does not do: its own word, and no failure.
+                            // 0.3 over HTTP answers 501 for an operation that an agent does not support; that is no
+                            // failure.
                             let its_word =
                                 status == 501 && response.head.header("x-a2a-dialect") == Some("a2a_v0_3_rest");
                             assert!(status < 500 || status == 503 || its_word, "{sent}\nanswers {status} {text}");
                             assert!(!text.contains("panicked"), "{sent}\nanswers {text}");
                         }
-                        // A connection that the server closed is an answer to what is no HTTP; silence is none.
+                        // A closed connection is a valid answer to invalid HTTP; silence is not.
                         None => assert!(client.is_closed_by(&request, PATIENCE), "{sent}\nis not answered"),
                     }
                 }
@@ -527,7 +528,7 @@ fn targets_without_a_path_are_answered() {
 
 fn attempt(client: &Client, path: &str, body: &[u8], rpc: bool) {
     let request = client.request("POST", path).header("content-type", "application/json").body(body);
-    // Mutations that hit a script may make it hang or ask for long sleeps: an answer is not waited for then.
+    // A mutated script may hang or sleep for long, so its answer is not awaited.
     let request = request.header("connection", "close");
     match client.try_head_within(&request, std::time::Duration::from_secs(2)) {
         Some(response) => check(&response, body, rpc),

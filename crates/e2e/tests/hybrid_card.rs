@@ -1,5 +1,5 @@
-//! One card for readers of every generation: every interface it lists answers in the generation it is listed for, and the
-//! clean form has no member that a strict reader of 1.0 does not know.
+//! One card for readers of every generation: every listed interface answers in its generation, and the clean form
+//! has no member that a strict 1.0 reader does not know.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const PATHS: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
-/// A client of whatever a card's URL names.
+/// A client of the URL in a card.
 fn at(server: &Server, url: &Value) -> Client {
     let path =
         url.as_str().unwrap().strip_prefix(&server.url()).unwrap_or_else(|| panic!("not here: {url}")).to_owned();
@@ -56,7 +56,7 @@ fn every_interface_of_the_card_answers_in_its_generation() {
                 other => panic!("a transport nobody knows: {other}"),
             }
         }
-        // What the schema of the first generation requires.
+        // The required members of the first generation's schema.
         for member in ["name", "url", "version"] {
             assert!(card[member].is_string(), "{member}: {card}");
         }
@@ -66,7 +66,7 @@ fn every_interface_of_the_card_answers_in_its_generation() {
     }
 }
 
-/// Parses the card at a URL with the protobuf of the 1.x SDK, which refuses strangers.
+/// Parses the card at a URL with the protobuf of the 1.x SDK, which refuses unknown members.
 fn strict(server: &Server) -> bool {
     const PROGRAM: &str = "
 import sys, urllib.request

@@ -1,9 +1,9 @@
-//! Nobody reads what is not theirs, by any streaming operation, in any dialect, at any of its addresses, with or without
-//! `Last-Event-ID`.
+//! No caller reads another's data, by any streaming operation, in any dialect, at any of its addresses, with or
+//! without `Last-Event-ID`.
 //!
-//! Six victims, one for each kind of caller there is, have a task with a secret in it. Strangers of every kind then ask for
-//! every stream there is, and name each of those tasks in the request, in `Last-Event-ID`, or in both. No answer may hold a
-//! word of a secret; what the victims get for the same requests shows that the requests are ones that could have.
+//! Six victims, one for each kind of caller, have a task with a secret in it. Strangers of every kind then request
+//! every stream, and name each of those tasks in the request, in `Last-Event-ID`, or in both. No answer may contain
+//! a secret; the victims' own answers to the same requests prove that the requests could have revealed it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -51,7 +51,7 @@ const KEYS: [(&str, &str); 6] = [
     ("OTHER_SYSTEM_TOKEN", "other-0123456789abcdef"),
 ];
 
-/// What strangers say: it names a site, for which the store agent has a workspace.
+/// The strangers' message: it names a site, for which the store agent has a workspace.
 const TEXT: &str = "Search for hats on store acme.";
 
 type Headers = Vec<(&'static str, String)>;
@@ -61,17 +61,17 @@ fn bearer(name: &str) -> Headers {
     vec![("Authorization", format!("Bearer {secret}"))]
 }
 
-/// A task of somebody, and the words that nobody else may read.
+/// A victim's task, and the secret that no other caller may read.
 struct Victim {
     name: &'static str,
     headers: Headers,
     task: String,
     secrets: Vec<String>,
-    /// The address and operation at which its owner can resume a stream of it, if the dialect has such a thing.
+    /// The address and operation at which its owner can resume its stream, if the dialect has one.
     resumes_at: Option<&'static str>,
 }
 
-/// A streaming operation as it is put on the wire: where, and what for a task of this id.
+/// A streaming operation on the wire: the address, and the request for a task of this id.
 struct Shape {
     place: String,
     request: Box<dyn Fn(&str) -> Request + Send + Sync>,
@@ -85,7 +85,7 @@ fn rpc(path: &str, method: &str, params: Value) -> Request {
     Request::new("POST", path).json(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
 }
 
-/// Every streaming operation in every dialect, at every address it has.
+/// Every streaming operation in every dialect, at each of its addresses.
 fn shapes(server: &Server) -> Vec<Shape> {
     let mut all = Vec::new();
     let listed = server.get("/agents").json();
@@ -93,7 +93,7 @@ fn shapes(server: &Server) -> Vec<Shape> {
         let agents = listed["agents"].as_array().unwrap();
         agents.iter().find(|one| one["name"] == agent).unwrap()["assistantId"].as_str().unwrap().to_owned()
     };
-    // The generations, at the agents' own addresses and where the default agent is.
+    // The generations, at the agents' own addresses and at the default agent's.
     let mut bases: Vec<String> =
         ["echo", "scripted", "assistant", "open", "shut", "store"].map(|a| format!("/a2a/{a}")).into();
     bases.extend([String::new(), "/a2a".to_owned(), "/a2a/".to_owned(), format!("/a2a/{}", assistant("assistant"))]);
@@ -146,7 +146,7 @@ fn shapes(server: &Server) -> Vec<Shape> {
                 }
                 Tongue::V1Rest | Tongue::V03Rest => {
                     let rest = base.trim_end_matches('/').to_owned();
-                    // A tenant may stand before a route of 1.0, below an agent.
+                    // A route of 1.0 below an agent may begin with a tenant.
                     let named = rest.matches('/').count() == 2 && tongue == Tongue::V1Rest;
                     let tenants: &[&str] = if named { &["", "/north", "/acme", "/plant"] } else { &[""] };
                     for tenant in tenants {
@@ -272,14 +272,14 @@ fn shown_by_aly(task: &str) -> String {
     format!("task_{}", task.replace('-', ""))
 }
 
-/// A task's own id, of the one that Aly's clients know.
+/// A task's own id, from the one that Aly's clients know.
 fn own_id(shown: &str) -> String {
     let digits = shown.strip_prefix("task_").unwrap();
     let cut = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
     cut.join("-")
 }
 
-/// The words of an answer that came at once: the whole of it, or the first frames of a stream.
+/// The text of an immediate answer: the whole of it, or the first frames of a stream.
 fn answer(server: &Server, request: &Request) -> String {
     let mut connection = Connection::open(server.addr()).expect("the server accepts");
     connection.send(request).expect("the server reads");
@@ -289,7 +289,7 @@ fn answer(server: &Server, request: &Request) -> String {
     }
     let mut events = Events::new(connection, head);
     let mut said = String::new();
-    // The first frame is waited for; those that stand in the log already follow at once.
+    // The first frame is awaited; frames that are in the log already follow at once.
     let mut patience = PATIENCE;
     while let Ok(Next::Frame(frame)) = events.next_within(patience) {
         said.push_str(&frame.data);
@@ -328,7 +328,7 @@ fn victims(server: &Server) -> Vec<Victim> {
     };
     let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{value}")).to_owned();
     let mut all = Vec::new();
-    // A caller with a key, at an agent of its own and at the default agent; and an assistant's.
+    // A caller with a key, at a named agent and at the default agent; and an assistant's.
     for (name, path, resumes_at) in [
         ("ada at scripted", "/a2a/scripted", "V1 stream /a2a/scripted"),
         ("ada at the root", "/a2a", "V1 stream /a2a"),
@@ -342,7 +342,7 @@ fn victims(server: &Server) -> Vec<Victim> {
         let secrets = vec![secret, text(&task["contextId"])];
         all.push(Victim { name, headers, task: text(&task["id"]), secrets, resumes_at: Some(resumes_at) });
     }
-    // A shop's cart, whose token is worth something.
+    // A shop's cart, whose token is valuable.
     let headers = bearer("SHOP_KEY");
     let cart = parts(json!([{ "mediaType": "application/json", "data":
         { "skill": "cart-management", "action": "create", "site_slug": "acme" } }]));
@@ -408,7 +408,7 @@ fn start() -> Server {
     KEYS.iter().fold(options, |options, (name, secret)| options.env(name, secret)).start()
 }
 
-/// What came of some shapes: how many requests were made, and how often each victim was shown its own secret.
+/// The result for some shapes: the number of requests, and how often each victim saw its own secret.
 #[derive(Default)]
 struct Tally {
     asked: usize,
@@ -434,7 +434,7 @@ fn ask(server: &Server, shapes: &[Shape], victims: &[Victim], strangers: &[(&'st
                 }
                 tally.asked += 1;
             }
-            // The same request shows its owner what it hides from others.
+            // The same request shows its owner the secret that it hides from others.
             if victim.resumes_at == Some(&shape.place) {
                 let said = answer(server, &with(request(), &victim.headers));
                 let told = victim.secrets.iter().any(|secret| said.contains(secret));
@@ -487,6 +487,6 @@ fn a_workspace_is_no_tenant_to_choose_where_the_server_has_no_keys() {
         let refused = stranger.rpc(method, params).unwrap_err();
         assert!(!refused.to_string().contains(cart), "{method}: {refused}");
     }
-    // Elsewhere tenants are names, as long as nobody has a key.
+    // Elsewhere tenants are just names, as long as no key exists.
     assert_eq!(server.agent("echo").rest("GET", "/acme/tasks", None).status(), 200);
 }

@@ -1,5 +1,5 @@
-//! LangSmith's endpoint: the examples of the product's own page with only the address and the ids changed, and what its
-//! clients rely on, in both profiles.
+//! LangSmith's endpoint: the examples of the product's own page with only the address and the ids changed, and the
+//! behaviour that its clients rely on, in both profiles.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -100,7 +100,7 @@ fn current() -> Server {
     in_profile("current")
 }
 
-/// What holds in both profiles, tried in both; `is_current` where they differ.
+/// Runs a test in both profiles; `is_current` tells them apart.
 fn in_both(test: impl for<'s> Fn(&dyn Fn(&str) -> Assistant<'s>, bool)) {
     for profile in ["documented", "current"] {
         eprintln!("in the {profile} profile");
@@ -110,7 +110,7 @@ fn in_both(test: impl for<'s> Fn(&dyn Fn(&str) -> Assistant<'s>, bool)) {
 }
 
 fn id_of(server: &Server, agent: &str) -> String {
-    // Any agent's id is on the server's own list of agents.
+    // The server's list of agents has every agent's id.
     let listed = server.get("/agents").json();
     let agents = listed["agents"].as_array().or(listed.as_array()).unwrap();
     let found = agents.iter().find(|one| one["name"] == agent || one["id"] == agent).unwrap_or(&Value::Null);
@@ -466,7 +466,7 @@ fn in_both_profiles_parallel_interrupts_are_answered_by_one_part() {
         assert_eq!(twice, error(-32602, "Only one resume value is allowed in data parts"));
         let done = two.send(with(message(json!([resume(json!(values))])), names)).unwrap();
         assert_eq!((&done["id"], &done["status"]["state"]), (&asked["id"], &json!("completed")), "{done}");
-        // A thread that waits for nothing cannot be resumed.
+        // A thread that does not wait cannot be resumed.
         let chat = assistant("assistant");
         let idle = chat.send(text("hi")).unwrap();
         let names = json!({ "contextId": idle["contextId"], "taskId": idle["id"] });

@@ -1,4 +1,5 @@
-//! A real graph server behind Rialto: `clients/langgraph` is served by its own makers' program, and asked through A2A.
+//! A real graph server behind Rialto: `clients/langgraph` is served by its vendor's program, and called through
+//! A2A.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -16,7 +17,7 @@ use e2e::{Client, Fold, Server, message, parts, send, setup, to_task, until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What the echo graph says slowly.
+/// The text that the echo graph streams slowly.
 const WORDS: &str = "one two three four five six seven eight nine ten";
 
 /// A graph server; it ends with the value.
@@ -46,7 +47,7 @@ impl Peer {
         peer
     }
 
-    /// One for all tests that leave it as it is, for as long as one of them runs.
+    /// One instance for all tests that do not change it, while any of them runs.
     fn shared() -> Arc<Peer> {
         static SHARED: Mutex<Weak<Peer>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -73,7 +74,7 @@ impl Peer {
         let _ = self.child.wait();
     }
 
-    /// Rialto before it, an agent for each graph.
+    /// Rialto in front of it, with an agent for each graph.
     fn rialto(&self) -> Server {
         let agent = |graph: &str| {
             format!("  {graph}: {{ kind: langgraph, url: 'http://{}', assistant: {graph}, retry_ms: 50 }}\n", self.addr)
@@ -93,7 +94,7 @@ impl Drop for Peer {
     }
 }
 
-/// A context that can be a thread's id.
+/// A context id that is a valid thread id.
 fn fresh_context() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     format!("{:08x}-0000-4000-8000-{:012x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
@@ -128,7 +129,7 @@ fn answer(agent: &Client, task: &Value, message: Value) -> Value {
     agent.send(to_task(message, task["id"].as_str().unwrap()))
 }
 
-/// Begins to say its words; the task, once the first of them are here.
+/// Starts the slow text; returns the task once its first words have arrived.
 fn begun(agent: &Client, context: &str) -> String {
     let mut events = agent.stream("SendStreamingMessage", send(within(message("slowly"), context))).unwrap();
     let frames = events.take_until(|frame| frame.event()["artifactUpdate"].is_object());
@@ -174,7 +175,7 @@ fn parallel_questions_are_answered_at_once_or_one_by_one() {
     let peer = Peer::shared();
     let server = peer.rialto();
     let agent = server.agent("two");
-    // Nodes that run at once ask in any order.
+    // Concurrent nodes ask in any order.
     let by_name = |open: &[(String, String)], name: &str| {
         let (id, _) = open.iter().find(|(_, says)| says == name).unwrap_or_else(|| panic!("{name}: {open:?}"));
         id.clone()

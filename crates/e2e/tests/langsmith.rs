@@ -24,7 +24,7 @@ fn expected(name: &str) -> Value {
     all[name].clone()
 }
 
-/// Every member of `expected` is in `answer`; a value that ends in `uuid` stands for any text.
+/// Every member of `expected` is in `answer`; a value that ends in `uuid` matches any text.
 fn assert_has(answer: &Value, expected: &Value) {
     match expected {
         Value::Object(members) => {
@@ -261,7 +261,7 @@ fn the_generations_of_a2a_share_the_path() {
     let (server, ids) = demo();
     let id = ids["assistant_id"].as_str().unwrap();
     for tongue in Tongue::ALL {
-        // 0.2 states no version and has LangSmith's methods: it is read as LangSmith's.
+        // 0.2 sends no version and shares LangSmith's methods, so it is read as LangSmith's.
         if tongue == Tongue::V02 {
             continue;
         }

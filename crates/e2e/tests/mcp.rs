@@ -1,5 +1,5 @@
-//! Tools of real MCP servers behind Rialto: `clients/mcp` is served by the protocol's own SDK, in both of its versions, over
-//! pipes and over streamable HTTP, and asked through A2A.
+//! Tools of real MCP servers behind Rialto: `clients/mcp` uses the protocol's own SDK, in both of its versions,
+//! over pipes and over streamable HTTP, and is called through A2A.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const VERSIONS: [&str; 2] = ["1", "2"];
 const TOOLS: [&str; 6] = ["shout", "add", "work", "tea", "broken", "crash"];
 
-/// What one version of the SDK serves: a program that Rialto starts, or one that is there already. It ends with the value.
+/// A server of one SDK version: a program that Rialto starts, or one that runs already. It ends with the value.
 struct Tools {
     version: &'static str,
     http: Option<(Child, SocketAddr)>,
@@ -51,7 +51,7 @@ impl Tools {
         tools
     }
 
-    /// How the program is started.
+    /// The program's command line.
     fn words(&self) -> [PathBuf; 3] {
         let python = setup::ensure(&format!("mcp/{}/.venv/.stamp", self.version)).with_file_name("bin/python");
         [python, setup::clients().join("mcp/server.py"), self.folder.path().to_owned()]
@@ -61,7 +61,7 @@ impl Tools {
         format!("{}-{}", if self.http.is_some() { "http" } else { "pipes" }, self.version)
     }
 
-    /// Its agent in a config, under its name, with more options.
+    /// Its agent in a config, with further options.
     fn config(&self, options: &str) -> String {
         let place = match &self.http {
             Some((_, addr)) => format!("url: 'http://{addr}/mcp'"),
@@ -82,12 +82,12 @@ impl Tools {
         fs::read_to_string(self.folder.path().join("acts")).unwrap_or_default()
     }
 
-    /// The programs there were.
+    /// The pids of the programs so far.
     fn pids(&self) -> Vec<String> {
         self.acts().lines().filter_map(|line| line.strip_prefix("started ")).map(str::to_owned).collect()
     }
 
-    /// Calls the tool that works until it is let go, and waits until it does: the task.
+    /// Calls the tool that works until it is released, and waits until it runs: the task.
     fn at_work(&self, agent: &Client) -> (String, String) {
         let name = fresh_id();
         let task = agent.open(call("work", json!({ "name": name })));
@@ -134,7 +134,7 @@ impl World {
         World { server: Server::options().config(&format!("agents:\n{agents}")).start(), all }
     }
 
-    /// One for all tests that leave it as it is, for as long as one of them runs.
+    /// One instance for all tests that do not change it, while any of them runs.
     fn shared() -> Arc<World> {
         static SHARED: Mutex<Weak<World>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -344,7 +344,7 @@ fn a_killed_rialto_fails_a_call_that_nobody_can_repeat_or_repeats_one_that_may_b
     until("it is called again", PATIENCE, || (bold.times(&format!("began {name}")) == 2).then_some(()));
     bold.let_go(&name);
     assert_eq!(text_of(completed(&server.agent(&bold.name()).settled(&again))), "done");
-    // Programs that lost their Rialto end, since nobody speaks to them any more.
+    // Programs whose Rialto died end, because their stdin closes.
     let first = careful.pids()[0].clone();
     until("the program of the killed server is gone", PATIENCE, || (!is_alive(&first)).then_some(()));
 }
@@ -353,7 +353,7 @@ fn a_killed_rialto_fails_a_call_that_nobody_can_repeat_or_repeats_one_that_may_b
 fn what_a_program_started_ends_with_a_server_that_is_killed() {
     let tools = Tools::over_pipes(VERSIONS[0]);
     let words = tools.words().map(|word| word.display().to_string()).join(" ");
-    // Its stdin closes with the server, which tells the program to end, and what it started nothing.
+    // Its stdin closes with the server, which ends the program, but not the processes that it started.
     let line = format!(
         "sleep 1000 > /dev/null 2>&1 & echo started $! >> {}/acts; exec {words}",
         tools.folder.path().display()

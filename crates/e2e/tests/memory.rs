@@ -1,5 +1,5 @@
-//! Attacks on the server's memory. Each test attacks a server with its default limits, and the
-//! most that the process ever held, as the kernel counts it, stays below what docs/operations.md promises.
+//! Attacks on the server's memory. Each test attacks a server with its default limits; the peak memory of the
+//! process, as the kernel counts it, must stay below the limit in docs/operations.md.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -11,29 +11,29 @@ use e2e::http::{Connection, Request};
 use e2e::{Server, message, script, until};
 use serde_json::{Value, json};
 
-/// The promise.
+/// The documented limit.
 const MOST_KIB: u64 = 512 << 10;
-/// The largest body that a server takes.
+/// The largest accepted body.
 const BODY: usize = 10 << 20;
-/// Enough of them that a server which holds them all is far above the promise.
+/// Enough callers that a server which buffers all their bodies is far above the limit.
 const STRANGERS: usize = 120;
-/// For what a busy machine has to write.
+/// Time limit for a busy machine.
 const LONG: Duration = Duration::from_secs(240);
 
-/// Held by each test: two attacks at a time leave a machine of two cores no time for the servers' answers.
+/// Held by each test: two concurrent attacks would leave a machine of two cores no time for the servers' answers.
 fn alone() -> MutexGuard<'static, ()> {
     static ATTACK: Mutex<()> = Mutex::new(());
     ATTACK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most memory that the process has ever held.
+/// The peak memory of the process.
 fn peak_kib(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").trim().parse().unwrap()
 }
 
-/// The process never held more than is promised, and answers a caller who shows this key, if any.
+/// Checks that the process stayed below the limit, and that it answers a caller with this key, if any.
 fn assert_modest(server: &Server, key: Option<&str>, what: &str) {
     let peak = peak_kib(server);
     eprintln!("{what}: {} MiB at most", peak >> 10);
@@ -49,8 +49,8 @@ fn assert_modest(server: &Server, key: Option<&str>, what: &str) {
     assert_eq!(answer.status(), 200, "{}", answer.text());
 }
 
-/// Many callers at a time, each of which sends nearly all of a large body and then waits for what is said. Answers their
-/// statuses; 0 for a connection that was closed.
+/// Many concurrent callers, each of which sends nearly all of a large body and then waits for an answer. Returns
+/// their statuses; 0 for a closed connection.
 fn nearly_whole_bodies(server: &Server) -> Vec<u16> {
     let addr = server.addr();
     let begin = move || -> std::io::Result<u16> {
@@ -91,7 +91,7 @@ fn bodies_of_everybody_are_bounded_together() {
     assert_modest(&server, None, "bodies of everybody");
 }
 
-/// A script whose one artifact grows to about 40 MiB, in chunks that are too small to be kept beside the log.
+/// A script whose only artifact grows to about 40 MiB, in chunks that are too small to be stored outside the log.
 fn long_winded(ends: &Value) -> Value {
     let piece = "x".repeat(40 << 10);
     json!({ "message": script(json!([{ "artifact": { "name": "a", "parts": [{ "text": piece }] }, "chunks": 1_000 }, { "status": "working", "text": "all said" }, ends])) })
@@ -111,7 +111,7 @@ fn status(connection: &mut Connection) -> u16 {
     })
 }
 
-/// Sends a request and leaves the answer where it is.
+/// Sends a request and does not read the answer.
 fn unread(server: &Server, agent: &str, method: &str, params: &Value) -> Connection {
     let mut connection = Connection::open(server.addr()).unwrap();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -128,7 +128,7 @@ fn turns_that_say_much_are_bounded_together() {
     let streams: Vec<_> =
         (0..24).map(|_| unread(&server, "scripted", "SendStreamingMessage", &long_winded(&done))).collect();
     for mut stream in streams {
-        // Some are heard to their end, and some are told that there was no room for them.
+        // Some callers read to the end, and some are refused for lack of room.
         assert_eq!(status(&mut stream), 200);
     }
     until("every turn is over", LONG, || (turns_running(&server) == 0).then_some(()));
@@ -171,7 +171,7 @@ fn large_answers_to_callers_who_do_not_read_are_bounded_together() {
 #[test]
 fn results_that_multiply_in_a_system_end_its_run() {
     let _alone = alone();
-    // 333 steps of three nodes each, of which every one hears every one before it.
+    // 333 steps of three nodes each, every one with the results of all before it as input.
     let mut config = String::from("agents:\n  echo: { kind: echo }\nsystems:\n  deep:\n    graph:\n");
     for step in 0..333 {
         for node in ["a", "b", "c"] {

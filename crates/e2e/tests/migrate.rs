@@ -1,4 +1,5 @@
-//! From a data folder to a database with `rialto migrate`: whoever was a caller before is one afterwards, and notices nothing.
+//! `rialto migrate` from a data folder to a database: callers before the migration continue after it without a
+//! difference.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -25,8 +26,8 @@ fn migrate(data: &Path, url: &str, more: &[&str]) -> Output {
     command(data, url, more).output().expect("rialto runs")
 }
 
-/// A database that holds the beginning of a migration: whoever was at it was killed as soon as something was copied. One that
-/// was done sooner than we could kill it is left alone.
+/// A database with a partial migration, which was killed as soon as something was copied. A migration that ended
+/// before the kill is discarded.
 fn begun(data: &Path) -> Database {
     until("a migration was killed in time", PATIENCE, || {
         let database = Cluster::shared().database();
@@ -57,7 +58,7 @@ fn a_server_moves_to_a_database_and_its_callers_notice_nothing() {
     let mut old = Server::options().config(&format!("push: {{ {HASTY} }}\n")).sqlite_only("a migration").start();
     let (echo, scripted) = (old.agent("echo"), old.agent("scripted"));
 
-    // Tasks in every state, and what hangs on them.
+    // Tasks in every state, with their related data.
     let done: Vec<String> =
         (0..23).map(|n| echo.send(message(&format!("word {n}")))["id"].as_str().unwrap().to_owned()).collect();
     let large = "x".repeat(100_000);
@@ -92,7 +93,7 @@ fn a_server_moves_to_a_database_and_its_callers_notice_nothing() {
     let first = echo.rpc("ListTasks", json!({ "pageSize": 10 })).unwrap();
     receiver.until("the webhook has heard the question", |all| !all.is_empty());
 
-    // Not while it is served.
+    // Refused while the folder is served.
     let refused = migrate(&old.data(), &database.url(), &[]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(said(&refused).contains("in use by another rialto"), "{}", said(&refused));
@@ -100,7 +101,7 @@ fn a_server_moves_to_a_database_and_its_callers_notice_nothing() {
 
     let nothing = migrate(&old.data(), &database.url(), &["--verify-only"]);
     assert!(!nothing.status.success() && said(&nothing).contains("without --verify-only first"), "{}", said(&nothing));
-    // One that was killed goes on where it was, and keeps replicas out until it has.
+    // A killed migration continues where it stopped, and keeps replicas out until it is done.
     let database = begun(&old.data());
     let options = Server::options().database(&database.url());
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +119,7 @@ fn a_server_moves_to_a_database_and_its_callers_notice_nothing() {
     let again = migrate(&old.data(), &database.url(), &[]);
     assert!(!again.status.success() && said(&again).contains("--verify-only"), "{}", said(&again));
 
-    // A replica that comes with a key of its own could not open the webhooks, and is told so.
+    // A replica with its own key could not open the webhooks, and is refused.
     let folder = tempfile::tempdir().unwrap();
     let stranger = Server::command(&options, &e2e::server::free_address().to_string(), folder.path()).output().unwrap();
     assert!(!stranger.status.success() && said(&stranger).contains("seal key"), "{}", said(&stranger));
@@ -127,7 +128,7 @@ fn a_server_moves_to_a_database_and_its_callers_notice_nothing() {
     let new = Server::options().config(&config).database(&database.url()).start();
     let (echo, scripted) = (new.agent("echo"), new.agent("scripted"));
 
-    // The list that was begun over there goes on here.
+    // The page token of the old server is valid here.
     let mut seen = ids(&first);
     let mut page = first;
     while let Some(token) = page["nextPageToken"].as_str().filter(|token| !token.is_empty()) {
@@ -150,7 +151,8 @@ fn a_server_moves_to_a_database_and_its_callers_notice_nothing() {
     let keys = new.operate(&["keys", "list", "-o", "json"]).output().unwrap();
     assert!(said(&keys).contains("alice"), "{}", said(&keys));
 
-    // The turns that were at work are taken up by their agent's rule: one fails, the other is this server's to stop.
+    // The turns that were running are recovered by their agent's rule: one fails, the other runs on and this server
+    // can cancel it.
     let over = scripted.settled(doomed);
     assert_eq!(over["status"]["state"], "TASK_STATE_FAILED", "{over}");
     let shown = || new.operate(&["task", "show", running]).output().map(|shown| said(&shown)).unwrap();
@@ -158,7 +160,7 @@ fn a_server_moves_to_a_database_and_its_callers_notice_nothing() {
     let stopped = scripted.rpc("CancelTask", json!({ "id": running })).unwrap();
     assert_eq!(stopped["status"]["state"], "TASK_STATE_CANCELED", "{stopped}");
 
-    // What was asked over there is answered here, and the webhook is told in order, without a gap.
+    // A question of the old server is answered here, and its webhook gets the events in order, without a gap.
     let answered = scripted.send(to_task(message("fine"), asked_id));
     assert_eq!(answered["status"]["state"], "TASK_STATE_COMPLETED", "{answered}");
     receiver.until("the webhook has heard the end", |all| {
@@ -167,7 +169,7 @@ fn a_server_moves_to_a_database_and_its_callers_notice_nothing() {
     let told: Vec<u64> = receiver.ordered()["/hook"].iter().map(|delivery| delivery.event().1).collect();
     assert!(told.is_sorted_by(|a, b| a < b), "{told:?}");
 
-    // From now on the two are not the same, and whoever compares them learns it.
+    // From now on the two differ, and the comparison reports it.
     drop(new);
     let differs = migrate(&old.data(), &database.url(), &["--verify-only"]);
     assert_eq!(differs.status.code(), Some(1));

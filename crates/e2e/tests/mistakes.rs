@@ -1,4 +1,4 @@
-//! The common mistakes of a new user, and the exact message of each: it says what is wrong, where, and what to do next.
+//! Common mistakes of new users, and the exact message of each: it says what is wrong, where, and what to do next.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -10,7 +10,7 @@ use e2e::poll::{PATIENCE, until};
 use e2e::{Server, setup};
 use serde_json::{Value, json};
 
-/// What a command says to stderr, with the folder it runs in left out. It must fail.
+/// The stderr of a command that must fail, without the name of its folder.
 fn said(folder: &std::path::Path, words: &[&str]) -> String {
     let mut command = Command::new(setup::binary());
     command.args(words).current_dir(folder).env_remove("NO_SUCH_KEY");
@@ -176,7 +176,7 @@ fn a_mistake_on_the_command_line_is_told_with_what_to_do() {
     }
 }
 
-/// An answer in the caller's own protocol: its status, and the part of it that a person reads.
+/// An answer in the caller's own protocol: its status, and the text for people.
 fn answered(server: &Server, request: &Request, member: &str) -> (u16, String) {
     let answer = server.exchange(request);
     let body = answer.json();
@@ -312,12 +312,12 @@ fn an_agent_that_is_not_there_is_told_with_its_address_and_the_reason() {
             "the agent's endpoint could not be reached at http://{nowhere}: the connection was refused; is it running there?"
         )
     );
-    // The log tells it in words, too, and not as a program sees it.
+    // The log contains the same plain text.
     let log = until("the log has it", PATIENCE, || Some(server.log()).filter(|log| log.contains("Connection refused")));
     assert!(!log.contains("Os {") && !log.contains("ConnectError("), "{log}");
 }
 
-/// A reader that has seen enough is no trouble: `rialto task list | head -1`.
+/// A reader that closes the output early is no error: `rialto task list | head -1`.
 #[test]
 fn output_that_nobody_reads_to_its_end_is_no_error() {
     let server = Server::start(&[]);
@@ -351,7 +351,7 @@ fn output_that_nobody_reads_to_its_end_is_no_error() {
     }
 }
 
-/// What only grows is a counter, and is named as one.
+/// Counters, and only counters, are named `_total`.
 #[test]
 fn counters_end_in_total_and_nothing_else_does() {
     let server = Server::start(&[]);

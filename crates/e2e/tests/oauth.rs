@@ -1,4 +1,4 @@
-//! Tokens for workspaces, asked for by somebody else's library: every grant, refresh, revocation, and what is refused.
+//! Tokens for workspaces, requested by a third-party library: every grant, refresh, revocation, and the refusals.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -38,7 +38,7 @@ fn a_stock_client_gets_renews_and_gives_back_tokens() {
     setup::run_scenarios(program.env("PYTHONDONTWRITEBYTECODE", "1"));
 }
 
-/// What was given is good after a crash, and what was taken back is not.
+/// Granted tokens stay valid after a crash, and revoked ones stay revoked.
 #[test]
 fn tokens_outlive_the_server() {
     let mut server = start();

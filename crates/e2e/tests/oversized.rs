@@ -1,5 +1,5 @@
-//! A body that is too large, sent by clients of other people that write it whole before they read: Python's `urllib` and
-//! Node's `fetch`. They are told what is wrong, in whole.
+//! A body above the limit, sent by third-party clients that write all of it before they read: Python's `urllib` and
+//! Node's `fetch`. They get the complete error.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -1,6 +1,6 @@
-//! Whose a request is, at the addresses that products share with the generations of A2A: every method, with every dialect
-//! that a request can name and every kind of credential. Each gets one answer of the dialect it is due, and none of them
-//! ends the server.
+//! Dispatch at the addresses that products share with the generations of A2A: every method, with every dialect that
+//! a request can name and every kind of credential. Each request gets one answer in the right dialect, and none of
+//! them stops the server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -42,7 +42,7 @@ const OLDER: [&str; 14] = [
     "agent/getAuthenticatedExtendedCard",
 ];
 const NOWHERE: [&str; 3] = ["Sing", "tasks/sing", ""];
-/// What Orloj's endpoints have themselves.
+/// The methods of Orloj's endpoints.
 const SYSTEMS_OWN: [&str; 4] = ["tasks/send", "tasks/sendSubscribe", "tasks/get", "tasks/cancel"];
 
 const DIALECTS: [Option<&str>; 12] = [
@@ -60,7 +60,7 @@ const DIALECTS: [Option<&str>; 12] = [
     Some(""),
 ];
 
-/// The headers of every kind of credential the server knows, and of some it does not.
+/// The headers of every kind of credential that the server knows, and of some that it does not.
 fn credentials(server: &Server) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let demo: Value = serde_json::from_slice(&std::fs::read(server.data().join("demo.json")).unwrap()).unwrap();
     let text = |section: &str, name: &str| demo[section][name].as_str().unwrap().to_owned();
@@ -86,7 +86,7 @@ fn credentials(server: &Server) -> Vec<(&'static str, Vec<(&'static str, String)
     ]
 }
 
-/// Params that some method of each dialect could read.
+/// Params that some method of each dialect can read.
 fn params(method: &str) -> Value {
     let id = fresh_id();
     match method {
@@ -114,7 +114,7 @@ fn due(address: &str, dialect: Option<&str>, credential: &str, method: &str) -> 
         Some("a2a_v0_3_rest") => named("a2a_v0_3_rest"),
         Some("a2a_v0_1") => named("a2a_v0_1"),
         Some("a2a_v0") => named("a2a_v0"),
-        // Not spoken here: refused in the dialect that the method looks like.
+        // Not supported here: refused in the dialect that the method resembles.
         Some(_) => vec!["a2a_v1", "a2a_v0_3", "a2a_v0_1", "a2a_v0"],
         None if credential.contains("a user") => named("uumit"),
         None if of_systems && systems => owned_by_systems(method),
@@ -124,7 +124,7 @@ fn due(address: &str, dialect: Option<&str>, credential: &str, method: &str) -> 
     }
 }
 
-/// Methods that begin with a capital are 1.0's also there, unless the caller or its system is refused before.
+/// Methods with a capital initial are 1.0's there too, unless the caller or its system is refused first.
 fn owned_by_systems(method: &str) -> Vec<&'static str> {
     if method.starts_with(|c: char| c.is_ascii_uppercase()) { vec!["a2a_v1", "orloj"] } else { vec!["orloj"] }
 }

@@ -1,5 +1,4 @@
-//! What the pages about agents show is run as it stands there: its programs, its config, its requests. Only ports and hosts
-//! are others.
+//! Runs the examples of the agents' pages unchanged: programs, config, requests. Only ports and hosts differ.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -23,7 +22,7 @@ fn pages() -> PathBuf {
     setup::workspace().join("docs/agents")
 }
 
-/// A page, and a folder with what it shows: each program and config under the name that its first comment says.
+/// A page, and a folder with its files: each program and config under the name in its first comment.
 struct Page {
     text: String,
     folder: TempDir,
@@ -36,7 +35,7 @@ impl Page {
         Page { text, folder: tempfile::tempdir().unwrap(), changes: Vec::new() }
     }
 
-    /// Has something else in the place of an address that the page shows.
+    /// Replaces an address that the page shows.
     fn with(mut self, shown: &'static str, ours: impl ToString) -> Page {
         assert!(self.text.contains(shown), "the page shows {shown}");
         self.changes.push((shown, ours.to_string()));
@@ -51,14 +50,14 @@ impl Page {
         blocks.map(changed).collect()
     }
 
-    /// The block that says which file it is.
+    /// The block with this file name.
     fn file(&self, language: &str, name: &str) -> String {
         let says = format!("# {name}");
         let named = |block: &String| block.lines().take(2).any(|line| line.split(':').next().unwrap().trim() == says);
         self.blocks(language).into_iter().find(named).unwrap_or_else(|| panic!("a block says {says}"))
     }
 
-    /// Writes a program where it is to run.
+    /// Writes a program into the folder.
     fn write(&self, language: &str, name: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::write(&path, self.file(language, name)).unwrap();
@@ -104,7 +103,7 @@ impl Page {
     }
 }
 
-/// Something of the page that runs; it ends with the value.
+/// A running program of the page; it ends with the value.
 struct Program {
     child: Child,
     log: PathBuf,
@@ -166,7 +165,7 @@ fn the_config_of_the_first_page_is_checked_and_its_program_answers() {
     assert_eq!(said(&page.start().at("").send(message("hello"))), "HELLO", "the default answers at the root");
 }
 
-/// The one-liners of a page, each with a server of its own to translate.
+/// The one-line commands of a page, each with its own server to translate.
 fn one_liners(page: &str, shown: &'static str) {
     let far = Server::start(&[]);
     let ours = format!("{}/a2a/echo", far.url());
@@ -286,7 +285,7 @@ fn the_graph_of_the_page_about_graphs_asks_and_answers() {
     let program = setup::ensure("langgraph/.venv/.stamp").with_file_name("bin/langgraph");
     let mut dev = Command::new(program);
     dev.args(["dev", "--no-browser", "--no-reload", "--host", "127.0.0.1", "--port", &addr.port().to_string()]);
-    // Nothing is reported to anybody, and nothing is asked for on the network.
+    // No analytics and no network access.
     dev.envs([("LANGGRAPH_CLI_NO_ANALYTICS", "1"), ("LANGSMITH_TRACING", "false"), ("LANGCHAIN_TRACING_V2", "false")]);
     let _program = Program::start(&mut dev, page.folder.path());
     listens(addr);

@@ -1,4 +1,4 @@
-//! Forms that users keep in files and scripts: they change only on purpose.
+//! Formats that users keep in files and scripts: they change only on purpose.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -7,7 +7,7 @@ use std::process::Command;
 use e2e::setup;
 use serde_json::Value;
 
-/// Accept a change that was meant with `rialto config schema > crates/e2e/fixtures/config.schema.json`.
+/// To accept an intended change: `rialto config schema > crates/e2e/fixtures/config.schema.json`.
 #[test]
 fn the_schema_of_the_config_is_the_one_that_was_published() {
     let output = Command::new(setup::binary()).args(["config", "schema"]).output().unwrap();

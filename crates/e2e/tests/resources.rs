@@ -1,5 +1,5 @@
-//! Systems and agents that are made while the server runs: over REST, with `rialto apply`, watched, run, and still there
-//! after `kill -9` and on other replicas.
+//! Systems and agents that are created while the server runs: over REST, with `rialto apply`, watched, run, and
+//! present after `kill -9` and on other replicas.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -54,7 +54,7 @@ fn ask(server: &Server, who: &str, verb: &str, path: &str, body: Option<&Value>)
     server.exchange(&request)
 }
 
-/// An answer that must have this status.
+/// An answer, which must be successful.
 fn get(server: &Server, who: &str, path: &str) -> Value {
     let answer = ask(server, who, "GET", path, None);
     assert_eq!(answer.status(), 200, "{path}: {}", answer.text());
@@ -79,7 +79,7 @@ fn create(server: &Server, path: &str, document: &Value) -> Value {
     answer.json()
 }
 
-/// A refusal's status, reason and words.
+/// An error's status, reason and message.
 fn refusal(answer: &Response) -> (u16, String, String) {
     let said = answer.json();
     let text = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
@@ -91,7 +91,7 @@ fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-/// What a system or an agent answers over A2A, in one text.
+/// The answer of a system or an agent over A2A, as one text.
 fn said(server: &Server, agent: &str, text: &str) -> String {
     let task = server.agent(agent).send(message(text));
     task["artifacts"].to_string()
@@ -118,7 +118,7 @@ impl Watch {
         line.trim_end().to_owned()
     }
 
-    /// The next event: its id and its data. Lengths of chunks and comments are passed over.
+    /// The next event: its id and its data. Chunk lengths and comments are skipped.
     fn next(&mut self) -> (String, Value) {
         let (mut id, started) = (String::new(), Instant::now());
         loop {
@@ -140,7 +140,7 @@ impl Watch {
         (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
     }
 
-    /// Passes over events until this one comes.
+    /// Skips events until this one.
     fn hear(&mut self, what: &str, name: &str) {
         while self.told() != pair(what, name) {}
     }
@@ -164,7 +164,7 @@ fn a_system_is_made_changed_and_taken_away_and_is_live_at_once() {
     assert_eq!((&metadata["namespace"], &metadata["generation"]), (&json!("default"), &json!(1)));
     assert!(metadata["createdAt"].as_str().is_some_and(|at| at.ends_with('Z')), "{made}");
     assert_eq!(made["status"]["phase"], "Ready");
-    // In every dialect, the moment the answer is there.
+    // In every dialect, as soon as the answer is there.
     assert!(said(&server, "shout", "hello").contains("HELLO"));
     let orloj = json!({ "jsonrpc": "2.0", "id": 1, "method": "tasks/send", "params": { "id": "t-1",
         "message": { "role": "user", "parts": [{ "type": "text", "text": "hello" }] } } });
@@ -177,7 +177,7 @@ fn a_system_is_made_changed_and_taken_away_and_is_live_at_once() {
     assert_eq!((status, reason.as_str()), (409, "AlreadyExists"));
     assert!(words.contains("update it with PUT"), "{words}");
 
-    // Of two who change the same version one is told so.
+    // Of two writers of the same version one gets a conflict.
     let at = format!("{SYSTEMS}/shout");
     let mut newer = get(&server, "reader", &at);
     newer["spec"]["graph"] = json!({ "echo": {} });
@@ -269,13 +269,13 @@ fn whoever_may_not_is_told_so() {
         assert_eq!(ask(&server, who, "POST", TASKS, Some(&run)).status(), runs, "{who} runs");
         assert_eq!(ask(&server, who, "POST", SYSTEMS, Some(&document)).status(), changes, "{who} changes");
     }
-    // Where nobody needs a key, changes do; what is read needs none.
+    // Where callers need no key, changes still do; reads do not.
     let open = Server::options().config("agents: { echo: { kind: echo } }\norloj: {}\n").start();
     assert_eq!(ask(&open, "", "GET", AGENTS, None).status(), 200);
     let (status, _, words) = refusal(&ask(&open, "", "POST", SYSTEMS, Some(&document)));
     assert_eq!(status, 401);
     assert!(words.contains("rialto keys create"), "{words}");
-    // Where the endpoints are not, nothing is.
+    // Without the endpoints there are no routes.
     let none = Server::options().config("agents: { echo: { kind: echo } }\n").start();
     assert_eq!(ask(&none, "", "GET", SYSTEMS, None).status(), 404);
 }
@@ -327,7 +327,7 @@ fn what_cannot_run_or_may_not_be_made_is_refused_with_the_path() {
         assert_eq!(got, status, "{words}");
         assert!(words.contains(says), "{says}: {words}");
     }
-    // What the config has cannot be changed or taken away, and says where it comes from.
+    // The config's resources cannot be changed or deleted, and the error names their source.
     let at = format!("{SYSTEMS}/fixed");
     let mut own = get(&server, "boss", &at);
     assert_eq!(own["metadata"]["annotations"]["rialto.dev/origin"], "config");
@@ -338,7 +338,7 @@ fn what_cannot_run_or_may_not_be_made_is_refused_with_the_path() {
         assert_eq!((status, reason.as_str()), (409, "Configured"));
         assert!(words.contains("change it there and reload"), "{words}");
     }
-    // What is used stays.
+    // A used agent cannot be deleted.
     create(&server, AGENTS, &agent("mine", json!({ "kind": "scripted" })));
     create(&server, SYSTEMS, &system("uses", json!({ "agents": ["mine"] })));
     let delete = |path: &str| ask(&server, "boss", "DELETE", path, None);
@@ -369,12 +369,12 @@ fn what_was_made_is_there_after_a_kill_and_the_config_wins() {
     assert_eq!(get(&server, "reader", "/v1/agent-systems/twice"), before);
     assert_eq!(names(&get(&server, "reader", SYSTEMS)), ["fixed", "twice"]);
     assert!(said(&server, "twice", "hello").contains("HELLO"));
-    // Numbers go on where they were.
+    // Version numbers continue.
     let later = create(&server, SYSTEMS, &system("later", json!({ "agents": ["loud"] })));
     let version = |one: &Value| one["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
     assert!(version(&later) > version(&before));
 
-    // A reload keeps them; a name that the config takes is the config's, and comes back when it lets go.
+    // A reload keeps them; a name that the config takes is the config's, and returns when the config drops it.
     let taken = CONFIG.replace("  fixed:", "  twice: { agents: [echo] }\n  fixed:");
     server.write_config(&taken);
     let is_config = |value: &Value| value["metadata"]["annotations"]["rialto.dev/origin"] == "config";
@@ -406,7 +406,7 @@ fn a_watch_tells_what_is_there_and_what_happens_and_is_taken_up_again() {
     create(&server, AGENTS, &agent("other", json!({ "kind": "echo" })));
     assert_eq!(ask(&server, "boss", "DELETE", "/v1/agent-systems/a", None).status(), 200);
     assert_eq!(watch.told(), pair("DELETED", "a"), "agents are another list");
-    // Who comes back with an id, or with a list's version, hears the rest.
+    // A watcher that resumes with an id, or with a list's version, gets the rest.
     let mut again = Watch::open(&server, "/v1/agent-systems/watch", &format!("Last-Event-ID: {first}\r\n"));
     assert_eq!((again.told(), again.told()), (pair("MODIFIED", "a"), pair("DELETED", "a")));
     let list = get(&server, "reader", SYSTEMS);
@@ -418,7 +418,7 @@ fn a_watch_tells_what_is_there_and_what_happens_and_is_taken_up_again() {
     labelled["metadata"]["labels"] = json!({ "team": "x" });
     create(&server, SYSTEMS, &labelled);
     assert_eq!(later.told(), pair("ADDED", "l"), "only what the selector admits");
-    // What a process does not know any more it says so.
+    // A new process cannot resume a watch from an older version, and says so.
     server.restart();
     let old = ask(&server, "reader", "GET", &format!("/v1/agent-systems/watch?resourceVersion={version}"), None);
     let (status, reason, words) = refusal(&old);
@@ -480,14 +480,14 @@ fn runs_are_made_read_and_taken_away() {
         assert_eq!(status, 400, "{words}");
         assert!(words.contains(says), "{says}: {words}");
     }
-    // Tried again, and in vain.
+    // Retried, without success.
     assert_eq!(ask(&server, "clerk", "POST", TASKS, Some(&run("bad", "flaky", "fail:broken"))).status(), 201);
     let bad = phase(&server, "bad", "DeadLetter");
     assert!(bad["status"]["lastError"].as_str().is_some_and(|error| error.contains("broken")), "{bad}");
-    // One that goes on is cancelled when it is taken away.
+    // Deleting a running one cancels it.
     assert_eq!(ask(&server, "clerk", "POST", TASKS, Some(&run("long", "two", "sleep:600000"))).status(), 201);
     phase(&server, "long", "Running");
-    // What comes and goes between two looks nobody hears of.
+    // A resource that is created and deleted between two polls produces no event.
     watch.hear("ADDED", "long");
     let list = get(&server, "reader", &format!("{TASKS}?labelSelector=by%3Dtest"));
     let mut all = names(&list);
@@ -559,7 +559,7 @@ fn approvals_are_listed_and_decided_once() {
         json!({ "phase": "Denied", "reason": "too dear", "decidedBy": "clerk" })
     );
 
-    // Of many who decide at the same moment one is heard.
+    // Of many concurrent decisions one is accepted.
     let decided: Vec<u16> = std::thread::scope(|scope| {
         let (say, late) = (&say, &late);
         let all: Vec<_> = (0..8)
@@ -575,7 +575,7 @@ fn approvals_are_listed_and_decided_once() {
     let began = logs["items"].as_array().unwrap().iter().filter(|one| one["step"] == "began").count();
     assert_eq!(began, 1, "no answer became another run: {end} {logs}");
     assert_eq!(say("/orloj/v1/tool-approvals/nobody-1", "approve", json!({})).status(), 404);
-    // Nobody has answered, and nobody will.
+    // No decision was made, and none will be.
     assert_eq!(ask(&server, "clerk", "POST", TASKS, Some(&run("never", "asks", "go"))).status(), 201);
     let never = waits("never");
     let id = get(&server, "reader", "/orloj/v1/tasks/never")["status"]["taskId"].as_str().unwrap().to_owned();
@@ -624,7 +624,7 @@ fn files_are_applied_beside_the_server_and_from_afar() {
     let far = ["--url", url.as_str(), "--key", "boss"];
     let changed = apply(&server, folder.path(), &far);
     assert_eq!(told(&changed), "agents/mine unchanged\nagent-systems/shout configured\n");
-    // What is refused is told in the server's words, and the rest is done.
+    // The command prints the server's errors, and applies the rest.
     let more = "---\nkind: Agent\nmetadata: { name: run }\nspec: { kind: command, command: id }\n---\nkind: Secret\nmetadata: { name: s }\nspec: {}\n";
     std::fs::write(&file, format!("{FILE}{more}")).unwrap();
     for how in [&[][..], &far] {
@@ -661,7 +661,7 @@ fn what_one_replica_makes_the_others_serve() {
     assert_eq!(watch.told(), pair("ADDED", "shout"));
     assert_eq!(get(other, "reader", "/v1/agent-systems/shout"), made);
     assert!(said(other, "shout", "hello").contains("HELLO"));
-    // Whoever has not heard of a change yet does not undo it.
+    // A replica that has not seen a change yet does not undo it.
     let writes: Vec<u16> = std::thread::scope(|scope| {
         let made = &made;
         let all: Vec<_> = replicas

@@ -1,4 +1,4 @@
-//! What a credential is good for where there is no policy: every operation, with every set of scopes, in every dialect.
+//! The rights of a credential without a policy: every operation, with every set of scopes, in every dialect.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -24,7 +24,7 @@ fn key(server: &Server, name: &str, scopes: &[&str]) -> String {
     made["secret"].as_str().unwrap().to_owned()
 }
 
-/// What an operation does, in the words of the manual.
+/// The effect of an operation, in the terms of the manual.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Does {
     Say,
@@ -47,7 +47,7 @@ fn does(operation: Operation) -> Does {
 
 const ALL: &[Does] = &[Does::Say, Does::Read, Does::ReadPush, Does::ChangePush, Does::Card];
 
-/// Sets of scopes, and what each is good for at the agent `scripted`.
+/// Sets of scopes, and the rights of each at the agent `scripted`.
 const SETS: [(&[&str], &[Does]); 12] = [
     (&[], ALL),
     (&["tasks"], ALL),
@@ -112,7 +112,7 @@ fn a_scope_that_nobody_knows_makes_no_key() {
     assert_eq!(listed["keys"].as_array().unwrap().len(), 1, "{listed}");
 }
 
-/// What a rule denies at an agent it denies through a system, too, however deep.
+/// A rule that denies an agent denies it inside a system too, at any depth.
 #[test]
 fn a_denied_agent_is_denied_as_a_node_of_a_system() {
     let config = r#"

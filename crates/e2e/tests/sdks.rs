@@ -1,5 +1,6 @@
-//! Other people's clients of three generations against one running server, as their users use them. The scenarios are in
-//! `clients/`: `python` and `js` for the 1.x SDKs, `older` for those before, with an adapter in the folder of each version.
+//! Third-party clients of three generations against one running server, used as their users do. The scenarios are
+//! in `clients/`: `python` and `js` for the 1.x SDKs, `older` for those before, with an adapter in the folder of
+//! each version.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -40,7 +41,7 @@ impl Sdk {
                 command
                     .arg(clients.join(home).join(format!("{name}.py")))
                     .env("PYTHONPATH", clients.join(folder))
-                    // A test leaves nothing behind in the sources.
+                    // Keeps bytecode out of the sources.
                     .env("PYTHONDONTWRITEBYTECODE", "1");
                 command
             }
@@ -57,7 +58,7 @@ impl Sdk {
         }
     }
 
-    /// One call of the SDK's `tool`: the JSON it printed, one value a line.
+    /// One call of the SDK's `tool`: its JSON output, one value on each line.
     fn call(self, server: &Server, words: &[&str]) -> Vec<Value> {
         let mut command = self.program("tool");
         command.args([&server.url(), "JSONRPC"]).args(words);
@@ -150,7 +151,7 @@ fn sdks_read_and_cancel_a_task_of_the_first_generation() {
     assert!(failed.is_empty(), "{failed:?} cannot");
 }
 
-/// Reads a task's stream with an SDK; `act` runs once the first event has come.
+/// Reads a task's stream with an SDK; `act` runs after the first event.
 fn watch_while(server: &Server, sdk: Sdk, id: &str, act: impl FnOnce()) -> Vec<Value> {
     let mut command = sdk.program("tool");
     command.args([&server.url(), "JSONRPC", "watch", id]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -167,7 +168,7 @@ fn watch_while(server: &Server, sdk: Sdk, id: &str, act: impl FnOnce()) -> Vec<V
     events
 }
 
-/// The state of a task or an event, in the words of 0.3.
+/// The state of a task or an event, in the terms of 0.3.
 fn state(thing: &Value) -> String {
     let thing = ["task", "statusUpdate"].iter().find_map(|kind| thing.get(kind)).unwrap_or(thing);
     let text = thing["status"]["state"].as_str().unwrap_or_else(|| panic!("no state in {thing}"));

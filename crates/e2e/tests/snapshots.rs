@@ -1,5 +1,5 @@
-//! A text that was streamed in chunks is one part of every snapshot, in every generation and binding, whichever agent said
-//! it and however the chunks were cut on their way. Streams keep their chunks.
+//! A text that was streamed in chunks is one part of every snapshot, in every generation and binding, for every
+//! agent and every chunking. Streams keep their chunks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const TOKENS: usize = 300;
 
-/// The text that the model says, a token at a time.
+/// The text that the model streams, token by token.
 fn said() -> String {
     (0..TOKENS).map(|i| format!("w{i} ")).collect()
 }
@@ -53,7 +53,8 @@ fn speak(mut socket: &TcpStream) -> Option<()> {
     write!(socket, "data: {end}\n\ndata: [DONE]\n\n").ok()
 }
 
-/// The number of parts of every artifact in a JSON value. The history has the script that asks for artifacts.
+/// The number of parts of every artifact in a JSON value. The history is skipped: its script contains artifacts
+/// too.
 fn parts(value: &Value) -> Vec<usize> {
     let count = |artifact: &Value| artifact["parts"].as_array().map_or(0, Vec::len);
     match value {
@@ -124,7 +125,7 @@ fn a_subscription_begins_with_one_part_for_the_chunks_so_far() {
         assert_eq!((asked.state.as_str(), &asked.parts[..]), ("input-required", &[1, 2][..]), "{tongue:?}");
         let mut watch = speaker.watch(&asked.id);
         speaker.answer(&asked.id, "no");
-        // The first frames are the task, an event for each artifact, or both for readers whose generation is not known.
+        // The first frames are the task, an event for each artifact, or both for readers of unknown generation.
         let frames: Vec<Value> = watch.events.rest().iter().map(e2e::Frame::event).collect();
         let shown: Vec<usize> = frames.iter().flat_map(parts).collect();
         assert!(!shown.is_empty() && shown.chunks(2).all(|both| both == [1, 2]), "{tongue:?}: {shown:?} {frames:?}");

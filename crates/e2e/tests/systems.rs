@@ -1,5 +1,5 @@
-//! Systems of agents at Orloj's endpoints: every example of the product's page against the demo, and what makes the dialect
-//! the product's own.
+//! Systems of agents at Orloj's endpoints: every example of the product's page against the demo, and the
+//! peculiarities of the dialect.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -7,7 +7,7 @@ use e2e::http::{Connection, Request, Response};
 use e2e::{Client, Server, Tongue, until};
 use serde_json::{Value, json};
 
-/// A server as somebody calls it.
+/// A server with a caller's credentials.
 struct Caller<'s> {
     server: &'s Server,
     token: Option<String>,
@@ -33,7 +33,7 @@ impl Caller<'_> {
         answer.json()
     }
 
-    /// A stream to its end, as its events.
+    /// The events of a stream, to its end.
     fn stream(&self, path: &str, params: Value) -> Vec<(String, Value)> {
         let answer = self.post(path, &body("tasks/sendSubscribe", params));
         assert_eq!(answer.head.media_type(), "text/event-stream", "{}", answer.text());
@@ -89,7 +89,7 @@ fn bearer<'s>(server: &'s Server, token: &str) -> Caller<'s> {
     Caller { server, token: Some(token.to_owned()) }
 }
 
-/// Two systems that anybody may call, two that need a token, and one that is not shown.
+/// Two public systems, two that need a token, and one that is not shown.
 const CONFIG: &str = r"
 agents:
   echo: { kind: echo }
@@ -137,7 +137,7 @@ fn the_examples_of_the_page_work_against_the_demo() {
             assert_eq!(summary["parts"], json!([{ "type": "text", "text": "Summarize this document" }]));
             assert!(summary["index"].is_u64());
             assert_eq!(task["metadata"]["source"], "external-workflow");
-            // By the id it was sent with, and by the other name it is told to have.
+            // By the id it was sent with, and by its other name in the metadata.
             for id in [&json!("task-001"), &task["metadata"]["orloj.task"]] {
                 assert_eq!(caller.ask(&path, "tasks/get", json!({ "id": id }))["result"], *task, "{path} {id}");
             }
@@ -149,7 +149,7 @@ fn the_examples_of_the_page_work_against_the_demo() {
             let events = caller.stream(&path, saying("task-002", "sleep:50"));
             assert!(events.iter().all(|(name, task)| name == "status" && task["id"] == "task-002"), "{events:?}");
             assert_eq!(events.last().unwrap().1["status"]["state"], "completed");
-            // Its answer is the task, canceled, with the reason.
+            // Its answer is the canceled task, with the reason.
             let mut watching = Connection::open(server.addr()).unwrap();
             let hangs = body("tasks/sendSubscribe", saying("task-003", "hang"));
             watching.send(&caller.request(&path, &hangs)).unwrap();
@@ -164,7 +164,7 @@ fn the_examples_of_the_page_work_against_the_demo() {
             assert_eq!(refusal(&caller.ask(&path, "tasks/cancel", cancel)), (-32002, "task has been cancelled"));
         }
     }
-    // Anybody may call it; nobody may call the other without a token; which stays the same.
+    // The first is public; the other needs a token, which a restart keeps.
     let open = anybody(&server).ask("/orloj/a2a", "tasks/send", saying("task-004", "hello"));
     assert_eq!(state(&open), "completed");
     let review = of("publish");
@@ -181,7 +181,7 @@ fn the_examples_of_the_page_work_against_the_demo() {
     assert_eq!(registry["localAgents"].as_array().unwrap().len(), 1);
 }
 
-/// The answers of the page, member by member, where an answer of ours could be of another form.
+/// The answers of the page, member by member, where ours might differ in form.
 #[test]
 fn answers_have_the_members_that_the_page_shows() {
     let server = Server::start(&[]);
@@ -193,7 +193,7 @@ fn answers_have_the_members_that_the_page_shows() {
         (&anybody(&server), "/a2a"),
         (&anybody(&server), "/orloj/a2a"),
     ] {
-        // The status carries the answer, not a remark about it, in an answer and at the end of a stream.
+        // The status contains the answer, not a note about it, in an answer and at the end of a stream.
         let says = json!({ "role": "agent", "parts": [{ "type": "text", "text": "Here is the summary..." }] });
         let sent = caller.ask(path, "tasks/send", saying("task-001", "Here is the summary..."));
         assert_eq!(sent["result"]["status"], json!({ "state": "completed", "message": says }), "{path}");
@@ -201,7 +201,7 @@ fn answers_have_the_members_that_the_page_shows() {
         assert_eq!(got["result"], sent["result"], "{path}");
         let events = caller.stream(path, saying("task-002", "Here is the summary..."));
         assert_eq!(events.last().unwrap().1["status"], json!({ "state": "completed", "message": says }), "{path}");
-        // A task that has ended is not cancelled.
+        // A task that has ended cannot be cancelled.
         let refused = caller.ask(path, "tasks/cancel", json!({ "id": "task-001", "reason": "No longer needed" }));
         let expected = json!({ "code": -32002, "message": "task cannot be cancelled: it has completed", "data": { "task_id": "task-001" } });
         assert_eq!(refused["error"], expected, "{path}");
@@ -212,13 +212,13 @@ fn answers_have_the_members_that_the_page_shows() {
                 json!({ "code": -32001, "message": "task not found", "data": { "task_id": "a2a-task-unknown" } });
             assert_eq!(missing["error"], expected, "{path} {method}");
         }
-        // A token that is not known is refused, and not as a system that is missing.
+        // An unknown token is refused with its own error, not as a missing system.
         let wrong = bearer(&server, "wrong").post(path, &body("tasks/send", saying("task-003", "x")));
         assert_eq!((wrong.status(), refusal(&wrong.json()).0), (401, -32600), "{path}");
     }
 }
 
-/// `auth: bearer` holds at every address of a system.
+/// `auth: bearer` applies at every address of a system.
 #[test]
 fn a_system_that_needs_a_token_is_closed_at_the_agents_own_address_too() {
     let server = Server::start(&[]);
@@ -300,7 +300,7 @@ fn the_shared_address_finds_the_system() {
         let answer = send("/orloj/a2a", json!({ "agent": missing }));
         assert_eq!(refusal(&answer), (-32003, "target AgentSystem is not A2A-enabled"));
     }
-    // Equal ids of different systems have nothing to do with each other.
+    // Equal ids of different systems are unrelated.
     caller.ask(&of("two"), "tasks/send", saying("same", "in two"));
     caller.ask(&of("three"), "tasks/send", saying("same", "in three"));
     let got = caller.ask(&of("two"), "tasks/get", json!({ "id": "same" }));
@@ -334,7 +334,7 @@ fn a_stream_is_bare_keeps_alive_and_ends_with_every_last_state() {
             assert!(events.iter().any(|(name, data)| name == "heartbeat" && data.is_null()), "{events:?}");
         }
     }
-    // Cancelled from elsewhere, the stream ends with that.
+    // A cancel from elsewhere ends the stream.
     let ended = std::thread::scope(|scope| {
         let stream = scope.spawn(|| anybody(&server).stream(&of("two"), saying("c", "hang")));
         until("the task works", e2e::poll::PATIENCE, || {
@@ -345,7 +345,7 @@ fn a_stream_is_bare_keeps_alive_and_ends_with_every_last_state() {
         stream.join().unwrap()
     });
     assert_eq!(ended.last().unwrap().1["status"]["state"], "canceled");
-    // Denied by whoever was asked.
+    // Denied by the approver.
     let boss = bearer(&server, "t-4");
     boss.ask(&of("four"), "tasks/send", saying("d", "x"));
     assert_eq!(state(&boss.ask(&of("four"), "tasks/send", saying("d", "deny"))), "failed");
@@ -443,7 +443,7 @@ fn operators_see_how_a_system_is_made_and_how_a_task_on_it_stands() {
     let visit = &shown["nodes"][0]["visits"][0];
     assert_eq!((&visit["visit"], &visit["state"], &visit["attempts"]), (&json!(1), &json!("done"), &json!(1)));
     assert!(visit["child"].is_string() && visit["ms"].is_u64(), "{visit}");
-    // The edges that were taken, and the words for what is not there.
+    // The edges that were taken, and the texts for missing things.
     let one = anybody(&server).ask(&of("one"), "tasks/send", saying("e", "hello"));
     assert_eq!(state(&one), "completed");
     let tasks = server.operate(&["task", "list", "--agent", "one", "-o", "json"]).output().unwrap();
@@ -460,7 +460,7 @@ fn operators_see_how_a_system_is_made_and_how_a_task_on_it_stands() {
         let (fine, said) = graph(&server, &words);
         assert!(!fine && said.contains(says), "{words:?}: {said}");
     }
-    // Without a server, by the config and the data.
+    // Without a server, from the config and the data.
     server.terminate();
     let config = server.data().parent().unwrap().join("rialto.yaml");
     let (fine, shown) = graph(&server, &["four", "--task", &id, "--config", config.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! Every block of docs/tour.md is run as it stands there, by bash. Only the port, the data folder and the binary are others.
+//! Runs every block of docs/tour.md unchanged with bash. Only the port, the data folder and the binary differ.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -11,7 +11,7 @@ use e2e::server::free_address;
 use e2e::{Server, setup, until};
 use serde_json::json;
 
-/// A block is known by a word of the text before it, and prints these words.
+/// Each block is found by a word of the text before it, and prints these words.
 const BLOCKS: [(&str, &[&str]); 10] = [
     ("finished task", &["TASK_STATE_COMPLETED", "hello"]),
     ("in chunks", &["id: ", "TASK_STATE_COMPLETED"]),
@@ -44,7 +44,7 @@ struct Tour {
     hook: String,
 }
 
-/// A block that runs, and what it has printed.
+/// A running block and its output so far.
 struct Running {
     child: Child,
     output: PathBuf,

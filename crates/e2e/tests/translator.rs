@@ -1,5 +1,5 @@
-//! Callers of every generation reach servers of other generations: other people's servers (`clients/peers`), made with the
-//! SDKs of A2A 0.3 and 1.0 and asked over JSON-RPC and HTTP+JSON, stand behind Rialto as agents of its own.
+//! Callers of every generation reach servers of other generations: third-party servers (`clients/peers`), built
+//! with the SDKs of A2A 0.3 and 1.0 and called over JSON-RPC and HTTP+JSON, are agents of Rialto.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -15,9 +15,9 @@ use e2e::{Heard, Server, Speaker, Tongue, folded, fresh_id, setup, until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The generations there are SDKs of, by the folders of their environments.
+/// The generations with SDKs, by the folders of their environments.
 const GENERATIONS: [&str; 2] = ["1.0", "0.3"];
-/// Where a peer answers, by binding.
+/// The bindings of a peer.
 const PLACES: [&str; 2] = ["rpc", "rest"];
 
 /// A server of one generation; it ends with the value.
@@ -43,7 +43,7 @@ impl Peer {
             .arg(addr.port().to_string())
             .arg(folder.path())
             .env("PYTHONPATH", peers.join(generation))
-            // A test leaves nothing behind in the sources.
+            // Keeps bytecode out of the sources.
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::null())
             .stderr(log.try_clone().unwrap())
@@ -69,7 +69,7 @@ impl Peer {
         acts.lines().filter(|line| *line == act).count()
     }
 
-    /// Lets the peer finish what waits at a gate.
+    /// Lets the peer finish the work that waits at a gate.
     fn open_gate(&self, gate: &str) {
         fs::write(self.folder.path().join(gate), "").unwrap();
     }
@@ -121,7 +121,7 @@ impl World {
         World { server, peers }
     }
 
-    /// One for all tests that leave it as it is, for as long as one of them runs.
+    /// One instance for all tests that do not change it, while any of them runs.
     fn shared() -> Arc<World> {
         static SHARED: Mutex<Weak<World>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -132,12 +132,12 @@ impl World {
         })
     }
 
-    /// Every generation of callers with every peer at every place, all at once. One that fails does not stop the others.
+    /// Every generation of callers with every peer and binding, all at once. A failure does not stop the others.
     fn every_row(&self, row: impl Fn(&Speaker, &Peer) + Sync) {
         self.rows(&|_, _| true, &row);
     }
 
-    /// The same, of those peers and places that `fits` names.
+    /// The same, for the peers and bindings that `fits` selects.
     fn rows(&self, fits: &dyn Fn(&str, &str) -> bool, row: &(impl Fn(&Speaker, &Peer) + Sync)) {
         let mut failed = Vec::new();
         std::thread::scope(|scope| {
@@ -232,12 +232,12 @@ fn a_failure_of_a_peer_is_a_failure_here_in_its_own_words() {
     });
 }
 
-/// The server of the 0.3 SDK loses the error of a stream over HTTP+JSON: see the next test.
+/// The 0.3 SDK's server loses the error of a stream over HTTP+JSON: see the next test.
 fn tells_errors(generation: &str, place: &str) -> bool {
     (generation, place) != ("0.3", "rest")
 }
 
-/// The first generation has no word for it but failed.
+/// The first generation has only failed for it.
 #[test]
 fn a_request_that_a_peer_refuses_is_rejected_with_its_reason() {
     World::shared().rows(&tells_errors, &|caller: &Speaker, _: &Peer| {
@@ -249,7 +249,7 @@ fn a_request_that_a_peer_refuses_is_rejected_with_its_reason() {
     });
 }
 
-/// It answers 200 and breaks off, however often it is asked.
+/// The peer answers 200 and breaks off, on every attempt.
 #[test]
 fn a_peer_that_breaks_off_instead_of_answering_fails_the_task_with_that_reason() {
     let world = World::shared();
@@ -293,7 +293,7 @@ fn a_killed_server_comes_back_to_the_task_at_the_peer_and_finishes_it() {
         }
     }
     world.server.kill9();
-    // Half of them end while nobody listens.
+    // Half of them end while no reader is connected.
     let (early, late): (Vec<_>, Vec<_>) = open.iter().enumerate().partition(|(index, _)| index % 2 == 0);
     for (_, (peer, _, _, gate)) in &early {
         peer.open_gate(gate);
@@ -313,13 +313,13 @@ fn a_killed_server_comes_back_to_the_task_at_the_peer_and_finishes_it() {
     }
 }
 
-/// What was asked for whole is not known here by its id before it is answered; it is found by its message. The SDK knows
-/// nothing of idempotency keys: what is sent to it twice is done twice.
+/// The id of a turn that asked for a whole answer is unknown until the answer; the task is found by its message.
+/// The SDK has no idempotency keys: a repeated request is executed twice.
 #[test]
 fn a_turn_asked_for_whole_is_found_for_a_cancel_and_after_a_crash() {
     let peer = Peer::start("1.0");
     let mut server = Server::options().config(&format!("agents:\n{}", peer.config(""))).start();
-    // Who chooses the id of a task can ask for it before anything is heard of it.
+    // A sender that chooses the id of a task can ask for it before any answer.
     let caller = Tongue::V01.speaker(&server.agent(&peer.agent("rest")));
     let asked = |how: &str| {
         let log = fs::read_to_string(peer.folder.path().join("log")).unwrap();

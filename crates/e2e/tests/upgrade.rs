@@ -1,9 +1,9 @@
 //! A data folder of an earlier release is opened, continued and verified by this one, and by `rialto migrate` as a database.
 //!
-//! `fixtures/data-0.1` was written by the first complete server (schema 9) with its demo and killed in the middle of a
-//! turn: tasks of every dialect, webhooks, a purchase that was accepted and one that was ordered, a run that waits for
-//! an approval, a cart, a checkout, an order and a key. `facts.json` has their names. The server of a test lives in the
-//! time of the folder, because tasks, carts and deadlines end.
+//! `fixtures/data-0.1` was written by the first complete server (schema 9) with its demo and killed in the middle
+//! of a turn: tasks of every dialect, webhooks, a purchase that was accepted and one that was ordered, a run that
+//! waits for an approval, a cart, a checkout, an order and a key. `facts.json` has their ids. The server of a test
+//! runs with the clock of the folder's time, because tasks, carts and deadlines expire.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -18,7 +18,7 @@ use e2e::{Client, Server, message, setup, to_task};
 use serde_json::{Value, json};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/data-0.1");
-/// A minute after the folder was left.
+/// One minute after the folder's last write.
 const TIME: &str = "@2026-11-18 05:22:00";
 
 fn read(file: &str) -> Value {
@@ -46,7 +46,7 @@ fn older(server: &Server, dialect: &str) -> Client {
     server.agent("scripted").without("a2a-version").with("X-A2A-Dialect", dialect)
 }
 
-/// A request with a JSON body and a JSON answer, which must go well.
+/// A request with a JSON body and a JSON answer, which must succeed.
 fn ask(server: &Server, verb: &str, path: &str, headers: &[(&str, &str)], body: &Value) -> Value {
     let request = headers.iter().fold(Request::new(verb, path), |request, (name, value)| request.header(name, value));
     let request = if body.is_null() { request } else { request.json(body) };
@@ -81,7 +81,7 @@ fn tasks_of_every_dialect_go_on() {
     let answered = scripted.send(to_task(message("blue"), asked));
     assert_eq!((text(&answered, "/id"), text(&answered, "/status/state")), (asked, "TASK_STATE_COMPLETED"));
 
-    // The turn that was killed plays again, and hears of a cancel.
+    // The killed turn runs again, and can be cancelled.
     let canceled = scripted.rpc("CancelTask", json!({ "id": facts["killed"] })).unwrap();
     assert_eq!(text(&canceled, "/status/state"), "TASK_STATE_CANCELED", "{canceled}");
     assert!(server.log().contains("turn recovered"), "{}", server.log());
@@ -108,7 +108,7 @@ fn tasks_of_every_dialect_go_on() {
 fn products_go_on_and_their_books_balance() {
     let (server, facts, demo) = (start(), read("facts.json"), read("demo.json"));
 
-    // A purchase that was accepted is delivered, and one that was ordered is cancelled.
+    // The accepted purchase is delivered, and the ordered one is cancelled.
     let (key, user) = (text(&demo, "/uumit/api_key"), text(&demo, "/uumit/user_id"));
     let buyer = [("X-Api-Key", key), ("X-Platform-User-Id", user)];
     let (key, user) = (text(&demo, "/uumit/seller_api_key"), text(&demo, "/uumit/seller_user_id"));
@@ -129,7 +129,7 @@ fn products_go_on_and_their_books_balance() {
     let canceled = ask(&server, "POST", "/a2a", &buyer, &cancel);
     assert_eq!(text(&canceled, "/result/status"), "canceled", "{canceled}");
 
-    // A run that waits is approved.
+    // The waiting run is approved.
     let bearer = format!("Bearer {}", text(&demo, "/orloj/token"));
     let said = json!({ "role": "user", "parts": [{ "type": "text", "text": "approve" }] });
     let approve =
@@ -138,7 +138,7 @@ fn products_go_on_and_their_books_balance() {
     let run = ask(&server, "POST", publish, &[("Authorization", &bearer)], &approve);
     assert_eq!(text(&run, "/result/status/state"), "completed", "{run}");
 
-    // A cart has its lines, a checkout is completed, an order is there.
+    // The cart has its lines, the checkout is completed, the order exists.
     let api = "/api/storefront/v1";
     let cart = ask(&server, "GET", &format!("{api}/carts/{}", text(&facts, "/cart")), &[], &Value::Null);
     assert_eq!(cart["items"].as_array().map(Vec::len), Some(2), "{cart}");
@@ -169,7 +169,7 @@ fn the_folder_is_migrated_and_verified() {
         command
     };
     let data = folder.path().to_str().unwrap();
-    // As `migrate` says: a folder of an earlier release is brought up to date first.
+    // As `migrate` says: a folder of an earlier release is upgraded first.
     assert!(run(&["doctor", "--data", data]).output().unwrap().status.success());
     let from = format!("sqlite:{data}");
     let store = format!("env:{VARIABLE}");

@@ -1,5 +1,5 @@
-//! Agents as they see Rialto: what reaches a program, an endpoint or a model when a turn is cancelled, tried again or outlives
-//! a killed server; and what callers are told where there is nobody.
+//! Rialto from an agent's side: the requests to a program, an endpoint or a model when a turn is cancelled, retried
+//! or outlives a killed server; and the errors to callers when the agent is unreachable.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -20,14 +20,14 @@ use serde_json::{Value, json};
 enum Answer {
     /// A stream that begins with this frame and does not end.
     Open(&'static str),
-    /// A status and nothing more.
+    /// A status without a body.
     Status(u16),
     /// A stream that breaks off.
     BreakOff,
     Json(&'static str),
 }
 
-/// What an endpoint noticed.
+/// An observation of an endpoint.
 #[derive(Clone, Debug, PartialEq)]
 enum Seen {
     Asked {
@@ -35,11 +35,11 @@ enum Seen {
         headers: Vec<(String, String)>,
         body: Value,
     },
-    /// The request at that path was closed by the other side.
+    /// The client closed the request at that path.
     Closed(String),
 }
 
-/// An endpoint that notes what happens to it; its answers come one after the other, the last again and again.
+/// An endpoint that records its requests; its answers are used in order, the last one repeatedly.
 struct Endpoint {
     addr: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -83,7 +83,7 @@ impl Endpoint {
     }
 }
 
-/// One connection after the other has one request.
+/// Serves one request of a connection.
 fn serve(mut socket: &TcpStream, answers: &[Answer], count: &Mutex<usize>, seen: &Mutex<Vec<Seen>>) -> Option<()> {
     let mut reader = BufReader::new(socket);
     let mut line = String::new();
@@ -128,7 +128,7 @@ fn serve(mut socket: &TcpStream, answers: &[Answer], count: &Mutex<usize>, seen:
     };
     sent.ok()?;
     if let Answer::Open(_) = answer {
-        // It ends when the other side has closed, in whichever way.
+        // The read ends when the client has closed.
         let _ = reader.read_to_end(&mut Vec::new());
         seen.lock().unwrap().push(Seen::Closed(path));
     }
@@ -139,7 +139,7 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> &'a str {
     headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
 }
 
-/// Opens a task and waits until its agent has said something.
+/// Opens a task and waits for its agent's first output.
 fn begun(agent: &Client) -> String {
     let task = agent.open(message("go"))["id"].as_str().unwrap().to_owned();
     until("the agent has begun to speak", PATIENCE, || agent.task(&task)["artifacts"].is_array().then_some(()));
@@ -220,7 +220,7 @@ fn an_endpoint_that_is_asked_again_knows_the_turn_by_its_id() {
     assert_eq!(asked[3].1["attempt"], 2, "it knows that the server was killed: {}", asked[3].1);
 }
 
-/// An agent of every kind that asks another machine, at an address where nobody is.
+/// An agent of every kind that calls another machine, at an address without a listener.
 fn nowhere(at: SocketAddr) -> [(&'static str, String, &'static str); 5] {
     [
         ("a2a", format!("url: 'http://{at}/a2a', patience_ms: 100"), "the remote agent cannot be reached"),

@@ -1,5 +1,5 @@
-//! Workers at the desk of the built binary: they fetch turns by long poll and by stream, keep them, lose them, and find them
-//! again when the server was killed.
+//! Workers at the endpoints of the built binary: they fetch turns by long poll and by stream, hold them, lose them,
+//! and get them again after the server was killed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -29,7 +29,7 @@ fn post(server: &Server, path: &str, body: &Value) -> (u16, Value) {
     (response.status(), value)
 }
 
-/// A turn in a worker's hands.
+/// A leased turn.
 #[derive(Debug)]
 struct Held(Value);
 
@@ -42,7 +42,7 @@ impl Held {
         text_of(&self.0["message"]["parts"])
     }
 
-    /// Says something on the turn: how it is answered.
+    /// Sends a report on the turn: the answer.
     fn try_say(&self, server: &Server, what: &str, mut word: Value) -> (u16, Value) {
         word["lease"] = self.0["lease"].clone();
         post(server, &format!("/turns/{}/{what}", self.turn()), &word)
@@ -55,14 +55,14 @@ impl Held {
     }
 }
 
-/// Waits for a turn.
+/// Waits for a turn and leases it.
 fn lease(server: &Server, worker: &str) -> Held {
     let (status, turn) = post(server, "/lease", &json!({ "worker": worker, "wait_ms": 25_000 }));
     assert_eq!(status, 200, "a turn comes: {turn}");
     Held(turn)
 }
 
-/// Whether nothing waits for a worker just now.
+/// Whether no turn waits for a worker now.
 fn none_waits(server: &Server) -> bool {
     post(server, "/lease", &json!({ "wait_ms": 0 })).0 == 204
 }
@@ -98,7 +98,7 @@ fn a_long_poll_brings_turns_of_every_dialect_and_their_answers_go_back() {
     assert!(none_waits(&server));
     for tongue in Tongue::ALL {
         let seen = std::thread::scope(|scope| {
-            // The worker waits before there is anything to do.
+            // The worker waits before there is a turn.
             let worker = scope.spawn(|| {
                 let held = lease(&server, "w-1");
                 assert_eq!((&held.0["attempt"], &held.0["lease_ms"]), (&json!(1), &json!(30_000)));
@@ -125,7 +125,7 @@ fn what_a_worker_says_is_streamed_to_the_caller_as_it_comes() {
     let held = lease(&server, "w-1");
     for word in ["one ", "two "] {
         held.say(&server, "events", json!({ "text": word }));
-        // The worker says the next only when the caller has heard this.
+        // The worker sends the next event only after the caller has received this one.
         events.take_until(|frame| frame.data.contains(word));
     }
     held.say(&server, "deliver", json!({ "text": "three", "usage": { "input": 1, "output": 3 } }));
@@ -143,16 +143,16 @@ fn a_stream_brings_as_many_turns_as_the_worker_has_hands() {
     let mut notices = stream(&server, "?worker=w-1&slots=1");
     let (event, first) = next(&mut notices);
     assert_eq!(event, "turn");
-    // One of the others: the stream has not taken what it has no hand for.
+    // One of the others: the stream takes no more turns than the worker's capacity.
     let second = lease(&server, "w-2");
     Held(first.clone()).say(&server, "deliver", json!({ "text": "1" }));
     let (event, third) = next(&mut notices);
     assert_eq!(event, "turn");
-    // A worker that leaves its stream keeps what it has.
+    // A worker that closes its stream keeps its turns.
     drop(notices);
     Held(third.clone()).say(&server, "deliver", json!({ "text": "3" }));
     second.say(&server, "deliver", json!({ "text": "2" }));
-    // Turns that begin at once may come to the desk in any order, each once.
+    // Concurrent turns may enter the queue in any order, each once.
     let taken = [&first, &second.0, &third].map(|turn| turn["task"].as_str().unwrap().to_owned());
     let answers: Vec<String> = taken.iter().flat_map(|id| artifacts(&agent.settled(id))).collect();
     assert_eq!(answers, ["1", "2", "3"]);
@@ -216,7 +216,7 @@ fn a_cancel_is_told_by_stream_at_once_and_by_any_word() {
             assert_eq!(words(&canceled), says["canceled"].as_str().unwrap_or_default());
         });
     }
-    // One that nobody has is canceled without anybody, and never given out.
+    // A turn without a worker is canceled at once, and never given out.
     drop(notices);
     let id = open(&agent, "unheard");
     let canceled = agent.rpc("CancelTask", json!({ "id": id })).unwrap();
@@ -245,7 +245,7 @@ fn a_silent_worker_loses_its_turn_to_another() {
     let id = open(&agent, "hello");
     let silent = lease(&server, "silent");
     silent.say(&server, "events", json!({ "text": "half an ans" }));
-    // The other waits until the first is given up.
+    // The other turn waits until the first is given up.
     let held = lease(&server, "another");
     assert_eq!((held.turn(), &held.0["attempt"]), (silent.turn(), &json!(2)));
     let (status, answer) = silent.try_say(&server, "deliver", json!({ "text": "wer" }));
@@ -274,7 +274,7 @@ fn a_killed_server_lays_its_turns_out_again_under_their_own_ids() {
     let held = lease(&server, "w-1");
     let waiting = open(&agent, "not begun");
     held.say(&server, "events", json!({ "text": "half an ans" }));
-    // That it was heard is all an answer means: what was not committed, a crash takes along.
+    // An answer means only that the report was received: a crash loses uncommitted output.
     until("the half is kept", PATIENCE, || (artifacts(&agent.task(&at_work)) == ["half an ans"]).then_some(()));
     server.restart();
     let agent = server.agent("far");
@@ -298,7 +298,7 @@ fn workers_who_wait_do_not_hold_up_a_server_that_shuts_down() {
     let mut notices = stream(&server, "");
     let mut waiting = Connection::open(server.addr()).unwrap();
     waiting.send(&request("POST", "/lease").json(&json!({ "worker": "w-2", "wait_ms": 60_000 }))).unwrap();
-    // The stream's turn is the stream's; the next is for the one who waits, so that it is known to wait.
+    // The stream holds its turn; the next goes to the long poll, which proves that it waits.
     let held = [open(&server.agent("far"), "one"), open(&server.agent("far"), "two")];
     let (_, turn) = next(&mut notices);
     let head = waiting.head().unwrap();
@@ -331,7 +331,7 @@ fn what_a_worker_has_of_an_agent_that_is_gone_it_may_finish() {
     lease(&server, "w-1").say(&server, "deliver", json!({ "text": "done" }));
     assert_eq!(artifacts(&agent.settled(&at_work)), ["whole"]);
     assert_eq!(artifacts(&agent.settled(&waiting)), ["done"]);
-    // With its last turn the desk is gone, too.
+    // The endpoint disappears with its last turn.
     let gone = || post(&server, "/lease", &json!({ "wait_ms": 0 })).0 == 404;
     until("nobody is at the desk", PATIENCE, || gone().then_some(()));
 }

@@ -1,4 +1,4 @@
-//! A server with shops, and those who come to it: with a token of a workspace, or without any.
+//! Helpers: a server with shops, and its callers with a workspace token or without one.
 
 use std::process::Output;
 
@@ -8,9 +8,9 @@ use e2e::{Client, Events, Server, fresh_id, parts};
 use serde_json::{Value, json};
 
 pub(crate) const BASE: &str = "/api/a2a";
-/// The key of everybody who works for the shop of [`config`].
+/// The key of the workspace of [`config`].
 pub(crate) const KEY: &str = "key-of-the-shop-0123456789";
-/// A key of somebody else's workspace.
+/// A key of another workspace.
 pub(crate) const STRANGER: &str = "key-of-a-stranger-0123456789";
 
 /// The demo, with a shop of hats.
@@ -25,12 +25,12 @@ pub(crate) fn token(server: &Server, name: &str) -> String {
     demo["aly"][name].as_str().unwrap_or_else(|| panic!("{name}: {demo}")).to_owned()
 }
 
-/// A shop `acme` and nothing else, its keys and those of a stranger; `more` is about `aly`.
+/// A shop `acme` and nothing else, with keys of its own workspace and of another; `more` goes into `aly`.
 pub(crate) fn shop(more: &str) -> Options {
     shop_and(more, "")
 }
 
-/// The same, with other sections beside it.
+/// The same, with further config sections.
 pub(crate) fn shop_and(more: &str, beside: &str) -> Options {
     let config = format!(
         "
@@ -47,7 +47,7 @@ auth:
     Server::options().config(&config).env("SHOP_KEY", KEY).env("STRANGER_KEY", STRANGER)
 }
 
-/// Somebody without a token.
+/// A caller without a token.
 pub(crate) fn anybody(server: &Server) -> Client {
     server.at(BASE)
 }
@@ -61,17 +61,17 @@ pub(crate) fn owner(server: &Server) -> Client {
     with_token(server, &token(server, "token"))
 }
 
-/// A message that names a skill, and what it needs.
+/// A message with a skill and its arguments.
 pub(crate) fn payload(data: Value) -> Value {
     parts(json!([{ "mediaType": "application/json", "data": data }]))
 }
 
-/// Sends it, and gives the task that came of it.
+/// Sends it and returns the task.
 pub(crate) fn skill(client: &Client, data: Value) -> Value {
     client.send(payload(data))
 }
 
-/// A task that waits for an answer: nobody said which store.
+/// A task that waits for an answer, because the message names no store.
 pub(crate) fn open_task(client: &Client) -> String {
     let task = client.send(e2e::message("Search for hats."));
     assert_eq!(state(&task), "TASK_STATE_INPUT_REQUIRED", "{task}");
@@ -82,7 +82,7 @@ pub(crate) fn state(task: &Value) -> &str {
     task["status"]["state"].as_str().unwrap_or_else(|| panic!("{task}"))
 }
 
-/// The data of the one artifact a task has.
+/// The data of the task's only artifact.
 pub(crate) fn made<'a>(task: &'a Value, name: &str) -> &'a Value {
     let artifacts = task["artifacts"].as_array().unwrap_or_else(|| panic!("{task}"));
     assert_eq!(artifacts.len(), 1, "{task}");
@@ -94,7 +94,7 @@ pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value}")).to_owned()
 }
 
-/// The code of what must be refused.
+/// The error code of a call that must fail.
 pub(crate) fn code(client: &Client, method: &str, params: Value) -> i64 {
     let error = match client.rpc(method, params) {
         Ok(result) => panic!("{method} was answered: {result}"),
@@ -104,7 +104,7 @@ pub(crate) fn code(client: &Client, method: &str, params: Value) -> i64 {
     error["code"].as_i64().unwrap()
 }
 
-/// The status and the code of what must be refused over HTTP+JSON.
+/// The status and the error code of an HTTP+JSON call that must fail.
 pub(crate) fn rest_code(response: &Response) -> (u16, i64) {
     let body = response.json();
     assert!(body["error"]["message"].as_str().is_some_and(|words| !words.is_empty()), "{body}");
@@ -121,7 +121,7 @@ pub(crate) fn members(value: &Value) -> Vec<&str> {
     value.as_object().unwrap_or_else(|| panic!("{value}")).keys().map(String::as_str).collect()
 }
 
-/// What an operator's command says.
+/// The output of an operator's command.
 pub(crate) fn operate(server: &Server, words: &[&str]) -> Value {
     said(&server.operate(&[words, &["--json"]].concat()).output().unwrap())
 }
@@ -132,7 +132,7 @@ fn said(output: &Output) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Neither stock nor money is anywhere it should not be.
+/// Checks that stock and money add up.
 pub(crate) fn verify(server: &Server) -> Value {
     let books = operate(server, &["market", "verify"]);
     assert_eq!((&books["clean"], &books["differences"]), (&json!(true), &json!([])), "{books}");
@@ -141,21 +141,21 @@ pub(crate) fn verify(server: &Server) -> Value {
     shops
 }
 
-/// Puts products on the shelves of `acme`.
+/// Adds products to the stock of `acme`.
 pub(crate) fn stock(server: &Server, rows: &str) {
     let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
     std::fs::write(file.path(), format!("id,name,price,stock\n{rows}\n")).unwrap();
     operate(server, &["shop", "import", "--site", "acme", file.path().to_str().unwrap()]);
 }
 
-/// How many of a product there are to buy, by what is told to everybody.
+/// The available stock of a product, from the public data.
 pub(crate) fn left(server: &Server, product: &str) -> u64 {
     let told = server.get(&format!("/api/storefront/v1/stores/acme/products/{product}"));
     let told = told.json();
     told["variants"][0]["stock"].as_u64().unwrap_or_else(|| panic!("{told}"))
 }
 
-/// Asks for a checkout to be completed, under a name by which a repeat is known.
+/// Completes a checkout, with an idempotency key.
 pub(crate) fn complete(
     addr: std::net::SocketAddr,
     session: &str,
@@ -168,7 +168,7 @@ pub(crate) fn complete(
     Connection::open(addr)?.exchange(&request)
 }
 
-/// A cart with some of one product in it: its token.
+/// Fills a cart with some of one product: its token.
 pub(crate) fn filled_cart(client: &Client, product: &str, quantity: u32) -> String {
     let cart = skill(client, json!({ "skill": "cart-management", "action": "create", "site_slug": "acme" }));
     let token = text(&made(&cart, "cart")["token"]);
@@ -181,14 +181,14 @@ pub(crate) fn filled_cart(client: &Client, product: &str, quantity: u32) -> Stri
     token
 }
 
-/// Checks a cart out, which must go well: the data of its artifact.
+/// Checks a cart out, which must succeed: the data of its artifact.
 pub(crate) fn checked_out(client: &Client, cart: &str) -> Value {
     let task = skill(client, json!({ "skill": "checkout", "site_slug": "acme", "cart_token": cart }));
     assert_eq!(state(&task), "TASK_STATE_COMPLETED", "{task}");
     made(&task, "checkout").clone()
 }
 
-/// A context that nobody else has.
+/// A new context.
 pub(crate) fn own_context() -> String {
     format!("ctx_{}", fresh_id())
 }

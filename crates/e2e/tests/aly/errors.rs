@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::desk::{anybody, code, demo, open_task, owner, payload, rest_code, shop, token, with_token};
 
-/// What a body that is no proper request is answered with.
+/// The error of a body that is no valid request.
 fn raw(client: &e2e::Client, body: &str) -> (Value, i64) {
     let response = client.post(body);
     assert_eq!(response.status(), 200, "{}", response.text());
@@ -25,7 +25,7 @@ fn what_is_no_request_has_the_codes_of_json_rpc() {
     assert_eq!(raw(&owner, "{\"jsonrpc\":\"2.0\",\"id\":\"a\"}").1, -32600);
     let unknown = raw(&owner, "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"BuyTask\"}");
     assert_eq!(unknown, (json!("a"), -32601));
-    // Methods of other generations are none here.
+    // Methods of other generations do not exist here.
     assert_eq!(code(&owner, "message/send", send(message("hi"))), -32601);
     for path in ["/message:send", "/message:stream", "/streaming"] {
         let request = owner.request("POST", path).header("content-type", "application/json").body("{");
@@ -69,7 +69,7 @@ fn params_that_cannot_be_read_are_refused() {
     for (method, params) in wrong {
         assert_eq!(code(&owner, method, params.clone()), -32602, "{method} {params}");
     }
-    // The direct endpoint wants its envelope.
+    // The direct endpoint requires its envelope.
     assert_eq!(rest_code(&owner.rest("POST", "/streaming", Some(&send(whole)))), (400, -32602));
     assert_eq!(rest_code(&owner.rest("GET", "/tasks?pageSize=many", None)), (400, -32602));
 }
@@ -113,7 +113,7 @@ fn the_products_own_codes_are_told_by_operation() {
     assert_eq!(rest(&owner, "GET", format!("/tasks/{settled}/subscribe"), None), (409, -32004));
 }
 
-/// Something that fails here and not by the request: there is no more for this caller for now.
+/// An error of the server and not of the request: this caller has used up its limit.
 #[test]
 fn what_the_server_cannot_do_now_is_an_internal_error() {
     let config = "
@@ -135,7 +135,7 @@ limits: { rate: { per_caller: { per_minute: 1, burst: 2 } } }
     assert_eq!(rest_code(&rest), (429, -32603));
 }
 
-/// Whatever is asked of it: another workspace's task is one that is not there.
+/// For every operation, another workspace's task is missing.
 #[test]
 fn another_workspaces_tasks_are_not_there() {
     let server = shop("").start();
@@ -144,7 +144,7 @@ fn another_workspaces_tasks_are_not_there() {
     let nowhere = "task_00000000000000000000000000000000";
     for (method, code_of) in [("GetTask", -32001), ("CancelTask", -32002), ("SubscribeToTask", -32001)] {
         assert_eq!(code(&theirs, method, json!({ "taskId": open })), code_of, "{method}");
-        // Not even the words tell which of both it is.
+        // Not even the message tells the two cases apart.
         let said = |task: &str| theirs.rpc(method, json!({ "taskId": task })).unwrap_err();
         assert_eq!(said(&open), said(nowhere), "{method}");
     }
@@ -153,7 +153,7 @@ fn another_workspaces_tasks_are_not_there() {
     assert_eq!(code(&theirs, "ListTaskPushNotificationConfigs", json!({ "taskId": open })), -32001);
     assert_eq!(theirs.rpc("ListTasks", json!({})).unwrap()["totalSize"], 0);
     assert_eq!(ours.rpc("ListTasks", json!({})).unwrap()["totalSize"], 1);
-    // And another workspace's shop is not theirs to fill carts in.
+    // A caller cannot fill carts in another workspace's shop.
     let cart = send(payload(json!({ "skill": "cart-management", "action": "create", "site_slug": "acme" })));
     assert_eq!(code(&theirs, "SendMessage", cart), -32003);
     assert_eq!(ours.rpc("ListTasks", json!({})).unwrap()["totalSize"], 1);

@@ -1,5 +1,5 @@
-//! Carts and checkouts whose time is over: what they set aside is for sale again by itself, also when the server was not
-//! there at that moment.
+//! Carts and checkouts that expire: their reserved stock is for sale again without a request, also when the server
+//! was down at that moment.
 
 use std::time::{Duration, Instant};
 
@@ -14,25 +14,25 @@ use crate::desk::{
 };
 use crate::stress::sealed;
 
-/// A checkout as it is told to whoever has its token.
+/// A checkout as the holder of its token sees it.
 fn session(server: &Server, checkout: &Value) -> Value {
     let (id, token) = (text(&checkout["id"]), text(&checkout["confirmation_token"]));
     server.get(&format!("/api/ucp/v1/checkout-sessions/{id}?token={token}")).json()
 }
 
-/// Sets two of three aside, and sees that they are.
+/// Reserves two of three, and checks the stock.
 fn set_aside(server: &Server) -> Value {
     let till = with_token(server, KEY);
     let checkout = checked_out(&till, &filled_cart(&till, "hat", 2));
     let left = left(server, "hat");
-    // As long as it is open afterwards, it was open before.
+    // If it is open afterwards, it was open before.
     if session(server, &checkout)["status"] == "open" {
         assert_eq!(left, 1, "set aside");
     }
     checkout
 }
 
-/// The checkout is over: nobody buys with its token.
+/// The checkout is over: its token buys nothing.
 fn is_over(server: &Server, checkout: &Value) {
     assert_eq!(session(server, checkout)["status"], "expired");
     let (id, token) = (text(&checkout["id"]), text(&checkout["confirmation_token"]));
@@ -50,7 +50,7 @@ fn a_checkout_that_expires_gives_its_stock_back_by_timer() {
     let server = shop("checkout_ttl_s: 1").start();
     stock(&server, "hat,Sun hat,19.90,3");
     let checkout = set_aside(&server);
-    // Only what everybody may see is looked at: nothing but the timer touches the cart.
+    // Only public data is read, so that nothing but the timer touches the cart.
     until("the stock is for sale again", PATIENCE, || (left(&server, "hat") == 3).then_some(()));
     is_over(&server, &checkout);
 }
@@ -92,7 +92,7 @@ fn another_replica_gives_back_what_a_dead_one_set_aside() {
     stock(&first, "hat,Sun hat,19.90,3");
     let checkout = set_aside(&first);
     first.kill9();
-    // Whoever lives looks every minute for what others made.
+    // Each live replica looks every minute for expired carts of the others.
     until("the stock is for sale again", PATIENCE * 4, || (left(&second, "hat") == 3).then_some(()));
     is_over(&second, &checkout);
 }
@@ -134,7 +134,7 @@ fn a_completion_at_the_last_moment_sells_or_does_not() {
         let buyers: Vec<_> = (0..COUNT)
             .map(|_| {
                 let (server, till) = (&server, &till);
-                // Around the moment when it ends; what comes of it is no matter of when.
+                // Around the time of expiry; both outcomes are valid.
                 let moment = Duration::from_millis(random.between(1_900, 2_100));
                 scope.spawn(move || {
                     let cart = filled_cart(till, "hat", 1);

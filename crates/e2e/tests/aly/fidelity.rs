@@ -1,4 +1,4 @@
-//! What clients of Aly rely on, by the numbers of the list of fidelity tests.
+//! The behaviour that Aly's clients rely on, by the numbers of the list of fidelity tests.
 
 use e2e::http::Request;
 use e2e::{Client, message, send};
@@ -41,7 +41,7 @@ fn y26_cart_management_needs_a_token_with_write_orders() {
     }
 }
 
-/// A token of a person's session in a browser: nobody's key, whoever signed it.
+/// A token of a person's browser session: no valid key, with any signature.
 const SESSION: &str = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.eyJzdWIiOiJ1c2VyXzEifQ.c2ln";
 
 #[test]
@@ -62,7 +62,7 @@ fn y27_tasks_are_for_tokens_of_their_workspace_and_for_no_session() {
     }
     assert_eq!(code(&with_token(&server, crate::desk::STRANGER), "GetTask", task.clone()), -32001);
     assert_eq!(ours.rpc("GetTask", task).unwrap()["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
-    // A session may ask what everybody may; and what everybody asks at a shop is its workspace's to see.
+    // A session may send public requests; and a public request at a shop is visible to its workspace.
     let asked = session.send(message("Tell me about store acme."));
     assert_eq!(ours.rpc("GetTask", json!({ "id": asked["id"] })).unwrap(), asked);
 }
@@ -112,7 +112,7 @@ fn y29_lists_have_pages_by_two_pairs_of_names_and_one_filter() {
         }
         assert_eq!(seen, newest_first, "{size}");
     }
-    // What 1.0 has and the product does not wire changes nothing.
+    // Parameters of 1.0 that the product does not support change nothing.
     let plain = owner.rpc("ListTasks", json!({ "contextId": context })).unwrap();
     let wired = json!({
         "contextId": context, "status": "TASK_STATE_FAILED", "statusTimestampAfter": "2099-01-01T00:00:00Z",
@@ -126,7 +126,7 @@ fn y29_lists_have_pages_by_two_pairs_of_names_and_one_filter() {
     assert_eq!(owner.rpc("ListTasks", json!({})).unwrap()["totalSize"], 6);
 }
 
-/// A stream without what differs from one task to the next.
+/// A stream without the members that differ between tasks.
 fn alike(frames: &[Value]) -> Vec<Value> {
     let mut alike = frames.to_vec();
     for frame in &mut alike {
@@ -206,7 +206,7 @@ fn y31_push_configs_are_few_near_or_secret_and_over_with_the_task() {
     owner.rpc("DeleteTaskPushNotificationConfig", by_url.clone()).unwrap();
     assert_eq!(code(&owner, "GetTaskPushNotificationConfig", by_url), -32001);
     assert_eq!(listed(&all), 19);
-    // There is room again, for what may be told.
+    // There is room again, for allowed addresses.
     for far in ["http://example.org", "http://10.0.0.1/hook", "http://localhost.example.org/", "ftp://localhost/"] {
         assert_eq!(register(&owner, &task, far).unwrap_err()["code"], -32003, "{far}");
     }
@@ -238,12 +238,12 @@ fn y32_a_settled_task_is_not_followed_and_snake_case_is_read() {
     });
     let task = owner.rpc("SendMessage", send(said.clone())).unwrap()["task"].clone();
     assert_eq!((state(&task), &task["contextId"]), ("TASK_STATE_COMPLETED", &json!(context)), "{task}");
-    // What is answered is always in camelCase.
+    // Answers always use camelCase.
     assert_eq!((&task["history"][0]["messageId"], task["history"][0].get("message_id")), (&json!("m-snake"), None));
     assert_eq!(task["history"][0]["parts"][0]["mediaType"], "application/json", "{task}");
     let listed = owner.rpc("ListTasks", json!({ "context_id": context, "page_size": 1 })).unwrap();
     assert_eq!((&listed["tasks"][0], &listed["pageSize"]), (&task, &json!(1)), "{listed}");
-    // Where both are there, camelCase counts.
+    // Where both forms are present, camelCase counts.
     let mut both = said;
     both["contextId"] = json!("ctx_camel");
     assert_eq!(owner.rpc("SendMessage", send(both)).unwrap()["task"]["contextId"], "ctx_camel");
@@ -258,7 +258,7 @@ fn y32_a_settled_task_is_not_followed_and_snake_case_is_read() {
 fn cards_are_of_the_host_that_is_asked() {
     let beside = "agents: { echo: { kind: echo } }";
     let server = crate::desk::shop_and("platform: Our shops", beside);
-    // A second shop has a host of its own.
+    // A second shop has its own host.
     let server = server.start();
     crate::desk::operate(
         &server,
@@ -294,7 +294,7 @@ fn cards_are_of_the_host_that_is_asked() {
         assert_eq!(skills, six, "{platform}");
         let schemes = members(&platform["securitySchemes"]);
         assert_eq!(schemes, ["aly_api_key", "aly_oauth"], "{platform}");
-        // Of a host that nobody has there is the platform's.
+        // An unknown host gets the platform's card.
         assert_eq!(card(path, Some("nobody.example")).json()["name"], "Our shops");
         let own = card(path, Some("hats.example")).json();
         assert!(text(&own["name"]).starts_with("Hats of all kinds"), "{own}");
@@ -304,15 +304,15 @@ fn cards_are_of_the_host_that_is_asked() {
     let origin = |host: &str| card("/.well-known/agent-card.json", Some(host)).json();
     assert!(text(&origin("hats.example")["name"]).starts_with("Hats of all kinds"));
     assert!(!text(&origin("nobody.example")["name"]).contains("Hats"), "{}", origin("nobody.example"));
-    // What the card says is true: its interface answers, in both bindings.
+    // The card is true: its interface answers, in both bindings.
     let asked = send(message("Tell me about store hats."));
     let task = anybody(&server).with("Host", "hats.example").rpc("SendMessage", asked.clone()).unwrap();
     assert_eq!(made(&task["task"], "store_info")["title"], "Hats of all kinds", "{task}");
     assert_eq!(anybody(&server).rest("POST", "/message:send", Some(&asked)).status(), 200);
 }
 
-/// A question is answered in its task, in every generation at the agent's own address. (At the product's own every message
-/// opens a task, as its page says.)
+/// A question is answered in its task, in every generation at the agent's own address. (At the product's address
+/// every message opens a task, as its page says.)
 #[test]
 fn the_answer_to_a_question_completes_the_request_before_it() {
     let server = demo();
@@ -342,7 +342,7 @@ fn the_answer_to_a_question_completes_the_request_before_it() {
     assert_eq!(state(&first("Search for hats")), "input-required");
     let done = first("acme");
     assert_eq!((state(&done), hats(&done)), ("completed", json!("hats")));
-    // An answer needs what the request needs, whoever sends it.
+    // An answer needs the same permissions as the request.
     let cart = client.send(message("Create a cart"));
     assert_eq!(state(&cart), "TASK_STATE_INPUT_REQUIRED", "{cart}");
     let answer = || send(e2e::to_task(message("acme"), &text(&cart["id"])));

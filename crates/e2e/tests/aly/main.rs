@@ -1,5 +1,5 @@
-//! The store agent of the built binary: Aly's page as its readers would try it, what its clients rely on, webhooks, and
-//! stock that stays right however many come for the last pieces and whatever becomes of the server meanwhile.
+//! The store agent of the built binary: the examples of Aly's page, the behaviour its clients rely on, webhooks,
+//! and correct stock under concurrent purchases and server crashes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

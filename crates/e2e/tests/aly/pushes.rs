@@ -1,5 +1,5 @@
-//! Webhooks of the store agent's tasks: a task that waits is told of until its end, the end is told whatever becomes of the
-//! server, and then its configs are over.
+//! Webhooks of the store agent's tasks: a waiting task delivers until its end, the end is delivered despite
+//! crashes, and then its configs are removed.
 
 use e2e::poll::PATIENCE;
 use e2e::{Client, Delivery, Receiver, Reply, Server, message, send, until};
@@ -9,7 +9,7 @@ use crate::desk::{KEY, anybody, code, demo, open_task, owner, shop_and, state, t
 
 const CANCELED: &str = "TASK_STATE_CANCELED";
 
-/// Whether the end was taken.
+/// Whether the end was accepted.
 fn is_told(all: &[Delivery]) -> bool {
     all.iter().any(|one| one.taken && one.json()["statusUpdate"]["status"]["state"] == CANCELED)
 }
@@ -34,7 +34,7 @@ fn the_end_of_a_task_is_told_and_its_configs_are_gone() {
     let all = receiver.until("the end is told", is_told);
     let [told] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!((told.path.as_str(), told.header("X-A2A-Notification-Token")), ("/hook", Some("secret-of-the-hook")));
-    // What a stream would say.
+    // The same as a stream's event.
     let body = told.json();
     let status = &body["statusUpdate"];
     assert_eq!((&status["taskId"], &status["contextId"]), (&json!(task), &canceled["contextId"]), "{body}");
@@ -45,7 +45,7 @@ fn the_end_of_a_task_is_told_and_its_configs_are_gone() {
     removed(&server);
 }
 
-/// Whoever cannot be told now is told later, by another process if need be, though nobody sees the config any more.
+/// A failed delivery is retried later, by another process if needed, although the config is no longer visible.
 #[test]
 fn the_end_is_told_also_by_the_server_that_comes_after() {
     let mut server = shop_and("", "push: { retry_ms: 20, timeout_ms: 500, breaker_ms: 100 }").start();
@@ -65,7 +65,7 @@ fn the_end_is_told_also_by_the_server_that_comes_after() {
     removed(&server);
 }
 
-/// Not only out of sight: the server keeps no config any more, in whatever state.
+/// Not only hidden: the server has no config left, in any state.
 fn removed(server: &Server) {
     until("the config is removed", PATIENCE, || {
         let listed = server.operate(&["push", "list", "-o", "json"]).output().unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::desk::{demo, frames, made, members, open_task, state, text, token};
 
-/// The same caller at both places.
+/// The same caller at both addresses.
 fn both(server: &Server) -> [Client; 2] {
     let signed = |base: &str| server.at(base).with("Authorization", &format!("Bearer {}", token(server, "token")));
     [signed("/api/a2a"), signed("/aly/api/a2a")]
@@ -63,7 +63,7 @@ fn tasks_are_canceled_and_followed_by_both_spellings() {
                 let body = (verb == "POST").then(|| json!({}));
                 let stream = client.rest_stream(verb, &format!("/tasks/{task}{subscribe}"), body.as_ref());
                 let mut events = stream.unwrap_or_else(|answer| panic!("{verb} {subscribe}: {}", answer.text()));
-                // A subscriber is told where the task is now, and then what becomes of it.
+                // A subscriber gets the task as it is now, then its events.
                 let now: Value = serde_json::from_str(&events.take().data).unwrap();
                 assert_eq!(state(&now["statusUpdate"]), "TASK_STATE_INPUT_REQUIRED", "{now}");
                 let canceled = ok(&client, "POST", &format!("/tasks/{task}{cancel}"), None);
@@ -89,7 +89,7 @@ fn push_configs_are_registered_read_and_deleted_by_both_spellings() {
             let second = ok(&client, "POST", &path, Some(&json!({ "url": "https://example.com/two" })));
             let listed = ok(&client, "GET", &path, None);
             assert_eq!(listed["configs"].as_array().unwrap().len(), 2, "{listed}");
-            // By its id, and by its address, escaped or not.
+            // By its id, and by its URL, escaped or not.
             assert_eq!(ok(&client, "GET", &format!("{path}/first"), None), made);
             for escaped in ["http%3A%2F%2Flocalhost%3A9%2Fhooks%2Fone%3Fa%3Db", "http://localhost:9/hooks/one%3Fa=b"] {
                 assert_eq!(ok(&client, "GET", &format!("{path}/{escaped}"), None), made, "{escaped}");

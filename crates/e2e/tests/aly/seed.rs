@@ -1,5 +1,5 @@
-//! Every example of Aly's page on submitting tasks against `rialto serve`, with only the address, the token and the task's id
-//! changed; and what the page says around them.
+//! Every example of Aly's page on submitting tasks against `rialto serve`, with only the address, the token and the
+//! task's id changed; and the rules in the page's text.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::desk::{anybody, demo, made, members, open_task, owner, payload, skill
 
 const CONTEXT: &str = "ctx_4f...11";
 
-/// Runs an example as somebody would who has copied it.
+/// Runs an example as a user who copied it would.
 fn run(server: &Server, example: &str, token: &str, task: &str) -> String {
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/aly/calls.sh");
     let mut command = Command::new("sh");
@@ -54,7 +54,7 @@ fn access_token(server: &Server) -> String {
 fn every_example_of_the_page_works_as_it_stands() {
     let server = demo();
     for token in [token(&server, "token"), access_token(&server)] {
-        // SendMessage: by anybody.
+        // SendMessage: without a token.
         let sent = result(&server, "send", "req_send_1", &token, "");
         assert_eq!(members(&sent), ["task"], "{sent}");
         let task = &sent["task"];
@@ -82,12 +82,12 @@ fn every_example_of_the_page_works_as_it_stands() {
         // GetTask: the task itself is the result.
         assert_eq!(result(&server, "get", "req_get_1", &token, &id), *task);
 
-        // CancelTask: of one that is open.
+        // CancelTask: an open task.
         let open = open_task(&with_token(&server, &token));
         let canceled = result(&server, "cancel", "req_cancel_1", &token, &open);
         assert_eq!((state(&canceled), &canceled["id"]), ("TASK_STATE_CANCELED", &json!(open)), "{canceled}");
 
-        // ListTasks: what was sent in the context, the newest first.
+        // ListTasks: the messages sent in the context, newest first.
         let listed = result(&server, "list", "req_list_1", &token, "");
         assert_eq!(members(&listed), ["nextPageToken", "pageSize", "tasks", "totalSize"], "{listed}");
         let tasks = listed["tasks"].as_array().unwrap();
@@ -148,7 +148,7 @@ fn every_message_opens_a_task_of_its_own() {
     let said = message("Search for hats on store acme.");
     let (first, again) = (owner.send(said.clone()), owner.send(said));
     assert_ne!(first["id"], again["id"], "nothing is deduplicated");
-    // A task that waits is not gone on with, either: a task's id in a message is not looked at.
+    // A waiting task is not continued either: a task id in a message is ignored.
     let open = open_task(&owner);
     let mut on = e2e::to_task(message("on store acme"), &open);
     on["contextId"] = owner.task(&open)["contextId"].clone();
@@ -160,7 +160,7 @@ fn every_message_opens_a_task_of_its_own() {
     assert_eq!(listed["totalSize"], 2, "{listed}");
 }
 
-/// Every field of the page's list is read, and a whole purchase is made of nothing but messages and one page.
+/// Every field of the page's list is read, and a whole purchase uses only messages and one page.
 #[test]
 fn the_six_skills_sell_a_hat() {
     let server = demo();
@@ -172,7 +172,7 @@ fn the_six_skills_sell_a_hat() {
     assert_eq!(state(&how), "TASK_STATE_INPUT_REQUIRED", "{how}");
     let told = made(&how, "x402_purchase_info");
     assert_eq!((&told["protocol"], &told["quantity"]), (&json!("x402"), &json!(2)), "{told}");
-    // What it tells is there, and asks to be paid.
+    // The URL exists, and asks for payment.
     let resource = text(&told["resource_url"]);
     let path = resource.strip_prefix(&server.url()).unwrap_or(&resource);
     let asked = server.get(path);

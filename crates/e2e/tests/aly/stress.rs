@@ -1,5 +1,5 @@
-//! Two hundred come for the last fifty at once, while the server is killed: fifty are sold, to whoever was told so, and no
-//! token buys twice.
+//! Two hundred buyers want the last fifty items at once, while the server is killed: fifty are sold, to exactly the
+//! buyers whose order was confirmed, and no token buys twice.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,14 +23,14 @@ use crate::desk::{
 
 const BUYERS: usize = 200;
 const PIECES: usize = 50;
-/// Nothing is done in less while everybody wants everything at once and the server comes and goes.
+/// Long, for many concurrent requests and server restarts.
 const LONG: Duration = Duration::from_secs(180);
 
 fn rounds() -> usize {
     std::env::var("RIALTO_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
-/// The files that replicas share.
+/// The key files that replicas share.
 pub(crate) struct Sealed(TempDir);
 
 pub(crate) fn sealed() -> Sealed {
@@ -48,25 +48,25 @@ impl Sealed {
     }
 }
 
-/// What a buyer has in hand after a checkout.
+/// A buyer's tokens after a checkout.
 struct Checkout {
     session: String,
     confirmation: String,
 }
 
-/// What happened so far, to choose the moments of the kills by.
+/// Progress so far, to choose the moments of the kills.
 #[derive(Default)]
 struct Story {
     carts: AtomicUsize,
     checked_out: AtomicUsize,
     sold: AtomicUsize,
     short: AtomicUsize,
-    /// Orders by their ids, and every task that was answered.
+    /// Order ids, and every task that was answered.
     orders: Mutex<BTreeSet<String>>,
     answered: Mutex<Vec<Value>>,
 }
 
-/// One who wants one piece.
+/// A buyer of one item.
 struct Buyer<'a> {
     story: &'a Story,
     product: &'a str,
@@ -79,7 +79,7 @@ impl Buyer<'_> {
         self.servers[self.random.between(0, self.servers.len() as u64) as usize]
     }
 
-    /// A request to whichever server; `None` if no answer came, or none that says what became of it.
+    /// A request to any server; `None` without an answer, or without one that tells the outcome.
     fn try_rpc(&mut self, method: &str, params: Value) -> Option<Value> {
         let client = Client::new(self.anywhere(), BASE).with("Authorization", &format!("Bearer {KEY}"));
         match client.try_rpc(method, params).ok()? {
@@ -97,7 +97,7 @@ impl Buyer<'_> {
         Some(task)
     }
 
-    /// A cart with one piece in it. Whoever is not answered takes another cart: nothing is set aside for one.
+    /// A cart with one item. A buyer without an answer takes another cart: a cart reserves nothing.
     fn try_cart(&mut self, context: &str) -> Option<String> {
         let create = json!({ "skill": "cart-management", "action": "create", "site_slug": "acme" });
         let cart = text(&self.try_skill(context, create)?["artifacts"][0]["parts"][0]["data"]["token"]);
@@ -108,8 +108,8 @@ impl Buyer<'_> {
         Some(cart)
     }
 
-    /// The end of a checkout, or nothing if its goods are gone. An answer that was lost is looked up: what was begun has a
-    /// task, and the task has an end.
+    /// The end of a checkout, or none if the stock is gone. A lost answer is looked up: a checkout that was started
+    /// has a task, and the task has an end.
     fn check_out(&mut self, cart: &str) -> Option<Checkout> {
         let context = own_context();
         let data = json!({ "skill": "checkout", "site_slug": "acme", "cart_token": cart });
@@ -126,7 +126,7 @@ impl Buyer<'_> {
             }
             let ids: Vec<String> = known.iter().map(|task| text(&task["id"])).collect();
             let ended: Vec<Value> = ids.iter().map(|id| self.settled(id)).collect();
-            // Of several, one may have found the cart in the other's checkout.
+            // Of several, one may have found the cart in another's checkout.
             let best = ended.iter().find(|task| state(task) == "TASK_STATE_COMPLETED").or(ended.first());
             best.cloned()
         });
@@ -149,7 +149,7 @@ impl Buyer<'_> {
         })
     }
 
-    /// Completes it, as often as it takes to be answered.
+    /// Completes it, and retries until there is an answer.
     fn insist(&self, addr: SocketAddr, bought: &Checkout, key: &str) -> (u16, Value) {
         until("a completion is answered", LONG, || {
             let answer = complete(addr, &bought.session, &bought.confirmation, key).ok()?;
@@ -157,7 +157,7 @@ impl Buyer<'_> {
         })
     }
 
-    /// Two at once with one token, each with a key of its own: one buys.
+    /// Two concurrent completions with one token and different keys: one buys.
     fn complete(&mut self, bought: &Checkout) {
         let at = [self.anywhere(), self.anywhere()];
         let this = &*self;
@@ -177,7 +177,7 @@ impl Buyer<'_> {
         }
         let won = usize::from(answers[1].0 == 200);
         let order = text(&answers[won].1["order"]["order_id"]);
-        // The same request again is the same order; another is none.
+        // Repeating the same request gives the same order; a different one gives none.
         let again = self.insist(at[0], bought, ["one", "two"][won]);
         assert_eq!((again.0, &again.1["order"]["order_id"]), (200, &json!(order)), "{again:?}");
         assert_eq!(self.insist(at[1], bought, "three").0, 409);
@@ -188,7 +188,7 @@ impl Buyer<'_> {
     fn buy(mut self, everybody: &Barrier) {
         let cart = until("a cart has one piece in it", LONG, || self.try_cart(&own_context()));
         self.story.carts.fetch_add(1, Ordering::SeqCst);
-        // All at once: each has a cart that could be sold.
+        // All at once: each buyer has a cart that could be sold.
         everybody.wait();
         let Some(bought) = self.check_out(&cart) else {
             self.story.short.fetch_add(1, Ordering::SeqCst);
@@ -199,7 +199,7 @@ impl Buyer<'_> {
     }
 }
 
-/// Everybody wants one, and something is killed again and again meanwhile.
+/// All buyers order while servers are killed again and again.
 fn rush(servers: &mut [Server], product: &str, random: &mut Random) -> Story {
     stock(&servers[0], &format!("{product},Last hat,10.00,{PIECES}"));
     assert_eq!(left(&servers[0], product), PIECES as u64);
@@ -211,7 +211,7 @@ fn rush(servers: &mut [Server], product: &str, random: &mut Random) -> Story {
             let everybody = &everybody;
             scope.spawn(move || buyer.buy(everybody));
         }
-        // Once while carts are filled, once while stock is set aside, once while it is sold.
+        // Once while carts are filled, once while stock is reserved, once while it is sold.
         for (what, seen, most) in [
             ("some carts are filled", &story.carts, BUYERS),
             ("some are checked out", &story.checked_out, PIECES),
@@ -219,7 +219,7 @@ fn rush(servers: &mut [Server], product: &str, random: &mut Random) -> Story {
         ] {
             let enough = random.between(1, most as u64) as usize;
             until(what, LONG, || (seen.load(Ordering::SeqCst) >= enough).then_some(()));
-            // Whatever is under way at this moment: a commit, an answer, a timer.
+            // A random point: inside a commit, an answer or a timer.
             std::thread::sleep(Duration::from_micros(random.between(0, 20_000)));
             let victim = random.between(0, servers.len() as u64) as usize;
             servers[victim].restart();
@@ -228,7 +228,7 @@ fn rush(servers: &mut [Server], product: &str, random: &mut Random) -> Story {
     story
 }
 
-/// Every order of the shop, by its id.
+/// The ids of all orders of the shop.
 fn orders(server: &Server) -> BTreeSet<String> {
     let (mut all, mut cursor) = (BTreeSet::new(), String::new());
     loop {
@@ -260,7 +260,7 @@ fn sell_out(mut servers: Vec<Server>, name: &str) {
         }
         let report = verify(&servers[0]);
         assert_eq!(report["orders"], json!((round + 1) * PIECES), "round {round}: {report}");
-        // What was answered is not taken back.
+        // Answered orders stay.
         let owner = Client::new(servers[0].addr(), BASE).with("Authorization", &format!("Bearer {KEY}"));
         let answered = story.answered.into_inner().unwrap();
         for task in answered.iter().step_by(7) {
@@ -268,14 +268,14 @@ fn sell_out(mut servers: Vec<Server>, name: &str) {
         }
         eprintln!("{name}: round {round}: {} tasks answered, {} sold", answered.len(), PIECES);
     }
-    // Whoever looks while nobody serves finds the same.
+    // The audit without a server finds the same.
     for server in &mut servers {
         server.kill9();
     }
     verify(&servers[0]);
 }
 
-/// Answers to many at once, in no order.
+/// The answers to concurrent requests, in any order.
 fn at_once<T: Send>(count: usize, ask: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let everybody = Barrier::new(count);
     std::thread::scope(|scope| {
@@ -339,7 +339,7 @@ fn a_coupon_for_five_is_used_five_times() {
     verify(&server);
 }
 
-/// The usual lease of the product: with a shorter one a database as busy as here counts as out of reach, and orders fail.
+/// The product's default lease: with a shorter one a database this busy counts as unreachable, and orders fail.
 const LEASE: Duration = Duration::from_secs(10);
 
 #[test]

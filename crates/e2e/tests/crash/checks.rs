@@ -1,4 +1,4 @@
-//! Holding the restarted server to what it said before it was killed.
+//! Checks the restarted server against its answers before the kill.
 
 use std::collections::BTreeSet;
 
@@ -53,8 +53,8 @@ pub(crate) fn check(server: &Server, thing: &Told) {
     }
 }
 
-/// An idle task is as it was, and goes on when it is answered. The answer makes the check repeatable: a task answered
-/// in an earlier round has completed.
+/// An idle task is unchanged, and continues when it is answered. The answer makes the check repeatable: a task
+/// answered in an earlier round has completed.
 fn check_idle(server: &Server, task: &Value) {
     let scripted = server.agent("scripted");
     let now = scripted.task(id_of(task));
@@ -67,7 +67,7 @@ fn check_idle(server: &Server, task: &Value) {
     }
 }
 
-/// An id that a caller chose names the same task after the crash, with everything the caller was told was taken in.
+/// An alias names the same task after the crash, with every message whose receipt was acknowledged.
 fn check_alias(server: &Server, id: &str, said: &[String], sending: Option<&str>) {
     let client = server.agent("scripted").without("A2A-Version");
     let task = match client.rpc("tasks/get", json!({ "id": id, "historyLength": 100 })) {
@@ -91,7 +91,7 @@ fn check_alias(server: &Server, id: &str, said: &[String], sending: Option<&str>
     }
 }
 
-/// What a 0.3 client read comes again, to the byte, and then the rest.
+/// The frames that a 0.3 client read are replayed with the same bytes, and then the rest.
 fn check_older(server: &Server, seen: &[Frame], ended: bool) {
     let client = server.agent("scripted").with("A2A-Version", "0.3");
     let id = seen[0].task().to_owned();
@@ -107,7 +107,8 @@ fn check_older(server: &Server, seen: &[Frame], ended: bool) {
     assert!(!ended || again.len() == seen.len(), "a stream that had ended goes on");
 }
 
-/// A task whose turn the crash may have cut: by its agent's rule it failed with a word, or was done again in full.
+/// A task whose turn the crash may have interrupted: by its agent's rule it failed with a message, or was run again
+/// in full.
 fn check_end(task: &Value, rule: Rule, texts: &[String]) {
     let fold = Fold::of_task(task);
     match (fold.state.as_str(), rule) {
@@ -133,7 +134,7 @@ fn check_stream(client: &Client, seen: &[Frame], ended: bool, rule: Rule, texts:
     let before = Fold::of_frames(seen);
     assert!(!ended || before.is_settled(), "a stream ended properly before its task had settled: {before:?}");
 
-    // The client that reconnects where it was cut off, possibly while the turn is being done again.
+    // A client that resumes where the crash cut it off, possibly while the turn runs again.
     let missed = replay(client, &id, last.seq());
     assert_eq!(Fold::of_frames(&missed[..1]), before, "the task as of {}.{} is what its reader had", id, last.seq());
     let mut reconnected = before.clone();
@@ -141,7 +142,7 @@ fn check_stream(client: &Client, seen: &[Frame], ended: bool, rule: Rule, texts:
         reconnected.apply(&frame.event());
     }
 
-    // It settled, for that stream ended. How it did is up to the rule.
+    // The task has settled, because that stream ended. The rule decides how.
     let now = client.settled(&id);
     check_end(&now, rule, texts);
     let now = Fold::of_task(&now);
@@ -150,12 +151,12 @@ fn check_stream(client: &Client, seen: &[Frame], ended: bool, rule: Rule, texts:
     }
     assert_eq!(reconnected, now, "the reader who came back has the same task");
 
-    // The client that reads everything from the first frame on.
+    // A client that reads everything from the first frame on.
     let whole = replay(client, &id, first.seq());
     assert_eq!(Fold::of_frames(&whole), now, "the reader who starts over has the same task");
     check_same(seen, &whole);
 
-    // And one that left somewhere in between.
+    // A client that left somewhere in between.
     let middle = &seen[seen.len() / 2];
     let tail = replay(client, &id, middle.seq());
     let until_there = seen.iter().take_while(|frame| frame.seq() <= middle.seq());
@@ -164,8 +165,8 @@ fn check_stream(client: &Client, seen: &[Frame], ended: bool, rule: Rule, texts:
     assert_eq!(bytes(&tail[1..]), bytes(after(&whole, middle.seq())));
 }
 
-/// Up to the last frame seen before the crash, the replay is exactly what was seen: no event lost, none changed by a
-/// byte, none slipped in.
+/// Up to the last frame seen before the crash, the replay has exactly the same frames: none lost, none changed by a
+/// byte, none inserted.
 fn check_same(seen: &[Frame], whole: &[Frame]) {
     let first = seen[0].seq();
     let last = seen.last().unwrap().seq();
@@ -186,7 +187,7 @@ fn after(frames: &[Frame], seq: u64) -> &[Frame] {
     &frames[start..]
 }
 
-/// Everything after `seq`, in front of it the task as of `seq`.
+/// All frames after `seq`, preceded by the task as of `seq`.
 fn replay(client: &Client, id: &str, seq: u64) -> Vec<Frame> {
     let frames = client
         .with("Last-Event-ID", &format!("{id}.{seq}"))
@@ -198,8 +199,8 @@ fn replay(client: &Client, id: &str, seq: u64) -> Vec<Frame> {
     frames
 }
 
-/// A new attempt says "restarted" and begins every artifact it makes again, with `append: false`, under the id it had
-/// before; without a new attempt no artifact begins twice.
+/// A new attempt emits "restarted" and begins each of its artifacts again, with `append: false`, under the same id;
+/// without a new attempt no artifact begins twice.
 fn check_restarts(frames: &[Frame]) {
     let first = frames[0].event();
     let held = first["task"]["artifacts"].as_array().into_iter().flatten();

@@ -1,7 +1,6 @@
-//! The load of a round: one worker per kind of call, each writing down what it was told.
+//! The load of a round: one worker for each kind of call, which records the server's answers.
 //!
-//! A worker ends when its connection breaks, which is how it learns of the kill; what it was told until then is
-//! everything the server has to stand by.
+//! A worker ends when its connection breaks, at the kill; the server must keep everything it answered until then.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,14 +10,14 @@ use e2e::seed::Random;
 use e2e::{Client, Frame, Server, fresh_id, message, script, send, to_task};
 use serde_json::{Value, json};
 
-/// What becomes of an unfinished turn after a crash.
+/// How an unfinished turn continues after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     Fail,
     Retry,
 }
 
-/// Something a client was told, or has asked for without an answer.
+/// An answer that a client received, or a request without an answer.
 #[derive(Debug)]
 pub(crate) enum Told {
     /// A blocking send was answered with this task; it has settled.
@@ -29,10 +28,10 @@ pub(crate) enum Told {
     Immediate { agent: &'static str, task: Value, rule: Rule, text: String },
     /// These frames of a stream were read; if the task completes, its artifacts have these texts.
     Stream { frames: Vec<Frame>, ended: bool, rule: Rule, texts: Vec<String> },
-    /// A call on this task was cut off: after the crash the task comes to rest in one of these states.
+    /// A call on this task was interrupted: after the crash the task rests in one of these states.
     Cut { task: String, rest: &'static [&'static str] },
-    /// A task of the first generation under the id its caller chose: it holds these messages of the user, then perhaps the
-    /// one that was being sent.
+    /// A task of the first generation by its caller's id: it contains these user messages, then perhaps the one
+    /// that was being sent.
     Alias { id: String, said: Vec<String>, sending: Option<String> },
     /// These frames of a 0.3 stream were read.
     Older { frames: Vec<Frame>, ended: bool },
@@ -40,10 +39,10 @@ pub(crate) enum Told {
     Keyed { key: String, params: Value, task: Option<String> },
 }
 
-/// Calls of one worker in one round: enough for any moment, few enough to check one by one.
+/// Most calls of one worker in a round: enough for any moment, few enough to check one by one.
 const MOST: usize = 250;
 
-/// What a worker works with.
+/// A worker's tools.
 struct Desk<'a> {
     echo: Client,
     scripted: Client,
@@ -55,7 +54,7 @@ struct Desk<'a> {
 
 type Worker = fn(&mut Desk<'_>) -> io::Result<()>;
 
-/// One call of each kind, made again and again by a thread of its own.
+/// One call of each kind, repeated by its own thread.
 const WORKERS: &[Worker] = &[
     echo,
     echo,
@@ -92,7 +91,7 @@ pub(crate) fn start<'scope>(
                 told: Vec::new(),
             };
             scope.spawn(move || {
-                // After its share a worker asks on without writing down, so that the load stays mixed to the end.
+                // After its share a worker continues without recording, so that the load stays mixed to the end.
                 while !desk.stop.load(Ordering::Relaxed) && worker(&mut desk).is_ok() {
                     desk.told.truncate(MOST);
                 }
@@ -116,7 +115,7 @@ impl Desk<'_> {
         Ok(result["task"].clone())
     }
 
-    /// Reads a stream for as long as it goes, and writes down what came.
+    /// Reads a stream to its end or break, and records its frames.
     fn stream(&mut self, steps: Value, rule: Rule, texts: Vec<String>) -> io::Result<()> {
         let mut frames = Vec::new();
         let outcome = self.read(steps, &mut frames);
@@ -184,7 +183,7 @@ fn keyed(desk: &mut Desk<'_>) -> io::Result<()> {
     outcome.map(|_| ())
 }
 
-/// A question, answered at once; the kill may come at any point of it.
+/// A question, answered at once; the kill may come at any point.
 fn answer(desk: &mut Desk<'_>) -> io::Result<()> {
     let steps = json!([{ "input": "well?" }, { "status": "working" }, { "sleep_ms": 3 }, { "complete": "good" }]);
     let question = desk.send(&desk.scripted, send(script(steps)))?;
@@ -228,14 +227,14 @@ fn failed_stream(desk: &mut Desk<'_>) -> io::Result<()> {
     desk.stream(Value::Array(steps), Rule::Fail, texts)
 }
 
-/// A script of one to three chunked artifacts, and their texts when it has run to its end.
+/// A script of one to three chunked artifacts, and their final texts.
 fn chunks(random: &mut Random) -> (Vec<Value>, Vec<String>) {
     let mut steps = vec![json!({ "status": "working", "text": "at it" })];
     let mut texts = Vec::new();
     for ordinal in 0..random.between(1, 4) {
         let mut text = format!("{ordinal}:{} ", fresh_id());
         let mut count = random.between(1, 60);
-        // Now and then parts so large that a store keeps them apart from its log.
+        // Sometimes parts so large that a store keeps them outside its log.
         if random.chance(5) {
             text = text.repeat(5000);
             count = count.min(4);
@@ -251,7 +250,7 @@ fn chunks(random: &mut Random) -> (Vec<Value>, Vec<String>) {
     (steps, texts)
 }
 
-/// The same id again and again: a question, then answers that are questions too.
+/// One id repeatedly: a question, then answers that are questions too.
 fn alias(desk: &mut Desk<'_>) -> io::Result<()> {
     let client = desk.scripted.without("A2A-Version");
     let id = fresh_id();

@@ -1,8 +1,9 @@
-//! The crash campaign: `kill -9` at a random moment under mixed load, then a look at everything clients were told.
+//! The crash campaign: `kill -9` at a random moment under mixed load, then a check of every answer that clients
+//! received.
 //!
-//! One data folder lives through all rounds (`RIALTO_ROUNDS`, default 3). In each round [`load`] keeps the server
-//! busy and writes down every promise it was given; the server is killed after a random number of them; after the
-//! restart [`checks`] holds it to each. `RIALTO_SEED` repeats the choices of a run.
+//! One data folder is used in all rounds (`RIALTO_ROUNDS`, default 3). In each round [`load`] keeps the server busy
+//! and records its answers; the server is killed after a random number of them; after the restart [`checks`]
+//! verifies each. `RIALTO_SEED` repeats the choices of a run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -24,7 +25,7 @@ fn everything_a_client_was_told_survives_kill_9() {
     let mut server = Server::start(&[]);
     let mut old = Vec::new();
     for round in 1..=rounds {
-        // Log-uniform, so that kills also come within the very first commits of a life.
+        // Log-uniform, so that kills also come within the first commits of a process.
         let magnitude = random.between(0, 12);
         let moment = random.between(1 << magnitude, 2 << magnitude);
         let promises = AtomicU64::new(0);
@@ -43,7 +44,7 @@ fn everything_a_client_was_told_survives_kill_9() {
         for thing in &told {
             checks::check(&server, thing);
         }
-        // What earlier rounds were told is as true as ever; a sample of it keeps long campaigns fast.
+        // Answers of earlier rounds still hold; checking a sample keeps long campaigns fast.
         for _ in 0..old.len().min(20) {
             let at = random.between(0, old.len() as u64) as usize;
             checks::check(&server, &old[at]);
@@ -65,7 +66,8 @@ fn a_server_killed_while_it_recovers_recovers_the_next_time() {
         stop.store(true, Ordering::Relaxed);
         workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends well")).collect::<Vec<_>>()
     });
-    // A retried turn has three attempts, and each crash counts: one restart may be cut short without using them up.
+    // A retried turn has three attempts, and each crash counts: one restart may be interrupted without using them
+    // up.
     server.restart();
     server.kill9();
     server.restart();
@@ -78,7 +80,7 @@ fn a_server_killed_while_it_recovers_recovers_the_next_time() {
 fn a_turn_whose_message_is_large_follows_its_rule_too() {
     let mut server = Server::start(&[]);
     let scripted = server.agent("scripted");
-    // Large enough to be kept apart from the log, where a reader of the rule has to fetch it.
+    // Large enough to be stored outside the log, where a reader of the rule has to fetch it.
     let text = "large ".repeat(20_000);
     let task = scripted.open(script(json!([
         { "restart": "retry" },

@@ -1,8 +1,9 @@
-//! Durable before visible, seen from outside: under a tracer, every reply's first byte leaves after a sync of the
-//! data folder that was both begun and finished after the request had come in.
+//! Durability before visibility, checked from outside: under a tracer, every reply's first byte is sent after a
+//! sync of the data folder that began and ended after the request arrived.
 //!
-//! `strace` watches where it may. Where ptrace is refused, or with `RIALTO_TRACE=shim`, a library put in front of libc
-//! (`shim.c`, compiled here) writes down the same calls. Both give a list of [`trace::Call`]s, judged alike.
+//! The test uses `strace` where permitted. Where ptrace is refused, or with `RIALTO_TRACE=shim`, a library
+//! preloaded before libc (`shim.c`, compiled here) records the same calls. Both give a list of [`trace::Call`]s,
+//! judged the same way.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -55,14 +56,14 @@ fn every_reply_comes_after_a_sync_that_began_after_its_request() {
     judge(&calls, &server.data());
 }
 
-/// Whether a trace of strace tells the end of the process it began with. The tracer may write on after that end.
+/// Whether strace's output contains the end of the traced process. The tracer may write on after that end.
 fn is_complete(text: &str) -> bool {
     let first = text.split_whitespace().next();
     let ends = text.lines().filter(|line| line.ends_with("+++"));
     ends.map(|line| line.split_whitespace().next()).any(|thread| thread.is_some() && thread == first)
 }
 
-/// One send on a connection that stays. The first header tells the requests apart in a trace of few bytes.
+/// One send on a persistent connection. The first header identifies the request in a trace of few bytes.
 fn exchange(connection: &mut Connection, echo: &Client, turn: usize) -> Value {
     let body = json!({
         "jsonrpc": "2.0", "id": turn, "method": "SendMessage", "params": send(message("durable")),
@@ -74,8 +75,8 @@ fn exchange(connection: &mut Connection, echo: &Client, turn: usize) -> Value {
     connection.exchange(&request).unwrap().json()
 }
 
-/// For each request: the call that read its first byte, then a whole sync, then the call that wrote the first byte of
-/// its reply.
+/// For each request: the call that read its first byte, then a complete sync, then the call that wrote the first
+/// byte of its reply.
 fn judge(calls: &[Call], data: &Path) {
     let mut judged = 0;
     for turn in 0..SENDS {
@@ -115,7 +116,7 @@ fn around(calls: &[Call], read: &Call, write: &Call) -> String {
         .collect()
 }
 
-/// `-D` keeps the server our child, `-y` shows what a descriptor is.
+/// `-D` keeps the server our child, `-y` prints the target of a descriptor.
 fn strace(log: &Path) -> Vec<OsString> {
     let mut words: Vec<OsString> = [
         "strace",
@@ -136,7 +137,7 @@ fn strace(log: &Path) -> Vec<OsString> {
     words
 }
 
-/// Whether strace may trace here. Being detached, it may still write after the program it traced has ended.
+/// Whether strace may trace here. Being detached, it may write after the traced program has ended.
 fn strace_works(folder: &Path) -> bool {
     let log = folder.join("trial");
     let words = strace(&log);

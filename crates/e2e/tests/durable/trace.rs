@@ -1,16 +1,16 @@
-//! Reading traces: the calls of all threads with the order in which they began and ended.
+//! Parses traces: the calls of all threads, in the order in which they began and ended.
 //!
-//! Order is the tracer's own: the line a call was first and last seen on. A tracer stops a thread at both ends of a
-//! call, so what one call causes in another thread can only stand after it.
+//! The order is the tracer's: the lines on which a call first and last appears. A tracer stops a thread at both
+//! ends of a call, so the effects of a call in another thread appear after it.
 
 use std::collections::HashMap;
 
-/// A system call, by the moments it was entered and left.
+/// A system call, with the positions of its entry and exit.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub name: String,
     pub fd: String,
-    /// What the descriptor is, where the tracer says so: a path or a socket.
+    /// The target of the descriptor, if the tracer prints it: a path or a socket.
     pub target: String,
     /// The first bytes read or written.
     pub data: String,
@@ -47,7 +47,7 @@ pub(crate) fn of_strace(text: &str) -> Vec<Call> {
     for (number, line) in text.lines().enumerate() {
         let mut words = line.splitn(3, ' ').filter(|word| !word.is_empty());
         let Some(thread) = words.next() else { continue };
-        // A pid may be padded: whatever follows it up to the second space is padding and the time.
+        // A pid may be padded: the text up to the second space is padding and the time.
         let rest = line[thread.len()..].trim_start();
         let Some((_time, call)) = rest.split_once(' ') else {
             continue;
@@ -92,7 +92,7 @@ fn parse(call: &str, began: usize, ended: usize) -> Option<Call> {
     })
 }
 
-/// A C string up to its closing quote; escapes that matter here are undone.
+/// A C string up to its closing quote; relevant escapes are undone.
 fn unquote(quoted: &str) -> String {
     let mut text = String::new();
     let mut letters = quoted.chars();

@@ -1,8 +1,8 @@
-//! The container image: its files are there, its default command starts, and its health check asks the server.
+//! The container image: its files exist, its default command starts, and its health check asks the server.
 //!
-//! No engine builds it here. The Dockerfile is read, and the binary is run with the words that the image would run it with,
-//! in a folder that stands for the image's, on an address that stands for every address: IPv4's loopback written as an IPv6
-//! address, which the server takes for one that other machines may reach, and which they do not.
+//! No image is built here. The test parses the Dockerfile and runs the binary with the image's command line, in a
+//! folder that stands for the image's, on IPv4's loopback written as an IPv6 address: the server treats it as
+//! reachable from other machines, although it is not.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,19 +24,19 @@ fn instructions() -> Vec<(String, String)> {
     each.map(|(name, rest)| (name.to_owned(), rest.trim().to_owned())).collect()
 }
 
-/// The last instruction of that name; the one that counts.
+/// The last instruction of that name, which is the effective one.
 fn last(name: &str) -> String {
     let all = instructions();
     all.into_iter().rfind(|(known, _)| known == name).unwrap_or_else(|| panic!("the Dockerfile has no {name}")).1
 }
 
-/// The words of an instruction in the exec form.
+/// The arguments of an instruction in the exec form.
 fn words(name: &str) -> Vec<String> {
     let text = last(name);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name} {text}: {error}"))
 }
 
-/// The words of the health check, without the program.
+/// The arguments of the health check, without the program.
 fn health() -> Vec<String> {
     let text = last("HEALTHCHECK");
     let (_, command) = text.split_once("CMD ").unwrap_or_else(|| panic!("HEALTHCHECK {text}"));
@@ -45,7 +45,7 @@ fn health() -> Vec<String> {
     words[1..].to_vec()
 }
 
-/// An address for the image's command that stands for all addresses and is reached from here alone.
+/// An address for the image's command that counts as a wildcard and can be reached only from here.
 fn address(command: &[String]) -> (Vec<String>, SocketAddr) {
     let addr = free_address();
     let mut command = command.to_vec();
@@ -69,7 +69,7 @@ fn every_file_that_the_image_is_built_of_is_there() {
             copied.push(file.to_owned());
         }
     }
-    // Without it SQLite is compiled otherwise than in every other build.
+    // Without it SQLite is compiled differently than in every other build.
     for needed in [".cargo", "Cargo.toml", "Cargo.lock", "crates"] {
         assert!(copied.iter().any(|file| file == needed), "{needed} is not copied: {copied:?}");
     }
@@ -108,7 +108,7 @@ fn the_images_default_command_starts_and_shows_a_key_once() {
     assert_eq!(ask("/message:send", Some(key)), 200);
     for strange in [None, Some("rk_0123456789_wrong")] {
         assert_eq!(ask("/message:send", strange), 401, "{strange:?}");
-        // Nothing of the demo's is open to other machines.
+        // None of the demo is open to other machines.
         for path in ["/a2a/summarize/message:send", "/a2a/store/message:send", "/a2a/scripted/message:send"] {
             assert!([401, 404].contains(&ask(path, strange)), "{path} with {strange:?}");
         }
@@ -126,14 +126,14 @@ fn the_images_default_command_starts_and_shows_a_key_once() {
     let key = key.to_owned();
     server.stop();
 
-    // The key is kept as a hash, and is not shown again.
+    // The key is stored as a hash, and is not shown again.
     assert!(!is_in_files(folder.path(), "rialto-data", &key), "the key can be read in the data folder");
     let server = Program::start(folder.path(), &command, addr);
     let again = server.screen();
     assert_eq!(again.matches("export RIALTO_KEY=").count(), 1, "{again}");
     let request = Request::new("POST", "/message:send").header("A2A-Version", "1.0").json(&body);
     assert_eq!(server.exchange(&request.header("X-Api-Key", &key)).status(), 200);
-    // Once revoked, no other takes its place.
+    // After its revocation no new key is created.
     let (ok, out, _) = run(folder.path(), &["keys", "list", "-o", "json"]);
     let listed: Value = serde_json::from_str(&out).unwrap();
     assert!(ok && listed["keys"].as_array().unwrap().len() == 1, "{listed}");
@@ -144,7 +144,7 @@ fn the_images_default_command_starts_and_shows_a_key_once() {
     assert_eq!(server.screen().matches("export RIALTO_KEY=").count(), 1, "{}", server.screen());
 }
 
-/// The host and port that the screen's call names.
+/// The host and port of the command on the screen.
 fn host(screen: &str) -> String {
     let call = shown_call(screen);
     let rest = call.split("http://").nth(1).unwrap();
@@ -157,7 +157,7 @@ fn is_in_files(folder: &Path, data: &str, text: &str) -> bool {
     read.any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
 }
 
-/// A key is made only where nothing was said about keys.
+/// A key is created only where the config and the flags say nothing about keys.
 #[test]
 fn no_first_key_is_made_where_the_config_has_keys_or_says_who_is_let_in() {
     for (yaml, starts, says) in [

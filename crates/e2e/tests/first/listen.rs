@@ -1,4 +1,4 @@
-//! The address to listen on, as people write it on a command line and in a config.
+//! The forms of the listen address on a command line and in a config.
 
 use std::fs;
 

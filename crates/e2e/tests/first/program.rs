@@ -1,4 +1,4 @@
-//! The binary as a person starts it: in a folder of its own, with the words of a command line and nothing added.
+//! Runs the binary as a user does: in its own folder, with a plain command line.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
@@ -17,12 +17,12 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts `rialto` with these words and waits until it answers at the address.
+    /// Starts `rialto` with these arguments and waits until it answers at the address.
     pub(crate) fn start(folder: &Path, words: &[&str], addr: SocketAddr) -> Program {
         Program::spawn(rialto(folder, words), folder, words, addr)
     }
 
-    /// The same, run by another program that becomes it.
+    /// The same, run by another program that execs it.
     pub(crate) fn start_under(by: &str, its: &[&str], folder: &Path, words: &[&str], addr: SocketAddr) -> Program {
         let mut command = Command::new(by);
         command.current_dir(folder).args(its).arg(setup::binary()).args(words);
@@ -43,7 +43,7 @@ impl Program {
         program
     }
 
-    /// All that a terminal shows, without the lines of the log that tests themselves cause by asking.
+    /// The terminal's content, without log lines that the test's own requests cause.
     pub(crate) fn screen(&self) -> String {
         let all = fs::read_to_string(&self.screen).unwrap_or_default();
         all.lines().filter(|line| !line.contains(" INFO request method=")).map(|line| format!("{line}\n")).collect()
@@ -71,7 +71,7 @@ impl Drop for Program {
     }
 }
 
-/// The binary in a folder, with the words of a command line.
+/// The binary in a folder, with these arguments.
 pub(crate) fn rialto(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(setup::binary());
     command.current_dir(folder).args(words);
@@ -84,14 +84,14 @@ pub(crate) fn run(folder: &Path, words: &[&str]) -> (bool, String, String) {
     (status.success(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// Runs a line of the shell that a screen shows: what it printed.
+/// Runs a shell command from the screen: its output.
 pub(crate) fn shell(folder: &Path, line: &str) -> String {
     let output = Command::new("sh").current_dir(folder).arg("-c").arg(line).output().unwrap();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The call that a first screen shows, ready for a shell.
+/// The command on a first screen, ready for a shell.
 pub(crate) fn shown_call(screen: &str) -> String {
     let from = screen.find("  curl -s ").unwrap_or_else(|| panic!("no call in\n{screen}"));
     let to = screen[from..].find("}}'").unwrap_or_else(|| panic!("no end of the call in\n{screen}"));

@@ -33,7 +33,7 @@ fn asked(server: &Server, words: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// A send of the first generation, under the caller's own id: the task's own.
+/// A send of the first generation with the caller's own id.
 fn send_as(client: &Client, id: &str, words: &str) {
     let message = json!({ "role": "user", "parts": [{ "type": "text", "text": words }] });
     let task = client.without("A2A-Version").rpc("tasks/send", json!({ "id": id, "message": message })).unwrap();
@@ -55,7 +55,7 @@ fn a_list_has_the_tasks_of_all_tenants_and_visibilities_and_agrees_with_the_doct
     }
     alice(server.agent("line")).send(message("through a system"));
     bob(server.agent("scripted")).send(script(json!([{ "input": "well?" }])));
-    // An exchange that is no task to its caller is one to the store.
+    // An exchange that is no task to its caller is one in the store.
     let replied = server.agent("scripted").rpc("SendMessage", json!({ "message": message("message: hi") })).unwrap();
     assert!(replied["message"].is_object(), "{replied}");
     send_as(&alice(server.agent("echo")), "task-abc-123", "by her own id");
@@ -71,7 +71,7 @@ fn a_list_has_the_tasks_of_all_tenants_and_visibilities_and_agrees_with_the_doct
         let tasks = all["tasks"].as_array().unwrap();
         assert_eq!(all["total"], doctor["tasks"], "running {running}");
         assert_eq!(tasks.len() as u64, doctor["tasks"].as_u64().unwrap());
-        // Three at each of two agents, the system's run and its two children, a question, a reply, three own ids.
+        // Three at each of two agents, the system's run and its two children, a question, a reply, three aliases.
         assert_eq!(tasks.len(), 14, "{all}");
         for (state, count) in doctor["states"].as_object().unwrap() {
             let some = asked(&server, &["task", "list", "--state", state, "--limit", "1000"]);
@@ -103,7 +103,7 @@ fn a_list_has_the_tasks_of_all_tenants_and_visibilities_and_agrees_with_the_doct
             assert!(table.contains(piece), "{piece} is not in\n{table}");
         }
 
-        // A caller's own id names its task, and is asked back when several callers have it.
+        // A caller's own id finds its task; the command asks back when several callers use the id.
         let own = asked(&server, &["task", "show", "only-bobs"]);
         assert_eq!(
             (&own["alias"], &own["owner"], &own["tenant"]),

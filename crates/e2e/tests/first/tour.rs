@@ -4,7 +4,7 @@ use e2e::poll::PATIENCE;
 use e2e::{Fold, Next, Server, until};
 use serde_json::{Value, json};
 
-/// The request of the tour, as its text has it.
+/// The request of the tour, as in its text.
 fn chunks(words: &str) -> Value {
     json!({ "message": { "messageId": "m3", "role": "ROLE_USER", "parts": [{ "text": words }] } })
 }

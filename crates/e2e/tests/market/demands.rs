@@ -1,4 +1,4 @@
-//! What is wanted, what fits it, and webhooks of external agents that outlive the server.
+//! Demands, the capabilities that match them, and webhooks of external agents that survive a server's crash.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value}")).to_owned()
 }
 
-/// An external agent that is told all there is.
+/// An external agent with a webhook for every event.
 fn watcher(person: &Person, url: &str) -> String {
     let new = "/external-agents?platform_url=https%3A%2F%2Fagents.example.com&agent_name=Watcher&auth_type=none";
     let id = text(&person.ok("POST", new, &json!({}))["id"]);
@@ -51,7 +51,7 @@ fn a_buyer_finds_what_fits_and_a_seller_finds_who_wants_it() {
     let wanting = seller.ok("POST", &format!("/capabilities/{fitting}/discover-demands?top_k=3"), &Value::Null);
     assert_eq!((&wanting["items"][0]["demand"]["id"], wanting["items"].as_array().unwrap().len()), (&json!(demand), 1));
 
-    // By JSON-RPC an order names its demand, too.
+    // By JSON-RPC an order names its demand too.
     let order = json!({ "capability_id": fitting, "demand_id": demand });
     let task = buyer.rpc("tasks/send", order).expect("it is ordered");
     let at = |status: &str| {
@@ -68,7 +68,7 @@ fn a_buyer_finds_what_fits_and_a_seller_finds_who_wants_it() {
     assert_eq!((check.status(), &check.json()["data"]["level"]), (200, &json!("unknown")));
 }
 
-/// Whatever the kill interrupts, everything that happened is told, under its own name, and nothing that did not.
+/// Every event is delivered under its own id despite the kills, and no other is.
 #[test]
 fn webhooks_arrive_however_often_the_server_is_killed() {
     let mut server = start("{ private_callbacks: true }");
@@ -78,7 +78,7 @@ fn webhooks_arrive_however_often_the_server_is_killed() {
     let agent = watcher(&seller, &receiver.url("/hook"));
     let mut expected = BTreeSet::new();
     for round in 0..3 {
-        // Nothing gets through before the kill: the endpoint hangs, fails, or is not there for long enough.
+        // Nothing is delivered before the kill: the endpoint hangs, fails, or is down for long enough.
         receiver.answers(move |_| match round {
             0 => Reply::Hang,
             1 => Reply::Status(503),
@@ -100,7 +100,7 @@ fn webhooks_arrive_however_often_the_server_is_killed() {
             let taken = deliveries.iter().filter(|one| one.taken).map(Delivery::json);
             taken.map(|body| (text(&body["data"]["transaction_id"]), text(&body["event_type"]))).collect()
         };
-        // What hung belongs to the killed process for a while.
+        // Hanging deliveries belong to the killed process until their lease ends.
         let deliveries = until("everything arrived", PATIENCE * 2, || {
             let deliveries = receiver.deliveries();
             (told(&deliveries) == all).then_some(deliveries)
@@ -115,7 +115,7 @@ fn webhooks_arrive_however_often_the_server_is_killed() {
     let deliveries = || seller.ok("GET", &format!("/external-agents/{agent}"), &Value::Null)["deliveries"].clone();
     until("nothing waits", PATIENCE, || (deliveries()["pending"] == 0).then_some(()));
     assert_eq!(deliveries()["dead"], 0);
-    // Neither the secret nor the address is in what an operator would copy.
+    // Neither the secret nor the address is in output that an operator might copy.
     assert!(!server.log().contains(SECRET));
     assert_eq!(verify(&server)["differences"], Value::Array(Vec::new()));
 }

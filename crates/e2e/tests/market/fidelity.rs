@@ -1,4 +1,4 @@
-//! What clients of UUMit rely on, by the numbers of the list of fidelity tests.
+//! The behaviour that UUMit's clients rely on, by the numbers of the list of fidelity tests.
 
 use std::time::Duration;
 
@@ -115,7 +115,8 @@ fn u6_a_subscription_ends_with_the_purchase_with_an_error_or_with_a_heartbeat() 
     );
     assert_eq!(frame(&mut quiet), ("heartbeat".to_owned(), json!({ "ok": true })));
     assert!(quiet.rest().is_empty(), "the stream closes after it");
-    // Both parties follow it to its end. A frozen purchase is shown as one that waits to be frozen: that is told once.
+    // Both parties stream it to its end. A frozen purchase is shown as one that waits to be frozen, so it appears
+    // once.
     for party in [&buyer, &seller] {
         let (task, tx) = buy(&buyer, &seller.sell("1", json!({})));
         let mut events = party.subscribe(&task);
@@ -190,7 +191,7 @@ fn u7_and_u8_one_key_is_one_purchase_and_what_is_not_there_is_not_spent() {
     buyer.act(&ids[0], "freeze", &Value::Null);
     assert_eq!(buyer.refused("POST", &format!("/transactions/{}/freeze", ids[1]), &Value::Null), (402, 3001));
     assert_eq!(buyer.rpc("tasks/send", json!({ "capability_id": capability })).unwrap_err()["code"], -32002);
-    // An action that is repeated with its key is one, too.
+    // A repeated action with the same key happens once too.
     let confirm =
         |key| seller.try_rest("POST", &format!("/transactions/{}/accept", ids[0]), Some(key), &Value::Null).unwrap();
     assert_eq!((confirm("a-1").0, confirm("a-1").0, confirm("a-2").0), (200, 200, 409));
@@ -232,7 +233,7 @@ fn u9_a_key_wins_over_a_token_and_acts_for_a_user() {
     assert_eq!(own["data"]["ut"]["available"], "0");
     let both = ann.sign(Request::new("GET", "/api/v1/wallet").header("Authorization", &bearer));
     assert_eq!(wallet(both)["data"]["ut"]["available"], "10", "the key wins");
-    // At /a2a a token is enough for a purchase that is named as one.
+    // At /a2a a token is enough for a request that names a purchase.
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": { "id": "task_01jqxyz0000000000000000000" } });
     let answer = server.exchange(&Request::new("POST", "/a2a").header("Authorization", &bearer).json(&body)).json();
     assert_eq!(answer["error"]["code"], -32001, "{answer}");
@@ -255,7 +256,7 @@ fn u9_a_key_wins_over_a_token_and_acts_for_a_user() {
 fn beyond_its_limits_an_agent_asks_and_a_person_answers() {
     let server = start("true");
     let (buyer, seller) = (open(&server, "1000", &[]), open(&server, "0", &[]));
-    // 120 is more than the documented hundred a call.
+    // 120 is above the documented hundred for a call.
     let sent = buyer.rpc("tasks/send", json!({ "capability_id": seller.sell("120", json!({})) })).unwrap();
     assert_eq!(sent["status"], "input-required");
     let got = buyer.rpc("tasks/get", json!({ "id": sent["id"] })).unwrap();
@@ -298,20 +299,20 @@ fn at_the_shared_address_every_row_of_the_table_decides() {
     };
     let text = json!({ "role": "user", "parts": [{ "type": "text", "text": "hi" }] });
     let envelope = json!({ "id": "t-1", "sessionId": "s-1", "message": text });
-    // 1: the header says so, and nothing else would have.
+    // 1: by the header alone.
     let answer = ask(&[("X-A2A-Dialect", "uumit")], "tasks/get", json!({ "id": "whatever" }));
     assert_eq!(answer["error"]["code"], -32000, "{answer}");
-    // 2: a platform's user.
+    // 2: by a platform's user.
     let answer = ask(&[("X-Platform-User-Id", "u"), ("X-Api-Key", "k")], "tasks/get", json!({ "id": "whatever" }));
     assert_eq!(answer["error"]["code"], -32000, "{answer}");
-    // 3: a capability is named.
+    // 3: by a capability.
     assert_eq!(ask(&[], "tasks/send", json!({ "capability_id": capability }))["error"]["code"], -32000);
-    // 4: a session is the first generation's.
+    // 4: a session belongs to the first generation.
     assert_eq!(ask(&[], "tasks/send", envelope)["result"]["status"]["state"], "completed");
-    // 5: an id of the market's.
+    // 5: by an id of the market.
     let answer = ask(&[], "tasks/get", json!({ "id": buy(&buyer, &capability).0 }));
     assert_eq!(answer["error"]["code"], -32000, "{answer}");
-    // Otherwise the default agent, as ever.
+    // Otherwise the default agent answers.
     let answer = ask(
         &[],
         "tasks/send",

@@ -1,5 +1,5 @@
-//! The market of the built binary: UUMit's page as its readers would try it, what its clients rely on, and money that stays
-//! right under load, kills and strange input.
+//! The market of the built binary: the examples of UUMit's page, the behaviour its clients rely on, and correct
+//! balances under load, kills and odd input.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

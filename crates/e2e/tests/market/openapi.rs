@@ -1,4 +1,4 @@
-//! Everything that the generated OpenAPI document promises, tried by Schemathesis: no server error, no answer that is not in
+//! Schemathesis tests every operation of the generated OpenAPI document: no server error, no answer that is not in
 //! the document.
 
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::people::{FREE_HAND, open, start, verify};
 
-/// What must hold of every answer.
+/// The checks of every answer.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,unsupported_method,\
                       allow_header_conformance,ignored_auth";
@@ -27,9 +27,10 @@ fn nothing_breaks_it_and_every_answer_is_documented() {
         .args(["run", &format!("{}/api/v1/public/openapi.json", server.url())])
         .args(["--url", &format!("{}/api/v1", server.url())])
         .args(["--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "15"])
-        // A stream has no end to wait for; what it says is read by tests of its own.
+        // A stream does not end; other tests read it.
         .args(["--exclude-path", "/agent-runtime/connect"])
-        // One worker: with two of them, Python 3.11 itself fails now and then (a parser that counts its depth for all threads).
+        // One worker: with two of them, Python 3.11 itself sometimes fails (a parser that counts its depth for all
+        // threads).
         .args([
             "--seed",
             "7",

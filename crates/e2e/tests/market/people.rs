@@ -1,4 +1,4 @@
-//! Users of the market and what they say, by JSON-RPC and by REST.
+//! Users of the market and their requests, by JSON-RPC and by REST.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,14 +8,14 @@ use e2e::http::{Connection, Request, Response};
 use e2e::{Events, Server};
 use serde_json::{Value, json};
 
-/// A market without a demo: nobody acts alone.
+/// A market without the demo: no party acts automatically.
 pub(crate) const PLAIN: &str = "agents: { echo: { kind: echo } }\n";
 
 pub(crate) fn start(market: &str) -> Server {
     Server::options().config(&format!("{PLAIN}market: {market}\n")).start()
 }
 
-/// Somebody with a key.
+/// A user with a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Person {
     pub(crate) id: String,
@@ -33,7 +33,7 @@ fn said(output: &Output) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Makes a user with a key, and some money.
+/// Creates a user with a key and a balance.
 pub(crate) fn open(server: &Server, credit: &str, more: &[&str]) -> Person {
     let mut words = vec!["market", "open", "--key", "user", "--json"];
     words.extend(more);
@@ -46,7 +46,7 @@ pub(crate) fn open(server: &Server, credit: &str, more: &[&str]) -> Person {
     person
 }
 
-/// A buyer's agent may spend what the buyer has.
+/// Limits that let a buyer's agent spend the whole balance.
 pub(crate) const FREE_HAND: &[&str] = &["--per-call", "1000000", "--daily", "100000000"];
 
 impl Person {
@@ -95,14 +95,14 @@ impl Person {
         self.try_rest(verb, path, None, body).expect("the server answers")
     }
 
-    /// The `data` of what must go well.
+    /// The `data` of a call that must succeed.
     pub(crate) fn ok(&self, verb: &str, path: &str, body: &Value) -> Value {
         let (status, answer) = self.rest(verb, path, body);
         assert_eq!(status, 200, "{verb} {path}: {answer}");
         answer["data"].clone()
     }
 
-    /// The status and code of what must not.
+    /// The status and code of a call that must fail.
     pub(crate) fn refused(&self, verb: &str, path: &str, body: &Value) -> (u16, i64) {
         let (status, answer) = self.rest(verb, path, body);
         assert_ne!(status, 200, "{verb} {path}: {answer}");
@@ -123,7 +123,7 @@ impl Person {
         Events::new(connection, head)
     }
 
-    /// Puts something on the market, done by a person.
+    /// Offers a capability with a human seller.
     pub(crate) fn sell(&self, price: &str, more: Value) -> String {
         let mut body = json!({
             "title": "OCR of invoices", "description": "Reads an invoice", "category": "documents",
@@ -145,7 +145,7 @@ impl Person {
     }
 }
 
-/// What `rialto market verify` says, which must be nothing.
+/// The findings of `rialto market verify`, which must be empty.
 pub(crate) fn verify(server: &Server) -> Value {
     said(&output(server.operate(&["market", "verify", "--json"])))
 }

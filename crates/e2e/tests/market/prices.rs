@@ -1,5 +1,5 @@
-//! Agents with a price, in the built binary: a config, an operator's credit, callers of several generations, and a server
-//! that is killed while turns are paid for.
+//! Agents with a price, in the built binary: a config, an operator's credit, callers of several generations, and a
+//! server that is killed during paid turns.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ fn ask(server: &Server, caller: &str, agent: &str, method: &str, text: &str) -> 
     exchange(server.addr(), caller, agent, method, text).unwrap().json()
 }
 
-/// What a user has, available and frozen, by its statement's newest lines.
+/// A user's balances, available and frozen, from the newest lines of its statement.
 fn has(server: &Server, purse: &str) -> String {
     let out = output(server.operate(&["market", "ledger", "--account", purse, "--limit", "1", "--json"]));
     let statement: Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -121,7 +121,7 @@ fn a_keys_own_budget_ends_before_its_money() {
     assert_eq!(refused["error"]["data"][0]["reason"], "BUDGET_EXCEEDED", "{refused}");
     assert_eq!(refused["error"]["data"][0]["metadata"]["available"], "0.25", "{refused}");
     assert_eq!(has(&server, "available:bob"), "9.25");
-    // Budgets are of the config, and change with it.
+    // Budgets are part of the config, and change with it.
     server.write_config(&CONFIG.replace("amount: \"1\"", "amount: \"2\""));
     server.hang_up();
     until("the budget is raised", PATIENCE, || {
@@ -131,7 +131,7 @@ fn a_keys_own_budget_ends_before_its_money() {
     assert_eq!(verify(&server)["clean"], true);
 }
 
-/// Turns are under way and paid for when the server dies: what was set aside ends once, by each turn's rule.
+/// Paid turns are running when the server dies: each hold is settled once, by its turn's rule.
 #[test]
 fn a_kill_in_the_middle_loses_no_money() {
     let mut server = start();
@@ -144,7 +144,7 @@ fn a_kill_in_the_middle_loses_no_money() {
     let report = verify(&server);
     assert_eq!((&report["clean"], &report["turn_holds"]), (&json!(true), &json!(4)), "{report}");
     server.kill9();
-    // Whoever looks while nobody serves finds the same.
+    // The audit without a server finds the same.
     let report = verify(&server);
     assert_eq!((&report["clean"], &report["turn_holds"]), (&json!(true), &json!(4)), "{report}");
     server.restart();
@@ -154,7 +154,7 @@ fn a_kill_in_the_middle_loses_no_money() {
         let request = request.header("Authorization", "Bearer key-of-alice-0123456789");
         server.exchange(&request).json()["result"]["tasks"].as_array().cloned().unwrap_or_default()
     };
-    // Those that run again are cancelled; those that failed have ended.
+    // Turns that run again are cancelled; those that failed have ended.
     for task in list() {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "CancelTask", "params": {"id": task["id"]}});
         let request = Request::new("POST", "/a2a/flat").header("A2A-Version", "1.0").json(&body);
@@ -169,7 +169,7 @@ fn a_kill_in_the_middle_loses_no_money() {
     assert_eq!(report["clean"], true, "{report}");
 }
 
-/// The same under load: the server dies while callers are being answered.
+/// The same under load: the server dies while it answers callers.
 #[test]
 fn kills_under_load_leave_clean_books() {
     let mut server = start();
@@ -181,7 +181,7 @@ fn kills_under_load_leave_clean_books() {
                 scope.spawn(|| {
                     for text in ["complete: done", "chunks:5 every:5", "ask: which?", "fail: no", "hang"].iter().cycle()
                     {
-                        // Whoever is not answered has met the end.
+                        // A call without an answer met the server's end.
                         if exchange(addr, "alice", "flat", "SendMessage", text).is_err() {
                             return;
                         }

@@ -91,7 +91,7 @@ fn every_other_example_works_in_every_language_of_the_page() {
         let task = &got["result"];
         assert_eq!((&task["id"], &task["metadata"]["buyer_user_id"]), (&json!(id), &json!(buyer.id)));
         assert_eq!(task["metadata"]["transaction_type"], "per_use");
-        // The demo's parties act by themselves, but a cancel at once comes before them.
+        // The demo's parties act automatically, but an immediate cancel comes first.
         let canceled: Value = serde_json::from_str(&run(&server, program("cancel"), id)).unwrap();
         assert_eq!(canceled, json!({ "jsonrpc": "2.0", "id": "3", "result": { "id": id, "status": "canceled" } }));
         let stream = run(&server, program("subscribe"), id);

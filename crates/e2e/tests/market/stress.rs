@@ -1,5 +1,5 @@
-//! Many buyers and sellers at once, who cancel, repeat themselves and run out of money, while the server is killed: no money
-//! is made or lost, nothing that was answered is taken back, and no purchase is where it cannot be.
+//! Many buyers and sellers at once, who cancel, repeat requests and run out of money, while the server is killed:
+//! no money appears or disappears, no answer is revoked, and no purchase is in an impossible state.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 
 use crate::people::{FREE_HAND, Person, open, start, verify};
 
-/// Buyers and sellers of a short run, and of a long one: each of them is opened by a program of its own, which takes most of
-/// a short run's time.
+/// Buyers and sellers of a short run, and of a long one: a separate process creates each of them, which takes most
+/// of a short run's time.
 const SHORT: (usize, usize) = (36, 24);
 const LONG: (usize, usize) = (120, 80);
 /// Rounds of a long run.
 const LONG_ROUNDS: u64 = 10;
-/// Threads that act for the buyers, and for the sellers: each for some of them, in turn.
+/// Threads for the buyers, and for the sellers; each thread serves some of them in turn.
 const HANDS: usize = 12;
-/// What all buyers together begin with, for every three rounds: too little for all they would like.
+/// The initial balance of all buyers together, for every three rounds: too little for all their orders.
 const CREDIT: i64 = 12_000;
 
-/// How far a purchase is known to have come, and who can be asked about it.
+/// The known status of a purchase, and a party that can be asked about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     status: String,
@@ -57,7 +57,7 @@ fn reachable(status: &str) -> &'static [&'static str] {
     }
 }
 
-/// Asks until there is an answer: the server may be away. With a key a repeat does nothing twice.
+/// Retries until there is an answer: the server may be down. With a key a repeat has no second effect.
 fn insist(who: &Person, verb: &str, path: &str, key: Option<&str>, body: &Value) -> (u16, Value) {
     until("the server answers", PATIENCE, || match who.try_rest(verb, path, key, body) {
         Ok((status, _)) if status == 503 || status == 500 => None,
@@ -72,12 +72,12 @@ struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// What an answer says of a purchase must follow from what was said before.
+    /// The status in an answer must be reachable from the last known one.
     fn learn(&self, row: &Value) {
         let (id, status) = (row["id"].as_str().unwrap(), row["status"].as_str().unwrap());
         let mut known = self.known.lock().unwrap();
         match known.get(id) {
-            // An answer that came earlier and is looked at later.
+            // An earlier answer that is processed later.
             Some(before) if before.status != status && reachable(status).contains(&before.status.as_str()) => return,
             Some(before) => assert!(reachable(&before.status).contains(&status), "{id}: {before:?}, then {status}"),
             None => {}
@@ -103,7 +103,7 @@ impl Story<'_> {
                     );
                 }
             }
-            // Somebody was faster, or the money is gone.
+            // Another party was faster, or the balance is used up.
             (409, 4501) | (402, 3001) => {}
             other => panic!("{verb} {id}: {other:?} {answer}"),
         }
@@ -199,7 +199,7 @@ fn no_money_is_made_or_lost_while_the_server_is_killed() {
         for _ in 0..rounds() {
             let enough = known.lock().unwrap().len() + 150;
             until("more was bought", PATIENCE, || (known.lock().unwrap().len() >= enough).then_some(()));
-            // Whatever is under way at this moment: a commit, an answer, a timer.
+            // A random point: inside a commit, an answer or a timer.
             std::thread::sleep(Duration::from_micros(random.between(0, 20_000)));
             server.restart();
         }
@@ -221,7 +221,7 @@ fn no_money_is_made_or_lost_while_the_server_is_killed() {
             commission += hundredths(row["commission_ut"].as_str().unwrap());
         }
     }
-    // Purchases whose answer was lost on the way have been answered again: every one is known.
+    // Requests whose answer was lost were repeated, so every purchase is known.
     assert_eq!(total + commission, buyer_count as i64 * credit * 100);
     eprintln!("{} purchases, commission {commission}", known.lock().unwrap().len());
 }

@@ -1,4 +1,4 @@
-//! Receivers that fail, hang, redirect, break off or want no more.
+//! Receivers that fail, hang, redirect, break off or refuse further deliveries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,7 +91,7 @@ fn a_receiver_that_is_gone_is_left_alone_until_an_operator_asks_again() {
         let listed = push(&server, &["list", "--task", &task]);
         (listed["deliveries"][0]["state"] == "done").then_some(())
     });
-    // From the beginning, if asked so.
+    // From the beginning, on request.
     let before = receiver.deliveries().len();
     push(&server, &["redeliver", &task, "--from", "1"]);
     let all = receiver.until("everything arrived again", |all| all.len() >= before + told(&client, &task).len());
@@ -127,7 +127,7 @@ fn an_endpoint_that_keeps_failing_is_not_hammered() {
     });
     let attempts = receiver.deliveries().len();
     assert!(attempts < 60, "{attempts} attempts at an endpoint that failed five times in a row");
-    // Another task, another minute: nothing is tried while the breaker is open.
+    // Another task: nothing is sent while the breaker is open.
     let task = open_with(&client, &json!([{ "complete": "x" }]), &receiver.url("/hook"));
     client.settled(&task);
     receiver.answers(|_| Reply::Status(200));

@@ -1,4 +1,4 @@
-//! A config of any generation is set, read, listed and removed in its own words, and what it delivers is written in them.
+//! A config of any generation is set, read, listed and removed in its own form, and its deliveries use that form.
 
 use e2e::{Delivery, Frame, Operation, Receiver, Tongue, Verdict, folded, fresh_id};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn config(url: &str) -> Value {
     json!({ "id": "one", "url": url, "token": "tok", "authentication": { "schemes": ["Bearer"], "credentials": "cred" } })
 }
 
-/// A send with a config inline, as each generation spells it.
+/// A send with an inline config, in each generation's form.
 fn open_inline(speaker: &e2e::Speaker, steps: &Value, url: &str) -> String {
     let (client, tongue) = (&speaker.client, speaker.tongue);
     let task = |result: &Value| result["task"]["id"].as_str().or(result["id"].as_str()).expect("a task").to_owned();

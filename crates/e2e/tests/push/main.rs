@@ -1,4 +1,4 @@
-//! Webhooks that arrive: whatever the receiver does, and whatever becomes of the server meanwhile.
+//! Webhooks arrive, whatever the receiver does and whatever happens to the server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -10,14 +10,14 @@ mod survival;
 use e2e::{Client, Delivery, Receiver, Server, fresh_id, script};
 use serde_json::{Value, json};
 
-/// Retries in a hurry: what is tested is that they come, not when.
+/// Fast retries: the tests check that they come, not when.
 pub(crate) const HASTY: &str = "push: { retry_ms: 20, timeout_ms: 500, breaker_ms: 100 }\n";
 
 pub(crate) fn hasty() -> Server {
     Server::options().config(HASTY).start()
 }
 
-/// Opens a task that plays `steps` and tells `url` of everything.
+/// Opens a task with the script `steps` and a webhook at `url`.
 pub(crate) fn open_with(client: &Client, steps: &Value, url: &str) -> String {
     let params = json!({
         "message": script(steps.clone()),
@@ -35,7 +35,7 @@ pub(crate) fn chunks() -> Value {
     json!([{ "artifact": { "name": "a", "parts": [{ "text": "la " }] }, "chunks": 3, "every_ms": 1 }, { "complete": "done" }])
 }
 
-/// The state a 1.0 webhook speaks of, if it speaks of one.
+/// The state in a 1.0 webhook, if it has one.
 pub(crate) fn state(delivery: &Delivery) -> Option<String> {
     let body = delivery.json();
     let status = ["task", "statusUpdate"].iter().find_map(|kind| body[kind]["status"]["state"].as_str());
@@ -46,7 +46,7 @@ pub(crate) fn is_over(deliveries: &[Delivery]) -> bool {
     deliveries.iter().any(|delivery| delivery.taken && state(delivery).as_deref() == Some("TASK_STATE_COMPLETED"))
 }
 
-/// What a subscriber is told of the task, as (number, kind of event): what a webhook has to tell, too.
+/// The event numbers that a subscriber of the task gets; a webhook must deliver the same.
 pub(crate) fn told(client: &Client, task: &str) -> Vec<u64> {
     let events = client
         .with("Last-Event-ID", &format!("{task}.1"))
@@ -58,7 +58,7 @@ pub(crate) fn told(client: &Client, task: &str) -> Vec<u64> {
     told
 }
 
-/// The numbers of the events a receiver has taken, once each.
+/// The numbers of the events that a receiver accepted, each once.
 pub(crate) fn numbers(receiver: &Receiver, path: &str) -> Vec<u64> {
     receiver.ordered().remove(path).unwrap_or_default().iter().map(|delivery| delivery.event().1).collect()
 }

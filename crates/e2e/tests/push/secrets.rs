@@ -1,4 +1,5 @@
-//! Planted secrets are nowhere: not in logs, errors, cards, metrics, operators' answers, nor in any file of the data.
+//! Planted secrets do not leak: not into logs, errors, cards, metrics, operators' answers, nor any file of the
+//! data.
 
 use std::path::Path;
 
@@ -60,7 +61,7 @@ push: { retry_ms: 20, timeout_ms: 500, signing_secret: "env:E2E_SIGN" }
         json!({ "id": id, "url": url, "token": PLANTED[0],
             "authentication": { "scheme": "Bearer", "credentials": PLANTED[1] } })
     };
-    // One that arrives, one that fails for ever, one that cannot be reached, one that is refused.
+    // One that arrives, one that always fails, one that is unreachable, one that is refused.
     let task = |id: &str, url: &str| {
         let params = json!({ "message": e2e::script(json!([{ "status": "working", "text": "x" }, { "complete": "done" }])),
             "configuration": { "taskPushNotificationConfig": config(id, url) } });

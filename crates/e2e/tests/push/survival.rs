@@ -9,7 +9,7 @@ use crate::{chunks, hasty, is_over, numbers, open_with, told};
 fn what_was_committed_before_a_kill_is_delivered_after_it() {
     let mut server = hasty();
     let receiver = Receiver::start();
-    // Nothing gets through before the kill.
+    // Nothing is delivered before the kill.
     receiver.answers(|_| Reply::Hang);
     let client = server.agent("scripted");
     let task = open_with(&client, &chunks(), &receiver.url("/hook"));
@@ -30,7 +30,7 @@ fn rounds_of_kills_lose_nothing_and_mix_nothing_up() {
     let client = server.agent("scripted");
     let mut tasks = Vec::new();
     for round in 0..rounds {
-        // Some are taken, some fail, some hang: whatever the kill interrupts.
+        // Some are accepted, some fail, some hang: the kill may interrupt any of them.
         let mut dice = random.fork();
         receiver.answers(move |_| match dice.between(0, 4) {
             0 => Reply::Status(500),
@@ -48,7 +48,7 @@ fn rounds_of_kills_lose_nothing_and_mix_nothing_up() {
     }
     receiver.answers(|_| Reply::Status(200));
     for (path, task) in &tasks {
-        // A turn that the kill cut off follows its agent's rule; in any case it settles.
+        // An interrupted turn follows its agent's rule; in any case it settles.
         client.settled(task);
         let wanted = told(&client, task);
         receiver.until(&format!("everything of {task} arrived at {path}"), |_| {

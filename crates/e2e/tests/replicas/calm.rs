@@ -1,4 +1,4 @@
-//! Replicas that nothing happens to: what one does, the others know.
+//! Replicas without faults: the work of one is visible at the others.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn a_subscriber_on_one_replica_sees_a_turn_on_another() {
     let fold = Fold::of_frames(&seen_here);
     assert_eq!(fold.state, COMPLETED);
     assert_eq!(Fold::of_frames(&seen_there), fold);
-    // From where it came in, it has the very same frames.
+    // From the point where it subscribed, it has the same frames.
     let start = seen_there[0].seq();
     let rest = |frames: &[e2e::Frame]| -> Vec<(u64, String)> {
         let later = frames.iter().filter(|frame| frame.seq() > start);
@@ -47,7 +47,7 @@ fn a_cancel_on_one_replica_stops_the_agent_on_another() {
     let task = one.open(script(json!([{ "status": "working" }, { "hang": true }])));
     let id = task["id"].as_str().unwrap();
     one.in_state(id, "TASK_STATE_WORKING");
-    // Well within the grace: it is the agent that stopped, not the clock.
+    // Well within the grace period: the agent stopped by itself, not by the time limit.
     let started = Instant::now();
     let canceled = other.rpc("CancelTask", json!({ "id": id })).unwrap();
     assert_eq!(canceled["status"]["state"], "TASK_STATE_CANCELED", "{canceled}");
@@ -78,7 +78,7 @@ fn what_one_replica_answered_the_others_know_at_once() {
         let id = done["id"].as_str().unwrap();
         let seen = house.at(read, "echo").task(id);
         assert_eq!((&seen["status"], &seen["artifacts"]), (&done["status"], &done["artifacts"]), "read your writes");
-        // Also what the reader has held before, and another has changed since.
+        // Also a task that the reader has cached and another replica has changed since.
         let asked = house.at(answered, "scripted").send(script(json!([{ "input": "well?" }, { "complete": "done" }])));
         let id = asked["id"].as_str().unwrap();
         assert_eq!(house.at(read, "scripted").task(id)["status"], asked["status"]);
@@ -128,7 +128,7 @@ fn a_webhook_set_on_one_replica_is_told_once_of_a_turn_on_another() {
     let over = |all: &[e2e::Delivery]| all.iter().any(|delivery| delivery.event().1 == last);
     let all = receiver.until("the end arrived", over);
     let numbers: Vec<u64> = all.iter().map(|delivery| delivery.event().1).collect();
-    // A config starts at the next event: with the answer to the question.
+    // A config starts with the next event: the answer to the question.
     let log = crate::load::replay(&one, id, 1).unwrap();
     let asked = log.iter().position(|frame| frame.state().as_deref() == Some("TASK_STATE_INPUT_REQUIRED")).unwrap();
     let wanted: Vec<u64> = log[asked + 1..].iter().map(e2e::Frame::seq).collect();
@@ -169,7 +169,7 @@ fn a_replica_that_dies_leaves_its_turns_to_the_others() {
         let shown = String::from_utf8(shown.stdout).unwrap();
         shown.lines().skip_while(|line| *line != "replicas").skip(1).take(2).map(str::to_owned).collect()
     };
-    // Each says what it is with a heartbeat.
+    // Each replica publishes its description with a heartbeat.
     until("both replicas are known", PATIENCE, || {
         let rows = replicas(&house);
         (rows.len() == 2 && rows.iter().all(|row| row.contains("alive"))).then_some(())
@@ -190,14 +190,15 @@ fn a_replica_that_dies_leaves_its_turns_to_the_others() {
     let log = house.replicas[1].log();
     let told = log.lines().find(|line| line.contains("turn recovered") && line.contains(id)).unwrap_or_default();
     assert!(told.contains("takeover=true") && told.contains("outcome=\"retried\""), "{told:?}");
-    // The doctor has both, for people too.
+    // The doctor lists both, also in its text output.
     let rows = replicas(&house);
     assert!(rows.iter().any(|row| row.contains("gone")) && rows.iter().any(|row| row.contains("alive")), "{rows:?}");
 }
 
 #[test]
 fn a_rolling_restart_hands_turns_over_and_tells_readers_where_they_were() {
-    // Whoever leaves says so: nobody waits for a lease that is longer than the test's patience.
+    // A replica that leaves releases its lease: no other waits for it to expire, which would exceed the test's
+    // patience.
     let patient = |_, options: crate::house::Options| options.lease(Duration::from_secs(120));
     let mut house = House::with(3, "limits: { attempts: 20 }\n", &patient);
     let steps = json!([
@@ -248,7 +249,7 @@ fn a_paused_replica_says_nothing_more_in_a_turn_it_has_lost() {
         (task["status"]["state"] == COMPLETED).then_some(task)
     });
     house.go_on(0);
-    // What it wakes up with is worth nothing, and it serves on.
+    // Its late writes are refused, and it continues to serve.
     let again = house.at(0, "scripted").settled(&id);
     assert_eq!((&again["status"], &again["artifacts"]), (&done["status"], &done["artifacts"]));
     assert_eq!(Fold::of_task(&again).texts().into_values().collect::<Vec<_>>(), ["la ".repeat(40)]);
@@ -282,7 +283,7 @@ fn a_replica_with_another_seal_is_refused() {
     std::fs::write(&seal, [7; 32]).unwrap();
     let config = format!("push: {{ key_file: {} }}\n", seal.display());
     let _first = Server::options().config(&config).database(&database.url()).start();
-    // With no key named, the second comes with one of its own.
+    // Without a named key, the second replica has its own.
     let options = Server::options().database(&database.url());
     let said = Server::command(&options, &free_address().to_string(), folder.path()).output().unwrap();
     let said = (said.status.success(), String::from_utf8_lossy(&said.stderr).into_owned());
@@ -290,7 +291,7 @@ fn a_replica_with_another_seal_is_refused() {
     assert!(!said.1.contains(database.password()), "{said:?}");
 }
 
-/// The simplest thing that can be written: the same store, and nothing else.
+/// The simplest config: the same store, and nothing else.
 #[test]
 fn replicas_that_name_no_key_share_the_first_ones() {
     let database = cluster::Cluster::shared().database();
@@ -329,7 +330,7 @@ fn a_replica_that_signs_with_another_key_is_refused() {
     };
     let said = start(&config);
     assert!(said.contains("push.jwt_key_file") && !said.contains(database.password()), "{said}");
-    // With a copy of the first one's key there are two that say the same.
+    // With a copy of the first one's key, both agree.
     let token = first.data().join("push-jwt.pem");
     let same = format!("push: {{ jwt: true, key_file: {}, jwt_key_file: {} }}\n", seal.display(), token.display());
     let second = options.clone().config(&same).start();
@@ -358,12 +359,12 @@ fn an_operator_works_on_the_database_beside_running_replicas_and_without_any() {
     scripted.in_state(id, "TASK_STATE_WORKING");
     assert_eq!(rialto(&["task", "show", id])["state"], "working");
     assert_eq!(rialto(&["task", "list", "--agent", "scripted"])["tasks"][0]["id"], id);
-    // Whoever looks takes nothing over.
+    // Reading recovers nothing.
     assert_eq!(scripted.task(id)["status"]["state"], "TASK_STATE_WORKING");
     assert_eq!(rialto(&["task", "cancel", id])["state"], "canceled");
     assert_eq!(house.at(1, "scripted").task(id)["status"]["state"], "TASK_STATE_CANCELED");
     assert_eq!(scripted.task(id)["status"]["state"], "TASK_STATE_CANCELED");
-    // Its holder said so, when the agent had stopped.
+    // Its holder wrote it, after the agent had stopped.
     let last =
         house.database.query("select epoch is not null from rialto.log order by task_no, first_seq desc limit 1");
     assert_eq!(last, [["t"]]);
@@ -423,7 +424,7 @@ fn clocks_that_are_apart_change_nothing() {
         let keyed = |at: usize| house.at(at, "echo").with("Idempotency-Key", &key).rpc("SendMessage", params.clone());
         assert_eq!(keyed(replica).unwrap()["task"]["id"], keyed((replica + 1) % 3).unwrap()["task"]["id"]);
     }
-    // Nobody is thought dead for its clock: each replica's turns stay its own.
+    // No replica counts as dead because of its clock: each one's turns stay its own.
     for replica in &house.replicas {
         let figures = replica.get("/metrics").text();
         let line = figures.lines().find(|line| line.contains("turns_recovered") && !line.starts_with('#')).unwrap();

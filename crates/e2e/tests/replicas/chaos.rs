@@ -1,8 +1,8 @@
-//! The chaos campaign: under load, replicas are killed, paused for longer than their lease, cut off from PostgreSQL and
-//! rolled over, their COMMITs lose their answers or come late, and PostgreSQL itself is restarted or silent; then a look at
-//! everything clients were told.
+//! The chaos campaign: under load, replicas are killed, paused for longer than their lease, cut off from PostgreSQL
+//! and restarted one by one, their COMMITs lose their answers or come late, and PostgreSQL itself is restarted or
+//! silent; then every answer that clients received is checked.
 //!
-//! `RIALTO_ROUNDS` sets how many times something goes wrong (3 by default), `RIALTO_SEED` repeats the choices of a run.
+//! `RIALTO_ROUNDS` sets the number of faults (3 by default), `RIALTO_SEED` repeats the choices of a run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::wire::Line;
 const CONFIG: &str = "limits: { attempts: 50 }\nlog: { level: \"info\", requests: false }\n";
 const REPLICAS: usize = 3;
 
-/// What can go wrong.
+/// The kinds of faults.
 #[derive(Debug, Clone, Copy)]
 enum Blow {
     /// A replica is killed and started again.
     Kill,
-    /// A replica stands still for longer than its lease, and goes on without knowing.
+    /// A replica is stopped for longer than its lease, and continues without knowing.
     Pause,
-    /// Nothing gets through between a replica and PostgreSQL for longer than its lease, and then all of it does.
+    /// Traffic between a replica and PostgreSQL is held for longer than its lease, then delivered.
     Hold,
     /// A replica's connections to PostgreSQL break, and new ones too, for longer than its lease.
     Cut,
@@ -35,15 +35,15 @@ enum Blow {
     Restart,
     /// PostgreSQL crashes and recovers.
     Crash,
-    /// One replica after the other is asked to end, and started again.
+    /// The replicas are terminated and restarted one after the other.
     Roll,
-    /// A replica stands still while another is killed, and is back before it.
+    /// A replica is stopped while another is killed, and continues before it is back.
     Both,
-    /// A replica's connections break right behind each COMMIT: it is not told what became of any.
+    /// A replica's connections break right after each COMMIT is sent: it does not learn the outcome.
     Doubt,
-    /// A replica's connections break at each COMMIT, and those COMMITs come to PostgreSQL when all is well again.
+    /// A replica's connections break at each COMMIT, and PostgreSQL gets those COMMITs after the fault.
     Late,
-    /// Nothing gets through between PostgreSQL and anybody, as if it stood still.
+    /// Traffic between PostgreSQL and all replicas is held, as if PostgreSQL hung.
     Silence,
 }
 
@@ -81,7 +81,7 @@ fn whatever_becomes_of_replicas_what_clients_were_told_holds() {
     let mut random = Random::from_env("replicas under chaos");
     let mut house = House::durable(REPLICAS, CONFIG);
     let receiver = Receiver::start();
-    // Some webhooks fail at first: they come again, perhaps from another replica.
+    // Some webhooks fail at first: they are repeated, perhaps by another replica.
     let mut dice = random.fork();
     receiver.answers(move |_| if dice.chance(10) { Reply::Status(503) } else { Reply::Status(200) });
     let (stop, broken) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -105,7 +105,7 @@ fn whatever_becomes_of_replicas_what_clients_were_told_holds() {
         let campaign = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut deck = Deck(Vec::new());
             for round in 1..=rounds {
-                // Some load between blows, so that each finds something to harm.
+                // Some load between faults, so that each has something to harm.
                 for _ in 0..random.between(1, 4) {
                     let task = house.anywhere("echo").with("Idempotency-Key", &e2e::fresh_id());
                     let params = serde_json::json!({ "message": e2e::message("still there?") });
@@ -133,19 +133,19 @@ fn whatever_becomes_of_replicas_what_clients_were_told_holds() {
     checks::check_database(&house.database);
     checks::check(&house, &receiver, &told);
     checks::check_order(&receiver, rounds);
-    // Looking changes nothing.
+    // Reading changes nothing.
     checks::check_database(&house.database);
 }
 
-/// Deals the blow, and makes good what was broken.
+/// Causes the fault, and repairs it.
 fn strike(house: &mut House, blow: Blow, victim: usize, random: &mut Random) {
-    // How long a blow lasts is what it is about: longer than the lease, by more or less.
+    // The duration matters: longer than the lease, by more or less.
     let longer = LEASE + Duration::from_millis(random.between(300, 2_500));
     let last = || std::thread::sleep(longer);
     match blow {
         Blow::Kill => {
             house.replicas[victim].kill9();
-            // Now and then it is back before anybody has noticed.
+            // Sometimes it is back before the others have noticed.
             if random.chance(50) {
                 last();
             }

@@ -1,5 +1,5 @@
-//! Holding the replicas to what they said, when everything is calm again: by asking them, by looking at the database, and
-//! by reading what webhooks brought.
+//! Checks the replicas' answers after the faults: by asking them, by reading the database, and by the deliveries of
+//! webhooks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::load::{Told, replay};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks at everything that was told, each on a replica of its turn.
+/// Checks every recorded answer, on the replicas in turn.
 pub(crate) fn check(house: &House, receiver: &Receiver, told: &[Told]) {
     let ends = told.iter().filter_map(|thing| match thing {
         Told::Pushed { id, path } => Some((path, whole(&house.anywhere("scripted"), id).last()?.seq())),
@@ -72,7 +72,7 @@ pub(crate) fn check(house: &House, receiver: &Receiver, told: &[Told]) {
     }
 }
 
-/// The whole of a task's log as a reader sees it, from its first event.
+/// A task's whole log as a reader sees it, from its first event.
 fn whole(client: &Client, id: &str) -> Vec<Frame> {
     replay(client, id, 1).expect("the replicas are calm")
 }
@@ -88,7 +88,7 @@ fn check_end(id: &str, log: &[Frame]) {
     assert_eq!(ends, [log.len() - 1], "{id}: a task ends once, and nothing comes after");
 }
 
-/// Over all its connections a reader has every event once and in order, the same that is there now, to the byte.
+/// Over all its connections a reader has every event once and in order, with the same bytes as now.
 fn check_readings(readings: &[Vec<Frame>], texts: &[String], log: &[Frame], now: &Fold) {
     let known: BTreeMap<u64, &str> = log.iter().skip(1).map(|frame| (frame.seq(), frame.result())).collect();
     let first = readings[0][0].seq();
@@ -120,13 +120,13 @@ fn check_readings(readings: &[Vec<Frame>], texts: &[String], log: &[Frame], now:
     assert_eq!(found, wanted, "all of its text, once");
 }
 
-/// The events each path was told of: repeats dropped, and never one before an earlier one.
+/// The events delivered to each path, without repeats; fails if one came before an earlier one.
 fn in_order(receiver: &Receiver) -> HashMap<String, Vec<u64>> {
     let ordered = receiver.ordered().into_iter();
     ordered.map(|(path, all)| (path, all.iter().map(|delivery| delivery.event().1).collect())).collect()
 }
 
-/// A blow may leave one letter of a config on its way: no more than that comes behind a later one.
+/// A fault may leave one request of a config in flight: at most that one arrives after a later event.
 pub(crate) fn check_order(receiver: &Receiver, blows: u64) {
     for (path, arrivals) in receiver.arrivals() {
         let behind = e2e::receiver::behind(&arrivals);
@@ -134,7 +134,7 @@ pub(crate) fn check_order(receiver: &Receiver, blows: u64) {
     }
 }
 
-/// The database itself: every task has come to its end, and no log has an event of an older hold after one of a newer.
+/// The database: every task has ended, and no log has an event of an older epoch after one of a newer.
 pub(crate) fn check_database(database: &Database) {
     until("every task has settled", PATIENCE, || {
         (database.query("select count(*) from rialto.task where running or not settled") == [["0"]]).then_some(())
@@ -150,7 +150,7 @@ pub(crate) fn check_database(database: &Database) {
     assert!(unlike.is_empty(), "a task is as long as its log: {unlike:?}");
 }
 
-/// Rows of a log with an epoch below one that stands before them.
+/// Rows of a log with an epoch below one before them.
 fn mixed(database: &Database) -> Vec<Vec<String>> {
     database.query(
         "select task_no, first_seq, epoch, newest from (
@@ -161,7 +161,7 @@ fn mixed(database: &Database) -> Vec<Vec<String>> {
     )
 }
 
-/// Rows of a log that do not begin where the one before ended.
+/// Rows of a log that do not continue the row before.
 fn gaps(database: &Database) -> Vec<Vec<String>> {
     database.query(
         "select task_no, first_seq, before from (
@@ -171,7 +171,7 @@ fn gaps(database: &Database) -> Vec<Vec<String>> {
     )
 }
 
-/// The checks themselves: what they are there to find, they find.
+/// Tests of the checks: they find the errors they are made for.
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,5 @@
-//! COMMITs whose answers are lost, and a database that is silent: what callers are told meanwhile, and what is there then.
+//! COMMITs whose answers are lost, and a silent database: the answers to callers meanwhile, and the data
+//! afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::wire::Line;
 
 const COMPLETED: &str = "TASK_STATE_COMPLETED";
 
-/// A call that is repeated under its key until it is answered.
+/// A call that is repeated with its key until it is answered.
 fn insist(client: &Client, params: &Value) -> Value {
     until("the send is answered", 2 * PATIENCE, || match client.try_rpc("SendMessage", params.clone()).ok()? {
         Ok(answer) => Some(answer["task"].clone()),
@@ -24,7 +25,7 @@ fn insist(client: &Client, params: &Value) -> Value {
     })
 }
 
-/// Turns of both kinds: over in one commit, and begun by one.
+/// Turns of both kinds: complete in one commit, and begun by one.
 fn sends(house: &House, replica: usize) -> [(Client, Value); 2] {
     let steps = json!([{ "restart": "retry" }, { "status": "working" }, { "complete": "done" }]);
     let keyed = |agent: &str| house.at(replica, agent).with("Idempotency-Key", &fresh_id());
@@ -39,7 +40,7 @@ fn a_send_whose_commit_loses_its_answer_is_one_task_that_runs() {
         house.wires[0].set(line);
         let sends = sends(&house, 0);
         for (client, params) in &sends {
-            // It may be answered or not, but not for longer than the lease.
+            // There may be an answer or none, but within the lease.
             let started = Instant::now();
             if let Err(fault) = client.rpc("SendMessage", params.clone()) {
                 assert!(is_passing(&fault), "{line:?}: {fault}");
@@ -109,7 +110,7 @@ fn a_silent_cut_off_is_answered_within_the_lease() {
                     let took = started.elapsed();
                     assert!(took < 2 * LEASE, "{round}: {agent} {method} took {took:?}");
                     match answer {
-                        // What is remembered needs no database.
+                        // A cached task needs no database.
                         Ok(task) => assert_eq!((*method, task["id"].as_str()), ("GetTask", Some(done)), "{task}"),
                         Err(fault) => assert!(is_passing(&fault), "{round}: {agent} {method}: {fault}"),
                     }

@@ -1,4 +1,4 @@
-//! Replicas of the binary on one database, a wire from each to PostgreSQL, and a balancer in front of all.
+//! Replicas of the binary on one database, a proxy from each to PostgreSQL, and a balancer in front of all.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -17,28 +17,28 @@ pub(crate) struct House {
     pub(crate) balancer: Balancer,
     pub(crate) database: Database,
     _keys: TempDir,
-    /// Last, so that PostgreSQL is there as long as anybody needs it.
+    /// Declared last, so that PostgreSQL outlives the replicas.
     own: Option<Cluster>,
 }
 
 impl House {
-    /// Replicas on a database of the process's own PostgreSQL, which nobody stops.
+    /// Replicas on a database of the process's shared PostgreSQL, which is never stopped.
     pub(crate) fn of(count: usize, config: &str) -> House {
         Self::build(count, config, None, &|_, options| options)
     }
 
-    /// The same, with something special about each replica.
+    /// The same, with options for each replica.
     pub(crate) fn with(count: usize, config: &str, special: &dyn Fn(usize, Options) -> Options) -> House {
         Self::build(count, config, None, special)
     }
 
-    /// Replicas with a PostgreSQL of their own that reaches the disk, for a test that stops it.
+    /// Replicas with their own PostgreSQL, with fsync, for a test that stops it.
     pub(crate) fn durable(count: usize, config: &str) -> House {
         let own = Cluster::start(cluster::Options::default().fsync(true));
         Self::build(count, config, Some(own), &|_, options| options)
     }
 
-    /// Replicas with a PostgreSQL of their own that waits for a standby, and the standby.
+    /// Replicas with their own PostgreSQL that waits for a standby, and the standby.
     pub(crate) fn synchronous(count: usize, config: &str) -> (House, Cluster) {
         let own = Cluster::start(cluster::Options::default());
         let standby = own.standby();
@@ -72,7 +72,7 @@ impl House {
         House { replicas, wires, balancer, database, _keys: keys, own }
     }
 
-    /// A client of whichever replica the balancer gives it.
+    /// A client of any replica, through the balancer.
     pub(crate) fn anywhere(&self, agent: &str) -> Client {
         Client::new(self.balancer.addr(), &format!("/a2a/{agent}"))
     }
@@ -90,7 +90,7 @@ impl House {
         signal(self.replicas[replica].pid(), "CONT");
     }
 
-    /// The PostgreSQL that this house has for itself.
+    /// The replicas' own PostgreSQL.
     pub(crate) fn cluster(&self) -> &Cluster {
         self.own.as_ref().expect("the house has a PostgreSQL of its own")
     }

@@ -1,9 +1,9 @@
-//! The load of the chaos campaign: clients that come in over the balancer, are thrown out again and again, and come back
-//! wherever they land.
+//! The load of the chaos campaign: clients that connect through the balancer, are disconnected again and again, and
+//! return to any replica.
 //!
-//! Each worker tells one story after the other. A story is told to its end whatever happens on the way: what was not
-//! answered is asked again with the same `Idempotency-Key`, a stream that broke is taken up again by `Last-Event-ID`. What
-//! was answered is written down, and holds for ever.
+//! Each worker runs one story after the other, each to its end: a request without an answer is repeated with the
+//! same `Idempotency-Key`, and a broken stream is resumed by `Last-Event-ID`. Answers are recorded, and must hold
+//! for ever.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,19 +16,19 @@ use serde_json::{Value, json};
 
 /// How long a client waits for a replica before it tries the next one.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// How long a story may take, with everything that can go wrong.
+/// Longest time of a story, with every fault that can happen.
 const STORY: Duration = Duration::from_secs(120);
 
-/// What came of a story: what its teller was told, all of it acknowledged.
+/// The acknowledged answers of a story.
 #[derive(Debug)]
 pub(crate) enum Told {
     /// A blocking send was answered with this task; it has settled.
     Settled { agent: &'static str, task: Value },
-    /// A stream was read to its end, over several connections: the frames of each, in order.
+    /// A stream was read to its end over several connections: the frames of each, in order.
     Stream { readings: Vec<Vec<Frame>>, texts: Vec<String> },
-    /// A task asked and was answered with these words; each was acknowledged.
+    /// A task asked and was answered with these texts; each was acknowledged.
     Talk { task: Value, said: Vec<String> },
-    /// A cancel was answered so; the task stays canceled.
+    /// A cancel was acknowledged; the task stays canceled.
     Canceled { id: String },
     /// A cancel came too late.
     Finished { id: String },
@@ -37,7 +37,7 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    /// How often readers were told that a turn began again.
+    /// How often readers saw that a turn restarted.
     pub(crate) fn taken_up(&self) -> usize {
         let Told::Stream { readings, .. } = self else { return 0 };
         readings.iter().flatten().filter(|frame| frame.data.contains("restarted")).count()
@@ -53,7 +53,7 @@ impl Told {
     }
 }
 
-/// What a worker works with.
+/// A worker's tools.
 pub(crate) struct Desk<'a> {
     pub(crate) echo: Client,
     pub(crate) scripted: Client,
@@ -65,16 +65,16 @@ pub(crate) struct Desk<'a> {
 
 type Story = fn(&mut Desk<'_>);
 
-/// One story each, told again and again by a thread of its own.
+/// The stories, each repeated by its own thread.
 pub(crate) const STORIES: &[Story] = &[
     echo, stream, stream, stream, stream, stream, stream, stream, stream, talk, talk, cancel, cancel, pushed, pushed,
     pushed, pushed,
 ];
 
-/// What one worker keeps of what it was told: few enough to check one by one.
+/// Most records of one worker: few enough to check one by one.
 const MOST: usize = 250;
 
-/// Tells stories until it is enough. Of many, any may be among those that are kept.
+/// Runs stories until stopped. Keeps a random sample of their records.
 pub(crate) fn work(mut desk: Desk<'_>, story: Story, stop: &AtomicBool) -> Vec<Told> {
     for number in 1.. {
         if stop.load(Ordering::Relaxed) {
@@ -92,7 +92,7 @@ pub(crate) fn work(mut desk: Desk<'_>, story: Story, stop: &AtomicBool) -> Vec<T
 }
 
 impl Desk<'_> {
-    /// Asks until there is an answer: what comes is a result, or a refusal that is about the request.
+    /// Retries until there is an answer: a result, or an error about the request itself.
     fn ask(&self, client: &Client, method: &str, params: &Value) -> Result<Value, Value> {
         let started = Instant::now();
         loop {
@@ -106,14 +106,14 @@ impl Desk<'_> {
         }
     }
 
-    /// One more try, unless there were enough.
+    /// Another attempt, unless the time is up.
     fn again(&self, started: Instant, what: &str) {
         self.broken.fetch_add(1, Ordering::Relaxed);
         assert!(started.elapsed() < STORY, "{what} has found nobody to answer it for {STORY:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 
-    /// A send that gives a task, with a key: asked twice, it is done once.
+    /// A send that returns a task, with a key: a repeat has no second effect.
     fn send(&self, client: &Client, params: &Value) -> Value {
         let keyed = client.with("Idempotency-Key", &fresh_id());
         let result = self.ask(&keyed, "SendMessage", params).unwrap_or_else(|e| panic!("a good send was refused: {e}"));
@@ -121,8 +121,8 @@ impl Desk<'_> {
         result["task"].clone()
     }
 
-    /// A send that waits for its task. A replica that shuts down answers those who wait with the task as it is; then it is
-    /// waited for at another.
+    /// A send that waits for its task. A replica that shuts down answers waiting callers with the task as it is;
+    /// then this waits at another.
     fn send_and_wait(&self, client: &Client, params: &Value) -> Value {
         let task = self.send(client, params);
         let at_work = |state: &str| matches!(state, "TASK_STATE_SUBMITTED" | "TASK_STATE_WORKING");
@@ -132,7 +132,7 @@ impl Desk<'_> {
         self.wait_for(client, task["id"].as_str().unwrap(), |state| !at_work(state))
     }
 
-    /// The task, on whichever replica; it must be there.
+    /// The task, on any replica; it must exist.
     fn look(&self, client: &Client, id: &str) -> Value {
         self.ask(client, "GetTask", &json!({ "id": id }))
             .unwrap_or_else(|error| panic!("{id} was told, and is gone: {error}"))
@@ -151,12 +151,12 @@ impl Desk<'_> {
     }
 }
 
-/// A refusal that says: not now.
+/// An error that means: try again later.
 pub(crate) fn is_passing(error: &Value) -> bool {
     error["code"] == -32053
 }
 
-/// A message and its echo. Read again at once, wherever that is, the task is no older than the answer was.
+/// A message and its echo. Read again at once, on any replica, the task is no older than the answer.
 fn echo(desk: &mut Desk<'_>) {
     let task = desk.send_and_wait(&desk.echo, &json!({ "message": message(&fresh_id()) }));
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{task}");
@@ -165,7 +165,7 @@ fn echo(desk: &mut Desk<'_>) {
     desk.told.push(Told::Settled { agent: "echo", task });
 }
 
-/// Chunks over a while, read to the end over as many connections as it takes.
+/// Chunks over some time, read to the end over as many connections as needed.
 fn stream(desk: &mut Desk<'_>) {
     let (steps, texts) = chunks(&mut desk.random);
     let params = json!({ "message": script(steps) });
@@ -199,13 +199,13 @@ fn stream(desk: &mut Desk<'_>) {
     }
 }
 
-/// Reads a stream for as long as it goes. One that is silent for long may be a replica that is paused: it is left.
+/// Reads a stream to its end or break. A stream that is silent for long may be a paused replica's: it is abandoned.
 fn read(mut events: Events, frames: &mut Vec<Frame>) {
     loop {
         match events.next_within(PATIENCE) {
             Ok(Next::Frame(frame)) => {
                 if frame.id.is_none() {
-                    // Not an event: the server says why it cannot go on.
+                    // Not an event: the server reports why the stream ends.
                     return;
                 }
                 frames.push(frame);
@@ -215,7 +215,7 @@ fn read(mut events: Events, frames: &mut Vec<Frame>) {
     }
 }
 
-/// A script of one or two chunked artifacts over a while, tried again after a crash; and their texts at its end.
+/// A script of one or two chunked artifacts over some time, retried after a crash; and their final texts.
 fn chunks(random: &mut Random) -> (Value, Vec<String>) {
     let mut steps = vec![json!({ "restart": "retry" }), json!({ "status": "working", "text": "at it" })];
     let mut texts = Vec::new();
@@ -233,7 +233,7 @@ fn chunks(random: &mut Random) -> (Value, Vec<String>) {
     (Value::Array(steps), texts)
 }
 
-/// A question and an answer, a few times over, each wherever it lands.
+/// A question and an answer, a few times, each on any replica.
 fn talk(desk: &mut Desk<'_>) {
     let rounds = desk.random.between(1, 4);
     let mut steps = vec![json!({ "restart": "retry" })];
@@ -258,7 +258,7 @@ fn talk(desk: &mut Desk<'_>) {
     desk.told.push(Told::Talk { task, said });
 }
 
-/// A task that takes long, and is canceled on whichever replica that lands.
+/// A long task that is canceled on any replica.
 fn cancel(desk: &mut Desk<'_>) {
     let scripted = desk.scripted.clone();
     let steps =
@@ -272,13 +272,13 @@ fn cancel(desk: &mut Desk<'_>) {
     desk.told.push(match desk.ask(&scripted, "CancelTask", &json!({ "id": id })) {
         Ok(task) if task["status"]["state"] == "TASK_STATE_CANCELED" => Told::Canceled { id },
         Ok(task) => {
-            // Its agent has been asked and has not stopped yet: then it will.
+            // Its agent was asked to stop and has not yet: it will.
             assert!(!is_settled(task["status"]["state"].as_str().unwrap()), "{task}");
             let task = desk.wait_for(&scripted, &id, is_settled);
             assert_eq!(task["status"]["state"], "TASK_STATE_CANCELED", "a cancel that was taken: {task}");
             Told::Canceled { id }
         }
-        // An earlier try of ours was taken and nobody could tell us, or it was over before.
+        // An earlier attempt was accepted without an answer, or the task had ended before.
         Err(error) => {
             assert_eq!(error["code"], -32002, "{error}");
             Told::Finished { id }
@@ -299,7 +299,7 @@ fn pushed(desk: &mut Desk<'_>) {
     desk.told.push(Told::Pushed { id, path });
 }
 
-/// A stream's frames after `seq`, in front of them the task as of `seq`.
+/// A stream's frames after `seq`, preceded by the task as of `seq`.
 pub(crate) fn replay(client: &Client, id: &str, seq: u64) -> io::Result<Vec<Frame>> {
     let back = client.with("Last-Event-ID", &format!("{id}.{seq}"));
     let mut events = back

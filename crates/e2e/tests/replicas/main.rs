@@ -1,8 +1,8 @@
 //! Several replicas of the binary on one PostgreSQL, behind a plain balancer and without sticky sessions.
 //!
-//! [`calm`] asks on one replica for what another does; [`chaos`] kills, pauses and cuts them off under load, and has
-//! [`checks`] look at everything clients were told and at the database. [`missed`] has what nobody was told of, [`doubt`] loses
-//! the answers to COMMITs and cuts a replica off without a word.
+//! [`calm`] asks one replica for the work of another; [`chaos`] kills, pauses and cuts them off under load, and
+//! [`checks`] verifies the answers and the database. [`missed`] tests lost notifications, [`doubt`] loses the
+//! answers to COMMITs and cuts a replica off silently.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

@@ -1,5 +1,5 @@
-//! Replicas that are told nothing, leave, or wake up late: what one remembers is not older than what another did, and webhooks
-//! go out in order.
+//! Replicas that miss notifications, leave, or wake up late: a cache is never older than another replica's work,
+//! and webhooks are delivered in order.
 
 use cluster::Cluster;
 use e2e::poll::{PATIENCE, until};
@@ -26,7 +26,7 @@ fn a_purged_task_and_a_revoked_key_are_forgotten_by_a_replica_that_was_not_told(
     house.wires[1].be_deaf(true);
     let task = client(0).send(message("hi"));
     let id = task["id"].as_str().unwrap();
-    // Read twice, it is remembered.
+    // After two reads it is cached.
     assert_eq!(client(1).task(id)["status"], task["status"]);
     assert_eq!(client(1).task(id)["status"], task["status"]);
     operate(&house, 0, &["task", "purge", id]);
@@ -72,7 +72,7 @@ fn all_delivered(house: &House) {
     });
 }
 
-/// The others take up what it left, and nothing that they have just finished themselves.
+/// The others recover its work, and repeat none that they have just finished themselves.
 #[test]
 fn when_a_replica_leaves_the_others_repeat_nothing_of_their_own() {
     let mut house = House::of(3, "");
@@ -96,7 +96,7 @@ fn when_a_replica_leaves_the_others_repeat_nothing_of_their_own() {
     let arrivals = receiver.arrivals();
     assert_eq!(arrivals.len(), 320);
     for (path, arrivals) in arrivals {
-        // A lease may run out on a busy machine; then the letter in flight is repeated, and nothing before it.
+        // A lease may expire on a busy machine; then the request in flight is repeated, and none before it.
         assert!(arrivals.is_sorted(), "{path}: {arrivals:?}");
     }
 }
@@ -138,12 +138,12 @@ fn a_replica_that_wakes_up_after_its_lease_sends_nothing_between_anothers_letter
         let arrivals = &arrivals[&path];
         let distinct: std::collections::BTreeSet<&u64> = arrivals.iter().collect();
         assert!(behind(arrivals) <= 1, "{path}: {arrivals:?}");
-        // The letter in flight, and the one that the other began with.
+        // The request in flight, and the first of the other replica.
         assert!(arrivals.len() - distinct.len() <= 2, "{path}: {arrivals:?}");
     }
 }
 
-/// A new agent is on one replica first. When that one goes, its turns wait for another that has it.
+/// A new agent is on one replica first. When that one leaves, its turns wait for another that serves it.
 #[test]
 fn a_turn_of_a_new_agent_waits_for_a_replica_that_serves_it() {
     let database = Cluster::shared().database();

@@ -1,5 +1,5 @@
-//! Two small things on the way between processes: a wire that can be held, cut or made to lose PostgreSQL's notifications,
-//! and a balancer that hands each connection to the next replica that takes it.
+//! Two small network components: a proxy that can be held, cut or made to lose PostgreSQL's notifications, and a
+//! balancer that gives each connection to the next replica that accepts it.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a wire does with what is put into it.
+/// How a proxy treats its traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
     Open,
-    /// Nothing comes through, and nobody is told: as when a switch is off.
+    /// Nothing passes, without an error: like a switch that is off.
     Held,
     /// Connections break, and new ones do too.
     Cut,
-    /// A connection breaks right behind a COMMIT that is on its way to the server: who sent it is not answered.
+    /// A connection breaks right after a COMMIT is sent to the server: its sender gets no answer.
     CutAtCommit,
-    /// A connection breaks at a COMMIT, which comes to the server when the line is open again.
+    /// A connection breaks at a COMMIT, which reaches the server when the line is open again.
     LateCommit,
 }
 
@@ -31,7 +31,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Waits while the line is held; whether it may be used after that.
+    /// Waits while the line is held; returns whether it may be used after that.
     fn pass(&self) -> bool {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         while *line == Line::Held && !self.closed.load(Ordering::SeqCst) {
@@ -44,7 +44,7 @@ impl Shared {
         *self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nothing is kept back any more.
+    /// Waits until the line is open.
     fn wait_until_open(&self) {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         while *line != Line::Open && !self.closed.load(Ordering::SeqCst) {
@@ -52,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// Does to these bytes what the line does to a COMMIT. Answers whether that was the end of the connection.
+    /// Treats a COMMIT in these bytes as the line says. Returns whether that ended the connection.
     fn strike(&self, bytes: &[u8], client: &TcpStream, server: &mut TcpStream) -> bool {
         let line = self.line();
         if !matches!(line, Line::CutAtCommit | Line::LateCommit) || !bytes.windows(7).any(|word| word == b"COMMIT\0") {
@@ -63,14 +63,14 @@ impl Shared {
             self.wait_until_open();
         }
         let _ = server.write_all(bytes);
-        // What the server says to it is told to nobody; that it says something is the end.
+        // The server's answer is dropped; that it came is enough.
         let _ = server.set_read_timeout(Some(Duration::from_secs(5)));
         let _ = server.read(&mut [0; 1]);
         true
     }
 }
 
-/// A way to one address that a test can hold or cut.
+/// A proxy to one address, which a test can hold or cut.
 pub(crate) struct Wire {
     port: u16,
     shared: Arc<Shared>,
@@ -91,7 +91,7 @@ impl Wire {
                 return false;
             }
             let shared = accepting.clone();
-            // A thread of its own: a held line is no reason not to accept the next.
+            // Its own thread: a held line must not block the next accept.
             std::thread::spawn(move || {
                 if shared.pass()
                     && let Ok(other) = TcpStream::connect_timeout(&target, Duration::from_secs(5))
@@ -109,7 +109,7 @@ impl Wire {
         self.port
     }
 
-    /// From now on what other replicas tell by NOTIFY does not arrive, and nobody is told so.
+    /// From now on the other replicas' NOTIFY messages are dropped silently.
     pub(crate) fn be_deaf(&self, deaf: bool) {
         self.shared.deaf.store(deaf, Ordering::SeqCst);
     }
@@ -133,14 +133,14 @@ impl Drop for Wire {
     }
 }
 
-/// Remembers sockets that are to break when the line is cut, and forgets those that have.
+/// Records sockets to break when the line is cut, and drops those that are broken.
 fn keep(shared: &Shared, both: [&TcpStream; 2]) {
     let mut sockets = shared.sockets.lock().unwrap_or_else(PoisonError::into_inner);
     sockets.retain(|socket| socket.peer_addr().is_ok());
     sockets.extend(both.into_iter().filter_map(|socket| socket.try_clone().ok()));
 }
 
-/// Hands each connection to the next replica in turn; one that does not take it is passed by.
+/// Gives each connection to the next replica in turn; skips one that does not accept it.
 pub(crate) struct Balancer {
     addr: SocketAddr,
     closed: Arc<AtomicBool>,
@@ -181,7 +181,7 @@ impl Drop for Balancer {
     }
 }
 
-/// Listens on a free port until `take` says that it was enough.
+/// Listens on a free port until `take` returns false.
 fn listen(mut take: impl FnMut(TcpStream) -> bool + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
     let port = listener.local_addr().expect("a listener has an address").port();
@@ -195,7 +195,7 @@ fn listen(mut take: impl FnMut(TcpStream) -> bool + Send + 'static) -> u16 {
     port
 }
 
-/// Carries bytes both ways until one side ends, and then ends the other.
+/// Copies bytes both ways until one side ends, and then closes the other.
 fn join(one: TcpStream, other: TcpStream, pass: impl Fn() -> bool + Clone + Send + 'static) {
     let (Ok(one_too), Ok(other_too)) = (one.try_clone(), other.try_clone()) else { return };
     let _ = (one.set_nodelay(true), other.set_nodelay(true));
@@ -204,7 +204,7 @@ fn join(one: TcpStream, other: TcpStream, pass: impl Fn() -> bool + Clone + Send
     drop(carry(one, other, &pass, &|_, _, _| false));
 }
 
-/// The same for a connection to PostgreSQL, which notifications may be taken out of.
+/// The same for a connection to PostgreSQL, whose notifications can be removed.
 fn join_database(client: TcpStream, server: TcpStream, shared: Arc<Shared>) {
     let (Ok(client_too), Ok(server_too)) = (client.try_clone(), server.try_clone()) else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
@@ -218,8 +218,8 @@ fn join_database(client: TcpStream, server: TcpStream, shared: Arc<Shared>) {
     drop(carry(client, server, &|| shared.pass(), &strike));
 }
 
-/// What PostgreSQL says, message by message: a tag, and a length that counts itself. Before the first there may be one byte
-/// that says whether TLS is spoken; these tests do not.
+/// PostgreSQL's messages: a tag, and a length that counts itself. Before the first there may be one byte for TLS;
+/// these tests do not use it.
 #[derive(Default)]
 struct Messages {
     pending: Vec<u8>,
@@ -281,7 +281,7 @@ fn carry_through(
             Err(error) => break Err(error),
         }
     };
-    // An end is told both ways: neither HTTP nor PostgreSQL goes on with half a connection here.
+    // An end closes both directions: neither HTTP nor PostgreSQL uses a half-open connection here.
     let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
     outcome
@@ -294,11 +294,10 @@ mod tests {
 
     use super::*;
 
-    /// Answers every line with a word and the line.
-    /// The tag and length before a message of PostgreSQL.
+    /// Bytes of tag and length before a message of PostgreSQL.
     const HEAD: usize = 5;
 
-    /// Answers each line with the word and the line, as a message of PostgreSQL: the wire passes on whole messages.
+    /// Answers each line with the word and the line, as a message of PostgreSQL: the proxy passes whole messages.
     fn parrot(word: &'static str) -> SocketAddr {
         let port = listen(move |socket| {
             std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! What lies in the data folder: who may read it, and what is told when some of it is gone.
+//! The data folder: its file modes, and the errors when some of it is missing.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions, Permissions};
@@ -13,7 +13,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// With the most generous umask there is.
+/// With the most permissive umask.
 fn generous() -> Server {
     let wrapper = ["sh", "-c", "umask 000; exec \"$@\"", "sh"].map(OsString::from);
     Server::options().under(&wrapper).start()

@@ -1,4 +1,4 @@
-//! What public suites expect of an agent they drive by the prefix of `messageId`, and the words people type.
+//! The behaviours that public suites select by the prefix of `messageId`, and the text commands.
 
 use std::time::{Duration, Instant};
 

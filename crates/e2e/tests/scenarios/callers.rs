@@ -1,4 +1,4 @@
-//! Callers with keys: who may call, and what a foreign task looks like.
+//! Callers with keys: access, and the answers about another caller's task.
 
 use e2e::http::Request;
 use e2e::{Client, Server, assert_rest_fault, assert_rpc_fault, message, script, send, to_task};

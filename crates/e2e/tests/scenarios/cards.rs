@@ -1,4 +1,4 @@
-//! Agent cards: where they are, what strict readers need of them, and how they are cached.
+//! Agent cards: their addresses, the members that strict readers need, and their caching.
 
 use e2e::Server;
 use e2e::http::Request;

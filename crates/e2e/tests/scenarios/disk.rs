@@ -1,5 +1,5 @@
-//! A disk that is full. The server runs in a mount namespace of its own, where its data folder is a small file system in
-//! memory that the test can make larger.
+//! A full disk. The server runs in its own mount namespace, where its data folder is a small file system in memory
+//! that the test can enlarge.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -36,7 +36,7 @@ fn make_room(server: &Server) {
     assert!(done.success(), "the disk could not be made larger");
 }
 
-/// A file of another program's on the small disk.
+/// A file of another program on the small disk.
 fn ballast(server: &Server, script: &str) {
     let done = Command::new("nsenter")
         .args(["-t", &server.pid().to_string(), "-U", "-m", "--preserve-credentials", "sh", "-c", script, "sh"])
@@ -46,7 +46,7 @@ fn ballast(server: &Server, script: &str) {
     assert!(done.success(), "{script}");
 }
 
-/// Callers that try again all the time leave the writer no quiet moment, and the room that comes back is smaller than a
+/// Callers that retry all the time keep the writer busy, and the free space that returns is smaller than a
 /// write-ahead log of the usual length.
 #[test]
 fn a_small_disk_heals_with_a_little_room_though_callers_never_stop_asking() {
@@ -65,7 +65,7 @@ fn a_small_disk_heals_with_a_little_room_though_callers_never_stop_asking() {
     });
 }
 
-/// A mount namespace that outlives the servers in it, and goes with the test.
+/// A mount namespace that outlives its servers, and ends with the test.
 struct Namespace(Child);
 
 impl Namespace {
@@ -107,7 +107,7 @@ fn a_server_with_shops_starts_on_a_full_disk_and_takes_work_when_there_is_room()
     let filler = "y".repeat(60_000);
     let post = || server.agent("echo").rest("POST", "/message:send", Some(&send(message(&filler)))).status();
     until("the disk is full", PATIENCE, || (post() != 200).then_some(()));
-    // To the last byte; that it cannot write more is what is wanted.
+    // Up to the last byte; the write error is expected.
     ballast(&server, "head -c 67108864 /dev/zero > \"$1/theirs\" 2> /dev/null; true");
     server.kill9();
     server.restart();
@@ -148,7 +148,7 @@ fn a_full_disk_refuses_new_work_keeps_reading_and_recovers_by_itself() {
         (server.get("/readyz").status() == 503).then_some(())
     });
 
-    // What was told stays told, and can be asked for.
+    // Acknowledged tasks stay, and can be read.
     assert_eq!(echo.task(kept["id"].as_str().unwrap())["artifacts"], kept["artifacts"]);
     assert!(echo.rpc("ListTasks", json!({"pageSize": 1})).unwrap()["totalSize"].as_u64().unwrap() > 0);
     assert_eq!(server.get("/healthz").status(), 200);
@@ -159,7 +159,7 @@ fn a_full_disk_refuses_new_work_keeps_reading_and_recovers_by_itself() {
     });
     server.until_ready();
 
-    // The turn that was at work paused and lost nothing.
+    // The running turn paused and lost nothing.
     let rest = stream.rest();
     assert_eq!(rest.last().and_then(|frame| frame.state()).as_deref(), Some("TASK_STATE_COMPLETED"));
     let done = scripted.settled(&task);

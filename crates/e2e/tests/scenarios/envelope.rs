@@ -206,11 +206,11 @@ fn deep_and_large_bodies_are_refused_without_harm() {
 
     let large = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage",
         "params": send(message(&"x".repeat(11 * 1024 * 1024))) });
-    // The server may answer and close before it has read all; a broken pipe is then no failure of the test.
+    // The server may answer and close before it has read everything; then a broken pipe is no failure of the test.
     let request = echo.request("POST", "").json(&large);
     if let Ok(response) = echo.try_exchange(&request) {
         if response.status() == 413 {
-            // Bare, or in the binding's own form.
+            // A plain answer, or one in the binding's own form.
         } else {
             assert_eq!(response.status(), 200, "{}", response.text());
             assert!(response.json()["error"]["code"].as_i64().unwrap() < 0);
@@ -231,7 +231,7 @@ fn deep_and_large_bodies_are_refused_without_harm() {
 fn an_escape_that_is_half_a_character_never_comes_back() {
     let server = Server::start(&[]);
     let echo = server.agent("echo");
-    // Strict readers, serde_json and protobuf among them, cannot read an answer with a lone surrogate in it.
+    // Strict parsers, serde_json and protobuf among them, refuse an answer with a lone surrogate.
     for body in [
         r#"{"jsonrpc":"2.0","id":"\ud800","method":"ListTasks","params":{}}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"\udc00"}]}}}"#,

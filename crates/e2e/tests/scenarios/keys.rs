@@ -1,4 +1,4 @@
-//! Keys that operators make and revoke while the server runs, and the walls between tenants.
+//! Keys that operators create and revoke while the server runs, and the isolation of tenants.
 
 use e2e::{Server, message};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn keys_outlive_the_server_and_can_be_made_before_it() {
     let mut server = Server::start(&["--auth", "required"]);
     let first = keys(&server, &["create", "ann", "--tenant", "t"]);
     server.kill9();
-    // Nobody serves: the data itself is asked.
+    // No server runs: the command opens the data.
     let second = keys(&server, &["create", "bob", "--tenant", "t"]);
     server.restart();
     for made in [first, second] {
@@ -58,7 +58,7 @@ fn keys_outlive_the_server_and_can_be_made_before_it() {
 #[test]
 fn where_there_are_keys_a_tenant_is_a_wall_for_those_without() {
     let server = Server::start(&[]);
-    // Nobody has a key yet: a tenant is only a name.
+    // No key exists yet: a tenant is just a name.
     assert_eq!(server.agent("scripted").rest("GET", "/acme/tasks", None).status(), 200);
     let made = keys(&server, &["create", "alice", "--tenant", "acme"]);
     let alice = server.agent("scripted").with("X-Api-Key", made["secret"].as_str().unwrap());

@@ -1,4 +1,4 @@
-//! What happens on the wire that a polite client library never shows: one module per topic, one server per test.
+//! Wire behaviour that a proper client library hides: one module for each topic, one server for each test.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use e2e::{Fold, Server, message, script, setup};
 use serde_json::json;
 
-/// Runs a command on a server's data: whether it succeeded, and what it said to stdout and stderr.
+/// Runs a command on a server's data: whether it succeeded, its stdout and its stderr.
 fn rialto(words: &[&str], server: &Server) -> (bool, String, String) {
     let output = server.operate(words).output().unwrap();
     (
@@ -80,7 +80,7 @@ fn a_database_is_not_backed_up_by_us_and_we_say_who_does() {
     let (ok, _, err) = rialto(&["backup", file.to_str().unwrap()], &server);
     assert!(!ok && err.contains("pg_dump"), "{err}");
     assert!(!file.exists());
-    // A server that is asked through its folder alone knows no better.
+    // A command that has only the data folder asks the running server, and gets the same error.
     let mut alone = Command::new(setup::binary());
     let said = alone.args(["backup", file.to_str().unwrap()]).arg("--data").arg(server.data()).output().unwrap();
     assert!(!said.status.success() && String::from_utf8_lossy(&said.stderr).contains("pg_dump"), "{said:?}");

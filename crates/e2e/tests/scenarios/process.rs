@@ -8,7 +8,7 @@ use e2e::server::free_address;
 use e2e::{Next, Server, message, script, send, until};
 use serde_json::json;
 
-/// Runs a command that is expected to end by itself: whether it succeeded, and what it said.
+/// Runs a command that must end by itself: whether it succeeded, and its output.
 fn run(mut command: Command) -> (bool, String) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -37,9 +37,9 @@ fn sigterm_drains_the_server_and_loses_nothing() {
 
     let (status, took) = server.terminate();
     assert!(status.success(), "{status}");
-    // Well before a turn that hangs would end by itself; the drain itself takes five seconds.
+    // Well before a hanging turn would end by itself; the drain takes five seconds.
     assert!(took < Duration::from_secs(15), "drained in {took:?}");
-    // Whether it was told how its task ended or only lost the stream, the reader is not left hanging.
+    // Whether it got the task's end or just lost the stream, the reader is not left hanging.
     assert!(!matches!(idle_events.next_within(PATIENCE), Ok(Next::Quiet)));
 
     server.restart();
@@ -57,7 +57,7 @@ fn an_idle_server_ends_at_once() {
     server.until_ready();
     let (status, took) = server.terminate();
     assert!(status.success(), "{status}");
-    // Nothing is waited for: a drain would take five seconds.
+    // Without a drain, which would take five seconds.
     assert!(took < Duration::from_secs(5), "took {took:?}");
 }
 

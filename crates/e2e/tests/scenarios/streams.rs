@@ -1,4 +1,4 @@
-//! Streams: what a reader sees who comes late, leaves early, or comes back.
+//! Streams for readers that come late, leave early, or return.
 
 use std::time::Duration;
 
@@ -311,7 +311,7 @@ fn a_silent_stream_has_heartbeats_a_parser_ignores() {
     let task = scripted.send(script(json!([{ "input": "well?" }])));
     let mut events = scripted.stream("SubscribeToTask", json!({ "id": task["id"] })).unwrap();
     events.take();
-    // Heartbeats are comments, every 15 s: nothing but comments may come, and at least one must.
+    // Heartbeats are comments, every 15 s: only comments may come, and at least one must.
     let next = events.next_within(Duration::from_secs(17)).unwrap();
     assert!(matches!(next, Next::Quiet), "{next:?}");
     assert!(events.comments >= 1, "a comment within 17 s");

@@ -1,4 +1,4 @@
-//! Turns: messages to tasks in every state, cancel, history, and what goes in and out unchanged.
+//! Turns: messages to tasks in every state, cancel, history, and values that must pass unchanged.
 
 use e2e::{Server, assert_rest_fault, assert_rpc_fault, message, script, send, to_task};
 use serde_json::{Value, json};

@@ -1,9 +1,10 @@
-//! Systems under `kill -9`: a diamond with a branch that fails, a quorum, an approval and a loop, run again and again while
-//! the server is killed at random moments. On PostgreSQL there are three replicas, one or two of which are killed.
+//! Systems under `kill -9`: a diamond with a branch that fails, a quorum, an approval and a loop, run repeatedly
+//! while the server is killed at random moments. On PostgreSQL there are three replicas, one or two of which are
+//! killed.
 //!
-//! The agents live in the test's own process ([`office`]) and count who asked them for what, so that a [`story`] can be held
-//! to what a node may do: a node whose end was told never runs again, one in flight at a kill runs again by its agent's rule.
-//! `RIALTO_ROUNDS` is the number of kills (3 by default), `RIALTO_SEED` repeats the choices of a run.
+//! The agents run in the test's own process ([`office`]) and count their requests, so that a [`story`] can check
+//! the rules for nodes: a node whose end was logged never runs again, one in flight at a kill runs again by its
+//! agent's rule. `RIALTO_ROUNDS` is the number of kills (3 by default), `RIALTO_SEED` repeats the choices of a run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
@@ -21,7 +22,7 @@ use e2e::{Client, Server, store};
 
 use office::Office;
 
-/// Runs at a time.
+/// Concurrent runs.
 const STORIES: usize = 4;
 
 fn config(office: &Office) -> String {
@@ -92,7 +93,7 @@ impl House {
             self.servers[*victim].kill9();
         }
         if victims.len() < self.servers.len() && random.chance(50) {
-            // The others go on meanwhile.
+            // The other replicas continue meanwhile.
             let so_far = office.asked();
             until("others have gone on", Duration::from_secs(60), || (office.asked() > so_far + 5).then_some(()));
         }
@@ -112,13 +113,13 @@ fn a_system_goes_on_after_kill_9_and_repeats_only_what_was_in_flight() {
     let mut house = House::build(&config(&office));
     let clients: Vec<Client> = house.servers.iter().map(|server| server.agent("whole")).collect();
     let dice = Mutex::new(random.fork());
-    // A caller has no favourite among replicas.
+    // A caller may reach any replica.
     let anywhere = || clients[dice.lock().unwrap().between(0, clients.len() as u64) as usize].clone();
     let (kills, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let told = std::thread::scope(|scope| {
         let tell = || {
             let mut told = Vec::new();
-            // The last one begins before the last kill, or it has nothing to survive.
+            // The last one begins before the last kill, or it would have nothing to survive.
             while !stop.load(Ordering::SeqCst) {
                 told.push(story::live(&anywhere, &office, &kills));
             }

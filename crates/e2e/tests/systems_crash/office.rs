@@ -1,6 +1,6 @@
-//! The agents of the systems: an HTTP server in the test's own process, so that what it has counted survives every kill.
+//! The agents of the systems: an HTTP server in the test's own process, so that its counts survive every kill.
 //!
-//! An agent here answers by the node it works for, which the context of a child names, and writes down which turn it was
+//! An agent answers by the node it works for, which it reads from the child's context, and records the turns it was
 //! asked for and how often.
 
 use std::collections::BTreeMap;
@@ -13,29 +13,29 @@ use std::time::Duration;
 use e2e::seed::Random;
 use serde_json::{Value, json};
 
-/// How often the critic wants another draft.
+/// How many more drafts the critic demands.
 pub(crate) const REVISIONS: usize = 2;
 
-/// What an agent was asked for under one turn id.
+/// The requests to an agent with one turn id.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// Which agent: `retry`, `fail` or `once`.
+    /// The agent: `retry`, `fail` or `once`.
     pub(crate) agent: String,
     /// The run of the system, and the node.
     pub(crate) run: String,
     pub(crate) node: String,
-    /// The task that does the node's work.
+    /// The node's task.
     pub(crate) child: String,
-    /// How often it was asked.
+    /// Number of requests.
     pub(crate) runs: u64,
-    /// How often the work was done: an agent that deduplicates does it once, and answers repeats from memory.
+    /// Number of executions: an agent that deduplicates works once, and answers repeats from memory.
     pub(crate) works: u64,
 }
 
 #[derive(Default)]
 struct Book {
     turns: BTreeMap<String, Asked>,
-    /// The children of each context, in the order they first came: which visit of the node each is.
+    /// The children of each context in order of their first request: their index is the visit's number.
     visits: BTreeMap<String, Vec<String>>,
 }
 
@@ -66,17 +66,17 @@ impl Office {
         format!("http://{}/{agent}", self.addr)
     }
 
-    /// How often anybody was asked for anything.
+    /// Number of requests to all agents.
     pub(crate) fn asked(&self) -> u64 {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// What was asked for this run, by turn.
+    /// The requests of this run, by turn.
     pub(crate) fn of_run(&self, run: &str) -> Vec<Asked> {
         self.book.lock().unwrap().turns.values().filter(|asked| asked.run == run).cloned().collect()
     }
 
-    /// How often the agent of this child was asked.
+    /// Number of requests to this child's agent.
     pub(crate) fn runs(&self, child: &str) -> u64 {
         let book = self.book.lock().unwrap();
         book.turns.values().filter(|asked| asked.child == child).map(|asked| asked.runs).sum()
@@ -113,7 +113,7 @@ impl Office {
         };
         self.asked.fetch_add(1, Ordering::SeqCst);
         if first {
-            // Work takes its time, so that kills find some in flight.
+            // Work takes some time, so that kills find some in flight.
             let pause = self.random.lock().unwrap().between(0, 25);
             std::thread::sleep(Duration::from_millis(pause));
         }
@@ -126,7 +126,7 @@ impl Office {
     }
 }
 
-/// One request: the agent it is for, and the turn.
+/// One request: its agent, and the turn.
 fn read(reader: &mut impl BufRead) -> io::Result<Option<(String, Value)>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {

@@ -1,5 +1,5 @@
-//! One run of the system, as its caller sees it: sent, approved when it asks, followed to its end; and what must be true of
-//! it then.
+//! One run of the system as its caller sees it: sent, approved when it asks, followed to its end; and the
+//! invariants to check then.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,28 +13,28 @@ use serde_json::{Value, json};
 use crate::office::{Asked, Office, REVISIONS};
 
 const KEY: &str = "https://rialto.dev/ext/system/v1";
-/// For a run with several kills in it.
+/// Time limit of a run with several kills in it.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// How a server is reached at this moment.
+/// Returns a client of a server that can be reached now.
 pub(crate) type Anywhere<'a> = &'a (dyn Fn() -> Client + Sync);
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Told {
     task: Value,
-    /// How many kills there were between its beginning and its end.
+    /// Number of kills between its beginning and its end.
     kills: u64,
-    /// The children whose end was seen in the log, and how often their agents had been asked then.
+    /// The children whose end was seen in the log, and the number of requests to their agents at that time.
     sealed: BTreeMap<String, u64>,
 }
 
-/// A step of the run, as its log has it.
+/// A step of the run in its log.
 #[derive(Debug)]
 struct Step {
     run: String,
     no: u64,
-    /// Node and visit, where it is about one.
+    /// Node and visit, if the step has one.
     visit: Option<(String, u64)>,
     state: String,
     child: Option<String>,
@@ -59,7 +59,7 @@ fn is_end(step: &Step) -> bool {
     ["completed", "failed"].contains(&step.state.as_str()) && step.visit.is_some()
 }
 
-/// Asks until there is an answer: servers come and go.
+/// Retries until there is an answer: servers are killed and restarted.
 fn call(anywhere: Anywhere<'_>, key: Option<&str>, method: &str, params: &Value) -> Value {
     until(method, PATIENCE, || {
         let client = anywhere();
@@ -68,7 +68,7 @@ fn call(anywhere: Anywhere<'_>, key: Option<&str>, method: &str, params: &Value)
     })
 }
 
-/// Has one run done, whatever happens to the servers meanwhile.
+/// Runs the system once, whatever happens to the servers meanwhile.
 pub(crate) fn live(anywhere: Anywhere<'_>, office: &Office, kills: &AtomicU64) -> Told {
     let before = kills.load(Ordering::SeqCst);
     let immediately = json!({ "returnImmediately": true });
@@ -80,7 +80,7 @@ pub(crate) fn live(anywhere: Anywhere<'_>, office: &Office, kills: &AtomicU64) -
     let mut sealed = BTreeMap::new();
     let task = until(&format!("the system's task {id} has settled"), PATIENCE, || {
         let task = call(anywhere, None, "GetTask", &json!({ "id": id, "historyLength": 1000 }));
-        // Whatever is told as ended here was answered before, so that the book has it already.
+        // The agent answered before the log had the end, so its count is final.
         for step in steps(&task).iter().filter(|step| is_end(step)) {
             if let Some(child) = &step.child {
                 sealed.entry(child.clone()).or_insert_with(|| office.runs(child));
@@ -100,7 +100,7 @@ impl Told {
         self.kills
     }
 
-    /// How many turns were asked for more than once.
+    /// Number of turns with more than one request.
     pub(crate) fn repeats(&self, office: &Office) -> usize {
         steps(&self.task).first().map_or(0, |step| office.of_run(&step.run).iter().filter(|a| a.runs > 1).count())
     }
@@ -133,7 +133,7 @@ impl Told {
         self.check_runs(office, &steps);
     }
 
-    /// The run went the way of the graph: whatever was killed, only what `fail` says may have failed by it.
+    /// The run followed the graph: only nodes with the rule `fail` may have failed by a kill.
     fn check_way(&self, visits: &BTreeMap<(String, u64), Vec<&str>>) {
         let of = |node: &str| visits.iter().filter(|((known, _), _)| known == node).map(|(_, s)| s).collect::<Vec<_>>();
         for (node, times) in [("split", 1), ("good", 1), ("gather", 1), ("vote", 1), ("left", 1), ("right", 1)] {
@@ -170,7 +170,7 @@ impl Told {
             let child = step.child.as_ref().expect("a visit that ended had a task");
             let turns: Vec<&Asked> = asked.iter().filter(|asked| asked.child == *child).collect();
             let (node, _) = step.visit.as_ref().unwrap();
-            // A turn that `fail` ended may have been killed before its agent heard of it.
+            // A turn that `fail` ended may have been killed before its agent got the request.
             let unheard = ["frail", "right"].contains(&node.as_str()) && step.state == "failed";
             assert!(turns.len() == 1 || (turns.is_empty() && unheard), "one turn for each visit: {step:?} {turns:?}");
         }
