@@ -17,7 +17,7 @@ use model::{
 };
 
 /// One process with its way to the data.
-pub struct Shelf {
+pub struct CrashableStore {
     inner: Arc<dyn Store>,
     dead: AtomicBool,
     by_sleepers: AtomicBool,
@@ -25,9 +25,9 @@ pub struct Shelf {
     owns: bool,
 }
 
-impl Shelf {
-    pub fn new(inner: Arc<dyn Store>, owns: bool) -> Arc<Shelf> {
-        Arc::new(Shelf { inner, dead: AtomicBool::new(false), by_sleepers: AtomicBool::new(false), owns })
+impl CrashableStore {
+    pub fn new(inner: Arc<dyn Store>, owns: bool) -> Arc<CrashableStore> {
+        Arc::new(CrashableStore { inner, dead: AtomicBool::new(false), by_sleepers: AtomicBool::new(false), owns })
     }
 
     /// The process is gone: it hears and says nothing any more.
@@ -61,7 +61,7 @@ macro_rules! pass {
     };
 }
 
-impl TaskLog for Shelf {
+impl TaskLog for CrashableStore {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         if self.dead.load(Ordering::SeqCst) {
             return Box::pin(std::future::pending());
@@ -82,7 +82,7 @@ impl TaskLog for Shelf {
     }
 }
 
-impl TaskLists for Shelf {
+impl TaskLists for CrashableStore {
     pass! {
         list(query: ListQuery) -> ListPage;
         tasks(query: TaskQuery) -> TaskPage;
@@ -95,7 +95,7 @@ impl TaskLists for Shelf {
     }
 }
 
-impl RecordStore for Shelf {
+impl RecordStore for CrashableStore {
     pass! {
         access_keys() -> Vec<AccessKey>;
         record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
@@ -103,7 +103,7 @@ impl RecordStore for Shelf {
     }
 }
 
-impl Journal for Shelf {
+impl Journal for CrashableStore {
     pass! {
         balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
         statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
@@ -112,13 +112,13 @@ impl Journal for Shelf {
     }
 }
 
-impl TextSearch for Shelf {
+impl TextSearch for CrashableStore {
     pass! {
         search(query: model::TextQuery) -> model::TextPage;
     }
 }
 
-impl Replicas for Shelf {
+impl Replicas for CrashableStore {
     fn ahead_ms(&self) -> i64 {
         if !self.by_sleepers.load(Ordering::SeqCst) {
             return 0;
@@ -129,7 +129,7 @@ impl Replicas for Shelf {
     }
 }
 
-impl Upkeep for Shelf {
+impl Upkeep for CrashableStore {
     fn close(&self) -> Future<'_, ()> {
         if self.owns { self.inner.close() } else { Box::pin(std::future::ready(())) }
     }

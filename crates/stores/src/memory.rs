@@ -40,7 +40,7 @@ type Texts = BTreeMap<(Arc<str>, Arc<str>), (Vec<String>, Vec<String>)>;
 
 #[derive(Default)]
 struct Inner {
-    tasks: BTreeMap<TaskId, Kept>,
+    tasks: BTreeMap<TaskId, StoredTask>,
     last_no: u64,
     keys: HashMap<[u8; 32], BTreeMap<i64, KeyUse>>,
     aliases: HashMap<[u8; 32], TaskId>,
@@ -57,7 +57,7 @@ struct Inner {
     closed: bool,
 }
 
-struct Kept {
+struct StoredTask {
     no: u64,
     opening: Opening,
     seq: Seq,
@@ -112,7 +112,7 @@ impl Inner {
         let (last, first) = (append.last(), append.expected.next());
         if let (Some(opening), Some(row)) = (append.open, append.row) {
             self.last_no += 1;
-            let kept = Kept {
+            let kept = StoredTask {
                 no: self.last_no,
                 opening,
                 seq: Seq::ZERO,
@@ -263,7 +263,7 @@ impl Inner {
     }
 
     fn list(&self, query: &ListQuery) -> ListPage {
-        let matches = |kept: &&(&TaskId, &Kept)| {
+        let matches = |kept: &&(&TaskId, &StoredTask)| {
             let (row, opening) = (&kept.1.row, &kept.1.opening);
             row.listed
                 && opening.views.iter().any(|v| query.views.contains(v))
@@ -271,7 +271,7 @@ impl Inner {
                 && query.state.is_none_or(|s| s == row.state)
                 && query.since.is_none_or(|since| row.status_at >= since)
         };
-        let all: Vec<(&TaskId, &Kept)> = self.tasks.iter().collect();
+        let all: Vec<(&TaskId, &StoredTask)> = self.tasks.iter().collect();
         let mut found: Vec<(TaskId, Cursor)> = all
             .iter()
             .filter(matches)
@@ -288,8 +288,8 @@ impl Inner {
     fn tasks(&self, query: &TaskQuery) -> TaskPage {
         let rows = query.rows as usize;
         let before = self.tasks.iter().rev().filter(|(id, _)| query.before.is_none_or(|before| **id < before));
-        let seen: Vec<(&TaskId, &Kept)> = before.take(rows).collect();
-        let wanted = |(id, kept): &&(&TaskId, &Kept)| {
+        let seen: Vec<(&TaskId, &StoredTask)> = before.take(rows).collect();
+        let wanted = |(id, kept): &&(&TaskId, &StoredTask)| {
             query.tenant.as_ref().is_none_or(|tenant| *tenant == kept.opening.tenant)
                 && query.agent.as_ref().is_none_or(|agent| *agent == kept.opening.agent)
                 && query.state.is_none_or(|state| state == kept.row.state)
@@ -578,7 +578,7 @@ impl Upkeep for Store {
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
         Box::pin(async move {
             self.read(|inner| {
-                let old = |(_, t): &(&TaskId, &Kept)| t.row.settled && t.row.status_at < before;
+                let old = |(_, t): &(&TaskId, &StoredTask)| t.row.settled && t.row.status_at < before;
                 let mut found: Vec<(Time, u64, TaskId)> =
                     inner.tasks.iter().filter(old).map(|(id, t)| (t.row.status_at, t.no, *id)).collect();
                 found.sort();

@@ -2,7 +2,7 @@
 //! all is written at once. Two round trips and one flush, however many commits there are. A group that only makes new things
 //! needs one: that they are new is a bet, and the unique indexes say if it is lost.
 //!
-//! A refused commit leaves no trace on the slate, and a later one sees what an earlier one made. Locks are taken in one
+//! A refused commit leaves no trace on the commit_group, and a later one sees what an earlier one made. Locks are taken in one
 //! order by everybody: tasks by id, keys, aliases, push configs, blobs, records, accounts, and counters at the end. What was
 //! not there and is to be made is made in that order too, and kept apart by unique indexes: whoever comes second fails as a
 //! whole and begins again.
@@ -21,10 +21,10 @@ use super::columns::{context_bytes, hash_from, row_from, text_from, unpack_uses,
 use super::connect::{Conn, ask, run};
 use super::counters::{self, Tally};
 use super::fence::{PASS, Pass};
-use super::notify::News;
+use super::notify::GroupChanges;
 use super::push::{Config, ConfigNow, state_from};
-use super::records::Products;
-use super::replica::Judge;
+use super::records::GroupRecords;
+use super::replica::Liveness;
 use super::tables::{AliasColumns, KeyColumns, Lists, LogColumns, TaskColumns, TimerColumns};
 use super::texts::Texts;
 use super::trouble::{Failure, Unwritten};
@@ -65,7 +65,7 @@ impl Numbers {
 
 /// What must be known of a task.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct LockedTask {
     pub(super) no: i64,
     pub(super) seq: u64,
     pub(super) epoch: u64,
@@ -77,10 +77,10 @@ pub(super) struct Kept {
     pub(super) agent_no: i32,
 }
 
-impl Kept {
+impl LockedTask {
     /// Reads what [`sql::TASKS`] selects.
-    pub(super) fn from(columns: &tokio_postgres::Row) -> Result<(TaskId, Kept), Failure> {
-        let kept = Kept {
+    pub(super) fn from(columns: &tokio_postgres::Row) -> Result<(TaskId, LockedTask), Failure> {
+        let kept = LockedTask {
             no: columns.try_get(1)?,
             seq: columns.try_get::<_, i64>(2)? as u64,
             epoch: columns.try_get::<_, i64>(3)? as u64,
@@ -99,7 +99,7 @@ impl Kept {
 /// A task in a group: as it was, and as it is by now.
 struct Entry {
     before: Option<Row>,
-    now: Option<Kept>,
+    now: Option<LockedTask>,
     dirty: bool,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct TimerEntry {
 }
 
 /// What a group is about.
-struct Wants<'a> {
+struct GroupKeys<'a> {
     tasks: Vec<Uuid>,
     keys: Vec<&'a [u8]>,
     aliases: Vec<&'a [u8]>,
@@ -132,8 +132,8 @@ struct Wants<'a> {
     opens: i64,
 }
 
-impl<'a> Wants<'a> {
-    fn of(commits: &[&'a Commit], names: &HashMap<Arc<str>, i32>) -> Wants<'a> {
+impl<'a> GroupKeys<'a> {
+    fn of(commits: &[&'a Commit], names: &HashMap<Arc<str>, i32>) -> GroupKeys<'a> {
         let (mut tasks, mut timed, mut pushed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (mut keys, mut aliases, mut blobs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut opens = 0;
@@ -162,7 +162,7 @@ impl<'a> Wants<'a> {
             }
         }
         tasks.extend(timed.iter().chain(&pushed));
-        Wants {
+        GroupKeys {
             tasks: tasks.into_iter().collect(),
             keys: keys.into_iter().collect(),
             aliases: aliases.into_iter().collect(),
@@ -218,7 +218,7 @@ pub(super) fn names<'a>(commits: &[&'a Commit]) -> BTreeSet<&'a Arc<str>> {
 }
 
 /// The group, as far as it is decided.
-pub(super) struct Slate<'a> {
+pub(super) struct CommitGroup<'a> {
     me: i64,
     numbers: &'a mut Numbers,
     names: &'a HashMap<Arc<str>, i32>,
@@ -236,12 +236,12 @@ pub(super) struct Slate<'a> {
     blob_uses: BTreeSet<(Uuid, i32, Hash)>,
     access: BTreeMap<&'a str, Vec<u8>>,
     log: Vec<(i64, &'a Append)>,
-    products: Products<'a>,
+    records: GroupRecords<'a>,
     texts: Texts<'a>,
-    pub(super) news: News,
+    pub(super) group_changes: GroupChanges,
 }
 
-impl rules::Known for Slate<'_> {
+impl rules::Known for CommitGroup<'_> {
     type Error = Infallible;
 
     fn key_use(&mut self, key: &Hash, not_before: Time) -> Result<Option<KeyUse>, Infallible> {
@@ -256,20 +256,20 @@ impl rules::Known for Slate<'_> {
         Ok(self.kept(task).map(|kept| (Seq(kept.seq), Epoch(kept.epoch))).unwrap_or_default())
     }
     fn version(&mut self, kind: &Arc<str>, key: &Arc<str>) -> Result<u64, Infallible> {
-        Ok(self.products.version(kind, key))
+        Ok(self.records.version(kind, key))
     }
     fn has_entry(&mut self, id: Uuid) -> Result<bool, Infallible> {
-        Ok(self.products.has_entry(id))
+        Ok(self.records.has_entry(id))
     }
     fn balance(&mut self, account: &Arc<str>) -> Result<i64, Infallible> {
-        Ok(self.products.balance(account))
+        Ok(self.records.balance(account))
     }
 }
 
-impl<'a> Slate<'a> {
+impl<'a> CommitGroup<'a> {
     /// With nothing known to be there.
-    pub(super) fn blank(me: i64, numbers: &'a mut Numbers, names: &'a HashMap<Arc<str>, i32>) -> Slate<'a> {
-        Slate {
+    pub(super) fn blank(me: i64, numbers: &'a mut Numbers, names: &'a HashMap<Arc<str>, i32>) -> CommitGroup<'a> {
+        CommitGroup {
             me,
             numbers,
             names,
@@ -286,25 +286,25 @@ impl<'a> Slate<'a> {
             blob_uses: BTreeSet::new(),
             access: BTreeMap::new(),
             log: Vec::new(),
-            products: Products::default(),
+            records: GroupRecords::default(),
             texts: Texts::default(),
-            news: News::default(),
+            group_changes: GroupChanges::default(),
         }
     }
 
     /// Begins a transaction, and locks and reads all that these commits are about.
     pub(super) async fn load(
         db: &Conn,
-        judge: &Judge,
+        liveness: &Liveness,
         commits: &[&'a Commit],
         numbers: &'a mut Numbers,
         names: &'a HashMap<Arc<str>, i32>,
-    ) -> Result<Slate<'a>, Failure> {
-        let wants = Wants::of(commits, names);
+    ) -> Result<CommitGroup<'a>, Failure> {
+        let wants = GroupKeys::of(commits, names);
         let blocks = if numbers.left() < wants.opens { wants.opens / BLOCK + BLOCKS } else { 0 };
-        let (me, lease_ms, judges) = (judge.me, judge.lease_ms, judge.judges);
+        let (me, lease_ms, judges) = (liveness.me, liveness.lease_ms, liveness.judges);
         // All of them are on their way before the first answer comes.
-        let (begun, tasks, keys, living, aliases, timers, configs, blobs, drawn, products) = join!(
+        let (begun, tasks, keys, living, aliases, timers, configs, blobs, drawn, records) = join!(
             biased;
             db.begin(),
             ask(!wants.tasks.is_empty(), db.query(&sql::TASKS, [&wants.tasks])),
@@ -315,30 +315,30 @@ impl<'a> Slate<'a> {
             ask(!wants.pushed.is_empty(), db.query(&push::LOCK, [&wants.pushed, &me, &lease_ms, &judges])),
             ask(!wants.blob_hashes.is_empty(), db.query(&sql::BLOBS, [&wants.blob_tenants, &wants.blob_hashes])),
             ask(blocks > 0, db.query(&sql::NUMBERS, [&blocks])),
-            Products::load(db, commits),
+            GroupRecords::load(db, commits),
         );
         begun?;
-        let mut slate = Slate::blank(me, numbers, names);
+        let mut commit_group = CommitGroup::blank(me, numbers, names);
         for row in tasks? {
-            let (task, kept) = Kept::from(&row)?;
-            slate.tasks.insert(task, Entry { before: Some(kept.row), now: Some(kept), dirty: false });
+            let (task, kept) = LockedTask::from(&row)?;
+            commit_group.tasks.insert(task, Entry { before: Some(kept.row), now: Some(kept), dirty: false });
         }
         for row in keys? {
             let key = hash_from(row.try_get(0)?)?;
             let uses = unpack_uses(key, row.try_get(1)?)?;
-            slate.keys.insert(key, Key { there: true, dirty: false, uses });
+            commit_group.keys.insert(key, Key { there: true, dirty: false, uses });
         }
         for row in living? {
-            slate.living.insert(TaskId(row.try_get(0)?));
+            commit_group.living.insert(TaskId(row.try_get(0)?));
         }
         for row in aliases? {
             let task = Some(TaskId(row.try_get(1)?));
-            slate.aliases.insert(hash_from(row.try_get(0)?)?, Alias { before: task, now: task });
+            commit_group.aliases.insert(hash_from(row.try_get(0)?)?, Alias { before: task, now: task });
         }
         for row in timers? {
             let kind = u8::try_from(row.try_get::<_, i16>(1)?).unwrap_or_default();
             let due = Some(row.try_get(2)?);
-            slate.timers.insert((TaskId(row.try_get(0)?), kind), TimerEntry { before: due, now: due });
+            commit_group.timers.insert((TaskId(row.try_get(0)?), kind), TimerEntry { before: due, now: due });
         }
         for row in configs? {
             let (task, id): (TaskId, Arc<str>) = (TaskId(row.try_get(0)?), text_from(row.try_get(1)?)?.into());
@@ -347,18 +347,18 @@ impl<'a> Slate<'a> {
             let (epoch, next) = (Epoch(row.try_get::<_, i64>(6)? as u64), Seq(row.try_get::<_, i64>(7)? as u64));
             let ours = row.try_get(5)?;
             let now = ConfigNow { edition, epoch, next, made_no, state, ours, put: None, progress: None };
-            slate.configs.insert((task, id), Config { before: Some(state), now: Some(now) });
-            let last = slate.last_made.entry(task).or_default();
+            commit_group.configs.insert((task, id), Config { before: Some(state), now: Some(now) });
+            let last = commit_group.last_made.entry(task).or_default();
             *last = made_no.max(*last);
         }
         for row in blobs? {
-            slate.blobs.insert((row.try_get(0)?, hash_from(row.try_get(1)?)?));
+            commit_group.blobs.insert((row.try_get(0)?, hash_from(row.try_get(1)?)?));
         }
         for row in drawn? {
-            slate.numbers.more.insert(0, row.try_get(0)?);
+            commit_group.numbers.more.insert(0, row.try_get(0)?);
         }
-        slate.products = products?;
-        Ok(slate)
+        commit_group.records = records?;
+        Ok(commit_group)
     }
 
     /// Checks a commit and takes it, or says what it met.
@@ -373,7 +373,7 @@ impl<'a> Slate<'a> {
             }
             // Of a task that was not there before, nobody elsewhere can be waiting for more.
             if append.open.is_none() {
-                self.news.grown(append.task, append.last());
+                self.group_changes.grown(append.task, append.last());
             }
         }
         for used in &commit.keys {
@@ -385,7 +385,7 @@ impl<'a> Slate<'a> {
         for key in &commit.access {
             let row = serde_json::to_vec(key).map_err(|error| Failure::Damaged(error.to_string()))?;
             self.access.insert(&key.id, row);
-            self.news.access = true;
+            self.group_changes.access = true;
         }
         for change in &commit.timers {
             self.change_timer(change);
@@ -396,12 +396,12 @@ impl<'a> Slate<'a> {
         for blob in &commit.blobs {
             self.keep_blob(blob);
         }
-        self.products.take(commit)?;
+        self.records.take(commit)?;
         self.texts.take(commit);
         Ok(None)
     }
 
-    fn kept(&self, task: TaskId) -> Option<&Kept> {
+    fn kept(&self, task: TaskId) -> Option<&LockedTask> {
         self.tasks.get(&task)?.now.as_ref()
     }
 
@@ -415,7 +415,7 @@ impl<'a> Slate<'a> {
         views.dedup();
         let (tenant_no, agent_no) = (name(&open.tenant)?, name(&open.agent)?);
         let no = self.numbers.draw()?;
-        let kept = Kept {
+        let kept = LockedTask {
             no,
             seq: append.last().0,
             epoch: append.epoch.unwrap_or_default().0,
@@ -496,7 +496,7 @@ impl<'a> Slate<'a> {
                     put: Some(row),
                     progress: None,
                 });
-                self.news.push.insert(task);
+                self.group_changes.push.insert(task);
             }
             PushChange::Moved { id, edition, epoch, progress, .. } => {
                 if let Some(config) = self.configs.get_mut(&(task, id.clone())) {
@@ -506,7 +506,7 @@ impl<'a> Slate<'a> {
             PushChange::SetBack { id, edition, progress, .. } => {
                 let config = self.configs.get_mut(&(task, id.clone()));
                 if config.is_some_and(|config| config.set_back(*edition, progress)) {
-                    self.news.push.insert(task);
+                    self.group_changes.push.insert(task);
                 }
             }
             PushChange::Over { id, edition, epoch, .. } => {
@@ -520,7 +520,7 @@ impl<'a> Slate<'a> {
             PushChange::Remove { id, .. } => {
                 if let Some(config) = self.configs.get_mut(&(task, id.clone())) {
                     config.now = None;
-                    self.news.push.insert(task);
+                    self.group_changes.push.insert(task);
                 }
             }
         }
@@ -541,7 +541,7 @@ impl<'a> Slate<'a> {
     /// Whether anything is to be written at all.
     pub(super) fn is_blank(&self) -> bool {
         self.log.is_empty()
-            && self.products.is_blank()
+            && self.records.is_blank()
             && self.texts.is_blank()
             && self.blob_uses.is_empty()
             && self.access.is_empty()
@@ -557,7 +557,7 @@ impl<'a> Slate<'a> {
         tally.add(counters::LOG_ROWS, self.log.len() as i64);
         tally.add(counters::KEYS, self.new_keys);
         tally.add(counters::ACCESS_CHANGES, self.access.len() as i64);
-        self.products.count(&mut tally);
+        self.records.count(&mut tally);
         tally.add(counters::BLOBS, self.new_blobs.len() as i64);
         tally.add(counters::BLOB_BYTES, self.new_blobs.values().map(|blob| blob.bytes.len() as i64).sum());
         let mut lists = Lists::default();
@@ -626,7 +626,7 @@ impl<'a> Slate<'a> {
             ),
             run(!use_tasks.is_empty(), db.execute(&sql::BLOB_USE, [&use_tasks, &use_tenants, &use_hashes])),
             run(!access_ids.is_empty(), db.execute(&sql::ACCESS_PUT, [&access_ids, &access_rows])),
-            self.products.write(db),
+            self.records.write(db),
             self.texts.write(db),
             tally.write(db, slot),
             db.query(&PASS, [&self.me, &pass.generation, &pass.group]),
@@ -645,7 +645,7 @@ impl<'a> Slate<'a> {
             blobs,
             uses,
             access,
-            products,
+            records,
             texts,
             counts,
             peers,
@@ -653,7 +653,7 @@ impl<'a> Slate<'a> {
         ) = results;
         // The first that failed says why; those after it only say that one before them did.
         let written = [
-            begun, tasks, changes, log, lists, keys, aliases, timers, configs, blobs, uses, access, products, texts,
+            begun, tasks, changes, log, lists, keys, aliases, timers, configs, blobs, uses, access, records, texts,
             counts,
         ]
         .into_iter()

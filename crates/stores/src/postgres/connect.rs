@@ -125,7 +125,7 @@ impl Target {
     }
 
     /// A new connection.
-    pub(super) async fn connect(&self) -> Result<Conn, Fault> {
+    pub(super) async fn connect(&self) -> Result<Conn, ConnectError> {
         let (client, connection) = self.dial().await?;
         let driver = tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -137,7 +137,7 @@ impl Target {
 
     /// A new connection that hands out what it is notified of. Payloads that nobody takes are dropped and counted as an
     /// empty one.
-    pub(super) async fn listen(&self) -> Result<(Conn, mpsc::Receiver<String>), Fault> {
+    pub(super) async fn listen(&self) -> Result<(Conn, mpsc::Receiver<String>), ConnectError> {
         let (client, mut connection) = self.dial().await?;
         let (notices, heard) = mpsc::channel(NOTICES);
         let driver = tokio::spawn(async move {
@@ -161,18 +161,18 @@ impl Target {
         Ok((Conn::new(client, driver, self), heard))
     }
 
-    async fn dial(&self) -> Result<(Client, Connection<Socket, Stream>), Fault> {
+    async fn dial(&self) -> Result<(Client, Connection<Socket, Stream>), ConnectError> {
         match tokio::time::timeout(self.patience, self.config.connect(self.tls.clone())).await {
             Ok(Ok(both)) => Ok(both),
-            Ok(Err(error)) => Err(Fault::Sql(error)),
-            Err(_) => Err(Fault::Slow),
+            Ok(Err(error)) => Err(ConnectError::Sql(error)),
+            Err(_) => Err(ConnectError::Slow),
         }
     }
 
     /// What a failed connection means to whoever wants to open the store.
-    pub(super) fn explain(&self, fault: &Fault) -> OpenError {
+    pub(super) fn explain(&self, fault: &ConnectError) -> OpenError {
         let (at, user) = (self.at.clone(), self.user.clone());
-        let Fault::Sql(error) = fault else {
+        let ConnectError::Sql(error) = fault else {
             return OpenError::Connect { at, reason: NO_ANSWER.into() };
         };
         let Some(db) = error.as_db_error() else {
@@ -206,7 +206,7 @@ type Stream = <MakeRustlsConnect as tls::MakeTlsConnect<Socket>>::Stream;
 
 /// Why something with a connection failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum ConnectError {
     #[error("{}", reason(.0))]
     Sql(#[from] Error),
     #[error("no answer in time")]

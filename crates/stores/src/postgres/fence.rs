@@ -14,7 +14,7 @@ use tokio::join;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::connect::{Conn, Fault, Sql};
+use super::connect::{Conn, ConnectError, Sql};
 
 /// Lets a transaction pass, as its last statement, or fails it: whoever divides by zero finds no row of its generation.
 /// Answers whether another replica may be there to be told what happened; whoever entered before this is seen.
@@ -69,7 +69,7 @@ pub(super) struct Raised {
 }
 
 /// Raises the fence on a new connection, in place of one that is given up.
-pub(super) async fn raise(db: &Conn, replica: i64, old: Option<Backend>) -> Result<Raised, Fault> {
+pub(super) async fn raise(db: &Conn, replica: i64, old: Option<Backend>) -> Result<Raised, ConnectError> {
     if let Some((pid, start)) = old.filter(|_| !db.is_pooled()) {
         // It ends by itself, too, only later.
         if let Err(error) = db.query(&END, [&pid, &start]).await {
@@ -80,11 +80,11 @@ pub(super) async fn raise(db: &Conn, replica: i64, old: Option<Backend>) -> Resu
     begun?;
     let raised = raised.map_err(|error| match error.code() {
         // The last transaction is still not over.
-        Some(&SqlState::LOCK_NOT_AVAILABLE) => Fault::Slow,
-        _ => Fault::Sql(error),
+        Some(&SqlState::LOCK_NOT_AVAILABLE) => ConnectError::Slow,
+        _ => ConnectError::Sql(error),
     })?;
     done?;
-    let row = raised.first().ok_or(Fault::Fenced)?;
+    let row = raised.first().ok_or(ConnectError::Fenced)?;
     let start: Option<String> = row.try_get(3)?;
     let pid: i32 = row.try_get(2)?;
     let backend = start.map(|start| (pid, start)).filter(|_| !db.is_pooled());
@@ -117,8 +117,8 @@ impl Fence {
     }
 
     /// What the next transaction passes by.
-    pub(super) fn next(&mut self) -> Result<Pass, Fault> {
-        let generation = self.generation.ok_or(Fault::Fenced)?;
+    pub(super) fn next(&mut self) -> Result<Pass, ConnectError> {
+        let generation = self.generation.ok_or(ConnectError::Fenced)?;
         self.last_group += 1;
         Ok(Pass { generation, group: self.last_group })
     }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_transaction_passes_only_on_a_connection_that_has_raised_the_fence() {
         let mut fence = Fence::default();
-        assert!(matches!(fence.next(), Err(Fault::Fenced)));
+        assert!(matches!(fence.next(), Err(ConnectError::Fenced)));
         assert_eq!(fence.take(raised(3, 0)), None);
         let (first, second) = (fence.next().unwrap(), fence.next().unwrap());
         assert!(first.generation == 3 && second.group == first.group + 1);

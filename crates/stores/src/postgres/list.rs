@@ -206,8 +206,8 @@ impl TaskLists for Store {
     }
 
     fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| async move { read::due(&db, &judge, now, limit).await })
+        let liveness = self.shared.replica.liveness();
+        self.read(move |db| async move { read::due(&db, &liveness, now, limit).await })
     }
 
     fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
@@ -219,7 +219,7 @@ impl TaskLists for Store {
     }
 
     fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| async move { read::next_due(&db, &judge).await })
+        let liveness = self.shared.replica.liveness();
+        self.read(move |db| async move { read::next_due(&db, &liveness).await })
     }
 }

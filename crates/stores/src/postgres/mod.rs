@@ -1,11 +1,11 @@
 //! The store in a PostgreSQL database, shared by any number of replicas.
 //!
 //! ```text
-//!  commit ──► queue ──► writer ──► pen ──► database (two round trips, one flush per group)
-//!                         │ news                ▲
-//!                       teller ── NOTIFY ──►    │ one statement each
-//!  hints ◄── ear ◄── heart ◄── LISTEN, lease    │
-//!  reads ─────────────────────────────► lanes ──┘
+//!  commit ──► queue ──► writer ──► apply ──► database (two round trips, one flush per group)
+//!                         │ group changes          ▲
+//!                      notifier ── NOTIFY ──►      │ one statement each
+//!  hints ◄── hint listener ◄── lease keeper ◄── LISTEN, lease
+//!  reads ───────────────────────► read pool ───────┘
 //! ```
 //!
 //! * One writer per replica (`writer`), many commits per transaction; `apply` decides them in memory under row locks, which is
@@ -57,11 +57,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use self::connect::{Conn, Target};
-use self::notify::{Ear, Teller};
+use self::notify::{HintListener, Notifier};
 pub use self::options::{Durability, OpenError, Options};
-use self::queue::{Errand, Queue};
-use self::read_pool::Lanes;
-use self::replica::{Heart, Replica};
+use self::queue::{MaintenanceJob, Queue};
+use self::read_pool::ReadPool;
+use self::replica::{LeaseKeeper, Replica};
 use self::trouble::Failure;
 
 /// A shorter lease is not worth its traffic.
@@ -73,8 +73,8 @@ const START_PATIENCE: Duration = Duration::from_secs(15);
 /// The open store. Dropping it closes it, as far as that can be done without waiting.
 pub struct Store {
     shared: Arc<Shared>,
-    lanes: Lanes,
-    ear: Arc<Ear>,
+    readers: ReadPool,
+    listener: Arc<HintListener>,
     leaving: watch::Sender<bool>,
     tasks: tokio::sync::Mutex<Option<Tasks>>,
 }
@@ -85,7 +85,7 @@ struct Shared {
     target: Arc<Target>,
     replica: Arc<Replica>,
     queue: Queue,
-    teller: Arc<Teller>,
+    notifier: Arc<Notifier>,
     /// What keeps the writer from writing, if anything does.
     trouble: Mutex<Option<Trouble>>,
     /// A commit was answered with an unknown outcome, and may still happen.
@@ -94,8 +94,8 @@ struct Shared {
 
 struct Tasks {
     writer: JoinHandle<()>,
-    teller: JoinHandle<()>,
-    heart: JoinHandle<()>,
+    notifier: JoinHandle<()>,
+    lease_keeper: JoinHandle<()>,
 }
 
 impl Store {
@@ -133,12 +133,12 @@ impl Store {
         schema::migrate(&db, &direct).await?;
         let entered = Replica::enter(&db, options.lease).await.map_err(|error| direct.explain(&error.into()))?;
         let replica = Arc::new(entered.ok_or(OpenError::Migrating)?);
-        let (teller, ear) = (Arc::new(Teller::new(replica.no)), Arc::new(Ear::new()));
-        let mut heart = Heart::new(replica.clone(), direct.clone(), ear.clone());
-        heart.start(&db).await.map_err(|fault| direct.explain(&fault))?;
+        let (notifier, listener) = (Arc::new(Notifier::new(replica.no)), Arc::new(HintListener::new()));
+        let mut lease_keeper = LeaseKeeper::new(replica.clone(), direct.clone(), listener.clone());
+        lease_keeper.start(&db).await.map_err(|fault| direct.explain(&fault))?;
         let shared = Arc::new(Shared {
             queue: Queue::new(options.queue_commits, options.queue_bytes),
-            teller: teller.clone(),
+            notifier: notifier.clone(),
             trouble: Mutex::default(),
             undecided: watch::Sender::new(false),
             target: target.clone(),
@@ -149,11 +149,11 @@ impl Store {
         let (leaving, left) = watch::channel(false);
         let tasks = Tasks {
             writer: tokio::spawn(writer::run(shared.clone(), writing)),
-            teller: tokio::spawn(teller.run(direct)),
-            heart: tokio::spawn(heart.run((db, heard), left)),
+            notifier: tokio::spawn(notifier.run(direct)),
+            lease_keeper: tokio::spawn(lease_keeper.run((db, heard), left)),
         };
-        let lanes = Lanes::new(target, shared.clone());
-        Ok(Store { shared, lanes, ear, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
+        let readers = ReadPool::new(target, shared.clone());
+        Ok(Store { shared, readers, listener, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
     }
 
     /// What all replicas agree on under this name: what the first of them said, ever.
@@ -183,16 +183,16 @@ impl Store {
     where
         F: std::future::Future<Output = Result<T, Failure>> + Send + 'a,
     {
-        Box::pin(async move { self.lanes.read(look).await })
+        Box::pin(async move { self.readers.read(look).await })
     }
 
     fn ask<T: Send + 'static>(
         &self,
-        errand: impl FnOnce(oneshot::Sender<Result<T, Trouble>>) -> Errand + Send + 'static,
+        maintenance: impl FnOnce(oneshot::Sender<Result<T, Trouble>>) -> MaintenanceJob + Send + 'static,
     ) -> Future<'_, Result<T, Trouble>> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
-            self.shared.queue.push(errand(answer))?;
+            self.shared.queue.push(maintenance(answer))?;
             answered.await.unwrap_or(Err(Trouble::Closed))
         })
     }
@@ -201,7 +201,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.shared.queue.close();
-        self.lanes.close();
+        self.readers.close();
         let leaving = self.leaving.clone();
         let shared = self.shared.clone();
         let tasks = self.tasks.get_mut().take();
@@ -214,10 +214,10 @@ impl Drop for Store {
 
 /// Lets everybody finish, in an order in which none misses another.
 async fn finish(tasks: Tasks, shared: &Shared, leaving: &watch::Sender<bool>) {
-    for (task, then) in [(tasks.writer, 0), (tasks.teller, 1), (tasks.heart, 2)] {
+    for (task, then) in [(tasks.writer, 0), (tasks.notifier, 1), (tasks.lease_keeper, 2)] {
         match then {
             0 => {}
-            1 => shared.teller.close(),
+            1 => shared.notifier.close(),
             _ => drop(leaving.send_replace(true)),
         }
         if task.await.is_err() {
@@ -228,11 +228,11 @@ async fn finish(tasks: Tasks, shared: &Shared, leaving: &watch::Sender<bool>) {
 
 impl Upkeep for Store {
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
-        self.ask(move |answer| Errand::Purge { before, keys_before, limit, answer })
+        self.ask(move |answer| MaintenanceJob::Purge { before, keys_before, limit, answer })
     }
 
     fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
-        self.ask(move |answer| Errand::Remove { task, answer })
+        self.ask(move |answer| MaintenanceJob::Remove { task, answer })
     }
 
     fn answers_within(&self) -> Option<Duration> {
@@ -263,7 +263,7 @@ impl Upkeep for Store {
             self.shared.queue.close();
             // Whoever closes it a second time waits for the first.
             let mut tasks = self.tasks.lock().await;
-            self.lanes.close();
+            self.readers.close();
             if let Some(tasks) = tasks.take() {
                 finish(tasks, &self.shared, &self.leaving).await;
             }

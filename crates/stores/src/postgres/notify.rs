@@ -1,7 +1,7 @@
 //! Hints: what this replica did, told to the others; and what they told, for the engine.
 //!
 //! Telling happens after a group's commit and on a connection of its own: NOTIFY within the transaction would take a lock
-//! that all of the database's writers share. While one notification is on its way, later news gather. A hint that is lost
+//! that all of the database's writers share. While one notification is on its way, later group_changes gather. A hint that is lost
 //! costs time and nothing else, so every buffer here is small, and whoever misses something is told just that.
 
 use std::collections::{HashMap, HashSet};
@@ -20,7 +20,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::connect::{Conn, Fault, Sql, Target};
+use super::connect::{Conn, ConnectError, Sql, Target};
 
 /// The channel's name.
 pub(super) const LISTEN: &str = "LISTEN rialto";
@@ -31,7 +31,7 @@ static NOTIFY: Sql = Sql {
     types: &[Type::TEXT_ARRAY],
 };
 
-/// Tasks that news may wait about. Above, the others are told that they missed something.
+/// Tasks that group_changes may wait about. Above, the others are told that they missed something.
 const WAITING: usize = 4096;
 /// Hints that wait for the engine.
 const HEARD: usize = 4096;
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a group changed that others may want to know.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct GroupChanges {
     grown: HashMap<TaskId, Seq>,
     pub(super) push: HashSet<TaskId>,
     removed: HashSet<TaskId>,
@@ -50,14 +50,14 @@ pub(super) struct News {
     missed: bool,
 }
 
-impl News {
+impl GroupChanges {
     pub(super) fn grown(&mut self, task: TaskId, seq: Seq) {
         let known = self.grown.entry(task).or_default();
         *known = seq.max(*known);
     }
 
-    pub(super) fn removed(tasks: impl IntoIterator<Item = TaskId>) -> News {
-        News { removed: tasks.into_iter().collect(), ..News::default() }
+    pub(super) fn removed(tasks: impl IntoIterator<Item = TaskId>) -> GroupChanges {
+        GroupChanges { removed: tasks.into_iter().collect(), ..GroupChanges::default() }
     }
 
     fn is_empty(&self) -> bool {
@@ -68,7 +68,7 @@ impl News {
         self.grown.len() + self.push.len() + self.removed.len()
     }
 
-    fn join(&mut self, other: News) {
+    fn join(&mut self, other: GroupChanges) {
         for (task, seq) in other.grown {
             self.grown(task, seq);
         }
@@ -77,51 +77,51 @@ impl News {
         self.access |= other.access;
         self.missed |= other.missed;
         if self.len() > WAITING {
-            *self = News { access: self.access, missed: true, ..News::default() };
+            *self = GroupChanges { access: self.access, missed: true, ..GroupChanges::default() };
         }
     }
 
-    fn words(&self) -> Vec<Word> {
-        let mut words: Vec<Word> = Vec::with_capacity(self.len() + 2);
-        words.extend(self.grown.iter().map(|(task, seq)| Word::Hint(Hint::Grown(*task, *seq))));
-        words.extend(self.push.iter().map(|task| Word::Hint(Hint::Push(*task))));
-        words.extend(self.removed.iter().map(|task| Word::Hint(Hint::Removed(*task))));
-        words.extend(self.access.then_some(Word::Hint(Hint::Access)));
-        words.extend(self.missed.then_some(Word::Hint(Hint::Missed)));
-        words
+    fn messages(&self) -> Vec<ReplicaMessage> {
+        let mut messages: Vec<ReplicaMessage> = Vec::with_capacity(self.len() + 2);
+        messages.extend(self.grown.iter().map(|(task, seq)| ReplicaMessage::Hint(Hint::Grown(*task, *seq))));
+        messages.extend(self.push.iter().map(|task| ReplicaMessage::Hint(Hint::Push(*task))));
+        messages.extend(self.removed.iter().map(|task| ReplicaMessage::Hint(Hint::Removed(*task))));
+        messages.extend(self.access.then_some(ReplicaMessage::Hint(Hint::Access)));
+        messages.extend(self.missed.then_some(ReplicaMessage::Hint(Hint::Missed)));
+        messages
     }
 }
 
 /// What is said between replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum ReplicaMessage {
     Hint(Hint),
     /// The sender has left.
     Left,
 }
 
-/// Payloads that say these words, each within PostgreSQL's limit.
-pub(super) fn pack(sender: i64, words: &[Word]) -> Vec<String> {
+/// Payloads that say these messages, each within PostgreSQL's limit.
+pub(super) fn pack(sender: i64, messages: &[ReplicaMessage]) -> Vec<String> {
     let mut payloads = Vec::new();
     let mut bytes = sender.to_le_bytes().to_vec();
-    for word in words {
+    for message in messages {
         if bytes.len() > PAYLOAD - 32 {
             payloads.push(BASE64.encode(&bytes));
             bytes.truncate(8);
         }
-        let (tag, task) = match word {
-            Word::Hint(Hint::Grown(task, _)) => (1, Some(task)),
-            Word::Hint(Hint::Push(task)) => (2, Some(task)),
-            Word::Hint(Hint::Removed(task)) => (3, Some(task)),
-            Word::Hint(Hint::Access) => (4, None),
-            Word::Hint(Hint::Missed) => (5, None),
-            Word::Left => (6, None),
+        let (tag, task) = match message {
+            ReplicaMessage::Hint(Hint::Grown(task, _)) => (1, Some(task)),
+            ReplicaMessage::Hint(Hint::Push(task)) => (2, Some(task)),
+            ReplicaMessage::Hint(Hint::Removed(task)) => (3, Some(task)),
+            ReplicaMessage::Hint(Hint::Access) => (4, None),
+            ReplicaMessage::Hint(Hint::Missed) => (5, None),
+            ReplicaMessage::Left => (6, None),
             // Found out by everybody for himself.
-            Word::Hint(Hint::Gone | Hint::CutOff) => continue,
+            ReplicaMessage::Hint(Hint::Gone | Hint::CutOff) => continue,
         };
         bytes.push(tag);
         bytes.extend(task.into_iter().flat_map(|task| *task.0.as_bytes()));
-        if let Word::Hint(Hint::Grown(_, seq)) = word {
+        if let ReplicaMessage::Hint(Hint::Grown(_, seq)) = message {
             bytes.extend(seq.0.to_le_bytes());
         }
     }
@@ -130,10 +130,10 @@ pub(super) fn pack(sender: i64, words: &[Word]) -> Vec<String> {
 }
 
 /// Who said what. `None` if it cannot be read: of a newer release, or not ours at all.
-pub(super) fn unpack(payload: &str) -> Option<(i64, Vec<Word>)> {
+pub(super) fn unpack(payload: &str) -> Option<(i64, Vec<ReplicaMessage>)> {
     let bytes = BASE64.decode(payload).ok()?;
     let (sender, mut rest) = bytes.split_first_chunk::<8>()?;
-    let mut words = Vec::new();
+    let mut messages = Vec::new();
     while let [tag, tail @ ..] = rest {
         rest = tail;
         let mut task = || -> Option<TaskId> {
@@ -141,49 +141,49 @@ pub(super) fn unpack(payload: &str) -> Option<(i64, Vec<Word>)> {
             rest = tail;
             Some(TaskId(Uuid::from_bytes(*id)))
         };
-        words.push(match tag {
+        messages.push(match tag {
             1 => {
                 let task = task()?;
                 let (seq, tail) = rest.split_first_chunk::<8>()?;
                 rest = tail;
-                Word::Hint(Hint::Grown(task, Seq(u64::from_le_bytes(*seq))))
+                ReplicaMessage::Hint(Hint::Grown(task, Seq(u64::from_le_bytes(*seq))))
             }
-            2 => Word::Hint(Hint::Push(task()?)),
-            3 => Word::Hint(Hint::Removed(task()?)),
-            4 => Word::Hint(Hint::Access),
-            5 => Word::Hint(Hint::Missed),
-            6 => Word::Left,
+            2 => ReplicaMessage::Hint(Hint::Push(task()?)),
+            3 => ReplicaMessage::Hint(Hint::Removed(task()?)),
+            4 => ReplicaMessage::Hint(Hint::Access),
+            5 => ReplicaMessage::Hint(Hint::Missed),
+            6 => ReplicaMessage::Left,
             _ => return None,
         });
     }
-    Some((i64::from_le_bytes(*sender), words))
+    Some((i64::from_le_bytes(*sender), messages))
 }
 
-/// Says these words on this connection.
-pub(super) async fn say(db: &Conn, sender: i64, words: &[Word]) -> Result<(), Fault> {
-    let payloads = pack(sender, words);
+/// Says these messages on this connection.
+pub(super) async fn send_messages(db: &Conn, sender: i64, messages: &[ReplicaMessage]) -> Result<(), ConnectError> {
+    let payloads = pack(sender, messages);
     match tokio::time::timeout(PATIENCE, db.query(&NOTIFY, [&payloads])).await {
-        Ok(said) => said.map(drop).map_err(Fault::Sql),
-        Err(_) => Err(Fault::Slow),
+        Ok(said) => said.map(drop).map_err(ConnectError::Sql),
+        Err(_) => Err(ConnectError::Slow),
     }
 }
 
 /// Tells the others what happened here.
-pub(super) struct Teller {
+pub(super) struct Notifier {
     sender: i64,
-    news: Mutex<News>,
+    group_changes: Mutex<GroupChanges>,
     bell: Notify,
     closed: AtomicBool,
 }
 
-impl Teller {
-    pub(super) fn new(sender: i64) -> Teller {
-        Teller { sender, news: Mutex::default(), bell: Notify::new(), closed: AtomicBool::new(false) }
+impl Notifier {
+    pub(super) fn new(sender: i64) -> Notifier {
+        Notifier { sender, group_changes: Mutex::default(), bell: Notify::new(), closed: AtomicBool::new(false) }
     }
 
-    pub(super) fn tell(&self, news: News) {
-        if !news.is_empty() {
-            self.news.lock().join(news);
+    pub(super) fn announce(&self, group_changes: GroupChanges) {
+        if !group_changes.is_empty() {
+            self.group_changes.lock().join(group_changes);
             self.bell.notify_one();
         }
     }
@@ -194,26 +194,26 @@ impl Teller {
         self.bell.notify_one();
     }
 
-    pub(super) async fn run(self: Arc<Teller>, target: Arc<Target>) {
+    pub(super) async fn run(self: Arc<Notifier>, target: Arc<Target>) {
         let mut connection: Option<Conn> = None;
         let mut pause = Duration::ZERO;
         loop {
             let closed = self.closed.load(Ordering::Relaxed);
-            let news = std::mem::take(&mut *self.news.lock());
-            if news.is_empty() {
+            let group_changes = std::mem::take(&mut *self.group_changes.lock());
+            if group_changes.is_empty() {
                 if closed {
                     return;
                 }
                 self.bell.notified().await;
                 continue;
             }
-            match self.send(&target, &mut connection, &news).await {
+            match self.send(&target, &mut connection, &group_changes).await {
                 Ok(()) => pause = Duration::ZERO,
                 Err(_) if closed => return,
                 Err(fault) => {
                     tracing::debug!(%fault, "the other replicas could not be told what happened here");
                     connection = None;
-                    self.news.lock().join(news);
+                    self.group_changes.lock().join(group_changes);
                     pause = (pause * 2).clamp(Duration::from_millis(50), Duration::from_secs(1));
                     tokio::time::sleep(pause).await;
                 }
@@ -221,28 +221,33 @@ impl Teller {
         }
     }
 
-    async fn send(&self, target: &Target, connection: &mut Option<Conn>, news: &News) -> Result<(), Fault> {
+    async fn send(
+        &self,
+        target: &Target,
+        connection: &mut Option<Conn>,
+        group_changes: &GroupChanges,
+    ) -> Result<(), ConnectError> {
         let db = match connection.take() {
             Some(db) if !db.is_closed() => db,
             Some(_) | None => target.connect().await?,
         };
-        say(&db, self.sender, &news.words()).await?;
+        send_messages(&db, self.sender, &group_changes.messages()).await?;
         *connection = Some(db);
         Ok(())
     }
 }
 
 /// What the engine is to hear.
-pub(super) struct Ear {
+pub(super) struct HintListener {
     hints: mpsc::Sender<Hint>,
     waiting: Mutex<Option<mpsc::Receiver<Hint>>>,
     missed: AtomicBool,
 }
 
-impl Ear {
-    pub(super) fn new() -> Ear {
+impl HintListener {
+    pub(super) fn new() -> HintListener {
         let (hints, waiting) = mpsc::channel(HEARD);
-        Ear { hints, waiting: Mutex::new(Some(waiting)), missed: AtomicBool::new(false) }
+        HintListener { hints, waiting: Mutex::new(Some(waiting)), missed: AtomicBool::new(false) }
     }
 
     /// May be taken once. It never ends, also when the store is closed.
@@ -256,7 +261,7 @@ impl Ear {
         .boxed()
     }
 
-    pub(super) fn hear(&self, hint: Hint) {
+    pub(super) fn offer(&self, hint: Hint) {
         self.remind();
         if self.hints.try_send(hint).is_err() {
             self.missed.store(true, Ordering::Relaxed);
@@ -281,10 +286,15 @@ mod tests {
 
     #[test]
     fn what_is_said_is_heard_and_fits_into_payloads() {
-        let mut words: Vec<Word> = (0..3_000).map(|n| Word::Hint(Hint::Grown(id(), Seq(n << 40)))).collect();
-        words.extend([Word::Hint(Hint::Push(id())), Word::Hint(Hint::Removed(id())), Word::Hint(Hint::Access)]);
-        words.extend([Word::Hint(Hint::Missed), Word::Left]);
-        let payloads = pack(-7, &words);
+        let mut messages: Vec<ReplicaMessage> =
+            (0..3_000).map(|n| ReplicaMessage::Hint(Hint::Grown(id(), Seq(n << 40)))).collect();
+        messages.extend([
+            ReplicaMessage::Hint(Hint::Push(id())),
+            ReplicaMessage::Hint(Hint::Removed(id())),
+            ReplicaMessage::Hint(Hint::Access),
+        ]);
+        messages.extend([ReplicaMessage::Hint(Hint::Missed), ReplicaMessage::Left]);
+        let payloads = pack(-7, &messages);
         assert!(payloads.len() > 1 && payloads.iter().all(|payload| payload.len() < 8_000));
         let mut heard = Vec::new();
         for payload in payloads {
@@ -292,7 +302,7 @@ mod tests {
             assert_eq!(sender, -7);
             heard.extend(said);
         }
-        assert_eq!(heard, words);
+        assert_eq!(heard, messages);
         for strange in ["", "x", "hello", "AAAAAAAAAAAB", "AAAAAAAAAAD/"] {
             assert_eq!(unpack(strange), None, "{strange}");
         }
@@ -300,29 +310,29 @@ mod tests {
 
     #[test]
     fn news_that_nobody_could_be_told_become_one_word() {
-        let mut news = News::default();
+        let mut group_changes = GroupChanges::default();
         for n in 0..=WAITING {
-            let mut more = News::default();
+            let mut more = GroupChanges::default();
             more.grown(id(), Seq(n as u64));
             more.access = true;
-            news.join(more);
+            group_changes.join(more);
         }
-        assert_eq!(news.words(), [Word::Hint(Hint::Access), Word::Hint(Hint::Missed)]);
+        assert_eq!(group_changes.messages(), [ReplicaMessage::Hint(Hint::Access), ReplicaMessage::Hint(Hint::Missed)]);
     }
 
     #[tokio::test]
     async fn an_ear_that_is_full_says_so_when_there_is_room() {
-        let ear = Ear::new();
+        let listener = HintListener::new();
         for _ in 0..HEARD + 5 {
-            ear.hear(Hint::Access);
+            listener.offer(Hint::Access);
         }
-        let mut stream = ear.stream();
+        let mut stream = listener.stream();
         for _ in 0..HEARD {
             assert_eq!(stream.next().await, Some(Hint::Access));
         }
-        ear.remind();
-        ear.remind();
-        ear.hear(Hint::Gone);
+        listener.remind();
+        listener.remind();
+        listener.offer(Hint::Gone);
         assert_eq!(stream.next().await, Some(Hint::Missed));
         assert_eq!(stream.next().await, Some(Hint::Gone));
     }

@@ -6,7 +6,7 @@ use tokio::join;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::apply::Kept;
+use super::apply::LockedTask;
 use super::columns::{hash_from, limit_of, pack_uses, unpack_uses};
 use super::connect::{Conn, Sql, run};
 use super::counters::{self, Tally};
@@ -19,7 +19,7 @@ use crate::shape;
 /// Idempotency keys looked at in one go, so that a purge never holds the writer for long. The next purge goes on.
 const KEYS_AT_ONCE: i64 = 10_000;
 
-/// As `Kept::from` reads it.
+/// As `LockedTask::from` reads it.
 pub(super) static ONE: Sql = Sql {
     text: "SELECT id, no, seq, epoch, holder, context, views, state, status_at, listed, running, settled
            FROM rialto.task WHERE id = $1 FOR UPDATE",
@@ -85,7 +85,7 @@ pub(super) async fn remove(db: &Conn, which: &Which, slot: i32) -> Result<Vec<Ta
     begun?;
     let mut gone = Vec::new();
     for row in found? {
-        match (Kept::from(&row), which) {
+        match (LockedTask::from(&row), which) {
             (Ok(kept), _) => gone.push(kept),
             // One that cannot be read stays, and the others go.
             (Err(failure), Which::Old { .. }) => {

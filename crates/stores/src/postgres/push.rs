@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::columns::{limit_of, text_from};
 use super::connect::{Conn, Sql, run};
-use super::replica::{Judge, is_gone};
+use super::replica::{Liveness, is_gone};
 use super::trouble::Failure;
 
 pub(super) fn task_of(change: &PushChange) -> TaskId {
@@ -409,14 +409,16 @@ pub(super) async fn page(
 
 pub(super) async fn adopt(
     db: &Conn,
-    judge: &Judge,
+    liveness: &Liveness,
     place: Option<&(TaskId, Arc<str>)>,
     limit: usize,
 ) -> Result<Vec<PushRow>, Failure> {
     let mut place = place.cloned();
     loop {
         let (task, id) = after(place.as_ref());
-        let rows = db.query(&ADOPT, [&task, &id, &limit_of(limit), &judge.me, &judge.lease_ms, &judge.judges]).await?;
+        let rows = db
+            .query(&ADOPT, [&task, &id, &limit_of(limit), &liveness.me, &liveness.lease_ms, &liveness.judges])
+            .await?;
         let mut ours = Vec::with_capacity(rows.len());
         for row in &rows {
             if row.try_get(14)? {

@@ -34,11 +34,11 @@ struct State {
 #[allow(clippy::large_enum_variant, reason = "nearly every job is a commit")]
 enum Job {
     Commit(Waiting),
-    Errand(Errand),
+    Maintenance(MaintenanceJob),
 }
 
 /// The few jobs that are not commits.
-pub(super) enum Errand {
+pub(super) enum MaintenanceJob {
     Purge { before: Time, keys_before: Time, limit: usize, answer: oneshot::Sender<Result<u64, Trouble>> },
     Remove { task: TaskId, answer: oneshot::Sender<Result<bool, Trouble>> },
 }
@@ -55,7 +55,7 @@ pub(super) struct Waiting {
 /// What the writer found.
 pub(super) enum Taken {
     Group(Vec<Waiting>),
-    Errand(Errand),
+    Maintenance(MaintenanceJob),
     /// Nothing came in the time given.
     Nothing,
     /// Nothing is left and nothing more will come.
@@ -85,7 +85,7 @@ impl Queue {
         Ok(answered)
     }
 
-    pub(super) fn push(&self, errand: Errand) -> Result<(), Trouble> {
+    pub(super) fn push(&self, maintenance: MaintenanceJob) -> Result<(), Trouble> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(Trouble::Closed);
@@ -93,7 +93,7 @@ impl Queue {
         if state.jobs.len() >= self.max_commits {
             return Err(Trouble::Busy);
         }
-        state.jobs.push_back(Job::Errand(errand));
+        state.jobs.push_back(Job::Maintenance(maintenance));
         drop(state);
         self.filled.notify_one();
         Ok(())
@@ -133,7 +133,7 @@ impl Queue {
                         break;
                     }
                 }
-                Some(Job::Errand(errand)) => return Some(Taken::Errand(errand)),
+                Some(Job::Maintenance(maintenance)) => return Some(Taken::Maintenance(maintenance)),
                 None => break,
             }
         }
@@ -177,7 +177,7 @@ mod tests {
         while let Some(taken) = queue.take_now() {
             match taken {
                 Taken::Group(group) => sizes.push(group.len()),
-                Taken::Errand(_) => sizes.push(0),
+                Taken::Maintenance(_) => sizes.push(0),
                 Taken::Nothing | Taken::Closed => break,
             }
         }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_large_commit_is_a_group_of_its_own_and_the_order_stays() {
         let queue = Queue::new(usize::MAX, usize::MAX);
-        let remove = || Errand::Remove { task: TaskId(Uuid::now_v7()), answer: oneshot::channel().0 };
+        let remove = || MaintenanceJob::Remove { task: TaskId(Uuid::now_v7()), answer: oneshot::channel().0 };
         for bytes in [10, 10, 300_000, 10, 400_000, 400_000] {
             queue.push_commit(of(bytes)).unwrap();
         }

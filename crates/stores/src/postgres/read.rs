@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::columns::{context_from, limit_of, row_from, text_from, unpack_uses};
 use super::connect::{Conn, Sql};
-use super::replica::{Judge, is_gone};
+use super::replica::{Liveness, is_gone};
 use super::trouble::Failure;
 use super::{Store, counters, schema, statements as sql};
 use crate::shape;
@@ -269,12 +269,12 @@ pub(super) async fn held_by(
 
 pub(super) async fn orphans(
     db: &Conn,
-    judge: &Judge,
+    liveness: &Liveness,
     after: Option<TaskId>,
     limit: usize,
 ) -> Result<Vec<(TaskId, Epoch)>, Failure> {
     let after = after_or_nil(after);
-    held(&db.query(&ORPHANS, [&after, &limit_of(limit), &judge.me, &judge.lease_ms, &judge.judges]).await?)
+    held(&db.query(&ORPHANS, [&after, &limit_of(limit), &liveness.me, &liveness.lease_ms, &liveness.judges]).await?)
 }
 
 static DUE: Sql = Sql {
@@ -287,8 +287,10 @@ static DUE: Sql = Sql {
     types: &[Type::INT8, Type::INT8, Type::INT8, Type::FLOAT8, Type::BOOL, Type::INT8],
 };
 
-pub(super) async fn due(db: &Conn, judge: &Judge, now: Time, limit: usize) -> Result<Vec<Timer>, Failure> {
-    let rows = db.query(&DUE, [&now.0, &limit_of(limit), &judge.me, &judge.lease_ms, &judge.judges, &LATE_MS]).await?;
+pub(super) async fn due(db: &Conn, liveness: &Liveness, now: Time, limit: usize) -> Result<Vec<Timer>, Failure> {
+    let rows = db
+        .query(&DUE, [&now.0, &limit_of(limit), &liveness.me, &liveness.lease_ms, &liveness.judges, &LATE_MS])
+        .await?;
     timers_from(&rows)
 }
 
@@ -321,8 +323,8 @@ static NEXT_DUE: Sql = Sql {
     types: &[Type::INT8, Type::FLOAT8, Type::BOOL, Type::INT8],
 };
 
-pub(super) async fn next_due(db: &Conn, judge: &Judge) -> Result<Option<Time>, Failure> {
-    let rows = db.query(&NEXT_DUE, [&judge.me, &judge.lease_ms, &judge.judges, &LATE_MS]).await?;
+pub(super) async fn next_due(db: &Conn, liveness: &Liveness) -> Result<Option<Time>, Failure> {
+    let rows = db.query(&NEXT_DUE, [&liveness.me, &liveness.lease_ms, &liveness.judges, &LATE_MS]).await?;
     Ok(rows.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten().map(Time))
 }
 
@@ -354,20 +356,20 @@ static REPLICAS: Sql = Sql {
     types: &[Type::FLOAT8, Type::BOOL],
 };
 
-pub(super) async fn replicas(db: &Conn, judge: &Judge) -> Result<Vec<ReplicaRow>, Failure> {
+pub(super) async fn replicas(db: &Conn, liveness: &Liveness) -> Result<Vec<ReplicaRow>, Failure> {
     let read = |row: &tokio_postgres::Row| -> Result<ReplicaRow, Failure> {
         let no: i64 = row.try_get(0)?;
         let about: Option<&[u8]> = row.try_get(4)?;
         Ok(ReplicaRow {
             no: no as u64,
-            own: no == judge.me,
+            own: no == liveness.me,
             alive: !row.try_get::<_, bool>(1)?,
             silent_ms: row.try_get::<_, i64>(2)?.max(0) as u64,
             lease_ms: row.try_get::<_, Option<i64>>(3)?.map(|ms| ms.max(0) as u64),
             about: about.map(text_from).transpose()?.map(str::to_owned),
         })
     };
-    db.query(&REPLICAS, [&judge.lease_ms, &judge.judges]).await?.iter().map(read).collect()
+    db.query(&REPLICAS, [&liveness.lease_ms, &liveness.judges]).await?.iter().map(read).collect()
 }
 
 static COUNTS: Sql = Sql {

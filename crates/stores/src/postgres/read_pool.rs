@@ -13,37 +13,37 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::connect::{Conn, Fault, Target};
+use super::connect::{Conn, ConnectError, Target};
 use super::trouble::{self, Failure, Kind};
 
-pub(super) struct Lanes {
+pub(super) struct ReadPool {
     target: Arc<Target>,
-    lanes: Vec<Lane>,
+    slots: Vec<PoolSlot>,
     shared: Arc<Shared>,
     closed: AtomicBool,
 }
 
 #[derive(Default)]
-struct Lane {
+struct PoolSlot {
     connection: Mutex<Option<Arc<Conn>>>,
     /// One dials at a time; the others then use what it got.
     dialing: tokio::sync::Mutex<()>,
     busy: AtomicUsize,
 }
 
-/// Counts a read in its lane for as long as it takes, however it ends.
-struct Ride<'a>(&'a Lane);
+/// Counts a read in its slot for as long as it takes, however it ends.
+struct Permit<'a>(&'a PoolSlot);
 
-impl Drop for Ride<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Lanes {
-    pub(super) fn new(target: Arc<Target>, shared: Arc<Shared>) -> Lanes {
-        let lanes = (0..shared.options.readers.max(1)).map(|_| Lane::default()).collect();
-        Lanes { target, lanes, shared, closed: AtomicBool::new(false) }
+impl ReadPool {
+    pub(super) fn new(target: Arc<Target>, shared: Arc<Shared>) -> ReadPool {
+        let slots = (0..shared.options.readers.max(1)).map(|_| PoolSlot::default()).collect();
+        ReadPool { target, slots, shared, closed: AtomicBool::new(false) }
     }
 
     pub(super) async fn read<T, F>(&self, look: impl Fn(Arc<Conn>) -> F) -> Result<T, Trouble>
@@ -58,21 +58,21 @@ impl Lanes {
             if self.closed.load(Ordering::Relaxed) {
                 return Err(Trouble::Closed);
             }
-            let ride = self.board();
-            let dialed = tokio::time::timeout_at(deadline, ride.0.connection(&self.target)).await;
-            let connection = dialed.unwrap_or(Err(Fault::Slow)).map_err(|fault| trouble::name(&fault))?;
+            let permit = self.acquire();
+            let dialed = tokio::time::timeout_at(deadline, permit.0.connection(&self.target)).await;
+            let connection = dialed.unwrap_or(Err(ConnectError::Slow)).map_err(|fault| trouble::name(&fault))?;
             let result = match tokio::time::timeout_at(deadline, look(connection.clone())).await {
                 Ok(result) => result,
-                Err(_) => Err(Failure::Fault(Fault::Slow)),
+                Err(_) => Err(Failure::Connect(ConnectError::Slow)),
             };
             match result {
                 Ok(found) => return Ok(found),
-                Err(Failure::Fault(fault @ Fault::Slow)) => {
-                    ride.0.forget(&connection);
+                Err(Failure::Connect(fault @ ConnectError::Slow)) => {
+                    permit.0.forget(&connection);
                     return Err(trouble::name(&fault));
                 }
-                Err(Failure::Fault(fault)) if trouble::kind(&fault) == Kind::Lost => {
-                    ride.0.forget(&connection);
+                Err(Failure::Connect(fault)) if trouble::kind(&fault) == Kind::Lost => {
+                    permit.0.forget(&connection);
                     if std::mem::replace(&mut tried, true) {
                         return Err(trouble::name(&fault));
                     }
@@ -82,39 +82,39 @@ impl Lanes {
         }
     }
 
-    /// The least busy lane, one that is open if there is a choice.
-    fn board(&self) -> Ride<'_> {
-        let cost = |lane: &Lane| {
-            let busy = lane.busy.load(Ordering::Relaxed);
-            (busy, lane.connection.lock().is_none())
+    /// The least busy slot, one that is open if there is a choice.
+    fn acquire(&self) -> Permit<'_> {
+        let cost = |slot: &PoolSlot| {
+            let busy = slot.busy.load(Ordering::Relaxed);
+            (busy, slot.connection.lock().is_none())
         };
         // There is at least one.
-        let mut best = &self.lanes[0];
+        let mut best = &self.slots[0];
         let mut least = cost(best);
-        for lane in &self.lanes[1..] {
-            let this = cost(lane);
+        for slot in &self.slots[1..] {
+            let this = cost(slot);
             if this < least {
-                (best, least) = (lane, this);
+                (best, least) = (slot, this);
             }
         }
         best.busy.fetch_add(1, Ordering::Relaxed);
-        Ride(best)
+        Permit(best)
     }
 
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
-        for lane in &self.lanes {
-            lane.connection.lock().take();
+        for slot in &self.slots {
+            slot.connection.lock().take();
         }
     }
 }
 
-impl Lane {
+impl PoolSlot {
     fn open(&self) -> Option<Arc<Conn>> {
         self.connection.lock().clone().filter(|connection| !connection.is_closed())
     }
 
-    async fn connection(&self, target: &Target) -> Result<Arc<Conn>, Fault> {
+    async fn connection(&self, target: &Target) -> Result<Arc<Conn>, ConnectError> {
         if let Some(connection) = self.open() {
             return Ok(connection);
         }

@@ -93,7 +93,7 @@ pub(super) static POSTING_ADD: Sql = Sql {
 type Key<'a> = (&'a str, &'a str);
 
 /// A record in a group: the version it had, and what it is by now.
-struct Kept<'a> {
+struct LockedRecord<'a> {
     before: u64,
     version: u64,
     /// Its body and lists, once the group has put it.
@@ -116,25 +116,25 @@ struct Posted<'a> {
 
 /// The records and entries of a group, as far as they are decided.
 #[derive(Default)]
-pub(super) struct Products<'a> {
-    records: BTreeMap<Key<'a>, Kept<'a>>,
+pub(super) struct GroupRecords<'a> {
+    records: BTreeMap<Key<'a>, LockedRecord<'a>>,
     accounts: BTreeMap<&'a str, Account>,
     known: HashSet<Uuid>,
     numbers: Vec<i64>,
     posted: Vec<Posted<'a>>,
 }
 
-impl<'a> Products<'a> {
+impl<'a> GroupRecords<'a> {
     /// Locks and reads what these commits are about, after everything else was locked.
-    pub(super) async fn load(db: &Conn, commits: &[&'a Commit]) -> Result<Products<'a>, Failure> {
+    pub(super) async fn load(db: &Conn, commits: &[&'a Commit]) -> Result<GroupRecords<'a>, Failure> {
         let changes = commits.iter().flat_map(|commit| &commit.records).map(RecordChange::about);
         let about: BTreeSet<Key<'a>> = changes.map(|(kind, key, _)| (&**kind, &**key)).collect();
         let entries: Vec<&Entry> = commits.iter().flat_map(|commit| &commit.entries).collect();
         let postings = entries.iter().flat_map(|entry| &entry.postings);
         let names: BTreeSet<&'a str> = postings.map(|posting| &*posting.account).collect();
-        let mut products = Products::default();
+        let mut group = GroupRecords::default();
         if about.is_empty() && entries.is_empty() {
-            return Ok(products);
+            return Ok(group);
         }
         let kinds: Vec<&[u8]> = about.iter().map(|(kind, _)| kind.as_bytes()).collect();
         let keys: Vec<&[u8]> = about.iter().map(|(_, key)| key.as_bytes()).collect();
@@ -155,7 +155,7 @@ impl<'a> Products<'a> {
         }
         for key in about {
             let before = versions.get(&key).copied().unwrap_or_default() as u64;
-            products.records.insert(key, Kept { before, version: before, put: None, dirty: false });
+            group.records.insert(key, LockedRecord { before, version: before, put: None, dirty: false });
         }
         let mut on: HashMap<&str, i64> = HashMap::with_capacity(balances.len());
         for row in &balances {
@@ -164,17 +164,17 @@ impl<'a> Products<'a> {
         for name in names {
             let balance = on.get(name).copied();
             let account = Account { there: balance.is_some(), balance: balance.unwrap_or_default(), dirty: false };
-            products.accounts.insert(name, account);
+            group.accounts.insert(name, account);
         }
         for row in known? {
-            products.known.insert(row.try_get(0)?);
+            group.known.insert(row.try_get(0)?);
         }
         for row in numbers? {
-            products.numbers.push(row.try_get(0)?);
+            group.numbers.push(row.try_get(0)?);
         }
         // The lowest is drawn first.
-        products.numbers.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(products)
+        group.numbers.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(group)
     }
 
     /// A record's version by now, zero for one that is not there.

@@ -19,8 +19,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_postgres::types::Type;
 
-use super::connect::{Conn, Fault, Sql, Target};
-use super::notify::{self, Ear, LISTEN, Word};
+use super::connect::{Conn, ConnectError, Sql, Target};
+use super::notify::{self, HintListener, LISTEN, ReplicaMessage};
 use super::{Store, fence, push, read, schema};
 
 /// Whether the replica of number `$no` is gone: the asker's lease in milliseconds, and whether it may judge. A replica is
@@ -91,7 +91,7 @@ static LEAVE: Sql = Sql { text: "UPDATE rialto.replica SET has_left = true WHERE
 
 /// Who asks whether others are gone.
 #[derive(Clone, Copy)]
-pub(super) struct Judge {
+pub(super) struct Liveness {
     pub(super) me: i64,
     pub(super) lease_ms: f64,
     pub(super) judges: bool,
@@ -195,9 +195,9 @@ impl Replica {
         self.ahead_ms.load(Ordering::Relaxed)
     }
 
-    pub(super) fn judge(&self) -> Judge {
+    pub(super) fn liveness(&self) -> Liveness {
         let judges = self.biased_until.lock().is_none_or(|until| Instant::now() >= until);
-        Judge { me: self.no, lease_ms: millis(self.lease), judges }
+        Liveness { me: self.no, lease_ms: millis(self.lease), judges }
     }
 }
 
@@ -206,27 +206,27 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// Returns when it is time to leave, or nobody is left to say so.
-async fn told(leaving: &mut watch::Receiver<bool>) {
+async fn until_leaving(leaving: &mut watch::Receiver<bool>) {
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
 /// Keeps the lease, and hears what the others say. One connection for both: who cannot renew is not notified either.
-pub(super) struct Heart {
+pub(super) struct LeaseKeeper {
     pub(super) replica: Arc<Replica>,
     pub(super) target: Arc<Target>,
-    pub(super) ear: Arc<Ear>,
+    pub(super) listener: Arc<HintListener>,
     known_gone: HashSet<i64>,
     clocks: Clocks,
     beats: u32,
 }
 
-impl Heart {
-    pub(super) fn new(replica: Arc<Replica>, target: Arc<Target>, ear: Arc<Ear>) -> Heart {
-        Heart { replica, target, ear, known_gone: HashSet::new(), clocks: Clocks::default(), beats: 0 }
+impl LeaseKeeper {
+    pub(super) fn new(replica: Arc<Replica>, target: Arc<Target>, listener: Arc<HintListener>) -> LeaseKeeper {
+        LeaseKeeper { replica, target, listener, known_gone: HashSet::new(), clocks: Clocks::default(), beats: 0 }
     }
 
     /// The first beat, before anybody uses the store. Whoever is gone by now is found by whoever asks for orphans.
-    pub(super) async fn start(&mut self, db: &Conn) -> Result<(), Fault> {
+    pub(super) async fn start(&mut self, db: &Conn) -> Result<(), ConnectError> {
         db.run(LISTEN).await?;
         self.beat(db, false).await
     }
@@ -245,7 +245,7 @@ impl Heart {
                 };
                 let tried = tokio::select! {
                     tried = again => tried,
-                    () = told(&mut leaving) => return,
+                    () = until_leaving(&mut leaving) => return,
                 };
                 match tried {
                     Ok(new) => (connection, pause) = (Some(new), Duration::ZERO),
@@ -260,7 +260,7 @@ impl Heart {
             };
             let alive = tokio::select! {
                 biased;
-                () = told(&mut leaving) => {
+                () = until_leaving(&mut leaving) => {
                     self.leave(db).await;
                     return;
                 }
@@ -273,7 +273,7 @@ impl Heart {
                 },
                 payload = heard.recv() => match payload {
                     Some(payload) => {
-                        self.hear(&payload);
+                        self.offer(&payload);
                         true
                     }
                     None => false,
@@ -285,42 +285,43 @@ impl Heart {
         }
     }
 
-    async fn reconnect(&mut self) -> Result<(Conn, mpsc::Receiver<String>), Fault> {
+    async fn reconnect(&mut self) -> Result<(Conn, mpsc::Receiver<String>), ConnectError> {
         let listening = async {
             let (db, heard) = self.target.listen().await?;
             db.run(LISTEN).await?;
-            Ok::<_, Fault>((db, heard))
+            Ok::<_, ConnectError>((db, heard))
         };
-        let (db, heard) = tokio::time::timeout(self.replica.lease, listening).await.map_err(|_| Fault::Slow)??;
+        let (db, heard) =
+            tokio::time::timeout(self.replica.lease, listening).await.map_err(|_| ConnectError::Slow)??;
         self.beat(&db, true).await?;
         // What was said in between is not said again.
-        self.ear.hear(Hint::Missed);
+        self.listener.offer(Hint::Missed);
         Ok((db, heard))
     }
 
     async fn leave(&self, db: &Conn) {
         let left = async {
             db.execute(&LEAVE, [&self.replica.no]).await?;
-            notify::say(db, self.replica.no, &[Word::Left]).await
+            notify::send_messages(db, self.replica.no, &[ReplicaMessage::Left]).await
         };
-        // Without a word, the others find out by the lease.
+        // Without a message, the others find out by the lease.
         match tokio::time::timeout(self.replica.lease, left).await {
             Ok(Ok(())) => {}
-            Ok(Err(fault)) => tracing::info!(%fault, "left without a word to the other replicas"),
-            Err(_) => tracing::info!("left without a word to the other replicas"),
+            Ok(Err(fault)) => tracing::info!(%fault, "left without a message to the other replicas"),
+            Err(_) => tracing::info!("left without a message to the other replicas"),
         }
     }
 
     /// Gives a sign of life and looks at the others'.
-    async fn beat(&mut self, db: &Conn, tell: bool) -> Result<(), Fault> {
+    async fn beat(&mut self, db: &Conn, tell: bool) -> Result<(), ConnectError> {
         let sent = Instant::now();
         let looked = tokio::time::timeout(self.replica.lease * 3 / BEATS, self.look(db));
-        let (age_ms, others) = looked.await.map_err(|_| Fault::Slow)??;
+        let (age_ms, others) = looked.await.map_err(|_| ConnectError::Slow)??;
         let lease_ms = millis(self.replica.lease);
         if self.replica.renew(sent, age_ms.is_none_or(|age| age > lease_ms)) && tell {
             *self.replica.biased_until.lock() = Some(Instant::now() + self.replica.lease);
             tracing::warn!("no sign of life was given for longer than the lease; others may have taken over");
-            self.ear.hear(Hint::CutOff);
+            self.listener.offer(Hint::CutOff);
         }
         self.known_gone.retain(|no| others.iter().any(|(other, gone)| other == no && *gone));
         let mut found = false;
@@ -328,9 +329,9 @@ impl Heart {
             found |= self.known_gone.insert(*no);
         }
         if found && tell {
-            self.ear.hear(Hint::Gone);
+            self.listener.offer(Hint::Gone);
         }
-        self.ear.remind();
+        self.listener.remind();
         self.beats = self.beats.wrapping_add(1);
         if self.beats.is_multiple_of(CLEAN_EVERY) {
             let old = format!("DELETE FROM rialto.replica WHERE beat_at < statement_timestamp() - interval '{KEPT}'");
@@ -341,11 +342,11 @@ impl Heart {
     }
 
     async fn look(&mut self, db: &Conn) -> Result<(Option<f64>, Vec<(i64, bool)>), tokio_postgres::Error> {
-        let judge = self.replica.judge();
+        let liveness = self.replica.liveness();
         let asked = (SystemTime::now(), Instant::now());
         let (lease_ms, about) = (self.replica.lease.as_millis() as i64, self.replica.unsaid());
         let said = about.as_deref().map(str::as_bytes);
-        let beaten = db.query(&BEAT, [&judge.me, &self.replica.slot, &lease_ms, &said]).await?;
+        let beaten = db.query(&BEAT, [&liveness.me, &self.replica.slot, &lease_ms, &said]).await?;
         let round_trip = asked.1.elapsed();
         let mut age_ms = None;
         if let Some(row) = beaten.first() {
@@ -353,30 +354,30 @@ impl Heart {
             self.replica.said(about, age_ms.is_some());
             self.clocks.sample(asked.0, round_trip, row.try_get(1)?, &self.replica.ahead_ms);
         }
-        let others = db.query(&OTHERS, [&judge.me, &judge.lease_ms, &judge.judges]).await?;
+        let others = db.query(&OTHERS, [&liveness.me, &liveness.lease_ms, &liveness.judges]).await?;
         let others = others.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, _>>()?;
         Ok((age_ms, others))
     }
 
-    fn hear(&mut self, payload: &str) {
+    fn offer(&mut self, payload: &str) {
         // An empty one stands for those that were too many.
         if payload.is_empty() {
-            self.ear.hear(Hint::Missed);
+            self.listener.offer(Hint::Missed);
             return;
         }
-        let Some((sender, words)) = notify::unpack(payload) else {
+        let Some((sender, messages)) = notify::unpack(payload) else {
             tracing::debug!("a notification of another kind was left alone");
             return;
         };
         if sender == self.replica.no {
             return;
         }
-        for word in words {
-            match word {
-                Word::Hint(hint) => self.ear.hear(hint),
-                Word::Left => {
+        for message in messages {
+            match message {
+                ReplicaMessage::Hint(hint) => self.listener.offer(hint),
+                ReplicaMessage::Left => {
                     if self.known_gone.insert(sender) {
-                        self.ear.hear(Hint::Gone);
+                        self.listener.offer(Hint::Gone);
                     }
                 }
             }
@@ -410,15 +411,15 @@ impl Clocks {
 
 impl Replicas for Store {
     fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| async move { read::orphans(&db, &judge, after, limit).await })
+        let liveness = self.shared.replica.liveness();
+        self.read(move |db| async move { read::orphans(&db, &liveness, after, limit).await })
     }
 
     fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
-        let judge = self.shared.replica.judge();
+        let liveness = self.shared.replica.liveness();
         self.read(move |db| {
             let after = after.clone();
-            async move { push::adopt(&db, &judge, after.as_ref(), limit).await }
+            async move { push::adopt(&db, &liveness, after.as_ref(), limit).await }
         })
     }
 
@@ -444,7 +445,7 @@ impl Replicas for Store {
     }
 
     fn hints(&self) -> BoxStream<'static, Hint> {
-        self.ear.stream()
+        self.listener.stream()
     }
 
     fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
@@ -456,8 +457,8 @@ impl Replicas for Store {
     }
 
     fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, Trouble>> {
-        let judge = self.shared.replica.judge();
-        self.read(move |db| async move { read::replicas(&db, &judge).await })
+        let liveness = self.shared.replica.liveness();
+        self.read(move |db| async move { read::replicas(&db, &liveness).await })
     }
 
     fn ahead_ms(&self) -> i64 {

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::OpenError;
-use super::connect::{Conn, Fault, Sql, Target};
+use super::connect::{Conn, ConnectError, Sql, Target};
 
 /// Everything is in this schema of the database.
 pub(super) const NAME: &str = "rialto";
@@ -47,7 +47,7 @@ pub(super) async fn migrate(db: &Conn, target: &Target) -> Result<(), OpenError>
         Err(Refusal::Sql(error)) => Err(match error.code() {
             // Somebody else's tables are in the way.
             Some(&SqlState::DUPLICATE_TABLE | &SqlState::DUPLICATE_OBJECT) => OpenError::Foreign,
-            _ => target.explain(&Fault::Sql(error)),
+            _ => target.explain(&ConnectError::Sql(error)),
         }),
         Err(Refusal::Open(error)) => Err(error),
     }

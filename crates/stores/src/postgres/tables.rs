@@ -8,7 +8,7 @@ use tokio::join;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
-use super::apply::{Alias, Hash, Kept, Key, TimerEntry};
+use super::apply::{Alias, Hash, Key, LockedTask, TimerEntry};
 use super::columns::{code, pack_uses, pack_views};
 use super::connect::{Conn, run};
 use super::counters::{self, Tally};
@@ -34,7 +34,7 @@ pub(super) struct TaskColumns<'a> {
 }
 
 impl<'a> TaskColumns<'a> {
-    pub(super) fn of(tasks: &[(TaskId, &'a Kept)]) -> TaskColumns<'a> {
+    pub(super) fn of(tasks: &[(TaskId, &'a LockedTask)]) -> TaskColumns<'a> {
         let mut columns = TaskColumns::default();
         for (task, kept) in tasks {
             columns.no.push(kept.no);
@@ -146,7 +146,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn push(&mut self, task: TaskId, kept: &'a Kept, view_no: i32, row: &Row, to: &Row) {
+    fn push(&mut self, task: TaskId, kept: &'a LockedTask, view_no: i32, row: &Row, to: &Row) {
         self.view_no.push(view_no);
         self.state.push(code(row.state));
         self.status_at.push(row.status_at.0);
@@ -163,7 +163,7 @@ impl<'a> Lists<'a> {
     pub(super) fn move_task(
         &mut self,
         task: TaskId,
-        kept: &'a Kept,
+        kept: &'a LockedTask,
         before: Option<&Row>,
         after: Option<&Row>,
         tally: &mut Tally,

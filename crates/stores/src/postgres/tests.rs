@@ -96,7 +96,7 @@ impl Store {
     /// As a crash would: everything stops, nobody is told.
     async fn die(self) {
         let tasks = self.tasks.lock().await.take().unwrap();
-        for task in [tasks.writer, tasks.teller, tasks.heart] {
+        for task in [tasks.writer, tasks.notifier, tasks.lease_keeper] {
             task.abort();
             assert!(task.await.unwrap_err().is_cancelled());
         }
@@ -299,14 +299,14 @@ async fn who_is_cut_off_learns_it_and_the_others_take_over() {
     order.store(PASS, Ordering::SeqCst);
     hears(&mut to_far, Hint::CutOff).await;
     // It judges nobody for a while, and what it held is not its own any more.
-    assert!(!far.shared.replica.judge().judges);
+    assert!(!far.shared.replica.liveness().judges);
     let late = Append { epoch: Some(Epoch(1)), ..more(task, 2) };
     let outcome = until("it reaches the database again", || async {
         let outcome = far.commit(one(late.clone())).await;
         (!matches!(outcome, Outcome::Refused(_))).then_some(outcome)
     });
     assert_eq!(outcome.await, Outcome::Conflict(Conflict::Epoch(task, Epoch(2))));
-    until("it judges again", || async { far.shared.replica.judge().judges.then_some(()) }).await;
+    until("it judges again", || async { far.shared.replica.liveness().judges.then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

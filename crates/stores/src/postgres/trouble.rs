@@ -5,20 +5,20 @@ use model::stored;
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
 
-use super::connect::Fault;
+use super::connect::ConnectError;
 
 /// Why a read or a write failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Connect(#[from] ConnectError),
     #[error("{0}")]
     Damaged(String),
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure::Fault(error.into())
+        Failure::Connect(error.into())
     }
 }
 
@@ -41,10 +41,10 @@ pub(super) enum Kind {
     Own,
 }
 
-pub(super) fn kind(fault: &Fault) -> Kind {
+pub(super) fn kind(fault: &ConnectError) -> Kind {
     let error = match fault {
-        Fault::Sql(error) => error,
-        Fault::Slow | Fault::Fenced => return Kind::Lost,
+        ConnectError::Sql(error) => error,
+        ConnectError::Slow | ConnectError::Fenced => return Kind::Lost,
     };
     match error.code() {
         None => Kind::Lost,
@@ -87,7 +87,7 @@ pub(super) fn is_lost(code: &SqlState) -> bool {
 /// Why a group was not written, or perhaps was.
 #[derive(Debug)]
 pub(super) struct Unwritten {
-    pub(super) fault: Fault,
+    pub(super) fault: ConnectError,
     /// Nothing has happened.
     pub(super) refused: bool,
 }
@@ -96,13 +96,13 @@ impl Unwritten {
     /// By what comes before COMMIT. An answer, be it that the connection ends, means that COMMIT was not reached or was in
     /// vain.
     pub(super) fn before_commit(error: Error) -> Unwritten {
-        Unwritten { refused: error.as_db_error().is_some(), fault: Fault::Sql(error) }
+        Unwritten { refused: error.as_db_error().is_some(), fault: ConnectError::Sql(error) }
     }
 
     /// By the last statement before COMMIT, which finds no row when a newer connection has raised the fence.
     pub(super) fn at_fence(error: Error) -> Unwritten {
         match error.code() {
-            Some(&SqlState::DIVISION_BY_ZERO) => Unwritten { refused: true, fault: Fault::Fenced },
+            Some(&SqlState::DIVISION_BY_ZERO) => Unwritten { refused: true, fault: ConnectError::Fenced },
             _ => Unwritten::before_commit(error),
         }
     }
@@ -111,14 +111,14 @@ impl Unwritten {
     /// may be on the disk, whatever the error's code.
     pub(super) fn at_commit(error: Error) -> Unwritten {
         let refused = error.as_db_error().is_some_and(|db| db.parsed_severity() == Some(Severity::Error));
-        Unwritten { refused, fault: Fault::Sql(error) }
+        Unwritten { refused, fault: ConnectError::Sql(error) }
     }
 }
 
 /// Names a fault for the engine.
-pub(super) fn name(fault: &Fault) -> Trouble {
+pub(super) fn name(fault: &ConnectError) -> Trouble {
     let text = match fault {
-        Fault::Sql(error) => match (error.code(), error.as_db_error()) {
+        ConnectError::Sql(error) => match (error.code(), error.as_db_error()) {
             (Some(&SqlState::DISK_FULL), _) => return Trouble::Full,
             (Some(&SqlState::READ_ONLY_SQL_TRANSACTION), _) => "the server takes no writes".into(),
             (Some(&SqlState::INVALID_SQL_STATEMENT_NAME), _) => {
@@ -128,7 +128,7 @@ pub(super) fn name(fault: &Fault) -> Trouble {
             (_, Some(db)) => db.message().to_owned(),
             (_, None) => fault.to_string(),
         },
-        Fault::Slow | Fault::Fenced => fault.to_string(),
+        ConnectError::Slow | ConnectError::Fenced => fault.to_string(),
     };
     match kind(fault) {
         Kind::Lost | Kind::World => Trouble::Unreachable(text),
@@ -139,7 +139,7 @@ pub(super) fn name(fault: &Fault) -> Trouble {
 
 pub(super) fn of(failure: &Failure) -> Trouble {
     match failure {
-        Failure::Fault(fault) => name(fault),
+        Failure::Connect(fault) => name(fault),
         Failure::Damaged(text) => Trouble::Broken(text.clone()),
     }
 }

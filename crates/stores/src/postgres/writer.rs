@@ -18,12 +18,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::apply::{self, Numbers, Slate};
-use super::connect::{Conn, Fault};
+use super::apply::{self, CommitGroup, Numbers};
+use super::connect::{Conn, ConnectError};
 use super::fence::{self, Fence, Raised, Verdict};
-use super::notify::News;
+use super::notify::GroupChanges;
 use super::purge::{self, Which};
-use super::queue::{Errand, Taken, Waiting};
+use super::queue::{MaintenanceJob, Taken, Waiting};
 use super::trouble::{self, Failure, Kind, Unwritten};
 use super::{read, statements as sql};
 
@@ -42,9 +42,9 @@ const WRITE_BYTES_PER_SECOND: u64 = 1 << 20;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// However the task ends, nobody may wait for it in vain.
-struct Farewell(Arc<Shared>);
+struct DropGuard(Arc<Shared>);
 
-impl Drop for Farewell {
+impl Drop for DropGuard {
     fn drop(&mut self) {
         self.0.queue.abandon();
     }
@@ -52,7 +52,7 @@ impl Drop for Farewell {
 
 /// Runs until the queue is closed and empty.
 pub(super) async fn run(shared: Arc<Shared>, first: Opened) {
-    let _farewell = Farewell(shared.clone());
+    let _farewell = DropGuard(shared.clone());
     let mut fence = Fence::default();
     fence.take(first.raised);
     let mut writer = Writer {
@@ -68,7 +68,7 @@ pub(super) async fn run(shared: Arc<Shared>, first: Opened) {
         let patience = writer.shared.trouble.lock().is_some().then_some(PROBE_EVERY);
         match writer.shared.queue.take(patience).await {
             Taken::Group(group) => writer.group(group).await,
-            Taken::Errand(errand) => writer.errand(errand).await,
+            Taken::Maintenance(maintenance) => writer.maintenance(maintenance).await,
             Taken::Nothing => writer.probe().await,
             Taken::Closed => return,
         }
@@ -79,7 +79,7 @@ struct Writer {
     shared: Arc<Shared>,
     db: Option<Conn>,
     /// The next connection. It is made whether or not a group still waits for it.
-    dialing: Option<JoinHandle<Result<Opened, Fault>>>,
+    dialing: Option<JoinHandle<Result<Opened, ConnectError>>>,
     fence: Fence,
     names: HashMap<Arc<str>, i32>,
     numbers: Numbers,
@@ -97,7 +97,7 @@ struct Stop {
 /// What there is to say of a group if it happened.
 struct Sent {
     conflicts: Vec<Option<Conflict>>,
-    news: News,
+    group_changes: GroupChanges,
 }
 
 impl<E: Into<Failure>> From<E> for Stop {
@@ -155,7 +155,7 @@ impl Writer {
                 match self.decide(deadline).await {
                     Some(Verdict::Happened) => {
                         self.recovered();
-                        self.shared.teller.tell(sent.news);
+                        self.shared.notifier.announce(sent.group_changes);
                         return answers(sent.conflicts);
                     }
                     // A server that has stopped over this group would do so again.
@@ -240,25 +240,26 @@ impl Writer {
         self.connect(deadline).await?;
         self.intern(&commits, deadline).await?;
         let Some(db) = &self.db else {
-            return Err(Fault::Slow.into());
+            return Err(ConnectError::Slow.into());
         };
-        let judge = self.shared.replica.judge();
+        let liveness = self.shared.replica.liveness();
         let mut bet = bet;
-        let (mut slate, conflicts) = loop {
-            let mut slate = if bet {
-                Slate::blank(judge.me, &mut self.numbers, &self.names)
+        let (mut commit_group, conflicts) = loop {
+            let mut commit_group = if bet {
+                CommitGroup::blank(liveness.me, &mut self.numbers, &self.names)
             } else {
-                by(deadline, Box::pin(Slate::load(db, &judge, &commits, &mut self.numbers, &self.names))).await?
+                by(deadline, Box::pin(CommitGroup::load(db, &liveness, &commits, &mut self.numbers, &self.names)))
+                    .await?
             };
-            let conflicts = commits.iter().map(|commit| slate.commit(commit)).collect::<Result<Vec<_>, _>>()?;
-            // One that met another of its group might have met something else before, of which the slate knows nothing.
+            let conflicts = commits.iter().map(|commit| commit_group.commit(commit)).collect::<Result<Vec<_>, _>>()?;
+            // One that met another of its group might have met something else before, of which the commit_group knows nothing.
             if bet && conflicts.iter().any(Option::is_some) {
                 bet = false;
                 continue;
             }
-            break (slate, conflicts);
+            break (commit_group, conflicts);
         };
-        if slate.is_blank() {
+        if commit_group.is_blank() {
             if !bet {
                 by(deadline, async { Ok(db.run("ROLLBACK").await?) }).await?;
             }
@@ -267,18 +268,19 @@ impl Writer {
         let bytes: usize = group.iter().map(|waiting| waiting.weight).sum();
         let written_by = deadline + Duration::from_secs(bytes as u64 / WRITE_BYTES_PER_SECOND);
         let pass = self.fence.next()?;
-        let writing = Box::pin(slate.write(db, self.shared.replica.slot, bet, pass));
+        let writing = Box::pin(commit_group.write(db, self.shared.replica.slot, bet, pass));
         let unwritten = match tokio::time::timeout_at(written_by, writing).await {
             Ok(Ok(peers)) => {
                 if peers {
-                    self.shared.teller.tell(slate.news);
+                    self.shared.notifier.announce(commit_group.group_changes);
                 }
                 return Ok(conflicts);
             }
             Ok(Err(unwritten)) => unwritten,
-            Err(_) => Unwritten { fault: Fault::Slow, refused: false },
+            Err(_) => Unwritten { fault: ConnectError::Slow, refused: false },
         };
-        let sent = (!unwritten.refused).then(|| Sent { conflicts, news: std::mem::take(&mut slate.news) });
+        let sent = (!unwritten.refused)
+            .then(|| Sent { conflicts, group_changes: std::mem::take(&mut commit_group.group_changes) });
         Err(Stop { failure: unwritten.fault.into(), sent })
     }
 
@@ -293,10 +295,10 @@ impl Writer {
             tokio::spawn(async move { open(&shared, old).await })
         });
         let Ok(opened) = tokio::time::timeout_at(deadline, dialing).await else {
-            return Err(Fault::Slow.into());
+            return Err(ConnectError::Slow.into());
         };
         self.dialing = None;
-        let Opened { db, raised } = opened.unwrap_or(Err(Fault::Slow))?;
+        let Opened { db, raised } = opened.unwrap_or(Err(ConnectError::Slow))?;
         let verdict = self.fence.take(raised);
         self.db = Some(db);
         if verdict.is_some() {
@@ -308,7 +310,7 @@ impl Writer {
     /// Gives a number to every name that has none. Names are never removed, so that needs no transaction.
     async fn intern(&mut self, commits: &[&Commit], deadline: Instant) -> Result<(), Failure> {
         let Some(db) = &self.db else {
-            return Err(Fault::Slow.into());
+            return Err(ConnectError::Slow.into());
         };
         let unknown: Vec<&[u8]> = apply::names(commits)
             .into_iter()
@@ -347,12 +349,12 @@ impl Writer {
         }
     }
 
-    async fn errand(&mut self, errand: Errand) {
-        match errand {
-            Errand::Purge { before, keys_before, limit, answer } => {
+    async fn maintenance(&mut self, maintenance: MaintenanceJob) {
+        match maintenance {
+            MaintenanceJob::Purge { before, keys_before, limit, answer } => {
                 let _ = answer.send(self.purge(before, keys_before, limit).await);
             }
-            Errand::Remove { task, answer } => {
+            MaintenanceJob::Remove { task, answer } => {
                 let gone = self.remove(&Which::One(task)).await;
                 let _ = answer.send(gone.map(|gone| !gone.is_empty()));
             }
@@ -367,7 +369,7 @@ impl Writer {
             let done = match self.connect(deadline).await {
                 Ok(_) => match &self.db {
                     Some(db) => by(deadline, purge::forget_keys(db, keys_before, self.shared.replica.slot)).await,
-                    None => Err(Fault::Slow.into()),
+                    None => Err(ConnectError::Slow.into()),
                 },
                 Err(failure) => Err(failure),
             };
@@ -385,14 +387,14 @@ impl Writer {
             let done = match self.connect(deadline).await {
                 Ok(_) => match &self.db {
                     Some(db) => by(deadline, purge::remove(db, which, self.shared.replica.slot)).await,
-                    None => Err(Fault::Slow.into()),
+                    None => Err(ConnectError::Slow.into()),
                 },
                 Err(failure) => Err(failure),
             };
             match done {
                 Ok(gone) => {
                     self.recovered();
-                    self.shared.teller.tell(News::removed(gone.iter().copied()));
+                    self.shared.notifier.announce(GroupChanges::removed(gone.iter().copied()));
                     return Ok(gone);
                 }
                 Err(failure) => self.again(failure, &mut tries).await?,
@@ -436,7 +438,7 @@ impl Writer {
         let probed = match self.connect(deadline).await {
             Ok(_) => match &self.db {
                 Some(db) => by(deadline, async { Ok(db.run(PROBE).await?) }).await,
-                None => Err(Fault::Slow.into()),
+                None => Err(ConnectError::Slow.into()),
             },
             Err(failure) => Err(failure),
         };
@@ -460,7 +462,7 @@ pub(super) struct Opened {
 }
 
 /// A connection with all that the writer needs, in place of `old`.
-pub(super) async fn open(shared: &Shared, old: Option<fence::Backend>) -> Result<Opened, Fault> {
+pub(super) async fn open(shared: &Shared, old: Option<fence::Backend>) -> Result<Opened, ConnectError> {
     let mut db = shared.target.connect().await?;
     let ready = async {
         if !db.is_pooled() {
@@ -469,10 +471,10 @@ pub(super) async fn open(shared: &Shared, old: Option<fence::Backend>) -> Result
         }
         db.prepare(sql::WRITER).await?;
         let raised = fence::raise(&db, shared.replica.no, old).await?;
-        Ok::<_, Fault>(raised)
+        Ok::<_, ConnectError>(raised)
     };
     // Waiting for the last transaction ends after a lease.
-    let raised = tokio::time::timeout(shared.options.lease * 2, ready).await.map_err(|_| Fault::Slow)??;
+    let raised = tokio::time::timeout(shared.options.lease * 2, ready).await.map_err(|_| ConnectError::Slow)??;
     Ok(Opened { db, raised })
 }
 
@@ -482,12 +484,12 @@ fn answers(conflicts: Vec<Option<Conflict>>) -> Vec<Outcome> {
 
 fn kind(failure: &Failure) -> Kind {
     match failure {
-        Failure::Fault(fault) => trouble::kind(fault),
+        Failure::Connect(fault) => trouble::kind(fault),
         Failure::Damaged(_) => Kind::Own,
     }
 }
 
 /// Nothing hangs for ever, whatever became of the other end.
 async fn by<T>(deadline: Instant, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::time::timeout_at(deadline, work).await.unwrap_or(Err(Failure::Fault(Fault::Slow)))
+    tokio::time::timeout_at(deadline, work).await.unwrap_or(Err(Failure::Connect(ConnectError::Slow)))
 }

@@ -20,19 +20,19 @@ use super::columns::{Context, Id, pack_views, row_from, unpack_views};
 use super::counters::{self, Tally};
 use super::records::Memory;
 use super::statements::Statements;
-use super::tail::{Pieces, Tail};
+use super::tail::{ChunkTail, Pieces};
 use crate::{rules, shape};
 
 /// Tasks and names remembered. Forgetting costs a read each, so the bound is only there to have one.
 const REMEMBERED: usize = 50_000;
 
-pub(super) struct Pen<'db> {
+pub(super) struct CommitApplier<'db> {
     pub(super) sql: Statements<'db>,
     pub(super) tally: Tally,
-    pub(super) tail: Tail,
+    pub(super) tail: ChunkTail,
     /// Whether this transaction has changed anything.
     pub(super) wrote: bool,
-    tasks: HashMap<TaskId, Kept>,
+    tasks: HashMap<TaskId, KnownTask>,
     names: HashMap<Arc<str>, i64>,
     pub(super) memory: Memory,
     next_no: i64,
@@ -40,7 +40,7 @@ pub(super) struct Pen<'db> {
 
 /// What the pen must know of a task.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct KnownTask {
     pub(super) no: i64,
     pub(super) seq: u64,
     pub(super) epoch: u64,
@@ -51,14 +51,14 @@ pub(super) struct Kept {
     timers: Option<Vec<TimerKind>>,
 }
 
-impl Kept {
+impl KnownTask {
     /// Whether it has a timer of this kind, where that is known.
     fn has_timer(&self, kind: TimerKind) -> Option<bool> {
         self.timers.as_ref().map(|timers| timers.contains(&kind))
     }
 }
 
-impl rules::Known for Pen<'_> {
+impl rules::Known for CommitApplier<'_> {
     type Error = rusqlite::Error;
 
     fn key_use(&mut self, key: &[u8; 32], not_before: Time) -> rusqlite::Result<Option<KeyUse>> {
@@ -82,9 +82,9 @@ impl rules::Known for Pen<'_> {
     }
 }
 
-impl<'db> Pen<'db> {
-    pub(super) fn new(sql: Statements<'db>, tail: Tail, next_no: i64) -> Pen<'db> {
-        Pen {
+impl<'db> CommitApplier<'db> {
+    pub(super) fn new(sql: Statements<'db>, tail: ChunkTail, next_no: i64) -> CommitApplier<'db> {
+        CommitApplier {
             sql,
             tally: Tally::default(),
             tail,
@@ -170,10 +170,10 @@ impl<'db> Pen<'db> {
     }
 
     /// A task as it is now, remembered or read.
-    pub(super) fn find(&mut self, task: TaskId) -> rusqlite::Result<Option<&Kept>> {
+    pub(super) fn find(&mut self, task: TaskId) -> rusqlite::Result<Option<&KnownTask>> {
         if !self.tasks.contains_key(&task) {
             let read = self.sql.task_find.query_row(params![Id(task)], |columns| {
-                Ok(Kept {
+                Ok(KnownTask {
                     no: columns.get(0)?,
                     epoch: columns.get::<_, i64>(1)? as u64,
                     context: columns.get(2)?,
@@ -201,7 +201,7 @@ impl<'db> Pen<'db> {
     }
 
     /// A task as it is now, no longer remembered.
-    pub(super) fn take(&mut self, task: TaskId) -> rusqlite::Result<Option<Kept>> {
+    pub(super) fn take(&mut self, task: TaskId) -> rusqlite::Result<Option<KnownTask>> {
         self.find(task)?;
         Ok(self.tasks.remove(&task))
     }
@@ -215,7 +215,7 @@ impl<'db> Pen<'db> {
         views.sort_unstable();
         views.dedup();
         let (tenant_no, agent_no) = (self.name(&open.tenant)?, self.name(&open.agent)?);
-        let kept = Kept {
+        let kept = KnownTask {
             no,
             seq: append.last().0,
             epoch: append.epoch.unwrap_or_default().0,
@@ -293,7 +293,7 @@ impl<'db> Pen<'db> {
     }
 
     /// Moves a task in the lists it is in. Only what lists sort or filter by moves anything.
-    fn relist(&mut self, kept: &Kept, row: &Row) -> rusqlite::Result<()> {
+    fn relist(&mut self, kept: &KnownTask, row: &Row) -> rusqlite::Result<()> {
         let place = |row: &Row| row.listed.then_some((row.state, row.status_at));
         if place(&kept.row) == place(row) {
             return Ok(());
@@ -308,7 +308,7 @@ impl<'db> Pen<'db> {
         Ok(())
     }
 
-    fn list(&mut self, kept: &Kept, row: &Row, counted: bool) -> rusqlite::Result<()> {
+    fn list(&mut self, kept: &KnownTask, row: &Row, counted: bool) -> rusqlite::Result<()> {
         let (state, at) = (row.state.code(), row.status_at.0);
         for &view_no in &kept.views {
             self.sql.listing_add.execute(params![view_no, state, at, kept.no])?;
@@ -322,7 +322,7 @@ impl<'db> Pen<'db> {
         Ok(())
     }
 
-    pub(super) fn unlist(&mut self, kept: &Kept, counted: bool) -> rusqlite::Result<()> {
+    pub(super) fn unlist(&mut self, kept: &KnownTask, counted: bool) -> rusqlite::Result<()> {
         let (state, at) = (kept.row.state.code(), kept.row.status_at.0);
         for &view_no in &kept.views {
             self.sql.listing_delete.execute(params![view_no, state, at, kept.no])?;

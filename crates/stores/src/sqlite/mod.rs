@@ -1,10 +1,10 @@
 //! The store in one SQLite file: `rialto.db` in the data folder.
 //!
 //! ```text
-//!  commit ──► queue ──► writer thread ──► pen ──► file (WAL, one fsync per group)
-//!                            │ wakes                 ▲
-//!                       checkpoint thread            │ snapshots
-//!  reads ────────────────────────────────► pool ─────┘
+//!  commit ──► queue ──► writer thread ──► apply ──► file (WAL, one fsync per group)
+//!                            │ wakes                   ▲
+//!                       checkpoint thread              │ snapshots
+//!  reads ────────────────────────────────► pool ───────┘
 //! ```
 //!
 //! * One writer thread (`writer`), many commits per transaction; `apply` checks and writes one commit, `counters` sums

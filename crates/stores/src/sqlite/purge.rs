@@ -3,7 +3,7 @@
 use model::{TaskId, Time};
 use rusqlite::params;
 
-use super::apply::{Kept, Pen};
+use super::apply::{CommitApplier, KnownTask};
 use super::columns::Id;
 use super::counters;
 use crate::shape;
@@ -11,7 +11,7 @@ use crate::shape;
 /// Idempotency keys deleted in one go, so that a purge never holds the writer for long. The next purge goes on.
 const KEYS_AT_ONCE: i64 = 10_000;
 
-impl Pen<'_> {
+impl CommitApplier<'_> {
     /// Removes settled tasks older than `before`, at most `limit`, and keys of hours before that of `keys_before`.
     pub(super) fn purge(&mut self, before: Time, keys_before: Time, limit: usize) -> rusqlite::Result<u64> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -55,7 +55,7 @@ impl Pen<'_> {
         Ok(true)
     }
 
-    fn remove_kept(&mut self, task: TaskId, kept: &Kept) -> rusqlite::Result<()> {
+    fn remove_kept(&mut self, task: TaskId, kept: &KnownTask) -> rusqlite::Result<()> {
         self.wrote = true;
         if kept.row.listed {
             self.unlist(kept, true)?;

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use model::{Epoch, PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::apply::Pen;
+use super::apply::CommitApplier;
 use super::columns::Id;
 use super::counters;
 use super::pool::Error;
 use super::read::limit_of;
 
-impl Pen<'_> {
+impl CommitApplier<'_> {
     pub(super) fn change_push(&mut self, change: &PushChange) -> rusqlite::Result<()> {
         let (PushChange::Put(PushRow { task, .. })
         | PushChange::Moved { task, .. }

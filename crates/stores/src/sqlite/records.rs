@@ -11,14 +11,14 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::apply::Pen;
+use super::apply::CommitApplier;
 use super::pool::Error;
 use super::read::{limit_of, snapshot};
 use super::{Store, counters, read};
 
 /// What the pen must know of a record.
 #[derive(Clone, Debug)]
-struct KeptRecord {
+struct KnownRecord {
     no: i64,
     version: u64,
     places: Vec<InList>,
@@ -29,7 +29,7 @@ type InList = (i64, i64);
 
 /// What the pen must know of an account.
 #[derive(Clone, Copy, Debug, Default)]
-struct KeptAccount {
+struct KnownAccount {
     /// None yet, before anything was posted to it.
     no: Option<i64>,
     balance: i64,
@@ -46,9 +46,9 @@ type Posted = (i64, i64, i64, i64);
 /// Records, lists and accounts the pen has lately met; a record that is not there is remembered as well.
 #[derive(Default)]
 pub(super) struct Memory {
-    records: HashMap<(Arc<str>, Arc<str>), Option<KeptRecord>>,
+    records: HashMap<(Arc<str>, Arc<str>), Option<KnownRecord>>,
     lists: HashMap<(Arc<str>, Arc<str>), i64>,
-    accounts: HashMap<Arc<str>, KeptAccount>,
+    accounts: HashMap<Arc<str>, KnownAccount>,
     /// Those that are written at the end of the transaction, each once however often it was posted to.
     due: Vec<Arc<str>>,
 }
@@ -68,9 +68,9 @@ impl Memory {
     }
 }
 
-impl Pen<'_> {
+impl CommitApplier<'_> {
     /// A record as it is now, remembered or read.
-    fn find_record(&mut self, kind: &Arc<str>, key: &Arc<str>) -> rusqlite::Result<Option<&KeptRecord>> {
+    fn find_record(&mut self, kind: &Arc<str>, key: &Arc<str>) -> rusqlite::Result<Option<&KnownRecord>> {
         let kept = match self.memory.records.entry((kind.clone(), key.clone())) {
             hash_map::Entry::Occupied(known) => known.into_mut(),
             hash_map::Entry::Vacant(new) => {
@@ -78,7 +78,7 @@ impl Pen<'_> {
                     let places = serde_json::from_str(row.get_ref(2)?.as_str()?);
                     let places =
                         places.map_err(|e| rusqlite::Error::FromSqlConversionFailure(2, Type::Text, e.into()))?;
-                    Ok(KeptRecord { no: row.get(0)?, version: row.get::<_, i64>(1)? as u64, places })
+                    Ok(KnownRecord { no: row.get(0)?, version: row.get::<_, i64>(1)? as u64, places })
                 });
                 new.insert(found.optional()?)
             }
@@ -105,13 +105,13 @@ impl Pen<'_> {
     }
 
     /// An account as it is now, remembered or read.
-    fn account(&mut self, name: &Arc<str>) -> rusqlite::Result<&mut KeptAccount> {
+    fn account(&mut self, name: &Arc<str>) -> rusqlite::Result<&mut KnownAccount> {
         let kept = match self.memory.accounts.entry(name.clone()) {
             hash_map::Entry::Occupied(known) => known.into_mut(),
             hash_map::Entry::Vacant(new) => {
                 let found = self.sql.account_find.query_row(params![name], |row| {
                     let (no, balance, last_entry) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                    Ok(KeptAccount { no, balance, last_entry, is_due: false })
+                    Ok(KnownAccount { no, balance, last_entry, is_due: false })
                 });
                 new.insert(found.optional()?.unwrap_or_default())
             }
@@ -137,12 +137,12 @@ impl Pen<'_> {
             (Some(kept), Some(body)) => {
                 let version = kept.version + 1;
                 self.sql.record_change.execute(params![kept.no, version as i64, &body[..], written(&places)])?;
-                Some(KeptRecord { no: kept.no, version, places })
+                Some(KnownRecord { no: kept.no, version, places })
             }
             (None, Some(body)) => {
                 self.tally.add(counters::RECORDS, 1);
                 let no = self.sql.record_add.insert(params![kind, key, &body[..], written(&places)])?;
-                Some(KeptRecord { no, version: 1, places })
+                Some(KnownRecord { no, version: 1, places })
             }
             (Some(kept), None) => {
                 self.tally.add(counters::RECORDS, -1);
@@ -178,7 +178,7 @@ impl Pen<'_> {
             if !std::mem::replace(&mut kept.is_due, true) {
                 self.memory.due.push(posting.account.clone());
             }
-            *self.account(&posting.account)? = KeptAccount { no: Some(no), ..kept };
+            *self.account(&posting.account)? = KnownAccount { no: Some(no), ..kept };
         }
         let bound = params![entry.id.as_bytes(), entry.at.0, &entry.body[..], written_postings(&posted)];
         let no = self.sql.entry_add.insert(bound)?;
@@ -194,7 +194,7 @@ impl Pen<'_> {
         for name in std::mem::take(&mut self.memory.due) {
             let kept = self.account(&name)?;
             kept.is_due = false;
-            let KeptAccount { no, balance, last_entry, .. } = *kept;
+            let KnownAccount { no, balance, last_entry, .. } = *kept;
             self.sql.account_change.execute(params![no, balance, last_entry])?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use model::{Seq, TaskId, stored};
 use parking_lot::RwLock;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::apply::Pen;
+use super::apply::CommitApplier;
 use super::columns::{Id, MAX_SEQ, first_seq, log_key};
 use super::counters;
 
@@ -80,13 +80,13 @@ impl Pieces {
     }
 }
 
-enum News {
+enum TailChange {
     Added(TaskId, Piece),
     Gone(TaskId),
 }
 
 /// What the writer knows of the tail, the changes of its transaction included.
-pub(super) struct Tail {
+pub(super) struct ChunkTail {
     pieces: Pieces,
     /// Tasks by their first row.
     by_age: BTreeMap<i64, TaskId>,
@@ -95,12 +95,12 @@ pub(super) struct Tail {
     cut: i64,
     cut_next: i64,
     /// What readers are to be told once it is committed.
-    news: Vec<News>,
+    changes: Vec<TailChange>,
 }
 
-impl Tail {
+impl ChunkTail {
     /// Looks through the tail after a start. Rows of tasks that are gone are removed: their numbers may be used again.
-    pub(super) fn scan(db: &Connection) -> rusqlite::Result<Tail> {
+    pub(super) fn scan(db: &Connection) -> rusqlite::Result<ChunkTail> {
         let mut pieces = Pieces::default();
         let mut known: HashMap<i64, Option<(TaskId, u64)>> = HashMap::new();
         let mut orphans = Vec::new();
@@ -142,27 +142,27 @@ impl Tail {
             db.execute("DELETE FROM tail WHERE key = ?1", params![key])?;
         }
         let cut = first_key.unwrap_or(next_key);
-        Ok(Tail { by_age: by_age(&pieces), pieces, next_key, cut, cut_next: cut, news: Vec::new() })
+        Ok(ChunkTail { by_age: by_age(&pieces), pieces, next_key, cut, cut_next: cut, changes: Vec::new() })
     }
 
     /// Tells readers what the transaction has changed.
     pub(super) fn publish(&mut self, readers: &RwLock<Pieces>) {
         self.cut = self.cut_next;
-        if self.news.is_empty() {
+        if self.changes.is_empty() {
             return;
         }
         let mut shown = readers.write();
-        for news in self.news.drain(..) {
-            match news {
-                News::Added(task, piece) => shown.add(task, piece),
-                News::Gone(task) => drop(shown.take(task)),
+        for change in self.changes.drain(..) {
+            match change {
+                TailChange::Added(task, piece) => shown.add(task, piece),
+                TailChange::Gone(task) => drop(shown.take(task)),
             }
         }
     }
 
     /// The transaction failed: everything is as readers see it.
     pub(super) fn forget(&mut self, readers: &RwLock<Pieces>) {
-        self.news.clear();
+        self.changes.clear();
         self.pieces = readers.read().clone();
         self.by_age = by_age(&self.pieces);
         self.cut_next = self.cut;
@@ -187,7 +187,7 @@ impl Tail {
             self.by_age.insert(key, append.task);
         }
         self.pieces.add(append.task, piece);
-        self.news.push(News::Added(append.task, piece));
+        self.changes.push(TailChange::Added(append.task, piece));
         key
     }
 
@@ -196,7 +196,7 @@ impl Tail {
         let pieces = self.pieces.take(task);
         if let Some(oldest) = pieces.first() {
             self.by_age.remove(&oldest.key);
-            self.news.push(News::Gone(task));
+            self.changes.push(TailChange::Gone(task));
         }
         pieces
     }
@@ -211,7 +211,7 @@ fn by_age(pieces: &Pieces) -> BTreeMap<i64, TaskId> {
     pieces.tasks.iter().filter_map(|(task, pieces)| Some((pieces.first()?.key, *task))).collect()
 }
 
-impl Pen<'_> {
+impl CommitApplier<'_> {
     pub(super) fn write_tail(&mut self, no: i64, append: &Append) -> rusqlite::Result<()> {
         let key = self.tail.add(append);
         let (first, last) = (append.expected.0 as i64 + 1, append.last().0 as i64);

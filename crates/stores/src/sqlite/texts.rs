@@ -7,7 +7,7 @@ use model::{TextChange, TextPage, TextPlace, TextQuery};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Store;
-use super::apply::Pen;
+use super::apply::CommitApplier;
 use super::pool::Error;
 use crate::words::{self, Asked};
 
@@ -15,7 +15,7 @@ fn spaced(mark: &str, text: &str) -> String {
     words::of_text(mark, text).into_iter().collect::<Vec<_>>().join(" ")
 }
 
-impl Pen<'_> {
+impl CommitApplier<'_> {
     pub(super) fn change_text(&mut self, change: &TextChange) -> rusqlite::Result<()> {
         let (shelf, id) = change.about();
         let known = self.sql.text_find.query_row(params![shelf, id], |row| {

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use model::ports::store::{Conflict, Outcome, Trouble};
 use rusqlite::{Connection, ErrorCode};
 
-use super::apply::Pen;
+use super::apply::CommitApplier;
 use super::position::Ledger;
 use super::queue::{Job, Taken, Waiting};
 use super::statements::Statements;
-use super::tail::Tail;
+use super::tail::ChunkTail;
 use super::{Shared, checkpoint, trouble};
 
 /// A commit above this is a group of its own, so that small ones never wait for its bytes.
@@ -29,9 +29,9 @@ const BREATH: Duration = Duration::from_millis(4);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
 /// However the thread ends, nobody may wait for it in vain.
-struct Farewell<'a>(&'a Shared);
+struct DropGuard<'a>(&'a Shared);
 
-impl Drop for Farewell<'_> {
+impl Drop for DropGuard<'_> {
     fn drop(&mut self) {
         self.0.queue.abandon();
     }
@@ -45,12 +45,12 @@ pub(super) fn run(
     shared: &Arc<Shared>,
     ready: SyncSender<rusqlite::Result<()>>,
 ) {
-    let _farewell = Farewell(shared);
+    let _farewell = DropGuard(shared);
     let prepared = Statements::prepare(&db).and_then(|sql| {
         let next_no = db.query_row("SELECT coalesce(max(no), 0) + 1 FROM task", [], |row| row.get(0))?;
-        let tail = Tail::scan(&db)?;
+        let tail = ChunkTail::scan(&db)?;
         *shared.tail.write() = tail.pieces().clone();
-        Ok(Pen::new(sql, tail, next_no))
+        Ok(CommitApplier::new(sql, tail, next_no))
     });
     let pen = match prepared {
         Ok(pen) => pen,
@@ -87,7 +87,7 @@ pub(super) fn run(
 
 struct Writer<'a> {
     db: &'a Connection,
-    pen: Pen<'a>,
+    pen: CommitApplier<'a>,
     shared: &'a Arc<Shared>,
     checkpoints: checkpoint::Rule,
     /// How far the WAL has come, for the next start to compare.
@@ -186,7 +186,7 @@ impl Writer<'_> {
     }
 
     /// Runs `work` in a transaction with the counters it changed.
-    fn transact<T>(&mut self, work: impl FnOnce(&mut Pen<'_>) -> rusqlite::Result<T>) -> Result<T, Failure> {
+    fn transact<T>(&mut self, work: impl FnOnce(&mut CommitApplier<'_>) -> rusqlite::Result<T>) -> Result<T, Failure> {
         self.pen.begin();
         let mut at_commit = false;
         let result = (|| {
@@ -197,7 +197,7 @@ impl Writer<'_> {
             let done = work(&mut self.pen)?;
             self.pen.tend_tail()?;
             self.pen.write_accounts()?;
-            let Pen { tally, sql, .. } = &mut self.pen;
+            let CommitApplier { tally, sql, .. } = &mut self.pen;
             tally.write(sql)?;
             at_commit = true;
             self.pen.sql.commit.execute([])?;

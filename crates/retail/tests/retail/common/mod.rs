@@ -14,7 +14,7 @@ use stores::sqlite::{Durability, Options};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
 
-pub(crate) use stores::crashable::Shelf;
+pub(crate) use stores::crashable::CrashableStore;
 
 /// However slow the machine, a case that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -34,7 +34,7 @@ pub(crate) const HATS: &str = r#"{
 /// Where a case lives: data that outlasts the process, and the process that has it open.
 pub(crate) struct House {
     data: Data,
-    crashable: Option<Arc<Shelf>>,
+    crashable: Option<Arc<CrashableStore>>,
 }
 
 enum Data {
@@ -71,17 +71,17 @@ impl House {
         House { data: Data::Postgres(cluster::Cluster::shared().database()), crashable: None }
     }
 
-    async fn open(&mut self) -> Arc<Shelf> {
+    async fn open(&mut self) -> Arc<CrashableStore> {
         assert!(self.crashable.is_none(), "one process at a time");
         let crashable = match &self.data {
-            Data::Memory(store) => Shelf::new(store.clone(), false),
+            Data::Memory(store) => CrashableStore::new(store.clone(), false),
             Data::Sqlite(folder) => {
                 let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
-                Shelf::new(Arc::new(sqlite::Store::open(options).unwrap()), true)
+                CrashableStore::new(Arc::new(sqlite::Store::open(options).unwrap()), true)
             }
             Data::Postgres(database) => {
                 let store = postgres::Store::open(postgres::Options::new(database.url())).await.unwrap();
-                Shelf::new(Arc::new(store) as Arc<dyn Store>, true)
+                CrashableStore::new(Arc::new(store) as Arc<dyn Store>, true)
             }
         };
         self.crashable = Some(crashable.clone());
@@ -137,7 +137,7 @@ pub(crate) fn rule(refused: Refused) -> Refusal {
 }
 
 impl Mall {
-    async fn on(crashable: Arc<Shelf>, rules: Rules) -> Mall {
+    async fn on(crashable: Arc<CrashableStore>, rules: Rules) -> Mall {
         let engine = Engine::start(crashable, Vec::new(), quick(), None).await.unwrap();
         let config = Config { rules, base_url: "https://rialto.example/".to_owned() };
         let shop = Shop::start(engine, config, true).await.unwrap();

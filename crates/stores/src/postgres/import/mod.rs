@@ -13,7 +13,7 @@ use tokio_postgres::Row as Columns;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::connect::{Conn, Fault, Sql, Target};
+use super::connect::{Conn, ConnectError, Sql, Target};
 use super::counters::Tally;
 use super::trouble::Failure;
 use super::{OpenError, Options, schema};
@@ -124,7 +124,7 @@ impl Import {
         let target = Target::new(options.direct_url.as_ref().unwrap_or(&options.url), false, options)?;
         let db = target.connect().await.map_err(|fault| target.explain(&fault))?;
         let settings = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '60s'";
-        db.run(settings).await.map_err(|error| target.explain(&Fault::Sql(error)))?;
+        db.run(settings).await.map_err(|error| target.explain(&ConnectError::Sql(error)))?;
         Ok(Import { db, target, lease_ms: options.lease.as_secs_f64() * 1000.0 })
     }
 

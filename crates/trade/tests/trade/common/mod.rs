@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use trade::{Callbacks, Caller, Config, Market, NewUser, OrderRequest, Refused};
 
 pub(crate) use books::{adds_up, balance, frozen, purchases};
-pub(crate) use stores::crashable::Shelf;
+pub(crate) use stores::crashable::CrashableStore;
 pub(crate) use workers::{Phone, Post, acting, done, echo};
 
 pub(crate) const TENANT: &str = "default";
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Where a case lives: data that outlasts the process, and the process that has it open.
 pub(crate) struct House {
     data: Data,
-    crashable: Option<Arc<Shelf>>,
+    crashable: Option<Arc<CrashableStore>>,
 }
 
 enum Data {
@@ -74,13 +74,13 @@ impl House {
         House { data: Data::Sqlite(tempfile::tempdir().unwrap()), crashable: None }
     }
 
-    fn open(&mut self) -> Arc<Shelf> {
+    fn open(&mut self) -> Arc<CrashableStore> {
         assert!(self.crashable.is_none(), "one process at a time");
         let crashable = match &self.data {
-            Data::Memory(store) => Shelf::new(store.clone(), false),
+            Data::Memory(store) => CrashableStore::new(store.clone(), false),
             Data::Sqlite(folder) => {
                 let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
-                Shelf::new(Arc::new(sqlite::Store::open(options).unwrap()), true)
+                CrashableStore::new(Arc::new(sqlite::Store::open(options).unwrap()), true)
             }
         };
         self.crashable = Some(crashable.clone());
@@ -117,7 +117,7 @@ impl House {
     /// Another process on the same data, which nothing ends.
     pub(crate) async fn another(&self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
         let Data::Memory(store) = &self.data else { panic!("one process at a time has that open") };
-        let crashable = Shelf::new(store.clone(), false);
+        let crashable = CrashableStore::new(store.clone(), false);
         let engine = Engine::start(crashable, Vec::new(), quick(), Some(Arc::new(seal::Seal))).await.unwrap();
         Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
     }
