@@ -1,4 +1,4 @@
-//! What a search costs as a shelf grows, on this machine: 20 of 1,000 texts found against 20 of 100,000. SQLite in a
+//! The cost of a search as an index grows, on this machine: 20 of 1,000 texts found against 20 of 100,000. SQLite in a
 //! temporary folder, and PostgreSQL with the argument `postgres`: `cargo run --release -p rialto-stores --example search`.
 //!
 //! Settings: `RIALTO_TEXTS` (100000), `RIALTO_SEARCHES` (2000).

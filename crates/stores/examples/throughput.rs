@@ -1,4 +1,4 @@
-//! What a durable store does per second, on this machine: SQLite in a folder given as the first argument (default: a
+//! Commits per second of a durable store, on this machine: SQLite in a folder given as the first argument (default: a
 //! temporary one), PostgreSQL at a url given there, or `postgres` for a private one of this run, with fsync:
 //! `cargo run --release -p rialto-stores --example throughput`.
 //!

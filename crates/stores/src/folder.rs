@@ -151,7 +151,7 @@ fn tighten(folder: &Path) {
     if let Ok(found) = std::fs::metadata(folder)
         && found.permissions().mode() & OTHERS != 0
     {
-        // A folder that everybody writes to, such as /tmp, is not ours, whatever somebody put there.
+        // A folder that every user may write to, such as /tmp, is not ours, whatever is in it.
         if found.permissions().mode() & STICKY == 0 && has_only_own_files(folder) {
             note(folder, found.permissions().mode() & 0o700);
         } else {

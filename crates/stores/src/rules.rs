@@ -1,4 +1,4 @@
-//! What a commit meets. One reading of its conditions for every store: a store says what it knows, and this says what follows.
+//! Conflicts of a commit: one reading of its conditions for every store. A store gives the facts, this module decides.
 //!
 //! Guards come first, in order, then appends, then records, then entries; what a commit's own earlier changes make of a task,
 //! a record or an account counts for its later ones. Nothing is written here, so a refused commit leaves no trace.
@@ -10,7 +10,7 @@ use model::ports::store::{Append, Commit, Conflict, Guard, KeyUse};
 use model::{Entry, Epoch, Posting, RecordChange, Seq, TaskId, Time};
 use uuid::Uuid;
 
-/// What a store knows, with all that its open group has made of it.
+/// The facts of a store, the changes of its open group included.
 pub(crate) trait Known {
     type Error;
 
@@ -22,7 +22,7 @@ pub(crate) trait Known {
     /// A record's version, zero for one that is not there.
     fn version(&mut self, kind: &Arc<str>, key: &Arc<str>) -> Result<u64, Self::Error>;
     fn has_entry(&mut self, id: Uuid) -> Result<bool, Self::Error>;
-    /// What is on an account, zero on one nobody has posted to.
+    /// The balance of an account, zero without postings.
     fn balance(&mut self, account: &Arc<str>) -> Result<i64, Self::Error>;
 }
 

@@ -1,4 +1,4 @@
-//! What can be said about a commit without looking at the store: whether it is well formed, how heavy it is, and
+//! Checks of a commit that need no store: whether it is well formed, how heavy it is, and
 //! into which hour an idempotency key falls. Shared, so that every store refuses the same mistakes in the same words.
 
 use std::collections::HashSet;

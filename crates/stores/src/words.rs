@@ -1,7 +1,7 @@
 //! How words stand in an index that all shelves share: each with its shelf's mark before it, so that what another shelf has
 //! is never met, let alone looked at.
 //!
-//! What is asked for are beginnings of words. An index that is asked for everything that begins so has to gather all of it
+//! Queries ask for beginnings of words. An index that is asked for everything that begins so has to gather all of it
 //! before it can say anything, which costs what the most common word of a question costs; asked for words as they stand, it
 //! goes from one to the next of the rarest. So the beginnings of a word, as far as [`BEGINNINGS`] letters, stand in the
 //! index as words of their own, and only what is longer is asked for as a beginning.

@@ -137,7 +137,7 @@ fn kill_one(folder: &Path, random: &mut Random) -> HashMap<TaskId, u64> {
     std::thread::sleep(Duration::from_micros(random.below(3_000) as u64));
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it still managed to say counts as said; a line without an end does not.
+    // Complete lines of its output count; a line without an end does not.
     for line in lines {
         let line = line.unwrap();
         if line.len() >= 4 + 36 + 2 {

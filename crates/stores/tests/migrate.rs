@@ -266,7 +266,7 @@ async fn alike(one: &Shelf, other: &Shelf, tasks: &[TaskId]) {
     assert_eq!(common(other.health().await.unwrap()), common(one.health().await.unwrap()));
 }
 
-/// Page by page: every cursor is one of the first store's, so whoever began to read there goes on here.
+/// Page by page: every cursor is one of the first store's, so that a reader that began there goes on here.
 async fn products_alike(one: &Shelf, other: &Shelf) {
     let (mut records, mut entries, mut lines) = (0, 0, 0);
     for kind in KINDS {
@@ -409,7 +409,7 @@ fn whoever_was_cut_off_goes_on_where_it_was() {
                 None => cuts += 1,
             }
             assert!(resumed || cuts == 1 || copied == mine);
-            // Whoever looks in between is not let in.
+            // A store that is opened in between is refused.
             let refused = postgres::Store::open(at(&database)).await.err().unwrap();
             assert!(matches!(refused, postgres::OpenError::Migrating), "{refused}");
             assert!(refused.to_string().contains("run the same rialto migrate again"), "{refused}");
@@ -433,7 +433,7 @@ fn records_and_the_journal_go_on_from_any_batch() {
         let mut cuts = 0;
         let summary = loop {
             let cut = tokio::sync::Notify::new();
-            // What is told counts from the start of a run, and a run may get through another batch before it is cut off.
+            // Progress counts from the start of a run, and a run may get through another batch before it is cut off.
             let mut before: BTreeMap<&str, u64> = BTreeMap::new();
             let work = migrate::run(&options, |step| {
                 if let Step::Copied { what, rows } = step {
@@ -451,7 +451,7 @@ fn records_and_the_journal_go_on_from_any_batch() {
         assert!(summary.is_same(), "{summary}");
         assert!(cuts > 10, "{cuts}");
         for (what, rows) in [("records", 31), ("record list rows", 45), ("journal entries", 43), ("postings", 108)] {
-            // A batch that the cut comes upon may be kept by the database and told by nobody; none is brought twice.
+            // The database may keep the batch that the cut met, without a report of it; none is copied twice.
             assert!(batches[what].iter().sum::<u64>() <= rows, "{what}: {batches:?}");
             assert!(batches[what].iter().all(|rows| *rows <= 7), "one batch each time: {batches:?}");
         }
@@ -493,7 +493,7 @@ fn what_comes_later_is_numbered_after_what_was_brought() {
         migrated(folder.path(), &database).await;
         let (task, store) = (TaskId(Uuid::now_v7()), to(&database).await);
         let mut opening = running(task, 1, store.hold(1));
-        // Names nobody had before, too.
+        // New names, too.
         opening.open.as_mut().unwrap().views = vec![View("v".into()), View("quite new".into())];
         assert_eq!(store.commit(Commit { appends: vec![opening], ..Commit::default() }).await, Outcome::Done);
         let above = format!("select id from rialto.task where no >= (select no from rialto.task where id = '{task}')");
@@ -518,7 +518,7 @@ fn what_replicas_must_agree_on_comes_with_the_data() {
     let (folder, database) = (tempfile::tempdir().unwrap(), Cluster::shared().database());
     wait(async {
         filled(folder.path()).await;
-        // Somebody was here once, with other keys and no tasks.
+        // The database was used before, with other keys and no tasks.
         let store = postgres::Store::open(at(&database)).await.unwrap();
         assert_eq!(store.remember("seal key", "another").await.unwrap(), "another");
         assert_eq!(store.remember("token key", "another").await.unwrap(), "another");
@@ -548,7 +548,7 @@ fn a_target_that_is_not_empty_is_refused() {
         let refused = migrate::verify(&options(folder.path(), &database), |_| {}).await.unwrap_err();
         assert!(matches!(refused, Error::Nothing), "{refused}");
         assert_eq!(to(&database).await.access_keys().await.unwrap().len(), 1, "and nothing has happened to it");
-        // What a product keeps is somebody's, too.
+        // Records of a product count as data, too.
         for commit in [
             Commit { records: vec![put("k", "a", "one", &[])], ..Commit::default() },
             Commit { entries: vec![entry(1, &[("a", 1), ("b", -1)])], ..Commit::default() },

@@ -82,7 +82,7 @@ pub(super) async fn a_blob_may_come_without_an_append(factory: &dyn Factory) {
     let alone = |task, hash| Commit { blobs: vec![blob("a", task, hash, b"one")], ..Commit::default() };
     done(&store, alone(task, 1)).await;
     done(&store, alone(task, 1)).await;
-    // Nobody would ever take it out again.
+    // Nothing would ever remove it again.
     done(&store, alone(nobody, 2)).await;
     assert_eq!(read(&store, "a", 1).await.as_deref(), Some(&b"one"[..]));
     assert_eq!(read(&store, "a", 2).await, None);

@@ -1,4 +1,4 @@
-//! What the cases are written with: small commits that differ only in what the case is about.
+//! Building blocks of the cases: small commits that differ only in what the case is about.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn at(ms: i64) -> Time {
     Time(T0 + ms)
 }
 
-/// What event `seq` of `task` says in this suite: itself, so that a stranger's event is recognised.
+/// The text of event `seq` of `task` in this suite: its own number, so that a foreign event is recognised.
 pub(super) fn body(task: TaskId, seq: u64) -> Body {
     Body::Bound { remote: format!("{task}.{seq}") }
 }

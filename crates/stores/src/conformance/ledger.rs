@@ -20,7 +20,7 @@ fn moves(from: &str, to: &str, amount: i64) -> Entry {
     entry([posting(from, -amount, Some(0)), posting(to, amount, None)])
 }
 
-/// Makes money, which somebody outside then owes.
+/// Creates money, owed by an account outside.
 fn issue(to: &str, amount: i64) -> Entry {
     entry([posting("outside", -amount, None), posting(to, amount, None)])
 }
@@ -176,7 +176,7 @@ pub(super) async fn the_journal_is_all_there_is(factory: &dyn Factory) {
     assert_eq!(names.iter().map(|(_, balance)| balance).sum::<i64>(), 0);
 }
 
-/// Whatever is asked at once, nothing is made or lost and the journal adds up to the balances.
+/// Under concurrent commits no amount is created or lost, and the journal adds up to the balances.
 pub(super) async fn random_entries_at_once_keep_every_sum(factory: &dyn Factory) {
     let store = factory.open().await;
     let mut random = Random::from_environment();

@@ -1,4 +1,4 @@
-//! What every store promises, as tests: a store is right when it passes.
+//! The contract of every store, as tests: a store is right when it passes.
 //!
 //! A store joins by implementing [`Factory`] and calling [`conformance_tests!`](crate::conformance_tests) in a test
 //! file; each case then is a test of its own name. A case gets an empty store and sees nothing but the port, so the

@@ -54,7 +54,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What the world of a run is made of: few of everything, so that things meet.
+/// The names of a random run: few of each kind, so that commits meet.
 struct World {
     random: Random,
     tasks: Vec<TaskId>,
@@ -75,7 +75,7 @@ impl World {
         self.clock += match self.random.below(20) {
             0 => HOUR,
             1..10 => 1,
-            // Which of two processes' tasks was born first is nobody's promise.
+            // The order of tasks that two processes open at once is not promised.
             _ => i64::from(self.shared),
         };
         at(self.clock)
@@ -245,7 +245,7 @@ fn plain(page: &ListPage) -> (Vec<(TaskId, Time)>, bool, Option<u64>) {
     (page.tasks.iter().map(|(task, cursor)| (*task, cursor.at)).collect(), page.more, page.total)
 }
 
-/// What two stores must agree on.
+/// The facts that two stores must agree on.
 fn common(health: Health) -> Health {
     Health { kind: "", file_bytes: 0, wal_bytes: 0, schema: 0, epoch: 0, ..health }
 }

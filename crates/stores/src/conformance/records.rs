@@ -90,7 +90,7 @@ pub(super) async fn a_record_that_is_left_alone_is_what_a_commit_rests_on(factor
     );
     assert_eq!(conflict(store.commit(of([put("d", Expect::Any, "", &[]), leave("a", Expect::Absent)])).await), met(2));
     assert_eq!(find(&store, "d").await, None);
-    // What a commit's own earlier changes made of it counts.
+    // Earlier changes of the same commit count.
     done(&store, of([put("a", Expect::Version(2), "three", &[]), leave("a", Expect::Version(3))])).await;
     done(&store, of([remove("a", Expect::Any), leave("a", Expect::Absent)])).await;
     assert_eq!(find(&store, "a").await, None);

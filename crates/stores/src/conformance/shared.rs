@@ -121,7 +121,7 @@ pub(super) async fn of_two_processes_that_take_one_alias_one_wins(factory: &dyn 
         ..commit([opening(task, 1)])
     };
     let mut names: Vec<Option<TaskId>> = vec![None; 50];
-    // First nobody has it, then each takes it from the last.
+    // At first no process has it, then each takes it from the one before.
     for _ in 0..4 {
         let tried: Vec<[TaskId; 2]> = names.iter().map(|_| [id(), id()]).collect();
         let pair = |(key, (tasks, was)): (usize, (&[TaskId; 2], &Option<TaskId>))| {
@@ -162,7 +162,7 @@ pub(super) async fn a_process_reads_what_another_was_told_is_done(factory: &dyn 
     }
 }
 
-/// Both at once, without a plan: whoever comes too late reads again. In the end every number must be that of what is there.
+/// Both at once, in random order: a commit that comes too late is retried. In the end every count must match the rows.
 pub(super) async fn counts_are_exact_after_two_processes_wrote_at_once(factory: &dyn Factory) {
     let Some(stores) = two(factory).await else { return };
     let mut random = Random::from_environment();
@@ -268,7 +268,7 @@ pub(super) async fn counts_are_exact_after_two_processes_wrote_at_once(factory: 
 pub(super) async fn what_one_process_does_is_hinted_to_the_other(factory: &dyn Factory) {
     let Some([a, b]) = two(factory).await else { return };
     let (mut to_a, mut to_b) = (a.hints(), b.hints());
-    // Of a new task nobody has to hear: nobody can be waiting for it.
+    // A new task gives no hint: no process can be waiting for it.
     let task = open(&a, |o| o).await;
     put(&a, more(task, 1, 3)).await;
     hears(&mut to_b, Hint::Grown(task, Seq(4))).await;
@@ -298,7 +298,7 @@ pub(super) async fn what_one_process_does_is_hinted_to_the_other(factory: &dyn F
     hears(&mut to_b, Hint::Access).await;
     assert!(a.remove(task).await.unwrap());
     hears(&mut to_b, Hint::Removed(task)).await;
-    // Nobody hears of what he did himself: what the other does now is the first that A hears.
+    // A process gets no hints of its own changes: the first hint of A is the other's next change.
     let theirs = open(&b, |o| o).await;
     put(&b, more(theirs, 1, 1)).await;
     assert_eq!(tokio::time::timeout(PATIENCE, to_a.next()).await.unwrap(), Some(Hint::Grown(theirs, Seq(2))));
@@ -392,7 +392,7 @@ pub(super) async fn a_push_config_has_one_deliverer(factory: &dyn Factory) {
     let standing = |rows: Vec<Option<model::PushStanding>>| rows[0].map(|now| (now.epoch.0, now.next.0, now.ours));
     assert_eq!(standing(a.standings(vec![(task, "a2".into())]).await.unwrap()), Some((0, 8, true)));
     assert_eq!(standing(b.standings(vec![(task, "a2".into())]).await.unwrap()), Some((0, 8, false)));
-    // Put anew, it is delivered by whoever put it.
+    // Put again, it is delivered by the process that put it.
     done(&b, put_to(&["a3"])).await;
     done(&a, moved("a3", 5)).await;
     assert_eq!(ids(a.adopt(None, 10).await.unwrap()), ["a1", "a2"]);
@@ -403,7 +403,7 @@ pub(super) async fn a_push_config_has_one_deliverer(factory: &dyn Factory) {
     let adopted = b.adopt(None, 10).await.unwrap();
     assert_eq!(next(adopted.clone()), [1, 8, 1, 1]);
     assert_eq!(ids(adopted.clone()), ["a1", "a2", "a3", "b1"]);
-    // What was taken over is of the next epoch; what the one before had on its way does not count any more.
+    // A takeover has the next epoch; progress of the deliverer before does not count any more.
     assert_eq!(adopted.iter().map(|row| row.epoch.0).collect::<Vec<_>>(), [1, 1, 0, 0]);
     assert_eq!(b.push(task).await.unwrap().iter().map(|row| row.epoch.0).sum::<u64>(), 2);
     done(&b, moved("a1", 3)).await;
@@ -441,7 +441,7 @@ pub(super) async fn a_timer_is_left_to_the_holder_until_it_is_late(factory: &dyn
     assert_eq!(b.due(at(103_000), 5).await.unwrap(), [timer(task, at(100_000)), timer(own, at(102_000))]);
 }
 
-/// A running task that nobody wrote to with an epoch is held by whoever opened it.
+/// A running task without an append with an epoch is held by the process that opened it.
 pub(super) async fn whoever_opens_a_turn_holds_it(factory: &dyn Factory) {
     let Some([a, b]) = two(factory).await else { return };
     let asks = model::ports::store::Row { running: false, ..row(State::InputRequired, at(1)) };
@@ -455,7 +455,7 @@ pub(super) async fn whoever_opens_a_turn_holds_it(factory: &dyn Factory) {
     assert_eq!(b.orphans(None, 10).await.unwrap(), expected);
 }
 
-/// Whatever a process remembers has a number that says whether it changed, hints or no hints.
+/// Every fact that processes remember has a number that shows changes, with or without hints.
 pub(super) async fn removals_and_changes_of_keys_are_counted_for_all(factory: &dyn Factory) {
     let Some([a, b]) = two(factory).await else { return };
     let before = b.versions().await.unwrap();

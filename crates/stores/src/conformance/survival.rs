@@ -1,4 +1,4 @@
-//! What outlives the process. Stores that keep nothing pass what they can.
+//! Data that outlives the process. Stores without files pass what they can.
 
 use model::ports::store::{BlobWrite, Commit, Conflict, KeyUse, Outcome, Timer, TimerChange, TimerKind, Trouble};
 use model::{Epoch, PushChange, PushProgress, PushRow, PushState, Seq, State};
@@ -107,7 +107,7 @@ pub(super) async fn health_counts_what_is_there(factory: &dyn Factory) {
     assert_eq!((health.trouble, health.epoch), (None, store.epoch().0));
 }
 
-/// What keeps no files has no copy of them to write, and says where one is to be had.
+/// A store without files refuses a backup and says how to make one.
 pub(super) async fn a_backup_is_a_whole_store(factory: &dyn Factory) {
     let store = factory.open().await;
     let folder = std::env::temp_dir().join(format!("rialto-backup-{}", id()));

@@ -29,7 +29,7 @@ async fn search(store: &Shelf, query: TextQuery) -> TextPage {
     store.search(query).await.unwrap()
 }
 
-/// What is found, those whose titles have it all before a bar.
+/// The ids found; a bar separates matches of the title alone from the others.
 async fn found(store: &Shelf, words: &str) -> String {
     let page = search(store, query("s", words)).await;
     assert_eq!(page.total, Some(page.found.len() as u64), "{words}");
@@ -97,7 +97,7 @@ pub(super) async fn no_words_find_everything_in_order(factory: &dyn Factory) {
     assert_eq!(search(&store, uncounted).await, TextPage { found: Vec::new(), more: true, total: None });
 }
 
-/// What a question of a query language would do harm with is only words here.
+/// Operators of a query language are plain words here.
 pub(super) async fn signs_in_a_question_are_no_signs(factory: &dyn Factory) {
     let store = hats(factory).await;
     for words in
@@ -166,7 +166,7 @@ pub(super) async fn a_walk_of_what_is_found_sees_everything_once(factory: &dyn F
     }
 }
 
-/// The memory store is the model: whatever comes, everybody finds what it finds.
+/// The memory store is the model: every store finds the same as it does.
 pub(super) async fn random_texts_are_found_as_in_the_memory_store(factory: &dyn Factory) {
     const WORDS: [&str; 8] = ["hat", "hats", "Sun", "sunny", "ÜBER", "ü", "7", "a-b"];
     let (store, model): (Shelf, Shelf) = (factory.open().await, Arc::new(crate::memory::Store::new()));

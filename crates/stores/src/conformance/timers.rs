@@ -64,7 +64,7 @@ pub(super) async fn a_cleared_timer_is_gone(factory: &dyn Factory) {
     assert_eq!(store.health().await.unwrap().timers, 0);
 }
 
-/// Whoever has read a timer changes that one, and none that was set since.
+/// A change of a timer that was read applies to that one, and to none that was set since.
 pub(super) async fn a_timer_is_replaced_only_while_it_is_the_one_that_was_read(factory: &dyn Factory) {
     let store = factory.open().await;
     let replace = async |timer: Timer, to: Option<Time>| {

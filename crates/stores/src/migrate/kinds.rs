@@ -6,7 +6,7 @@ use crate::sqlite::export::{Error, Export};
 
 /// One kind of rows.
 pub(super) trait Kind {
-    /// What people call them.
+    /// The name of the kind in messages.
     const NAME: &'static str;
     type Row: PartialEq + std::fmt::Debug + rows::Odd;
 

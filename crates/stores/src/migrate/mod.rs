@@ -8,10 +8,10 @@
 //! * What is read is in `sqlite::export`, what is written in `postgres::import`; here is only the order of it (`kinds`), and
 //!   what it means that both are the same (`verify`).
 //! * A migration that was cut off goes on where it was: the database remembers its source and its place. Until the end it is
-//!   open to nobody, so that no replica ever serves half a store.
-//! * Numbers of tasks and of entries stay as they are, so that the page of a list, a statement or the journal that somebody
-//!   has begun to read goes on. Holds do not: a turn's hold is the number of its start in the log (`rows::Task::starts`), and
-//!   nobody's at first.
+//!   closed, so that no replica ever serves half a store.
+//! * Numbers of tasks and of entries stay as they are, so that a reader that has begun a list, a statement or the journal
+//!   goes on with it. Holds do not: a turn's hold is the number of its start in the log (`rows::Task::starts`), and has no
+//!   holder at first.
 
 mod kinds;
 pub(crate) mod rows;
@@ -28,14 +28,14 @@ use crate::postgres::import::{Failed, Import, State, Sums};
 use crate::sqlite::export::Export;
 use crate::{postgres, sqlite};
 
-/// What is to be carried where.
+/// The source, the target and the pace of a migration.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The data folder.
     pub from: PathBuf,
     pub to: postgres::Options,
     pub batch: Batch,
-    /// What replicas must agree on from the beginning, as [`postgres::Store::remember`] has it.
+    /// Values that replicas must agree on from the beginning: see [`postgres::Store::remember`].
     pub notes: Vec<(String, String)>,
 }
 

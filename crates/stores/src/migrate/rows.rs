@@ -1,4 +1,4 @@
-//! What is carried, as neither store has it: rows of the one, read so that the other can write them.
+//! Rows of a migration, in a form of neither store: read from the one so that the other can write them.
 
 use std::fmt;
 
@@ -131,7 +131,7 @@ pub(crate) struct Entry {
     pub(crate) body: Bytes,
 }
 
-/// What an entry moves on one account, and what was on it then.
+/// The amount of an entry on one account, and the balance after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Posting {
     pub(crate) entry_no: i64,
@@ -156,19 +156,19 @@ pub(crate) struct Text {
     pub(crate) body: String,
 }
 
-/// The highest numbers given out; whoever comes later counts on from there.
+/// The highest numbers given out; later rows count on from there.
 pub(crate) struct Highest {
     pub(crate) task: i64,
     pub(crate) name: i32,
     pub(crate) entry: i64,
 }
 
-/// What a journal says that its amounts do not come to.
+/// A contradiction in a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// An entry's postings do not come to nothing.
     Entry { no: i64 },
-    /// What an entry moves and what was on the account before do not come to what was on it then.
+    /// The amount and the balance before do not add up to the balance after.
     Posting { account: String, entry_no: i64, balance: i64 },
     /// An account's postings do not come to what is on it.
     Account { name: String, balance: i64 },
@@ -202,7 +202,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What a row says of itself that is not so, wherever it is.
+/// A check of a row by itself, in any store.
 pub(crate) trait Odd {
     fn odd(&self) -> Option<String> {
         None

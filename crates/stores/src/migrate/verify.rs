@@ -15,14 +15,14 @@ use crate::sqlite::export::Export;
 /// Differences that are told one by one, of each sort; the rest is counted.
 const SHOWN: usize = 5;
 
-/// What was compared, and what came of it.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub lines: Vec<Line>,
     /// Over the hashes of all logs, task by task, on either side.
     pub logs_from: String,
     pub logs_to: String,
-    /// What is odd in the source already, and so in the target too. It is no difference.
+    /// Faults of the source that the target has too. They are no differences.
     pub remarks: Vec<String>,
     /// The first few differences, in words.
     pub differences: Vec<String>,
@@ -154,7 +154,7 @@ pub(super) async fn compare(
     Ok(Summary { lines, logs_from, logs_to, remarks, differences })
 }
 
-/// What one kind came to.
+/// The result for one kind.
 #[derive(Default)]
 struct Met {
     different: u64,

@@ -1,11 +1,10 @@
-//! A group of commits: what it needs is read and locked at once, every commit is decided in memory, and what became of it
-//! all is written at once. Two round trips and one flush, however many commits there are. A group that only makes new things
-//! needs one: that they are new is a bet, and the unique indexes say if it is lost.
+//! A group of commits: its rows are read and locked at once, every commit is decided in memory, and all changes are written
+//! at once. Two round trips and one flush, however many commits there are. A group that only makes new rows needs one: it
+//! assumes that they are new, and fails by the unique indexes if they are not.
 //!
-//! A refused commit leaves no trace on the commit_group, and a later one sees what an earlier one made. Locks are taken in one
-//! order by everybody: tasks by id, keys, aliases, push configs, blobs, records, accounts, and counters at the end. What was
-//! not there and is to be made is made in that order too, and kept apart by unique indexes: whoever comes second fails as a
-//! whole and begins again.
+//! A refused commit leaves no trace in the group, and a later commit sees the changes of an earlier one. Every group takes its
+//! locks in one order: tasks by id, keys, aliases, push configs, blobs, records, accounts, and counters at the end. New rows
+//! are made in that order too, and unique indexes keep them apart: the second group fails as a whole and begins again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
@@ -63,7 +62,7 @@ impl Numbers {
     }
 }
 
-/// What must be known of a task.
+/// The facts of a task that a commit is checked against.
 #[derive(Clone, Debug)]
 pub(super) struct LockedTask {
     pub(super) no: i64,
@@ -120,7 +119,7 @@ pub(super) struct TimerEntry {
     pub(super) now: Option<i64>,
 }
 
-/// What a group is about.
+/// The rows that the commits of a group concern.
 struct GroupKeys<'a> {
     tasks: Vec<Uuid>,
     keys: Vec<&'a [u8]>,
@@ -371,7 +370,7 @@ impl<'a> CommitGroup<'a> {
                 (Some(open), Some(row)) => self.open(append, open, row)?,
                 _ => self.append(append),
             }
-            // Of a task that was not there before, nobody elsewhere can be waiting for more.
+            // No other replica can be waiting for events of a new task.
             if append.open.is_none() {
                 self.group_changes.grown(append.task, append.last());
             }
@@ -436,7 +435,7 @@ impl<'a> CommitGroup<'a> {
         let Some(entry) = self.tasks.get_mut(&append.task) else { return };
         let Some(kept) = &mut entry.now else { return };
         let row = append.row.unwrap_or(kept.row);
-        // Whoever opens a turn holds it until somebody else writes in it.
+        // The replica that opens a turn holds it until another one writes in it.
         if append.epoch.is_some() || (row.running && !kept.row.running) {
             kept.holder = self.me;
         }

@@ -1,7 +1,7 @@
 //! Where the database is, and connections to it.
 //!
-//! A connection carries many statements at once (they are pipelined by the library), so nobody needs one alone except
-//! whoever is in a transaction.
+//! A connection carries many statements at once (the library pipelines them), so only a transaction needs a connection of
+//! its own.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ const NOTICES: usize = 1024;
 /// for a synchronous standby, and so make visible what the standby does not have.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A statement: its text, and the types of its parameters, so that nobody has to ask for them.
+/// A statement: its text, and the types of its parameters, so that the database is not asked for them.
 pub(super) struct Sql {
     pub(super) text: &'static str,
     pub(super) types: &'static [Type],
@@ -56,7 +56,7 @@ impl Target {
     /// Reads a url and readies what connections to it need.
     pub(super) fn new(url: &str, pooled: bool, options: &Options) -> Result<Target, OpenError> {
         let (rest, ssl) = Ssl::take(url)?;
-        // What the library says about a url may quote it.
+        // The library's message about a url may quote it.
         let mut config = Config::from_str(&rest).map_err(|error| {
             OpenError::Url(std::error::Error::source(&error).map_or_else(|| "it cannot be read".into(), reason))
         })?;
@@ -135,7 +135,7 @@ impl Target {
         Ok(Conn::new(client, driver, self))
     }
 
-    /// A new connection that hands out what it is notified of. Payloads that nobody takes are dropped and counted as an
+    /// A new connection that hands out its notifications. Payloads that are not taken in time are dropped and counted as an
     /// empty one.
     pub(super) async fn listen(&self) -> Result<(Conn, mpsc::Receiver<String>), ConnectError> {
         let (client, mut connection) = self.dial().await?;
@@ -169,7 +169,7 @@ impl Target {
         }
     }
 
-    /// What a failed connection means to whoever wants to open the store.
+    /// The error of opening the store for a failed connection.
     pub(super) fn explain(&self, fault: &ConnectError) -> OpenError {
         let (at, user) = (self.at.clone(), self.user.clone());
         let ConnectError::Sql(error) = fault else {
@@ -258,7 +258,7 @@ pub(super) struct Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        // Whatever it still waits for, nobody does any more.
+        // Statements still under way have no reader any more.
         self.driver.abort();
     }
 }
@@ -358,7 +358,7 @@ pub(super) async fn run(wanted: bool, statement: impl Future<Output = Result<u64
     if wanted { statement.await.map(drop) } else { Ok(()) }
 }
 
-/// What a url says about TLS.
+/// TLS settings of a url.
 #[derive(Debug, PartialEq, Eq)]
 struct Ssl {
     mode: SslMode,

@@ -1,7 +1,7 @@
 //! How many: exact numbers kept in the same transaction as what they count.
 //!
 //! A group's changes are summed here first and written at its end. Every replica counts in rows of its own (its slot), so
-//! that none waits for another's fsync; whoever reads sums up. Two that should share a slot for a while still count right.
+//! that none waits for another's fsync; a read sums up. Two that share a slot for a while still count right.
 
 use std::collections::BTreeMap;
 

@@ -16,8 +16,8 @@ use tokio_postgres::types::Type;
 
 use super::connect::{Conn, ConnectError, Sql};
 
-/// Lets a transaction pass, as its last statement, or fails it: whoever divides by zero finds no row of its generation.
-/// Answers whether another replica may be there to be told what happened; whoever entered before this is seen.
+/// Lets a transaction pass, as its last statement, or fails it by a division by zero where its generation has no row.
+/// Answers whether another replica may be there to notify; replicas that entered before this are seen.
 pub(super) static PASS: Sql = Sql {
     text:
         "WITH passed AS (UPDATE rialto.fence SET last_group = $3 WHERE replica_no = $1 AND generation = $2 RETURNING 1)
@@ -46,7 +46,7 @@ pub(super) static END: Sql = Sql {
 pub(super) const CLEAN: &str =
     "DELETE FROM rialto.fence WHERE NOT EXISTS (SELECT 1 FROM rialto.replica WHERE no = replica_no)";
 
-/// What became of a transaction that was in doubt.
+/// The end of a transaction that was in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Happened,
@@ -59,7 +59,7 @@ pub(super) enum Verdict {
 /// The server's side of a connection: process id and start.
 pub(super) type Backend = (i32, String);
 
-/// What a connection knows that has raised the fence.
+/// The facts that a connection learns by raising the fence.
 #[derive(Debug)]
 pub(super) struct Raised {
     generation: i64,
@@ -116,7 +116,7 @@ impl Fence {
         self.backend.clone()
     }
 
-    /// What the next transaction passes by.
+    /// The pass of the next transaction.
     pub(super) fn next(&mut self) -> Result<Pass, ConnectError> {
         let generation = self.generation.ok_or(ConnectError::Fenced)?;
         self.last_group += 1;
@@ -141,7 +141,7 @@ impl Fence {
     }
 }
 
-/// What a transaction passes the fence by.
+/// The parameters by which a transaction passes the fence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
     pub(super) generation: i64,

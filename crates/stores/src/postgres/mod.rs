@@ -16,7 +16,7 @@
 //!   speed: what is right is decided by locks, lengths and epochs in the database.
 //! * The log has one row per commit and task; lists have a row per view; see `migrations/0001.sql`.
 //!
-//! Nothing here decodes an event on its way in: a payload is bytes until somebody reads it.
+//! Nothing here decodes an event on its way in: a payload is bytes until it is read.
 
 mod apply;
 mod columns;
@@ -79,14 +79,14 @@ pub struct Store {
     tasks: tokio::sync::Mutex<Option<Tasks>>,
 }
 
-/// What the writer and the readers share.
+/// State that the writer and the readers share.
 struct Shared {
     options: Options,
     target: Arc<Target>,
     replica: Arc<Replica>,
     queue: Queue,
     notifier: Arc<Notifier>,
-    /// What keeps the writer from writing, if anything does.
+    /// The trouble that keeps the writer from writing, if any.
     trouble: Mutex<Option<Trouble>>,
     /// A commit was answered with an unknown outcome, and may still happen.
     undecided: watch::Sender<bool>,
@@ -99,7 +99,7 @@ struct Tasks {
 }
 
 impl Store {
-    /// Opens the store, bringing the database to this release's schema, and joins whoever else has it open.
+    /// Opens the store, brings the database to this release's schema, and joins the replicas that have it open.
     ///
     /// ```no_run
     /// # async fn open() -> Result<(), stores::postgres::OpenError> {
@@ -156,7 +156,7 @@ impl Store {
         Ok(Store { shared, readers, listener, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
     }
 
-    /// What all replicas agree on under this name: what the first of them said, ever.
+    /// The value that all replicas agree on under this name: the first one that any of them gave.
     pub async fn remember(&self, name: &str, value: &str) -> Result<String, Trouble> {
         let said: Arc<(String, String)> = Arc::new((name.to_owned(), value.to_owned()));
         let known = self.read(move |db| {
@@ -166,7 +166,7 @@ impl Store {
         known.await
     }
 
-    /// What the replicas have agreed on under this name, if anything yet.
+    /// The value that the replicas have agreed on under this name, if any yet.
     pub async fn recall(&self, name: &str) -> Result<Option<String>, Trouble> {
         let name: Arc<str> = name.into();
         let known = self.read(move |db| {
@@ -212,7 +212,7 @@ impl Drop for Store {
     }
 }
 
-/// Lets everybody finish, in an order in which none misses another.
+/// Ends the tasks in an order in which each one hears of all work before it.
 async fn finish(tasks: Tasks, shared: &Shared, leaving: &watch::Sender<bool>) {
     for (task, then) in [(tasks.writer, 0), (tasks.notifier, 1), (tasks.lease_keeper, 2)] {
         match then {
@@ -261,7 +261,7 @@ impl Upkeep for Store {
     fn close(&self) -> Future<'_, ()> {
         Box::pin(async move {
             self.shared.queue.close();
-            // Whoever closes it a second time waits for the first.
+            // A second close waits for the first.
             let mut tasks = self.tasks.lock().await;
             self.readers.close();
             if let Some(tasks) = tasks.take() {

@@ -1,8 +1,8 @@
-//! Hints: what this replica did, told to the others; and what they told, for the engine.
+//! Hints: changes of this replica for the others, and theirs for the engine.
 //!
-//! Telling happens after a group's commit and on a connection of its own: NOTIFY within the transaction would take a lock
-//! that all of the database's writers share. While one notification is on its way, later group_changes gather. A hint that is lost
-//! costs time and nothing else, so every buffer here is small, and whoever misses something is told just that.
+//! They are sent after a group's commit and on a connection of their own: NOTIFY within the transaction would take a lock
+//! that all of the database's writers share. While one notification is on its way, later changes gather. A hint that is lost
+//! costs time and nothing else, so every buffer here is small, and a reader that missed a hint is told so.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ static NOTIFY: Sql = Sql {
     types: &[Type::TEXT_ARRAY],
 };
 
-/// Tasks that group_changes may wait about. Above, the others are told that they missed something.
+/// Tasks with changes that wait. Above this number the others are told that they missed hints.
 const WAITING: usize = 4096;
 /// Hints that wait for the engine.
 const HEARD: usize = 4096;
@@ -40,7 +40,7 @@ const PAYLOAD: usize = 5_900;
 /// A notification that takes longer is tried again on another connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a group changed that others may want to know.
+/// Changes of a group that other replicas follow.
 #[derive(Default)]
 pub(super) struct GroupChanges {
     grown: HashMap<TaskId, Seq>,
@@ -92,7 +92,7 @@ impl GroupChanges {
     }
 }
 
-/// What is said between replicas.
+/// A message between replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplicaMessage {
     Hint(Hint),
@@ -100,7 +100,7 @@ pub(super) enum ReplicaMessage {
     Left,
 }
 
-/// Payloads that say these messages, each within PostgreSQL's limit.
+/// Payloads with these messages, each within PostgreSQL's limit.
 pub(super) fn pack(sender: i64, messages: &[ReplicaMessage]) -> Vec<String> {
     let mut payloads = Vec::new();
     let mut bytes = sender.to_le_bytes().to_vec();
@@ -116,7 +116,7 @@ pub(super) fn pack(sender: i64, messages: &[ReplicaMessage]) -> Vec<String> {
             ReplicaMessage::Hint(Hint::Access) => (4, None),
             ReplicaMessage::Hint(Hint::Missed) => (5, None),
             ReplicaMessage::Left => (6, None),
-            // Found out by everybody for himself.
+            // Every replica finds these out by itself.
             ReplicaMessage::Hint(Hint::Gone | Hint::CutOff) => continue,
         };
         bytes.push(tag);
@@ -129,7 +129,7 @@ pub(super) fn pack(sender: i64, messages: &[ReplicaMessage]) -> Vec<String> {
     payloads
 }
 
-/// Who said what. `None` if it cannot be read: of a newer release, or not ours at all.
+/// The sender and its messages. `None` if the payload cannot be read: of a newer release, or not ours at all.
 pub(super) fn unpack(payload: &str) -> Option<(i64, Vec<ReplicaMessage>)> {
     let bytes = BASE64.decode(payload).ok()?;
     let (sender, mut rest) = bytes.split_first_chunk::<8>()?;
@@ -159,7 +159,7 @@ pub(super) fn unpack(payload: &str) -> Option<(i64, Vec<ReplicaMessage>)> {
     Some((i64::from_le_bytes(*sender), messages))
 }
 
-/// Says these messages on this connection.
+/// Sends these messages on this connection.
 pub(super) async fn send_messages(db: &Conn, sender: i64, messages: &[ReplicaMessage]) -> Result<(), ConnectError> {
     let payloads = pack(sender, messages);
     match tokio::time::timeout(PATIENCE, db.query(&NOTIFY, [&payloads])).await {
@@ -168,7 +168,7 @@ pub(super) async fn send_messages(db: &Conn, sender: i64, messages: &[ReplicaMes
     }
 }
 
-/// Tells the others what happened here.
+/// Notifies the other replicas of the changes here.
 pub(super) struct Notifier {
     sender: i64,
     group_changes: Mutex<GroupChanges>,
@@ -188,7 +188,7 @@ impl Notifier {
         }
     }
 
-    /// Says what is still to be said, once, and ends.
+    /// Sends the changes that still wait, once, and ends.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.bell.notify_one();
@@ -211,7 +211,7 @@ impl Notifier {
                 Ok(()) => pause = Duration::ZERO,
                 Err(_) if closed => return,
                 Err(fault) => {
-                    tracing::debug!(%fault, "the other replicas could not be told what happened here");
+                    tracing::debug!(%fault, "notifying the other replicas failed");
                     connection = None;
                     self.group_changes.lock().join(group_changes);
                     pause = (pause * 2).clamp(Duration::from_millis(50), Duration::from_secs(1));
@@ -237,7 +237,7 @@ impl Notifier {
     }
 }
 
-/// What the engine is to hear.
+/// Hints for the engine.
 pub(super) struct HintListener {
     hints: mpsc::Sender<Hint>,
     waiting: Mutex<Option<mpsc::Receiver<Hint>>>,
@@ -268,7 +268,7 @@ impl HintListener {
         }
     }
 
-    /// If something was dropped because nobody listened fast enough, says so as soon as there is room.
+    /// Sends `Missed` as soon as there is room, if hints were dropped because the engine read too slowly.
     pub(super) fn remind(&self) {
         if self.missed.swap(false, Ordering::Relaxed) && self.hints.try_send(Hint::Missed).is_err() {
             self.missed.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Taking tasks out again: with their log, list rows, counts, timers, push configs and the blobs nobody else uses.
+//! Removal of tasks: with their log, list rows, counts, timers, push configs and the blobs that no other task uses.
 
 use model::ports::store::KeyUse;
 use model::{TaskId, Time};
@@ -25,7 +25,7 @@ pub(super) static ONE: Sql = Sql {
            FROM rialto.task WHERE id = $1 FOR UPDATE",
     types: &[Type::UUID],
 };
-/// The same, of those that are old. What somebody else has locked is left for the next time.
+/// The same for old tasks. Rows that another transaction has locked are left for the next time.
 pub(super) static OLD: Sql = Sql {
     text: "SELECT id, no, seq, epoch, holder, context, views, state, status_at, listed, running, settled
            FROM rialto.task WHERE settled AND status_at < $1 ORDER BY status_at, no LIMIT $2 FOR UPDATE SKIP LOCKED",
@@ -44,7 +44,7 @@ pub(super) static USES: Sql = Sql {
     text: "DELETE FROM rialto.blob_use WHERE task = ANY ($1) RETURNING tenant_no, hash",
     types: &[Type::UUID_ARRAY],
 };
-/// Whoever is about to use one of them holds it against this.
+/// A transaction that is about to use one of the blobs holds it against this lock.
 pub(super) static BLOBS_LOCK: Sql = Sql {
     text: "SELECT 1 FROM unnest($1::integer[], $2::bytea[]) AS u (tenant_no, hash)
            JOIN rialto.blob ON blob.tenant_no = u.tenant_no AND blob.hash = u.hash

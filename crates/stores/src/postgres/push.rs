@@ -1,6 +1,6 @@
 //! Push configs: rows beside the log that go with their task.
 //!
-//! Every config has one replica that delivers it: whoever put it, until that one is gone and another adopts it, with the next
+//! Every config has one replica that delivers it: the one that put it, until it is gone and another adopts it, with the next
 //! epoch. Progress of another replica or an earlier epoch changes nothing, nor does progress that goes back. Only those that are active or dead are in an index of their own, which is what
 //! walks go along; the many that are done are found through the primary key.
 
@@ -28,7 +28,7 @@ pub(super) fn task_of(change: &PushChange) -> TaskId {
     }
 }
 
-/// The configs of these tasks, locked, because whoever adopts one does not lock its task. The last column says whether it is
+/// The configs of these tasks, locked, because an adoption does not lock its task. The last column says whether it is
 /// ours to move.
 pub(super) static LOCK: Sql = Sql {
     text: concat!(
@@ -67,7 +67,7 @@ pub(super) static ADD: Sql = Sql {
         Type::INT8_ARRAY,
     ],
 };
-/// Whoever moves a config delivers it from now on.
+/// The replica that moves a config delivers it from now on.
 pub(super) static MOVE: Sql = Sql {
     text: "UPDATE rialto.push SET state = u.state, next = u.next, due = u.due, attempts = u.attempts,
                                   failing_since = u.failing_since, delivered = u.delivered,
@@ -98,7 +98,7 @@ pub(super) static DROP: Sql = Sql {
     types: &[Type::UUID_ARRAY, Type::BYTEA_ARRAY],
 };
 
-/// What a group does to one config.
+/// The change of a group to one config.
 pub(super) enum Write<'a> {
     Put { row: &'a PushRow, made_no: i64, epoch: Epoch, progress: &'a PushProgress, gone: bool },
     Move(TaskId, &'a str, Epoch, &'a PushProgress),
@@ -201,7 +201,7 @@ impl<'a> ProgressColumns<'a> {
     }
 }
 
-/// What a group does to configs.
+/// The changes of a group to configs.
 #[derive(Default)]
 pub(super) struct Columns<'a> {
     drop: (Vec<Uuid>, Vec<&'a [u8]>),
@@ -293,7 +293,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// What [`row_from`] reads.
+/// The columns that [`row_from`] reads.
 macro_rules! columns {
     () => {
         "push.task, push.id, push.edition, push.spec, push.made_at, push.state, push.next, push.due, push.attempts,
@@ -326,8 +326,8 @@ pub(super) static OF_TASK: Sql = Sql {
     types: &[Type::UUID],
 };
 
-/// A page of those that replica $4 delivers, with those whose deliverer is gone, which become its own. One that somebody has
-/// locked is being put or moved this very moment, and is left to them: the last column says so. What is taken is answered as
+/// A page of those that replica $4 delivers, with those whose deliverer is gone, which become its own. One that another
+/// transaction has locked is being put or moved just now, and is left to it: the last column says so. A row is answered as
 /// the update found it: its deliverer may have kept progress since this statement began.
 pub(super) static ADOPT: Sql = Sql {
     text: concat!(

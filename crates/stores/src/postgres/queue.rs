@@ -1,4 +1,4 @@
-//! What waits for the writer. Bounded: above the limit a commit is refused at once, and the caller says so.
+//! The writer's queue. It is bounded: above the limit a commit is refused at once, and the caller says so.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(super) enum MaintenanceJob {
     Remove { task: TaskId, answer: oneshot::Sender<Result<bool, Trouble>> },
 }
 
-/// A commit and who waits for it; perhaps nobody any more.
+/// A commit and the channel of its outcome, which may have no reader any more.
 pub(super) struct Waiting {
     pub(super) commit: Commit,
     /// When it came.
@@ -52,7 +52,7 @@ pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
-/// What the writer found.
+/// The next work for the writer.
 pub(super) enum Taken {
     Group(Vec<Waiting>),
     Maintenance(MaintenanceJob),
@@ -144,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Lets nothing more in and drops what waits: whoever waits for it learns that the writer is gone.
+    /// Closes the queue and drops all waiting work: its callers learn that the writer is gone.
     pub(super) fn abandon(&self) {
         self.close();
         let jobs = std::mem::take(&mut self.state.lock().jobs);

@@ -186,7 +186,7 @@ static REMEMBER: Sql = Sql {
     types: &[Type::TEXT, Type::TEXT],
 };
 
-/// What is known under the name: this, if nothing was.
+/// The value stored under the name; stores this one if there was none.
 pub(super) async fn remember(db: &Conn, name: &str, value: &str) -> Result<String, Failure> {
     let rows = db.query(&REMEMBER, [&name, &value]).await?;
     let row = rows.first().ok_or_else(|| Failure::Damaged("a note was neither found nor made".into()))?;
@@ -195,7 +195,7 @@ pub(super) async fn remember(db: &Conn, name: &str, value: &str) -> Result<Strin
 
 static RECALL: Sql = Sql { text: "SELECT value FROM rialto.note WHERE name = $1", types: &[Type::TEXT] };
 
-/// What is known under the name, if anything.
+/// The value stored under the name, if any.
 pub(super) async fn recall(db: &Conn, name: &str) -> Result<Option<String>, Failure> {
     let rows = db.query(&RECALL, [&name]).await?;
     rows.first().map(|row| row.try_get(0).map_err(Failure::from)).transpose()
@@ -310,7 +310,7 @@ pub(super) async fn timers(db: &Conn, tasks: &[TaskId]) -> Result<Vec<Timer>, Fa
     timers_from(&db.query(&sql::TIMERS, [&ids]).await?)
 }
 
-/// Somebody else's counts from when it is late. No more than that stretch of time has to be looked through for our own.
+/// A timer of another replica counts from the moment it is late. Only that stretch of time is searched for our own.
 static NEXT_DUE: Sql = Sql {
     text: concat!(
         "WITH first AS (SELECT min(due) AS due FROM rialto.timer)

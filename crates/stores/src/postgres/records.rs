@@ -1,4 +1,4 @@
-//! What products keep beside tasks: records and the journal. Like everything a group is about they are locked and read
+//! Records of products and the journal. Like all rows that a group concerns they are locked and read
 //! first, decided in memory, and written at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -110,7 +110,7 @@ struct Account {
 struct Posted<'a> {
     no: i64,
     entry: &'a Entry,
-    /// What is on each account afterwards.
+    /// The balance of each account afterwards.
     balances: Vec<i64>,
 }
 
@@ -186,7 +186,7 @@ impl<'a> GroupRecords<'a> {
         self.known.contains(&id)
     }
 
-    /// What is on an account by now.
+    /// The balance of an account after the commits so far.
     pub(super) fn balance(&self, account: &str) -> i64 {
         self.accounts.get(account).map_or(0, |account| account.balance)
     }

@@ -2,8 +2,8 @@
 //!
 //! A replica has a row with the time of its last sign of life, on the database's clock. It is gone when the row says that it
 //! left, or when that time is older than the lease. Two things keep the living from being taken for dead: for one lease
-//! after the database has started nobody is, because nobody could give a sign; and who has been cut off itself judges nobody
-//! for one lease. All of this only saves work: what two replicas believe to hold is decided by epochs.
+//! after the database has started none is, because none could renew its lease; and a replica that was cut off judges none
+//! for one lease. All of this only saves work: epochs decide between two replicas that believe to hold the same turn.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ const JITTER_MS: i64 = 5;
 /// Clock samples that are compared; of them the one with the shortest round trip counts.
 const SAMPLES: usize = 8;
 
-/// Nobody enters a store that is still being brought here from elsewhere.
+/// No replica enters a store that a migration is still filling.
 static ENTER: Sql = Sql {
     text: concat!(
         "INSERT INTO rialto.replica (no, slot, beat_at, has_left, lease_ms)
@@ -108,12 +108,12 @@ pub(super) struct Replica {
     /// When the last sign of life that arrived was sent, in milliseconds of its own time; and how many leases there were.
     renewed_ms: AtomicU64,
     leases: AtomicU64,
-    /// It was cut off: until then it judges nobody.
+    /// The replica was cut off: until then it takes no other for gone.
     biased_until: Mutex<Option<Instant>>,
     about: Mutex<About>,
 }
 
-/// What a replica says of itself.
+/// A replica's description of itself.
 #[derive(Default)]
 struct About {
     text: Option<Arc<str>>,
@@ -121,7 +121,7 @@ struct About {
 }
 
 impl Replica {
-    /// Makes itself known, under a number nobody had before. Nothing, if a migration into the store is not finished.
+    /// Registers the replica under a new number. `None` if a migration into the store is not finished.
     pub(super) async fn enter(db: &Conn, lease: Duration) -> Result<Option<Replica>, tokio_postgres::Error> {
         db.begin().await?;
         db.query(&schema::LOCK, []).await?;
@@ -205,7 +205,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// Returns when it is time to leave, or nobody is left to say so.
+/// Returns when the store closes, or its handle is gone.
 async fn until_leaving(leaving: &mut watch::Receiver<bool>) {
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
@@ -225,7 +225,7 @@ impl LeaseKeeper {
         LeaseKeeper { replica, target, listener, known_gone: HashSet::new(), clocks: Clocks::default(), beats: 0 }
     }
 
-    /// The first beat, before anybody uses the store. Whoever is gone by now is found by whoever asks for orphans.
+    /// The first heartbeat, before the store is used. Replicas that are gone by now are found by reading orphans.
     pub(super) async fn start(&mut self, db: &Conn) -> Result<(), ConnectError> {
         db.run(LISTEN).await?;
         self.beat(db, false).await
@@ -251,7 +251,7 @@ impl LeaseKeeper {
                     Ok(new) => (connection, pause) = (Some(new), Duration::ZERO),
                     Err(fault) => {
                         if pause.is_zero() {
-                            tracing::warn!(%fault, "no sign of life can be given: the database cannot be reached");
+                            tracing::warn!(%fault, "lease cannot be renewed: the database cannot be reached");
                         }
                         pause = (pause * 2).clamp(Duration::from_millis(50), self.replica.lease / BEATS);
                     }
@@ -267,7 +267,7 @@ impl LeaseKeeper {
                 _ = ticks.tick() => match self.beat(db, true).await {
                     Ok(()) => true,
                     Err(fault) => {
-                        tracing::warn!(%fault, "a sign of life could not be given");
+                        tracing::warn!(%fault, "lease renewal failed");
                         false
                     }
                 },
@@ -294,7 +294,7 @@ impl LeaseKeeper {
         let (db, heard) =
             tokio::time::timeout(self.replica.lease, listening).await.map_err(|_| ConnectError::Slow)??;
         self.beat(&db, true).await?;
-        // What was said in between is not said again.
+        // Notifications in between are not repeated.
         self.listener.offer(Hint::Missed);
         Ok((db, heard))
     }
@@ -307,8 +307,8 @@ impl LeaseKeeper {
         // Without a message, the others find out by the lease.
         match tokio::time::timeout(self.replica.lease, left).await {
             Ok(Ok(())) => {}
-            Ok(Err(fault)) => tracing::info!(%fault, "left without a message to the other replicas"),
-            Err(_) => tracing::info!("left without a message to the other replicas"),
+            Ok(Err(fault)) => tracing::info!(%fault, "left without a notification to the other replicas"),
+            Err(_) => tracing::info!("left without a notification to the other replicas"),
         }
     }
 
@@ -320,7 +320,7 @@ impl LeaseKeeper {
         let lease_ms = millis(self.replica.lease);
         if self.replica.renew(sent, age_ms.is_none_or(|age| age > lease_ms)) && tell {
             *self.replica.biased_until.lock() = Some(Instant::now() + self.replica.lease);
-            tracing::warn!("no sign of life was given for longer than the lease; others may have taken over");
+            tracing::warn!("lease lost: it was not renewed in time, and other replicas may have taken over");
             self.listener.offer(Hint::CutOff);
         }
         self.known_gone.retain(|no| others.iter().any(|(other, gone)| other == no && *gone));
@@ -366,7 +366,7 @@ impl LeaseKeeper {
             return;
         }
         let Some((sender, messages)) = notify::unpack(payload) else {
-            tracing::debug!("a notification of another kind was left alone");
+            tracing::debug!("ignoring a notification of an unknown kind");
             return;
         };
         if sender == self.replica.no {

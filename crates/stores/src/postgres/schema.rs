@@ -25,7 +25,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
 /// The version this release writes.
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
-/// Whoever migrates or registers holds this lock: "RIAL".
+/// The lock of a schema migration and of a replica that registers: "RIAL".
 pub(super) static LOCK: Sql = Sql { text: "SELECT pg_advisory_xact_lock(1380532556)", types: &[] };
 
 static SERVER: Sql = Sql {
@@ -45,7 +45,7 @@ pub(super) async fn migrate(db: &Conn, target: &Target) -> Result<(), OpenError>
     match apply(db).await {
         Ok(()) => Ok(()),
         Err(Refusal::Sql(error)) => Err(match error.code() {
-            // Somebody else's tables are in the way.
+            // Foreign tables are in the way.
             Some(&SqlState::DUPLICATE_TABLE | &SqlState::DUPLICATE_OBJECT) => OpenError::Foreign,
             _ => target.explain(&ConnectError::Sql(error)),
         }),

@@ -1,4 +1,4 @@
-//! What a group of commits does to the database, all in one place; when it does it is in `apply.rs`. Push configs are in
+//! The statements of a group of commits, all in one place; `apply.rs` runs them. Push configs are in
 //! `push.rs`, records and the journal in `records.rs`, removals in `purge.rs`.
 
 use tokio_postgres::types::Type;
@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use super::connect::Sql;
 use super::{counters, fence, purge, push, records, texts};
 
-/// What the writer prepares as soon as it is connected: all it uses, because one that is prepared in the middle of a pipeline
+/// Statements that the writer prepares when it connects: all it uses, because one prepared in the middle of a pipeline
 /// would come after those behind it.
 pub(super) static WRITER: &[&Sql] = &[
     &NAMES_ADD,

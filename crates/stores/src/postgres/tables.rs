@@ -1,4 +1,4 @@
-//! What a group of commits has made of each table: column by column, as the statement that writes it takes them.
+//! The changes of a group of commits to each table: column by column, as the statement that writes it takes them.
 
 use std::collections::BTreeMap;
 

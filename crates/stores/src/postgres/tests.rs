@@ -1,4 +1,4 @@
-//! What only this store has: the schema's version, bad days with the network, the server and its disk, and leases.
+//! Tests of this store alone: the schema's version, faults of the network, the server and its disk, and leases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -93,7 +93,7 @@ async fn until<T, F: Future<Output = Option<T>>>(what: &str, attempt: impl Fn() 
 }
 
 impl Store {
-    /// As a crash would: everything stops, nobody is told.
+    /// Stops everything without a sign to other replicas, as a crash does.
     async fn die(self) {
         let tasks = self.tasks.lock().await.take().unwrap();
         for task in [tasks.writer, tasks.notifier, tasks.lease_keeper] {
@@ -199,7 +199,7 @@ async fn a_database_that_goes_and_comes_back_needs_no_restart() {
     assert!(matches!(store.head(task).await, Err(Trouble::Unreachable(_))));
     assert!(matches!(store.shared.trouble.lock().clone(), Some(Trouble::Unreachable(_))));
     cluster.start_again();
-    // Nobody commits; the writer finds out on its own.
+    // No commit comes; the writer finds out on its own.
     until("the trouble ends", || async { store.shared.trouble.lock().is_none().then_some(()) }).await;
     assert_eq!(length(&store, task).await, 1);
     put(&store).await;
@@ -212,7 +212,7 @@ async fn a_database_that_goes_and_comes_back_needs_no_restart() {
     until("the health is good", || async { store.health().await.unwrap().trouble.is_none().then_some(()) }).await;
 }
 
-/// What a proxy does with what the client says.
+/// Modes of the proxy: it passes on all bytes of the client.
 const PASS: u8 = 0;
 /// Ends the connection instead of passing on a BEGIN.
 const CUT_AT_BEGIN: u8 = 1;
@@ -298,7 +298,7 @@ async fn who_is_cut_off_learns_it_and_the_others_take_over() {
     assert_eq!(near.commit(one(takes)).await, Outcome::Done);
     order.store(PASS, Ordering::SeqCst);
     hears(&mut to_far, Hint::CutOff).await;
-    // It judges nobody for a while, and what it held is not its own any more.
+    // It takes no replica for gone for a while, and its turns are not its own any more.
     assert!(!far.shared.replica.liveness().judges);
     let late = Append { epoch: Some(Epoch(1)), ..more(task, 2) };
     let outcome = until("it reaches the database again", || async {
@@ -516,7 +516,7 @@ async fn leases_may_differ_and_each_replica_is_judged_by_its_own() {
     assert_eq!(length(&asking, task).await, 1);
 }
 
-/// What cannot be read stays, and keeps nothing else.
+/// An unreadable row stays, and keeps no other row from its work.
 #[tokio::test]
 async fn a_row_that_cannot_be_read_stops_no_purge_and_no_delivery() {
     let database = Cluster::shared().database();

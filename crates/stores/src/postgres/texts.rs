@@ -1,4 +1,4 @@
-//! What is found by its words. Words of titles have weight A and the others D; what a word is says [`model::text`], so that
+//! Texts and the index of their words. Words of titles have weight A and the others D; [`model::text`] defines words, so that
 //! nothing here is left to a dictionary.
 
 use std::collections::BTreeMap;

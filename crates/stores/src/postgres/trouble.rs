@@ -1,4 +1,4 @@
-//! What PostgreSQL's errors mean to the engine.
+//! PostgreSQL's errors as troubles of the engine.
 
 use model::ports::store::Trouble;
 use model::stored;
@@ -28,12 +28,12 @@ impl From<stored::Error> for Failure {
     }
 }
 
-/// What to do about a fault.
+/// The reaction to a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The connection is of no use any more; another may be.
     Lost,
-    /// Somebody else was faster, or in the way: from the beginning, it may pass.
+    /// Another transaction was faster, or in the way: a retry from the beginning may pass.
     Again,
     /// The world around us: every other commit would fail too.
     World,

@@ -1,7 +1,7 @@
 //! The writer: takes what waits, makes a group of it, and answers each commit after the group's flush. The more is going on,
 //! the larger the groups and the cheaper a commit.
 //!
-//! What goes wrong with the connection decides what a commit is told. Before COMMIT was sent, nothing has happened, and the
+//! A fault of the connection decides the outcome of a commit. Before COMMIT was sent, nothing has happened, and the
 //! group is done again on another connection, for a while. After that the next connection decides it by the `fence`: the
 //! group has happened, or it is done again. Only what cannot be decided within the store's bound is told to be unknown, and
 //! `TaskLog::decided` says when a read proves something again. Trouble fails a group, never the writer: it is noted for
@@ -41,7 +41,7 @@ const WRITE_BYTES_PER_SECOND: u64 = 1 << 20;
 /// Between two tries to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// However the task ends, nobody may wait for it in vain.
+/// Closes the queue however the writer ends, so that no caller waits in vain.
 struct DropGuard(Arc<Shared>);
 
 impl Drop for DropGuard {
@@ -94,7 +94,7 @@ struct Stop {
     sent: Option<Sent>,
 }
 
-/// What there is to say of a group if it happened.
+/// The answers and notifications of a group if it happened.
 struct Sent {
     conflicts: Vec<Option<Conflict>>,
     group_changes: GroupChanges,
@@ -114,7 +114,7 @@ impl Writer {
             if let Outcome::Conflict(Conflict::Seq(task, seq)) = &outcome {
                 tracing::trace!(%task, %seq, "a commit came too late");
             }
-            // Whoever asked may have gone; the commit happened all the same.
+            // The caller may have gone; the commit happened all the same.
             let _ = waiting.answer.send(outcome);
         }
     }
@@ -148,7 +148,7 @@ impl Writer {
                 Err(stop) => stop,
             };
             let kind = kind(&stop.failure);
-            tracing::debug!(failure = %stop.failure, ?kind, sent = stop.sent.is_some(), "a group did not pass");
+            tracing::debug!(failure = %stop.failure, ?kind, sent = stop.sent.is_some(), "a commit group failed");
             if let Some(sent) = stop.sent {
                 self.fence.doubt();
                 self.lose();
@@ -201,7 +201,7 @@ impl Writer {
         }
     }
 
-    /// What became of the group in doubt; `None` if no connection could tell in time.
+    /// The end of the group in doubt; `None` if no connection could tell in time.
     async fn decide(&mut self, deadline: Instant) -> Option<Verdict> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -252,7 +252,7 @@ impl Writer {
                     .await?
             };
             let conflicts = commits.iter().map(|commit| commit_group.commit(commit)).collect::<Result<Vec<_>, _>>()?;
-            // One that met another of its group might have met something else before, of which the commit_group knows nothing.
+            // One that met another of its group might have met something else before, of which the group knows nothing.
             if bet && conflicts.iter().any(Option::is_some) {
                 bet = false;
                 continue;

@@ -1,7 +1,7 @@
 //! The writer's hand: takes one commit, checks all of its conditions, and only then writes it.
 //!
 //! Checking first is what lets many commits share a transaction without savepoints: a refused one has not written
-//! anything. The pen remembers the tasks it has lately met, so that the chunks of a running turn cost one insert into
+//! anything. The applier remembers the tasks it has lately met, so that the chunks of a running turn cost one insert into
 //! the tail and nothing else. What it remembers is always what the file says, this transaction's changes included; when a
 //! transaction fails, it forgets everything.
 
@@ -38,7 +38,7 @@ pub(super) struct CommitApplier<'db> {
     next_no: i64,
 }
 
-/// What the pen must know of a task.
+/// The facts of a task that a commit is checked against.
 #[derive(Clone, Debug)]
 pub(super) struct KnownTask {
     pub(super) no: i64,
@@ -192,7 +192,7 @@ impl<'db> CommitApplier<'db> {
         Ok(self.tasks.get(&task))
     }
 
-    /// A task's number. It is no reason to remember the task: whoever asks for that alone mostly asks after its end.
+    /// A task's number. The task is not kept in memory for it: the number alone is mostly asked for after the task's end.
     pub(super) fn number(&mut self, task: TaskId) -> rusqlite::Result<Option<i64>> {
         match self.tasks.get(&task) {
             Some(kept) => Ok(Some(kept.no)),
@@ -241,7 +241,7 @@ impl<'db> CommitApplier<'db> {
         self.write_log(no, append.task, Some(append))?;
         self.tally.count(&row, 1);
         if row.listed {
-            // A context known to be new holds this task only; nobody has to count that.
+            // A context known to be new holds this task only and needs no counter.
             self.list(&kept, &row, !open.fresh_context)?;
         }
         if more || !row.settled {
@@ -251,7 +251,7 @@ impl<'db> CommitApplier<'db> {
     }
 
     fn append(&mut self, append: &Append, more: bool) -> rusqlite::Result<()> {
-        // It was there when the commit was checked, and nobody else writes.
+        // It was there when the commit was checked, and there is only one writer.
         let Some(mut kept) = self.take(append.task)? else {
             return Err(rusqlite::Error::QueryReturnedNoRows);
         };

@@ -23,7 +23,7 @@ pub(super) fn copy(database: &Path, to: &Path) -> Result<(), Trouble> {
         settle(&partial, to).map_err(|error| Trouble::Broken(format!("cannot finish {}: {error}", to.display())))
     });
     if copied.is_err() {
-        // What failed is reported; the remains are of no use to anyone.
+        // The error is reported; the partial copy is of no use.
         let _ = std::fs::remove_file(&partial);
         let _ = std::fs::remove_file(to);
     }

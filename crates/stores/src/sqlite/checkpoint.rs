@@ -66,7 +66,7 @@ pub(super) fn figures(db: &Connection) -> Option<(bool, u64, u64)> {
     Some((busy, u64::try_from(frames).ok()?, u64::try_from(copied).ok()?))
 }
 
-/// Runs a checkpoint statement: whether it met somebody in its way, the frames in the WAL, and those that are copied.
+/// Runs a checkpoint statement: whether a reader was in its way, the frames in the WAL, and those that are copied.
 fn run(statement: &mut rusqlite::Statement<'_>) -> Option<(bool, i64, i64)> {
     statement
         .query_row([], |row| Ok((row.get::<_, i64>(0)? != 0, row.get(1)?, row.get(2)?)))

@@ -14,9 +14,9 @@
 //! * The log has one row per commit and task, the chunks of a turn being one row once it is over; until then they are in
 //!   the `tail`. Lists have a row per view; see `migrations/0001.sql`.
 //!
-//! Nothing here decodes an event on its way in: a payload is bytes until somebody reads it.
+//! Nothing here decodes an event on its way in: a payload is bytes until it is read.
 //!
-//! `export` reads all of it, for whoever moves to another store.
+//! `export` reads all of it, for a migration to another store.
 
 mod apply;
 mod backup;
@@ -76,7 +76,7 @@ pub struct Store {
     lock: Mutex<Option<folder::Lock>>,
 }
 
-/// What the writer, the checkpoint thread and the readers share.
+/// State that the writer, the checkpoint thread and the readers share.
 struct Shared {
     options: Options,
     folder: PathBuf,
@@ -88,9 +88,9 @@ struct Shared {
     /// Where the chunks of live turns are.
     tail: RwLock<tail::Pieces>,
     views: views::ViewNumbers,
-    /// What keeps the writer from writing, if anything does.
+    /// The trouble that keeps the writer from writing, if any.
     trouble: Mutex<Option<Trouble>>,
-    /// What was found missing at this start or an earlier one.
+    /// The loss that this start or an earlier one found.
     loss: Option<Loss>,
 }
 
@@ -179,7 +179,7 @@ impl Store {
         Box::pin(async move { self.shared.pool.read(look) })
     }
 
-    /// A longer read, on a thread where it keeps nobody waiting.
+    /// A longer read, on a thread of its own, so that it delays no other work.
     fn read_aside<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> Result<T, pool::Error> + Send + 'static,
@@ -271,7 +271,7 @@ fn connect(folder: &Path, options: &Options) -> Result<Connection, OpenError> {
     db.pragma_update(None, "journal_size_limit", i64::try_from(options.wal_limit_bytes).unwrap_or(i64::MAX))?;
     db.pragma_update(None, "cache_size", -i64::from(options.writer_cache_kib))?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
-    // What is replaced is overwritten in its page, which is written anyway: a secret that is sealed leaves nothing behind.
+    // A replaced value is overwritten in its page, which is written anyway: a secret that is encrypted leaves no copy behind.
     db.execute_batch("PRAGMA secure_delete = FAST")?;
     Ok(db)
 }

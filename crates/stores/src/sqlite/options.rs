@@ -38,7 +38,7 @@ impl Options {
     }
 }
 
-/// What a commit survives once it is answered.
+/// The faults that an answered commit survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// A power cut.

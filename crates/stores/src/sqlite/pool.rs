@@ -1,7 +1,7 @@
 //! A few read-only connections, lent out for the length of one short read.
 //!
 //! A read runs where it was asked for: with the pages in memory it takes some ten microseconds, less than handing it to
-//! another thread would. Nobody can keep a connection, and with it a snapshot, across an await.
+//! another thread would. No caller can keep a connection, and with it a snapshot, across an await.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ impl Pool {
         };
         let result = look(db);
         if result.is_err() {
-            // Whatever state it is in, the next reader gets a fresh one.
+            // Its state is unknown: the next reader gets a fresh one.
             loan.db = None;
         }
         result.map_err(|error| self.name(&error))

@@ -5,7 +5,7 @@
 //! at the next start. It is written without a sync: after a crash of the process it is up to date, after a power cut it
 //! may be behind, but never ahead of a log that was synced.
 //!
-//! What was found missing stays noted there, for `rialto doctor`, until an operator removes the file.
+//! A loss stays noted there, for `rialto doctor`, until an operator removes the file.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Taking tasks out again: with their log, list rows, counts, timers, push configs and the blobs nobody else uses.
+//! Removal of tasks: with their log, list rows, counts, timers, push configs and the blobs that no other task uses.
 
 use model::{TaskId, Time};
 use rusqlite::params;

@@ -135,14 +135,14 @@ impl CommitApplier<'_> {
     }
 }
 
-/// What a step of a config looks at.
+/// The columns that a step of a config reads.
 struct Found {
     state: PushState,
     epoch: Epoch,
     next: Seq,
 }
 
-/// What `push_step` and `push_move` take.
+/// The parameters of `push_step` and `push_move`.
 fn bound<'a>(
     no: i64,
     id: &'a str,

@@ -1,4 +1,4 @@
-//! What waits for the writer. Bounded: above the limit a commit is refused at once, and the caller says so.
+//! The writer's queue. It is bounded: above the limit a commit is refused at once, and the caller says so.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ pub(super) enum Job {
     },
 }
 
-/// A commit and who waits for it; perhaps nobody any more.
+/// A commit and the channel of its outcome, which may have no reader any more.
 pub(super) struct Waiting {
     pub(super) commit: Commit,
     pub(super) weight: usize,
@@ -65,7 +65,7 @@ fn is_chunk(commit: &Commit) -> bool {
     one && alone && plain && texts.is_empty()
 }
 
-/// What the writer found.
+/// The next work for the writer.
 pub(super) enum Taken {
     Jobs(Vec<Job>),
     /// Nothing came in the time given.
@@ -149,7 +149,7 @@ impl Queue {
         Taken::Jobs(std::mem::replace(&mut state.jobs, room))
     }
 
-    /// Lets nothing more in and drops what waits: whoever waits for it learns that the writer is gone.
+    /// Closes the queue and drops all waiting work: its callers learn that the writer is gone.
     pub(super) fn abandon(&self) {
         self.close();
         let jobs = std::mem::take(&mut self.state.lock().jobs);

@@ -1,4 +1,4 @@
-//! What products keep beside tasks: records and the journal.
+//! Records of products and the journal.
 
 use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::pool::Error;
 use super::read::{limit_of, snapshot};
 use super::{Store, counters, read};
 
-/// What the pen must know of a record.
+/// The facts of a record that a commit is checked against.
 #[derive(Clone, Debug)]
 struct KnownRecord {
     no: i64,
@@ -27,7 +27,7 @@ struct KnownRecord {
 /// A list's number, and the rank there.
 type InList = (i64, i64);
 
-/// What the pen must know of an account.
+/// The facts of an account that a commit is checked against.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownAccount {
     /// None yet, before anything was posted to it.
@@ -39,11 +39,11 @@ struct KnownAccount {
     is_due: bool,
 }
 
-/// What an entry posts, as its row says it: the account's number, the amount, what was on it then, and the number of the
+/// A posting in an entry's row: the account's number, the amount, the balance after it, and the number of the
 /// account's entry before this one (0 is none).
 type Posted = (i64, i64, i64, i64);
 
-/// Records, lists and accounts the pen has lately met; a record that is not there is remembered as well.
+/// Records, lists and accounts that commits have lately used; a record that is not there is remembered as well.
 #[derive(Default)]
 pub(super) struct Memory {
     records: HashMap<(Arc<str>, Arc<str>), Option<KnownRecord>>,
@@ -224,7 +224,7 @@ fn written_postings(posted: &[Posted]) -> String {
     text
 }
 
-/// What the entry of a row posts.
+/// The postings of the entry in a row.
 fn posted(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Vec<Posted>> {
     let posted = serde_json::from_str(row.get_ref(column)?.as_str()?);
     posted.map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, e.into()))
@@ -305,7 +305,7 @@ pub(super) fn statement(db: &Connection, account: &str, before: Option<u64>, lim
     let Some((account, mut next)) = found.optional()? else { return Ok(Vec::new()) };
     let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
     let mut entries = tx.prepare_cached("SELECT id, at, body, postings FROM entry WHERE no = ?1")?;
-    // Whoever pages on names an entry of this account, and that one knows where to go on.
+    // A later page names an entry of this account, and that entry knows the one before it.
     if next >= before {
         let known = entries.query_row(params![before], |row| posted(row, 3)).optional()?.unwrap_or_default();
         next = known.iter().find(|posted| posted.0 == account).map_or(next, |posted| posted.3);

@@ -85,7 +85,7 @@ enum TailChange {
     Gone(TaskId),
 }
 
-/// What the writer knows of the tail, the changes of its transaction included.
+/// The writer's view of the tail, the changes of its transaction included.
 pub(super) struct ChunkTail {
     pieces: Pieces,
     /// Tasks by their first row.
@@ -94,7 +94,7 @@ pub(super) struct ChunkTail {
     /// All rows below this are cut off; what it is when the transaction succeeds.
     cut: i64,
     cut_next: i64,
-    /// What readers are to be told once it is committed.
+    /// Changes that readers see once they are committed.
     changes: Vec<TailChange>,
 }
 
@@ -228,7 +228,7 @@ impl CommitApplier<'_> {
             rows.push((piece.first, piece.last, payload));
         }
         if let Some(append) = append {
-            // What is long stays apart, so that who reads in pages gets pages.
+            // A long payload stays a row of its own, so that reads in pages stay bounded.
             if pieces.is_empty() || append.payload.len() > TASK_BYTES {
                 self.add_log(no, append.expected.0 + 1, append.last().0, &append.payload)?;
             } else {

@@ -234,7 +234,7 @@ async fn a_task_that_is_removed_while_it_is_read_is_gone_and_not_half_there() {
     let store = open(&folder);
     let task = running(&store).await;
     chunks(&store, task, 1, 5).await;
-    // What a reader has looked up before its snapshot.
+    // The pieces that a reader has looked up before its snapshot.
     let pieces = store.shared.tail.read().of(task).to_vec();
     assert_eq!(pieces.len(), 4);
     assert!(store.remove(task).await.unwrap());

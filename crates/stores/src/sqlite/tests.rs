@@ -1,4 +1,4 @@
-//! What only this store has: the lock, the file's version, and bad days with the disk.
+//! Tests of this store alone: the lock, the file's version, and faults of the disk.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ fn a_newer_file_is_refused_and_left_alone() {
     Store::open(Options::new(folder.path())).unwrap();
 }
 
-/// What every release since the first could have written: one task with one event, listed and counted.
+/// Writes what every release since the first could have written: one task with one event, listed and counted.
 fn write_in_first_schema(db: &rusqlite::Connection, task: TaskId, event: &Event) {
     db.execute_batch(
         "INSERT INTO name (no, text) VALUES (1, 't'), (2, 'a'), (3, 'v');
@@ -134,7 +134,7 @@ async fn records_of_the_sixth_schema_are_where_they_were() {
     assert_eq!(keys("k", "all").await, [("b".to_owned(), 20), ("a".to_owned(), 10)]);
     assert_eq!(keys("k", "mine").await, [("a".to_owned(), -5)]);
     assert_eq!(keys("other", "all").await, [("a".to_owned(), 1)]);
-    // What is changed leaves the lists it is no longer in.
+    // A changed record leaves the lists it is no longer in.
     let lists = vec![Listed { list: "mine".into(), rank: -5 }];
     let (kind, key, body) = ("k".into(), "a".into(), "four".into());
     let records = vec![RecordChange::Put { kind, key, expect: Expect::Version(3), body, lists }];
@@ -196,7 +196,7 @@ async fn a_journal_of_the_seventh_schema_reads_as_it_was_and_goes_on() {
             (4, 4, 4, vec![posted("a", -2), posted("b", 2)]),
         ]
     );
-    // What is new follows from what there was.
+    // A new entry continues the old balances.
     let postings = [("b", -7), ("new", 7)]
         .map(|(account, amount)| Posting { account: account.into(), amount, floor: Some(0) })
         .to_vec();
@@ -230,7 +230,7 @@ async fn a_file_of_every_earlier_schema_opens_with_what_it_holds() {
         assert_eq!(store.head(task).await.unwrap().map(|head| (head.seq, head.row)), Some((Seq(1), row)));
         assert_eq!(store.events(task, Seq::ZERO, 1_000).await.unwrap(), [event]);
         assert_eq!(total(&store).await, 1);
-        // What came later is there, and empty.
+        // Tables of later releases exist, and are empty.
         assert_eq!(store.alias([1; 32]).await.unwrap(), None);
         assert_eq!(store.access_keys().await.unwrap(), []);
         assert_eq!(store.push(task).await.unwrap(), []);
@@ -295,7 +295,7 @@ async fn a_read_only_disk_refuses_commits_and_heals_by_itself() {
     assert_eq!(store.purge(Time(5), Time(0), 1).await, Err(Trouble::ReadOnly));
     assert_eq!(store.health().await.unwrap().trouble, Some(Trouble::ReadOnly));
     store.on_writer("PRAGMA query_only = 0").await;
-    // Nobody commits; the writer finds out on its own.
+    // No commit comes; the writer finds out on its own.
     while store.health().await.unwrap().trouble.is_some() {
         tokio::task::yield_now().await;
     }
@@ -432,7 +432,7 @@ fn no_statement_of_the_writer_reads_a_whole_table() {
     }
 }
 
-/// What cannot be read stays, and keeps nothing else.
+/// An unreadable row stays, and keeps no other row from its work.
 #[tokio::test]
 async fn a_row_that_cannot_be_read_stops_no_purge() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What is found by its words. The rows have the texts; the words are in a table of FTS5's beside them, under the numbers
-//! of the rows. What a word is says [`model::text`]: the tokenizer only takes them apart at the spaces again.
+//! Texts and the index of their words. The rows have the texts; the words are in an FTS5 table beside them, under the numbers
+//! of the rows. [`model::text`] defines words: the tokenizer only splits them at the spaces again.
 
 use model::ports::Future;
 use model::ports::store::{TextSearch, Trouble};

@@ -1,4 +1,4 @@
-//! What SQLite's error codes mean to the engine.
+//! SQLite's error codes as troubles of the engine.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;

@@ -28,7 +28,7 @@ const BREATH: Duration = Duration::from_millis(4);
 /// How often a troubled writer with nothing to do tries whether writing works again.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// However the thread ends, nobody may wait for it in vain.
+/// Closes the queue however the thread ends, so that no caller waits in vain.
 struct DropGuard<'a>(&'a Shared);
 
 impl Drop for DropGuard<'_> {
@@ -55,7 +55,7 @@ pub(super) fn run(
     let pen = match prepared {
         Ok(pen) => pen,
         Err(error) => {
-            // Nobody to tell means nobody is opening any more.
+            // Without a receiver the store is not being opened any more.
             let _ = ready.send(Err(error));
             return;
         }
@@ -65,7 +65,7 @@ pub(super) fn run(
     let mut writer = Writer { db: &db, pen, shared, checkpoints, ledger, unsaved_epoch, emptied: None };
     let mut breathed = Instant::now();
     loop {
-        // One who comes while nobody else does is not kept waiting.
+        // A single commit is not delayed.
         if breathed.elapsed() < BREATH {
             shared.queue.linger(breathed + BREATH);
         }
@@ -79,7 +79,7 @@ pub(super) fn run(
             Taken::Closed => break,
         }
     }
-    // What becomes of the log from here on is no loss.
+    // Changes of the log from here on are no loss.
     writer.ledger.forget();
     drop(writer);
     checkpoint::at_close(&db, &shared.checkpoints);
@@ -233,7 +233,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What the commits of a failed group are told.
+    /// The outcome of the commits of a failed group.
     fn outcome(&mut self, failure: Failure) -> Outcome {
         let trouble = self.note(&failure.error);
         let io = failure.error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
@@ -287,6 +287,6 @@ fn answer(waiting: Waiting, outcome: Outcome) {
     if let Outcome::Conflict(Conflict::Seq(task, seq)) = &outcome {
         tracing::trace!(%task, %seq, "a commit came too late");
     }
-    // Whoever asked may have gone; the commit happened all the same.
+    // The caller may have gone; the commit happened all the same.
     let _ = waiting.answer.send(outcome);
 }

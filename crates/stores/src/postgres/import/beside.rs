@@ -1,4 +1,4 @@
-//! What is kept beside tasks: aliases, keys, blobs and push configs.
+//! Rows beside tasks: aliases, keys, blobs and push configs.
 
 use std::collections::HashMap;
 

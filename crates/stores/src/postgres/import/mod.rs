@@ -1,6 +1,6 @@
 //! The other end of a migration: writes another store's rows into an empty database, and reads them back to compare.
 //!
-//! Every batch is one transaction with the place it ends at, so that whoever goes on after a crash knows where. Turns and push
+//! Every batch is one transaction with the place it ends at, so that the next run after a crash goes on there. Turns and push
 //! configs come without a holder (0 is no replica's number): the first replica that looks takes them up. The rows are in
 //! `tasks`, `beside` and `records`.
 
@@ -20,12 +20,12 @@ use super::{OpenError, Options, schema};
 use crate::migrate::COUNT;
 use crate::migrate::rows::{Highest, Place};
 
-/// What no replica has as its number.
+/// A number that no replica has.
 const NOBODY: i64 = 0;
 /// The rows of counters that what is brought here is counted in.
 const SLOT: i32 = 0;
 
-/// Whoever migrates into a database holds this lock for as long: "RIAM".
+/// The lock that a migration into a database holds: "RIAM".
 static LOCK: Sql = Sql { text: "SELECT pg_advisory_lock(1380532557)", types: &[] };
 static THERE: Sql = Sql { text: "SELECT to_regclass('rialto.migration') IS NOT NULL", types: &[] };
 static FIND: Sql =
@@ -75,16 +75,16 @@ pub(crate) struct Found {
     pub(crate) is_finished: bool,
 }
 
-/// What a database is like before anything is brought to it.
+/// The state of a database before a migration into it.
 pub(crate) enum State {
     Empty,
-    /// Somebody's tasks are there.
+    /// It holds tasks already.
     Taken,
     /// A replica has it open.
     Open,
 }
 
-/// What a batch adds to the counters.
+/// The sums that a batch adds to the counters.
 #[derive(Default)]
 pub(crate) struct Sums(Tally);
 
@@ -133,7 +133,7 @@ impl Import {
         schema::migrate(&self.db, &self.target).await
     }
 
-    /// Whether nobody else migrates into it now; from here on we do. Whoever was killed a moment ago is waited for.
+    /// Takes the database for this migration; `false` while another one has it. Waits for one that was killed a moment ago.
     pub(crate) async fn take(&self) -> Result<bool, Failed> {
         match self.db.query(&LOCK, []).await {
             Ok(_) => Ok(true),
@@ -225,7 +225,7 @@ static TOTALS: Sql = Sql {
                   (SELECT count(*) FROM rialto.text)",
     types: &[],
 };
-/// What is counted against what is kept. The numbers of kinds are those in `counters.rs`.
+/// Counters that differ from the rows they count. The numbers of kinds are those in `counters.rs`.
 static MISCOUNTED: Sql = Sql {
     text: "WITH counted (view_no, kind, n) AS (
              SELECT view_no, state::integer, count(*)::bigint FROM rialto.listing GROUP BY view_no, state

@@ -112,7 +112,7 @@ impl Import {
         let tasks: Vec<i64> = rows.iter().map(|log| log.task_no).collect();
         let firsts: Vec<i64> = rows.iter().map(|log| log.first as i64).collect();
         let lasts: Vec<i64> = rows.iter().map(|log| log.last as i64).collect();
-        // Which of them a turn's holder wrote is no longer known, and nobody asks.
+        // The epoch that wrote each row is no longer known, and no read needs it.
         let epochs: Vec<Option<i64>> = vec![None; rows.len()];
         let payloads: Vec<&[u8]> = rows.iter().map(|log| &log.payload[..]).collect();
         self.db.execute(&sql::LOG_ADD, [&tasks, &firsts, &lasts, &epochs, &payloads]).await?;

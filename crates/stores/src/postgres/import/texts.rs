@@ -1,4 +1,4 @@
-//! What is found by its words: the texts are carried, and their words told again.
+//! Texts for search: the texts are copied, and their words are computed again.
 
 use tokio_postgres::types::Type;
 

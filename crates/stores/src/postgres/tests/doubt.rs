@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use super::{length, more, one, opening, options, put, until};
 use crate::postgres::{Options, Store};
 
-/// What happens to the next COMMIT on its way.
+/// The fault that meets the next COMMIT on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mishap {
     /// The server gets it, and the client is cut off at once.
@@ -45,7 +45,7 @@ struct Line {
     next: Arc<Mutex<Option<Mishap>>>,
     /// New connections are refused.
     down: watch::Sender<bool>,
-    /// What is late goes on.
+    /// Releases the COMMITs that are late.
     late: watch::Sender<bool>,
     /// How many COMMITs were late and are over.
     over: watch::Sender<usize>,
@@ -145,13 +145,13 @@ impl Line {
     }
 }
 
-/// What is committed when it goes wrong.
+/// The commit that meets the fault.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     /// New things, in one round trip.
     Opens,
     Appends,
-    /// What a product keeps.
+    /// Writes a record of a product.
     Keeps,
 }
 

@@ -51,7 +51,7 @@ async fn a_missing_heartbeat_is_trouble_before_any_call_fails() {
     order.store(HOLD, Ordering::SeqCst);
     until("a heartbeat is missing", || async { store.trouble() }).await;
     order.store(PASS, Ordering::SeqCst);
-    until("the lease_keeper beats again", || async { store.trouble().is_none().then_some(()) }).await;
+    until("the lease is renewed again", || async { store.trouble().is_none().then_some(()) }).await;
 }
 
 static SETTINGS: Sql =

@@ -1,4 +1,4 @@
-//! Everything in a data folder, row by row, for whoever carries it to another store. The folder is locked, so nobody changes
+//! All rows of a data folder, for a migration to another store. The folder is locked, so that no process changes
 //! it meanwhile, and the file is opened for reading only.
 
 mod records;
@@ -447,7 +447,7 @@ impl Export {
     }
 }
 
-/// What is in the tail and not in the log, where a tail is kept. Rows that the log has too are dead, and so are those of
+/// The rows that are in the tail and not in the log. Rows that the log has too are dead, and so are those of
 /// tasks that are gone.
 fn tail(db: &Connection) -> rusqlite::Result<BTreeMap<i64, (i64, u64)>> {
     let kept = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'tail'";

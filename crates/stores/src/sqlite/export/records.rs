@@ -1,4 +1,4 @@
-//! What products keep beside tasks: records and the lists they are in, and the journal.
+//! Records of products and the lists they are in, and the journal.
 
 use rusqlite::params;
 use uuid::Uuid;
