@@ -37,7 +37,7 @@ impl Error {
         Error { trouble, kind, message: message.into(), said: None }
     }
 
-    /// An incomplete or unexpected stream without an error from the server.
+    /// An answer that is incomplete or not the expected one, without an error from the server.
     pub fn broken(message: impl Into<String>) -> Error {
         Error::new(Trouble::Broken, Kind::Unavailable, message)
     }

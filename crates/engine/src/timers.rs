@@ -71,7 +71,7 @@ async fn fire_due(shared: &Arc<Shared>) -> Result<Option<Time>, Fault> {
         }
         let mut tried = false;
         for timer in due {
-            // Its last fault is recent, and postponing the timer failed.
+            // Its last fault is recent, and postponing it had no effect.
             if !shared.setbacks.is_due(timer.task, Chore::Timer) {
                 continue;
             }
