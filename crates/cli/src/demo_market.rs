@@ -8,7 +8,7 @@ use market::capability::{Action, Draft, Status};
 use market::{CapabilityId, UserId, Ut, autonomy};
 use model::Json;
 use serde_json::{Map, Value};
-use trade::{Caller, Credentials, Market, MarketEntity as What, NewKey, NewUser, Refused};
+use trade::{Caller, Credentials, Error as Refused, Market, MarketEntity as What, NewKey, NewUser};
 
 pub(crate) const SECTION: &str = "uumit";
 

@@ -9,7 +9,10 @@ use dialects::framing::jsonrpc;
 use dialects::uumit::errors::{Error, Line};
 use dialects::uumit::{card, decode, encode};
 use market::transaction::{Action, Deliverable, Order, Rules};
-use market::{Actor, Book, CapabilityId, Refusal, Transaction, UserId, Ut, Via, autonomy, capability, ledger};
+use market::{
+    Actor, CapabilityId, Error as Refusal, MarketState as Book, Transaction, UserId, Ut, Via, autonomy, capability,
+    ledger,
+};
 use model::{Fault, Json, Kind, Limits, State, Time};
 use serde_json::Value;
 
@@ -262,7 +265,7 @@ fn faults() {
         Refusal::Insufficient { needed: Ut::parse("120").unwrap(), available: Ut::parse("7.5").unwrap() },
         Refusal::OwnCapability,
         Refusal::NotOnSale { capability: "cap_1".into(), status: capability::Status::Offline },
-        Refusal::Quota { per: market::refusal::Per::Minute, limit: 3, again_at },
+        Refusal::Quota { per: market::error::Per::Minute, limit: 3, again_at },
         Refusal::Invalid(field),
         Refusal::NotDue,
         Refusal::Changed,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{AccountId, Entry, EntryId, Head, Line, LineKind, Unfit, moved};
+use crate::journal::{AccountId, Entry, EntryError, EntryId, Head, Line, LineKind, moved};
 use crate::{TransactionId, UserId, Ut};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,47 +50,47 @@ impl Hold {
         transaction: TransactionId,
         amount: Ut,
         at: Time,
-    ) -> Result<(Hold, Entry), Unfit> {
+    ) -> Result<(Hold, Entry), EntryError> {
         let hold = Hold { tenant: tenant.clone(), transaction, owner: owner.clone(), amount, made_at: at, end: None };
         let entry = hold.frozen()?;
         Ok((hold, entry))
     }
 
     /// The entry that made it.
-    pub fn frozen(&self) -> Result<Entry, Unfit> {
+    pub fn frozen(&self) -> Result<Entry, EntryError> {
         let (from, to) = (self.available(), AccountId::frozen(&self.tenant, &self.owner));
         let lines = moved(LineKind::Freeze, from, to, self.amount)?;
         Entry::new(self.head(EntryId::freeze(self.transaction), self.made_at), lines)
     }
 
     /// Settles `amount` and releases the rest, in one entry.
-    pub fn settle(&self, amount: Ut, share: &Share, at: Time) -> Result<(Hold, Entry), Unfit> {
+    pub fn settle(&self, amount: Ut, share: &Share, at: Time) -> Result<(Hold, Entry), EntryError> {
         if self.end.is_some() {
-            return Err(Unfit::Ended);
+            return Err(EntryError::Ended);
         }
         if amount.is_negative() || amount > self.amount {
-            return Err(Unfit::MoreThanHeld { asked: amount, held: self.amount });
+            return Err(EntryError::MoreThanHeld { asked: amount, held: self.amount });
         }
-        let released = self.amount.minus(amount).ok_or(Unfit::Overflow)?;
+        let released = self.amount.minus(amount).ok_or(EntryError::Overflow)?;
         let ended = Hold { end: Some(End { settled: amount, released, at }), ..self.clone() };
-        let entry = ended.ended(share)?.ok_or(Unfit::Ended)?;
+        let entry = ended.ended(share)?.ok_or(EntryError::Ended)?;
         Ok((ended, entry))
     }
 
     /// Releases all of it.
-    pub fn release(&self, at: Time) -> Result<(Hold, Entry), Unfit> {
+    pub fn release(&self, at: Time) -> Result<(Hold, Entry), EntryError> {
         self.settle(Ut::ZERO, &Share { seller: self.owner.clone(), commission: Ut::ZERO }, at)
     }
 
     /// The entry that ended it, once it has ended. `share` applies to the settled part.
-    pub fn ended(&self, share: &Share) -> Result<Option<Entry>, Unfit> {
+    pub fn ended(&self, share: &Share) -> Result<Option<Entry>, EntryError> {
         let Some(end) = self.end else { return Ok(None) };
         if share.commission.is_negative() || share.commission > end.settled {
-            return Err(Unfit::MoreThanHeld { asked: share.commission, held: end.settled });
+            return Err(EntryError::MoreThanHeld { asked: share.commission, held: end.settled });
         }
         let frozen = AccountId::frozen(&self.tenant, &self.owner);
-        let income = end.settled.minus(share.commission).ok_or(Unfit::Overflow)?;
-        let back = |amount: Ut| amount.negated().ok_or(Unfit::Overflow);
+        let income = end.settled.minus(share.commission).ok_or(EntryError::Overflow)?;
+        let back = |amount: Ut| amount.negated().ok_or(EntryError::Overflow);
         let mut lines = vec![
             Line::new(frozen.clone(), LineKind::SettleOut, back(end.settled)?),
             Line::new(AccountId::available(&self.tenant, &share.seller), LineKind::Income, income),

@@ -216,7 +216,7 @@ pub struct Entry {
 
 /// Why lines make no entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum EntryError {
     #[error("an entry has 2 to {MAX_LINES} lines, not {0}")]
     Lines(usize),
     #[error("the lines sum to {0}, not to zero")]
@@ -245,24 +245,24 @@ pub struct Floor {
 }
 
 impl Entry {
-    pub fn new(head: Head, lines: Vec<Line>) -> Result<Entry, Unfit> {
+    pub fn new(head: Head, lines: Vec<Line>) -> Result<Entry, EntryError> {
         if lines.len() < 2 || lines.len() > MAX_LINES {
-            return Err(Unfit::Lines(lines.len()));
+            return Err(EntryError::Lines(lines.len()));
         }
         for (i, line) in lines.iter().enumerate() {
             if line.amount.is_zero() {
-                return Err(Unfit::Nothing);
+                return Err(EntryError::Nothing);
             }
             if line.account.tenant != lines[0].account.tenant {
-                return Err(Unfit::Tenants);
+                return Err(EntryError::Tenants);
             }
             if lines[..i].iter().any(|other| other.account == line.account && other.kind == line.kind) {
-                return Err(Unfit::Twice);
+                return Err(EntryError::Twice);
             }
         }
         match Ut::sum(lines.iter().map(|line| line.amount)) {
-            None => Err(Unfit::Overflow),
-            Some(sum) if !sum.is_zero() => Err(Unfit::Unbalanced(sum)),
+            None => Err(EntryError::Overflow),
+            Some(sum) if !sum.is_zero() => Err(EntryError::Unbalanced(sum)),
             Some(_) => Ok(Entry { head, lines }),
         }
     }
@@ -275,7 +275,7 @@ impl Entry {
         reference: &str,
         note: Option<Arc<str>>,
         at: Time,
-    ) -> Result<Entry, Unfit> {
+    ) -> Result<Entry, EntryError> {
         Entry::across(
             LineKind::Recharge,
             AccountId::outside(tenant),
@@ -295,7 +295,7 @@ impl Entry {
         reference: &str,
         note: Option<Arc<str>>,
         at: Time,
-    ) -> Result<Entry, Unfit> {
+    ) -> Result<Entry, EntryError> {
         Entry::across(
             LineKind::Withdraw,
             AccountId::available(tenant, user),
@@ -315,7 +315,7 @@ impl Entry {
         reference: &str,
         note: Option<Arc<str>>,
         at: Time,
-    ) -> Result<Entry, Unfit> {
+    ) -> Result<Entry, EntryError> {
         let id = EntryId::outside(kind, &from.tenant, reference);
         Entry::new(Head { id, at, transaction: None, note }, moved(kind, from, to, amount)?)
     }
@@ -346,7 +346,7 @@ impl Entry {
     }
 
     /// The new rows, from the accounts that `read` returns. A store calls this inside its transaction.
-    pub fn post(&self, mut read: impl FnMut(&AccountId) -> Option<Account>) -> Result<Posted, Refused> {
+    pub fn post(&self, mut read: impl FnMut(&AccountId) -> Option<Account>) -> Result<Posted, PostingError> {
         let mut accounts: Vec<Account> = Vec::with_capacity(self.lines.len());
         let mut postings = Vec::with_capacity(self.lines.len());
         for (line, place) in self.lines.iter().zip(0_u8..) {
@@ -358,7 +358,8 @@ impl Entry {
                 }
             };
             let account = &mut accounts[slot];
-            account.balance = account.balance.plus(line.amount).ok_or_else(|| Refused::Overflow(account.id.clone()))?;
+            account.balance =
+                account.balance.plus(line.amount).ok_or_else(|| PostingError::Overflow(account.id.clone()))?;
             account.lines += 1;
             postings.push(Posting {
                 entry: self.head.id.clone(),
@@ -374,24 +375,24 @@ impl Entry {
             });
         }
         match accounts.iter().find(|account| account.balance.is_negative() && !account.id.may_be_negative()) {
-            Some(short) => Err(Refused::Short(short.id.clone())),
+            Some(short) => Err(PostingError::Short(short.id.clone())),
             None => Ok(Posted { postings, accounts }),
         }
     }
 }
 
 /// Two lines that move an amount from one account to another.
-pub fn moved(kind: LineKind, from: AccountId, to: AccountId, amount: Ut) -> Result<Vec<Line>, Unfit> {
+pub fn moved(kind: LineKind, from: AccountId, to: AccountId, amount: Ut) -> Result<Vec<Line>, EntryError> {
     if !amount.is_positive() || amount > Ut::MOST {
-        return Err(Unfit::Amount);
+        return Err(EntryError::Amount);
     }
-    let back = amount.negated().ok_or(Unfit::Overflow)?;
+    let back = amount.negated().ok_or(EntryError::Overflow)?;
     Ok(vec![Line::new(from, kind, back), Line::new(to, kind, amount)])
 }
 
 /// Why an entry cannot be posted to the accounts as they are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum PostingError {
     #[error("{0} would be below zero")]
     Short(AccountId),
     #[error("{0} would be larger than the number holds")]

@@ -37,19 +37,19 @@ fn only_lines_that_sum_to_zero_make_an_entry() {
     use LineKind::{Freeze, Income};
     let made = |lines: Vec<Line>| Entry::new(head(), lines).err();
     assert_eq!(made(vec![line("a", Freeze, -5), line("b", Freeze, 5)]), None);
-    assert_eq!(made(vec![line("a", Freeze, -5), line("b", Freeze, 4)]), Some(Unfit::Unbalanced(ut(-1))));
-    assert_eq!(made(vec![line("a", Freeze, -5)]), Some(Unfit::Lines(1)));
-    assert_eq!(made(vec![]), Some(Unfit::Lines(0)));
-    assert_eq!(made(vec![line("a", Freeze, 0), line("b", Freeze, 0)]), Some(Unfit::Nothing));
-    assert_eq!(made(vec![line("a", Freeze, -5), line("a", Freeze, 5)]), Some(Unfit::Twice));
+    assert_eq!(made(vec![line("a", Freeze, -5), line("b", Freeze, 4)]), Some(EntryError::Unbalanced(ut(-1))));
+    assert_eq!(made(vec![line("a", Freeze, -5)]), Some(EntryError::Lines(1)));
+    assert_eq!(made(vec![]), Some(EntryError::Lines(0)));
+    assert_eq!(made(vec![line("a", Freeze, 0), line("b", Freeze, 0)]), Some(EntryError::Nothing));
+    assert_eq!(made(vec![line("a", Freeze, -5), line("a", Freeze, 5)]), Some(EntryError::Twice));
     assert_eq!(made(vec![line("a", Freeze, -5), line("a", Income, 5)]), None);
     assert_eq!(
         made(vec![line("a", Freeze, i64::MAX), line("b", Freeze, 1), line("c", Freeze, 2)]),
-        Some(Unfit::Overflow)
+        Some(EntryError::Overflow)
     );
-    assert_eq!(made((0..9).map(|n| line(&format!("u{n}"), Freeze, 1)).collect()), Some(Unfit::Lines(9)));
+    assert_eq!(made((0..9).map(|n| line(&format!("u{n}"), Freeze, 1)).collect()), Some(EntryError::Lines(9)));
     let elsewhere = Line::new(AccountId::available(&"other".into(), &"b".into()), Freeze, ut(5));
-    assert_eq!(made(vec![line("a", Freeze, -5), elsewhere]), Some(Unfit::Tenants));
+    assert_eq!(made(vec![line("a", Freeze, -5), elsewhere]), Some(EntryError::Tenants));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn money_comes_in_and_goes_out_under_a_name_of_its_own() {
     assert_eq!(entry.floors(), [Floor { account: AccountId::available(&tenant(), &"u".into()), at_least: ut(500) }]);
     for bad in [0, -1, Ut::MOST.hundredths() + 1] {
         let made = Entry::recharge(&tenant(), &"u".into(), ut(bad), "op-1", None, Time(3));
-        assert_eq!(made.unwrap_err(), Unfit::Amount);
+        assert_eq!(made.unwrap_err(), EntryError::Amount);
     }
 }
 
@@ -86,8 +86,8 @@ fn a_hold_is_made_by_freezing_and_settled_in_one_entry() {
         ]
     );
     assert_eq!(entry.floors(), []);
-    assert_eq!(ended.settle(ut(12_000), &share(1_200), Time(3)).unwrap_err(), Unfit::Ended);
-    assert_eq!(ended.release(Time(3)).unwrap_err(), Unfit::Ended);
+    assert_eq!(ended.settle(ut(12_000), &share(1_200), Time(3)).unwrap_err(), EntryError::Ended);
+    assert_eq!(ended.release(Time(3)).unwrap_err(), EntryError::Ended);
 }
 
 #[test]
@@ -105,10 +105,10 @@ fn a_part_is_settled_and_the_rest_goes_back_at_once() {
     );
     let end = ended.end.unwrap();
     assert_eq!((end.settled, end.released), (ut(8_000), ut(4_000)));
-    assert!(matches!(hold(5).settle(ut(6), &share(0), Time(2)), Err(Unfit::MoreThanHeld { .. })));
-    assert!(matches!(hold(5).settle(ut(-1), &share(0), Time(2)), Err(Unfit::MoreThanHeld { .. })));
-    assert!(matches!(hold(5).settle(ut(5), &share(6), Time(2)), Err(Unfit::MoreThanHeld { .. })));
-    assert!(matches!(hold(5).settle(ut(5), &share(-1), Time(2)), Err(Unfit::MoreThanHeld { .. })));
+    assert!(matches!(hold(5).settle(ut(6), &share(0), Time(2)), Err(EntryError::MoreThanHeld { .. })));
+    assert!(matches!(hold(5).settle(ut(-1), &share(0), Time(2)), Err(EntryError::MoreThanHeld { .. })));
+    assert!(matches!(hold(5).settle(ut(5), &share(6), Time(2)), Err(EntryError::MoreThanHeld { .. })));
+    assert!(matches!(hold(5).settle(ut(5), &share(-1), Time(2)), Err(EntryError::MoreThanHeld { .. })));
 }
 
 #[test]
@@ -138,12 +138,12 @@ fn posting_says_what_each_account_has_afterwards() {
     );
     assert_eq!(posted.accounts.len(), 4);
     assert_eq!(posted.accounts[0], Account { id: frozen.clone(), balance: ut(1_000), lines: 6 });
-    assert_eq!(entry.post(|_| None), Err(Refused::Short(frozen)));
+    assert_eq!(entry.post(|_| None), Err(PostingError::Short(frozen)));
 
     let entry = Entry::recharge(&tenant(), &"u".into(), ut(1), "r", None, Time(1)).unwrap();
     let full =
         |id: &AccountId| (!id.may_be_negative()).then(|| Account { balance: ut(i64::MAX), ..Account::new(id.clone()) });
-    assert_eq!(entry.post(full), Err(Refused::Overflow(AccountId::available(&tenant(), &"u".into()))));
+    assert_eq!(entry.post(full), Err(PostingError::Overflow(AccountId::available(&tenant(), &"u".into()))));
 }
 
 #[test]

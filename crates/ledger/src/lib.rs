@@ -23,7 +23,9 @@ pub mod row;
 
 pub use hold::{End, Hold, Share};
 pub use id::{NoTransactionId, TransactionId, UserId};
-pub use journal::{Account, AccountId, Entry, EntryId, Floor, Head, Line, LineKind, Posting, Purse, TurnEntry, Unfit};
+pub use journal::{
+    Account, AccountId, Entry, EntryError, EntryId, Floor, Head, Line, LineKind, Posting, Purse, TurnEntry,
+};
 pub use money::{Rate, Ut};
 pub use records::RecordCollection;
 pub use records::idempotency::{FreshKey, Once, PriorUse, UsedKeys};

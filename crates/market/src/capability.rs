@@ -197,7 +197,7 @@ impl Action {
 
 /// Why it cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum Error {
     #[error("only its owner may {} this capability", .0.name())]
     NotOwner(Verb),
     #[error("only the platform may {} this capability", .0.name())]
@@ -233,14 +233,14 @@ impl Capability {
     }
 
     /// Performs an action if the actor may do it now. Purchases under way are not affected: they have all the terms they need.
-    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<After, Refused> {
+    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<After, Error> {
         let verb = action.verb();
         let (owner, platform) = (actor.is(&self.tenant, &self.owner), *actor == Actor::Platform);
         match verb {
-            Verb::Edit | Verb::Submit if !owner => return Err(Refused::NotOwner(verb)),
-            Verb::Offline | Verb::Online | Verb::Remove if !owner && !platform => return Err(Refused::NotOwner(verb)),
-            Verb::Approve | Verb::Refuse if !platform => return Err(Refused::NotPlatform(verb)),
-            Verb::Online if self.barred && !platform => return Err(Refused::NotPlatform(verb)),
+            Verb::Edit | Verb::Submit if !owner => return Err(Error::NotOwner(verb)),
+            Verb::Offline | Verb::Online | Verb::Remove if !owner && !platform => return Err(Error::NotOwner(verb)),
+            Verb::Approve | Verb::Refuse if !platform => return Err(Error::NotPlatform(verb)),
+            Verb::Online if self.barred && !platform => return Err(Error::NotPlatform(verb)),
             Verb::Edit | Verb::Submit | Verb::Approve | Verb::Refuse | Verb::Offline | Verb::Online | Verb::Remove => {}
         }
         let mut next = self.clone();
@@ -264,7 +264,7 @@ impl Capability {
             (Action::Refuse { reason }, Status::PendingReview) => {
                 if reason.chars().count() > MAX_REASON {
                     let detail = format!("must have at most {MAX_REASON} characters");
-                    return Err(Refused::Invalid(FieldError::new("reason", detail)));
+                    return Err(Error::Invalid(FieldError::new("reason", detail)));
                 }
                 next.reason = Some(reason.clone());
                 Status::Rejected
@@ -290,7 +290,7 @@ impl Capability {
                 | Action::Offline
                 | Action::Online,
                 status,
-            ) => return Err(Refused::WrongState { verb, status }),
+            ) => return Err(Error::WrongState { verb, status }),
         };
         if next.status != Status::Rejected {
             next.reason = None;

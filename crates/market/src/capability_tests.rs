@@ -28,7 +28,7 @@ fn capability(status: Status) -> Capability {
 fn wrong(draft: Draft) -> Vec<String> {
     draft.check(&Rules::default()).unwrap_err().iter().map(ToString::to_string).collect()
 }
-fn kept(after: Result<After, Refused>) -> Capability {
+fn kept(after: Result<After, Error>) -> Capability {
     match after.unwrap() {
         After::Kept(capability) => *capability,
         After::Removed => panic!("removed"),
@@ -195,10 +195,10 @@ fn the_whole_life_of_a_capability() {
                     .map(|status| match capability(*status).step(actor, action.clone(), Time(9), &rules) {
                         Ok(After::Kept(after)) => after.status.name().to_owned(),
                         Ok(After::Removed) => "gone".to_owned(),
-                        Err(Refused::WrongState { .. }) => "-".to_owned(),
-                        Err(Refused::NotOwner(_)) => "not owner".to_owned(),
-                        Err(Refused::NotPlatform(_)) => "not platform".to_owned(),
-                        Err(Refused::Invalid(error)) => error.to_string(),
+                        Err(Error::WrongState { .. }) => "-".to_owned(),
+                        Err(Error::NotOwner(_)) => "not owner".to_owned(),
+                        Err(Error::NotPlatform(_)) => "not platform".to_owned(),
+                        Err(Error::Invalid(error)) => error.to_string(),
                     })
                     .collect();
                 table += &format!("{} by {who}: {}\n", action.verb().name(), cells.join(" | "));
@@ -214,7 +214,7 @@ fn what_the_platform_took_down_only_the_platform_brings_back() {
     let barred = kept(capability(Status::Active).step(&Actor::Platform, Action::Offline, Time(9), &review));
     assert!(barred.barred);
     let refused = barred.step(&owner(), Action::Online, Time(9), &review).unwrap_err();
-    assert_eq!(refused, Refused::NotPlatform(Verb::Online));
+    assert_eq!(refused, Error::NotPlatform(Verb::Online));
     // Nor by way of an edit and a market without reviews.
     let edited = Action::Edit(Box::new(CapabilityTerms { title: "other".into(), ..terms() }));
     let draft = kept(barred.step(&owner(), edited, Time(9), &review));

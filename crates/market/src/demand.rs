@@ -11,11 +11,11 @@ use crate::{Actor, DemandId};
 use ledger::{TransactionId, UserId, Ut};
 
 mod clarity;
-mod fit;
-mod words;
+mod matching;
+mod terms;
 
 pub use clarity::{Clarity, Level};
-pub use fit::{Fit, Offered, Wanted, fit};
+pub use matching::{Fit, Offered, Wanted, fit};
 
 const MAX_TITLE: usize = 200;
 const MAX_DESCRIPTION: usize = 10_000;
@@ -163,7 +163,7 @@ impl Action {
 
 /// Why it cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum Error {
     #[error("only its owner may do this with a demand")]
     NotOwner,
     #[error("a demand that is {} is no longer open", .0.name())]
@@ -203,7 +203,7 @@ impl Demand {
     }
 
     /// Performs an action if the actor may do it now.
-    pub fn step(&self, actor: &Actor, action: Action, now: Time) -> Result<Demand, Refused> {
+    pub fn step(&self, actor: &Actor, action: Action, now: Time) -> Result<Demand, Error> {
         let verb = action.verb();
         let owner = actor.is(&self.tenant, &self.owner);
         let allowed = match verb {
@@ -211,7 +211,7 @@ impl Demand {
             Verb::Reopen | Verb::Expire => *actor == Actor::Platform,
         };
         if !allowed {
-            return Err(Refused::NotOwner);
+            return Err(Error::NotOwner);
         }
         let mut next = self.clone();
         next.status = match (action, self.standing(now)) {
@@ -226,12 +226,12 @@ impl Demand {
             }
             (Action::Expire, Status::Expired) if self.status == Status::Open => Status::Expired,
             (Action::Cancel | Action::Match(_), status @ (Status::Matched | Status::Cancelled | Status::Expired)) => {
-                return Err(Refused::NotOpen(status));
+                return Err(Error::NotOpen(status));
             }
             (
                 Action::Reopen(_) | Action::Expire,
                 status @ (Status::Open | Status::Matched | Status::Cancelled | Status::Expired),
-            ) => return Err(Refused::WrongState { verb, status }),
+            ) => return Err(Error::WrongState { verb, status }),
         };
         next.updated_at = now.max(self.updated_at);
         next.version = self.version.saturating_add(1);

@@ -116,19 +116,19 @@ fn life_of_a_demand() {
     let mut refused = 0;
     for (at, row) in [(NOW, &cancelled), (NOW, &matched), (NOW, &expired), (after, &open)] {
         for action in [Action::Cancel, Action::Match(bought(2))] {
-            assert_eq!(row.step(&owner(), action, at), Err(Refused::NotOpen(row.standing(at))));
+            assert_eq!(row.step(&owner(), action, at), Err(Error::NotOpen(row.standing(at))));
             refused += 1;
         }
         let reopen = row.step(&Actor::Platform, Action::Reopen(bought(2)), at);
-        assert!(matches!(reopen, Err(Refused::WrongState { .. })), "of another purchase");
+        assert!(matches!(reopen, Err(Error::WrongState { .. })), "of another purchase");
     }
     assert_eq!(refused, 8);
-    assert!(matches!(open.step(&Actor::Platform, Action::Expire, NOW), Err(Refused::WrongState { .. })), "not yet");
+    assert!(matches!(open.step(&Actor::Platform, Action::Expire, NOW), Err(Error::WrongState { .. })), "not yet");
     for stranger in [Actor::agent("default", &"other".into()), Actor::agent("elsewhere", &"buyer".into())] {
-        assert_eq!(open.step(&stranger, Action::Cancel, NOW), Err(Refused::NotOwner));
-        assert_eq!(open.step(&stranger, Action::Match(bought(1)), NOW), Err(Refused::NotOwner));
+        assert_eq!(open.step(&stranger, Action::Cancel, NOW), Err(Error::NotOwner));
+        assert_eq!(open.step(&stranger, Action::Match(bought(1)), NOW), Err(Error::NotOwner));
     }
-    assert_eq!(open.step(&owner(), Action::Expire, after), Err(Refused::NotOwner));
+    assert_eq!(open.step(&owner(), Action::Expire, after), Err(Error::NotOwner));
 }
 
 /// Rows that were written once are read for ever, and written as ever.

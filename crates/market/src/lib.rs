@@ -1,8 +1,8 @@
 //! The market: capabilities for sale, purchases of them, and money that waits in between.
 //!
 //! This crate is pure: no I/O, no clock, no randomness, no wire. Time, ids and nonces come in as arguments; what comes
-//! out is a [`Step`], the whole of what has to happen together, or a [`Refusal`]. A store commits a step or does not;
-//! [`Book`] is the plainest store there is, and [`verify()`] says whether one has kept its word. Money, entries and holds are
+//! out is a [`Step`], the whole of what has to happen together, or a [`Error`]. A store commits a step or does not;
+//! [`MarketState`] is the plainest store there is, and [`verify()`] says whether one has kept its word. Money, entries and holds are
 //! those of the crate [`ledger`].
 //!
 //! | room | what |
@@ -14,17 +14,17 @@
 //! | [`autonomy`] | how far agents may go by themselves, and a person's yes |
 //! | [`tariff`] | what a turn of an agent costs, and money between its beginning and its end |
 //! | [`stored`] | the stored rows |
-//! | [`book`], [`verify`](mod@verify) | the reference store, and the check of any store |
+//! | [`market_state`], [`verify`](mod@verify) | the reference store, and the check of any store |
 //!
 //! A purchase from order to settlement:
 //!
 //! ```
-//! use market::{Actor, Book, CapabilityId, TransactionId, Ut, UserId, Via, autonomy, capability, ledger, transaction};
+//! use market::{Actor, MarketState, CapabilityId, TransactionId, Ut, UserId, Via, autonomy, capability, ledger, transaction};
 //! use model::{Json, State, Time};
 //! use std::sync::Arc;
 //!
 //! let (tenant, buyer, seller): (Arc<str>, UserId, UserId) = ("default".into(), "u_buyer".into(), "u_seller".into());
-//! let (mut book, rules, now) = (Book::default(), transaction::Rules::default(), Time(1_775_721_600_000));
+//! let (mut book, rules, now) = (MarketState::default(), transaction::Rules::default(), Time(1_775_721_600_000));
 //!
 //! // The buyer gets some money, the seller puts something on the market.
 //! let credit = Ut::parse("1000").unwrap();
@@ -81,25 +81,25 @@
 //! ```
 
 pub mod autonomy;
-pub mod book;
 pub mod capability;
 pub mod demand;
+pub mod error;
 pub mod ids;
+pub mod market_state;
 pub mod precondition;
 pub mod quota;
-pub mod refusal;
 pub mod stored;
 pub mod tariff;
 pub mod transaction;
 pub mod verify;
 
-pub use book::{Book, Conflict};
 pub use capability::{Capability, FieldError, Served};
 pub use demand::Demand;
+pub use error::Error;
 pub use ids::{Actor, CapabilityId, DemandId, Via};
+pub use market_state::{MarketState, StateConflict};
 pub use precondition::Precondition;
 pub use quota::Sales;
-pub use refusal::Refusal;
 pub use transaction::{Step, Transaction};
 pub use verify::{Difference, verify};
 

@@ -8,7 +8,7 @@ use model::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::capability::CapabilityTerms;
-use crate::refusal::{Per, Refusal};
+use crate::error::{Error, Per};
 
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 86_400_000;
@@ -49,7 +49,7 @@ impl Sales {
     }
 
     /// Refuses a sale at this time for which a limit has no room.
-    pub fn check(&self, terms: &CapabilityTerms, time: Time) -> Result<(), Refusal> {
+    pub fn check(&self, terms: &CapabilityTerms, time: Time) -> Result<(), Error> {
         let sold = self.at(time);
         for (per, limit, sold, ms) in [
             (Per::Minute, terms.rate_limit_per_min, sold.this_minute, MINUTE_MS),
@@ -57,7 +57,7 @@ impl Sales {
         ] {
             if let Some(limit) = limit.filter(|limit| sold >= *limit) {
                 let again_at = Time(time.0.div_euclid(ms).saturating_add(1).saturating_mul(ms));
-                return Err(Refusal::Quota { per, limit, again_at });
+                return Err(Error::Quota { per, limit, again_at });
             }
         }
         Ok(())

@@ -43,7 +43,7 @@ fn each_sale_is_counted_in_its_day_and_its_minute() {
 #[test]
 fn a_limit_has_room_again_in_its_next_window() {
     let full = Sales { last: Time(DAY + 10), today: 2, this_minute: 2 };
-    let quota = |per, again_at| Err(Refusal::Quota { per, limit: 2, again_at: Time(again_at) });
+    let quota = |per, again_at| Err(Error::Quota { per, limit: 2, again_at: Time(again_at) });
     for (terms, at, expected) in [
         (terms(Some(3), Some(3)), DAY + 20, Ok(())),
         (terms(Some(2), None), DAY + 20, quota(Per::Day, 2 * DAY)),

@@ -20,7 +20,7 @@ use crate::autonomy::{self, Confirmation, Confirmed, Mark, Spend};
 use crate::capability::{PricingModel, Served, named};
 use crate::precondition::Precondition;
 use crate::{Actor, CapabilityId, Sales, Via};
-use ledger::{End, Entry, Hold, Rate, Share, TransactionId, Unfit, UserId, Ut};
+use ledger::{End, Entry, EntryError, Hold, Rate, Share, TransactionId, UserId, Ut};
 
 mod step;
 
@@ -345,7 +345,7 @@ impl Transaction {
     }
 
     /// The entries there must be, told from the transaction alone.
-    pub fn entries(&self) -> Result<Vec<Entry>, Unfit> {
+    pub fn entries(&self) -> Result<Vec<Entry>, EntryError> {
         let Some(hold) = self.hold() else { return Ok(Vec::new()) };
         let share = match self.status {
             Status::Settled => self.share(),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::*;
 use crate::autonomy::{Key, Limits, Question, TokenRefused};
 use crate::capability::{Capability, CapabilityTerms, CapabilityType, DeliveryMode, Status as CapabilityStatus};
-use crate::refusal::{Per, Refusal};
+use crate::error::{Error, Per};
 use ledger::{AccountId, LineKind};
 
 fn ut(units: i64) -> Ut {
@@ -134,9 +134,9 @@ fn the_state_machine() {
                             let money = lines(&step).len();
                             format!("{} ({:?}, {money} lines)", step.transaction.status.name(), step.state)
                         }
-                        Err(Refusal::NotParty) => "not a party".to_owned(),
-                        Err(Refusal::WrongActor { .. }) => "wrong actor".to_owned(),
-                        Err(Refusal::WrongState { status, .. }) => {
+                        Err(Error::NotParty) => "not a party".to_owned(),
+                        Err(Error::WrongActor { .. }) => "wrong actor".to_owned(),
+                        Err(Error::WrongState { status, .. }) => {
                             assert_eq!(status, before.status);
                             "-".to_owned()
                         }
@@ -193,16 +193,16 @@ fn what_cannot_be_bought_is_refused() {
         Transaction::create(order, capability, Time(100), &Rules::default()).unwrap_err()
     };
     let own = Order { buyer: "seller".into(), ..order() };
-    assert_eq!(create(own, &capability(1)), Refusal::OwnCapability);
+    assert_eq!(create(own, &capability(1)), Error::OwnCapability);
     for status in CapabilityStatus::ALL.iter().copied().filter(|status| *status != CapabilityStatus::Active) {
         let refusal = create(order(), &Capability { status, ..capability(1) });
-        assert_eq!(refusal, Refusal::NotOnSale { capability: "cap".into(), status });
+        assert_eq!(refusal, Error::NotOnSale { capability: "cap".into(), status });
     }
     let mut paused = capability(1);
     paused.terms.available = false;
-    assert!(matches!(create(order(), &paused), Refusal::NotOnSale { .. }));
+    assert!(matches!(create(order(), &paused), Error::NotOnSale { .. }));
     let elsewhere = Order { tenant: "elsewhere".into(), ..order() };
-    assert!(matches!(create(elsewhere, &capability(1)), Refusal::NotOnSale { .. }));
+    assert!(matches!(create(elsewhere, &capability(1)), Error::NotOnSale { .. }));
     let mut hourly = capability(1);
     hourly.terms.pricing_model = PricingModel::PerHour;
     assert_eq!(create(order(), &hourly).to_string(), "booked_hours is required for a price per hour");
@@ -225,8 +225,8 @@ fn a_seller_sells_only_so_much() {
     let before = Sales { last: Time(90), today: 2, this_minute: 1 };
     assert_eq!(sales, Some(Sales { last: Time(100), today: 3, this_minute: 2 }));
     assert!(guards.contains(&Precondition::Sold { tenant: tenant(), capability: "cap".into(), sales: before }));
-    assert_eq!(create(2, 2), Err(Refusal::Quota { per: Per::Minute, limit: 2, again_at: Time(60_000) }));
-    assert_eq!(create(3, 0), Err(Refusal::Quota { per: Per::Day, limit: 3, again_at: Time(86_400_000) }));
+    assert_eq!(create(2, 2), Err(Error::Quota { per: Per::Minute, limit: 2, again_at: Time(60_000) }));
+    assert_eq!(create(3, 0), Err(Error::Quota { per: Per::Day, limit: 3, again_at: Time(86_400_000) }));
 }
 
 #[test]
@@ -283,9 +283,9 @@ fn deadlines_are_set_moved_and_cleared() {
     let fire =
         |step: &Step, deadline, now| step.transaction.step(&Actor::Platform, Action::Due(deadline), Time(now), &rules);
     // Early, or left over from an earlier state.
-    assert_eq!(fire(&freeze, Deadline::Accept, 1_009), Err(Refusal::NotDue));
-    assert_eq!(fire(&accept, Deadline::Accept, 1_011), Err(Refusal::NotDue));
-    assert_eq!(fire(&delivered, Deadline::Deliver, 9_999), Err(Refusal::NotDue));
+    assert_eq!(fire(&freeze, Deadline::Accept, 1_009), Err(Error::NotDue));
+    assert_eq!(fire(&accept, Deadline::Accept, 1_011), Err(Error::NotDue));
+    assert_eq!(fire(&delivered, Deadline::Deliver, 9_999), Err(Error::NotDue));
 
     for (step, deadline, now, reason) in [
         (&freeze, Deadline::Accept, 1_010, "the seller did not accept in time"),
@@ -355,9 +355,9 @@ fn above_its_limits_an_agents_order_waits_for_a_person() {
     assert_eq!(record.risk_level.name(), "L3");
 
     let refused = |actor: &Actor, action| pending().step(actor, action, Time(200), &Rules::default()).unwrap_err();
-    assert_eq!(refused(&buyer(), Action::Freeze), Refusal::ConfirmationPending);
-    assert_eq!(refused(&buyer(), Action::Approve(None)), Refusal::ConfirmationPending);
-    assert!(matches!(refused(&seller(), Action::Approve(None)), Refusal::WrongActor { .. }));
+    assert_eq!(refused(&buyer(), Action::Freeze), Error::ConfirmationPending);
+    assert_eq!(refused(&buyer(), Action::Approve(None)), Error::ConfirmationPending);
+    assert!(matches!(refused(&seller(), Action::Approve(None)), Error::WrongActor { .. }));
     assert!(pending().step(&buyer(), Action::Cancel, Time(200), &Rules::default()).is_ok());
     // Not even where money is set aside with the order.
     let rules = Rules { auto_freeze: true, ..Rules::default() };
@@ -379,7 +379,7 @@ fn a_person_or_a_token_says_yes() {
     let record = step.transaction.autonomy.clone().unwrap();
     assert_eq!((record.confirmed_by, record.confirmed_at), (Some("buyer".into()), Some(Time(200))));
     let again = step.transaction.step(&person, Action::Approve(None), Time(300), &Rules::default());
-    assert_eq!(again.unwrap_err(), Refusal::NothingPending);
+    assert_eq!(again.unwrap_err(), Error::NothingPending);
 
     let yes = token(3, &question());
     let mark = yes.mark();
@@ -390,10 +390,10 @@ fn a_person_or_a_token_says_yes() {
 
     let late = Action::Approve(Some(yes));
     let refused = pending().step(&buyer(), late, Time(300_100), &rules).unwrap_err();
-    assert_eq!(refused, Refusal::Token(TokenRefused::Expired));
+    assert_eq!(refused, Error::Token(TokenRefused::Expired));
     let other = token(3, &Question { fee: ut(119), ..question() });
     let refused = pending().step(&buyer(), Action::Approve(Some(other)), Time(200), &rules).unwrap_err();
-    assert_eq!(refused, Refusal::Token(TokenRefused::NotForThis));
+    assert_eq!(refused, Error::Token(TokenRefused::NotForThis));
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn an_order_may_bring_its_yes_along() {
     assert!(step.spend.is_none() && step.used.is_some());
     assert!(!step.transaction.autonomy.unwrap().is_pending());
     let other = token(5, &Question { capability: "other".into(), ..question() });
-    assert_eq!(create(with(other)).unwrap_err(), Refusal::Token(TokenRefused::NotForThis));
+    assert_eq!(create(with(other)).unwrap_err(), Error::Token(TokenRefused::NotForThis));
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn the_platform_acts_for_a_seller_only_where_the_seller_left_it_to_a_machine() {
     let frozen = made.step(&buyer(), Action::Freeze, Time(200), &Rules::default()).unwrap().transaction;
     let accepted = frozen.step(&Actor::Platform, Action::Accept, Time(300), &Rules::default()).unwrap().transaction;
     let refused = accepted.step(&Actor::Platform, deliver(), Time(400), &Rules::default()).unwrap_err();
-    assert_eq!(refused, Refusal::WrongActor { verb: Verb::Deliver, role: Role::Platform });
+    assert_eq!(refused, Error::WrongActor { verb: Verb::Deliver, role: Role::Platform });
 }
 
 #[test]

@@ -266,4 +266,4 @@ impl Order {
 }
 
 /// How money comes in, or goes out.
-type Across = fn(&Arc<str>, &UserId, ledger::Ut, &str, Option<Arc<str>>, Time) -> Result<Entry, ledger::Unfit>;
+type Across = fn(&Arc<str>, &UserId, ledger::Ut, &str, Option<Arc<str>>, Time) -> Result<Entry, ledger::EntryError>;

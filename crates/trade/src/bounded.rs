@@ -12,7 +12,7 @@ use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::records;
-use crate::{Market, Refused};
+use crate::{Error, Market};
 
 /// When the last addition to a bounded list was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub(crate) fn is_about_added(met: &Conflict) -> bool {
 
 impl Market {
     /// The record change for the commit that adds to the list, if there is room in it.
-    pub(crate) async fn room_in<R>(&self, bounded: &Bounded<R>) -> Result<Option<RecordChange>, Refused> {
+    pub(crate) async fn room_in<R>(&self, bounded: &Bounded<R>) -> Result<Option<RecordChange>, Error> {
         let before = self.read(records::ADDITIONS, bounded.key()).await?;
         if self.length_of(bounded.collection, bounded.list.clone()).await? >= bounded.most {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Market {
     }
 
     /// Number of records in a list.
-    pub(crate) async fn length_of<R>(&self, collection: RecordCollection<R>, list: Arc<str>) -> Result<u64, Refused> {
+    pub(crate) async fn length_of<R>(&self, collection: RecordCollection<R>, list: Arc<str>) -> Result<u64, Error> {
         Ok(collection.count(self.store(), list).await?)
     }
 }

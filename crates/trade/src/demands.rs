@@ -8,7 +8,7 @@ use ledger::records::{decode, listed};
 use ledger::{TransactionId, UserId};
 use market::demand::{self, Action, Clarity, Draft, Fit, Offered, Status, Wanted, fit};
 use market::transaction::Status as Stage;
-use market::{Actor, Capability, CapabilityId, Demand, DemandId, Refusal, Transaction};
+use market::{Actor, Capability, CapabilityId, Demand, DemandId, Transaction};
 use model::ports::store::Conflict;
 use model::{Expect, Fault, Kind, Listed, RecordChange, Time};
 use sha2::{Digest, Sha256};
@@ -20,7 +20,7 @@ use crate::bounded::{Bounded, is_about_added};
 use crate::idempotency::Made;
 use crate::offers::{in_category, is_about_once, on_market};
 use crate::records;
-use crate::{Caller, Market, MarketEntity, Once, Paged, Paging, Refused};
+use crate::{Caller, Error, Market, MarketEntity, Once, Paged, Paging};
 
 const ATTEMPTS: u32 = 8;
 /// Open demands of one user, when another is made. One that opens again because its purchase came to nothing is not refused.
@@ -99,24 +99,24 @@ fn put_demand(one: &Demand, expect: Expect) -> RecordChange {
     records::DEMANDS.put(key(&one.tenant, &one.id), expect, one, lists_of(one))
 }
 
-fn demand_of(made: Made, id: Option<&DemandId>) -> Result<Demand, Refused> {
+fn demand_of(made: Made, id: Option<&DemandId>) -> Result<Demand, Error> {
     match made {
         Made::Demand(made) if id.is_none_or(|id| made.id == *id) => Ok(*made),
         Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) | Made::External(_) | Made::Removed => {
-            Err(Refused::KeyReused)
+            Err(Error::KeyReused)
         }
     }
 }
 
 impl Market {
     /// A new demand of the caller's, open at once.
-    pub async fn want(&self, caller: &Caller, draft: &Draft, once: Option<Once>) -> Result<Demand, Refused> {
+    pub async fn want(&self, caller: &Caller, draft: &Draft, once: Option<Once>) -> Result<Demand, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return demand_of(made, None),
         };
         let now = self.now();
-        let wanted = draft.check(now).map_err(Refused::Fields)?;
+        let wanted = draft.check(now).map_err(Error::Fields)?;
         self.expire(now).await?;
         let list = owned(&caller.tenant, &caller.user, Some(Status::Open));
         let mine = Bounded { collection: records::DEMANDS, list, most: MOST_OPEN };
@@ -139,10 +139,10 @@ impl Market {
                     return demand_of(self.met_itself(caller, once.as_ref()).await?, None);
                 }
                 Err(met) if is_about_added(&met) => {}
-                Err(_) => return Err(Refusal::Changed.into()),
+                Err(_) => return Err(market::Error::Changed.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     async fn keep_demand(
@@ -151,32 +151,32 @@ impl Market {
         expect: Expect,
         fresh: Option<&FreshKey>,
         added: Option<RecordChange>,
-    ) -> Result<Result<(), Conflict>, Refused> {
+    ) -> Result<Result<(), Conflict>, Error> {
         let mut records = vec![put_demand(next, expect)];
         records.extend(added);
         records.extend(fresh.map(|fresh| fresh.used_for(Made::Demand(Box::new(next.clone())), next.updated_at)));
         self.kept(records).await
     }
 
-    async fn read_demand(&self, id: &DemandId) -> Result<Option<(Demand, u64)>, Refused> {
+    async fn read_demand(&self, id: &DemandId) -> Result<Option<(Demand, u64)>, Error> {
         let tenant = self.config().tenant.clone();
         self.read(records::DEMANDS, key(&tenant, id)).await
     }
 
     /// An open one, or one of the caller's own, as it stands now.
-    pub async fn demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Refused> {
-        let (mut found, _) = self.read_demand(id).await?.ok_or(Refused::Unknown(MarketEntity::Demand))?;
+    pub async fn demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Error> {
+        let (mut found, _) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
         found.status = found.standing(self.now());
         let shown = found.status == Status::Open || caller.actor().is(&found.tenant, &found.owner);
-        if shown { Ok(found) } else { Err(Refused::Unknown(MarketEntity::Demand)) }
+        if shown { Ok(found) } else { Err(Error::Unknown(MarketEntity::Demand)) }
     }
 
     /// One of the caller's own.
-    async fn own_demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Refused> {
+    async fn own_demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Error> {
         let found = self.demand(caller, id).await?;
         match caller.actor().is(&found.tenant, &found.owner) {
             true => Ok(found),
-            false => Err(demand::Refused::NotOwner.into()),
+            false => Err(demand::Error::NotOwner.into()),
         }
     }
 
@@ -186,27 +186,27 @@ impl Market {
         caller: &Caller,
         status: Option<Status>,
         paging: Paging,
-    ) -> Result<Paged<Demand>, Refused> {
+    ) -> Result<Paged<Demand>, Error> {
         self.expire(self.now()).await?;
         self.page(records::DEMANDS, owned(&caller.tenant, &caller.user, status), paging).await
     }
 
     /// All open demands, the newest first.
-    pub async fn open_demands(&self, category: Option<&str>, paging: Paging) -> Result<Paged<Demand>, Refused> {
+    pub async fn open_demands(&self, category: Option<&str>, paging: Paging) -> Result<Paged<Demand>, Error> {
         self.expire(self.now()).await?;
         let tenant = self.config().tenant.clone();
         let list = category.map_or_else(|| open(&tenant), |category| open_in(&tenant, category));
         self.page(records::DEMANDS, list, paging).await
     }
 
-    pub async fn cancel_demand(&self, caller: &Caller, id: &DemandId, once: Option<Once>) -> Result<Demand, Refused> {
+    pub async fn cancel_demand(&self, caller: &Caller, id: &DemandId, once: Option<Once>) -> Result<Demand, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return demand_of(made, Some(id)),
         };
         for _ in 0..ATTEMPTS {
             self.demand(caller, id).await?;
-            let (present, version) = self.read_demand(id).await?.ok_or(Refused::Unknown(MarketEntity::Demand))?;
+            let (present, version) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
             let next = match present.step(&caller.actor(), Action::Cancel, self.now()) {
                 Ok(next) => next,
                 // The same request may have been faster: then this is its answer.
@@ -225,11 +225,11 @@ impl Market {
                 Err(_) => {}
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     /// How clearly it is said: for its owner.
-    pub async fn clarity(&self, caller: &Caller, id: &DemandId) -> Result<Clarity, Refused> {
+    pub async fn clarity(&self, caller: &Caller, id: &DemandId) -> Result<Clarity, Error> {
         Ok(Clarity::of(&self.own_demand(caller, id).await?.wants))
     }
 
@@ -239,21 +239,21 @@ impl Market {
         caller: &Caller,
         wanted: &DemandId,
         offered: &CapabilityId,
-    ) -> Result<(Demand, Capability, Fit), Refused> {
+    ) -> Result<(Demand, Capability, Fit), Error> {
         let demand = self.demand(caller, wanted).await?;
         let offer = self.capability(Some(caller), offered).await?;
         if demand.owner != caller.user && offer.owner != caller.user {
-            return Err(demand::Refused::NotOwner.into());
+            return Err(demand::Error::NotOwner.into());
         }
         let found = fit(&Wanted::of(&demand.wants), &Offered::of(&offer.terms));
         Ok((demand, offer, found))
     }
 
     /// Offers that match an open demand of the caller: the best first, then the cheaper, then by id.
-    pub async fn offers_for(&self, caller: &Caller, id: &DemandId, top: usize) -> Result<Nearest<Capability>, Refused> {
+    pub async fn offers_for(&self, caller: &Caller, id: &DemandId, top: usize) -> Result<Nearest<Capability>, Error> {
         let demand = self.own_demand(caller, id).await?;
         if demand.status != Status::Open {
-            return Err(demand::Refused::NotOpen(demand.status).into());
+            return Err(demand::Error::NotOpen(demand.status).into());
         }
         let wanted = Wanted::of(&demand.wants);
         let tenant = &*demand.tenant;
@@ -277,12 +277,7 @@ impl Market {
     }
 
     /// Open demands that a capability of the caller's fits, whether or not it is on the market yet: the best first, then the better paid, then by id.
-    pub async fn demands_for(
-        &self,
-        caller: &Caller,
-        id: &CapabilityId,
-        top: usize,
-    ) -> Result<Nearest<Demand>, Refused> {
+    pub async fn demands_for(&self, caller: &Caller, id: &CapabilityId, top: usize) -> Result<Nearest<Demand>, Error> {
         let offer = self.capability(Some(caller), id).await?;
         if !caller.actor().is(&offer.tenant, &offer.owner) {
             let words = "only its owner may ask which demands a capability fits";
@@ -308,7 +303,7 @@ impl Market {
     }
 
     /// The change of the demand that a step of a purchase implies. A name that is no open demand of the buyer is only a name.
-    pub(crate) async fn demand_along(&self, row: &Transaction) -> Result<Option<RecordChange>, Refused> {
+    pub(crate) async fn demand_along(&self, row: &Transaction) -> Result<Option<RecordChange>, Error> {
         let Some(id) = &row.demand else { return Ok(None) };
         let (actor, action) = match row.status {
             Stage::PendingFreeze | Stage::Frozen if row.version == 1 => {
@@ -327,7 +322,7 @@ impl Market {
     }
 
     /// Notes of those whose time is over that it is; so many at a time.
-    async fn expire(&self, now: Time) -> Result<bool, Refused> {
+    async fn expire(&self, now: Time) -> Result<bool, Error> {
         let due = self.first(EXPIRING, now).await?;
         let all = due.len() == SWEEP as usize;
         let changes = due.into_iter().filter_map(|(row, version)| {
@@ -340,13 +335,13 @@ impl Market {
     }
 
     /// Removes demands that ended long ago.
-    async fn forget_demands(&self) -> Result<(), Refused> {
+    async fn forget_demands(&self) -> Result<(), Error> {
         let before = Time(self.now().0.saturating_sub(KEPT_MS));
         Ok(self.remove_expired(records::DEMANDS, OVER, before).await?)
     }
 
     /// The first of a list whose time has come by then, with their versions.
-    async fn first(&self, list: &str, by: Time) -> Result<Vec<(Demand, u64)>, Refused> {
+    async fn first(&self, list: &str, by: Time) -> Result<Vec<(Demand, u64)>, Error> {
         let page = records::DEMANDS.records(self.store(), list, None, SWEEP).await?;
         let come = page.records.iter().filter(|(_, rank)| rank.saturating_neg() <= by.0);
         come.map(|(record, _)| Ok((decode(&record.body)?, record.version))).collect()

@@ -2,20 +2,20 @@
 
 use engine::Unmoved;
 use market::capability::{self, FieldError};
-use market::{Refusal, autonomy, demand};
+use market::{autonomy, demand};
 use model::Fault;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum Error {
     /// A rule of purchases.
     #[error("{0}")]
-    Rule(#[from] Refusal),
+    Rule(#[from] market::Error),
     /// A rule of what is for sale.
     #[error("{0}")]
-    Capability(#[from] capability::Refused),
+    Capability(#[from] capability::Error),
     /// A rule of what is wanted.
     #[error("{0}")]
-    Demand(#[from] demand::Refused),
+    Demand(#[from] demand::Error),
     /// Fields that cannot be.
     #[error("{}", listed(.0))]
     Fields(Vec<FieldError>),
@@ -85,23 +85,23 @@ fn listed(errors: &[FieldError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-impl From<FieldError> for Refused {
-    fn from(error: FieldError) -> Refused {
-        Refused::Fields(vec![error])
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Error {
+        Error::Fields(vec![error])
     }
 }
-impl From<autonomy::TokenRefused> for Refused {
-    fn from(refused: autonomy::TokenRefused) -> Refused {
-        Refused::Rule(refused.into())
+impl From<autonomy::TokenRefused> for Error {
+    fn from(refused: autonomy::TokenRefused) -> Error {
+        Error::Rule(refused.into())
     }
 }
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Refused {
-        Refused::Fault(fault)
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Fault(fault)
     }
 }
-impl From<Unmoved> for Refused {
-    fn from(unmoved: Unmoved) -> Refused {
-        Refused::Fault(unmoved.into())
+impl From<Unmoved> for Error {
+    fn from(unmoved: Unmoved) -> Error {
+        Error::Fault(unmoved.into())
     }
 }

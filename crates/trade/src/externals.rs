@@ -10,8 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ledger::records::listed;
 use ledger::{Row, TransactionId, UserId};
+use market::FieldError;
 use market::capability::called_at;
-use market::{FieldError, Refusal};
 use model::ports::courier::Courier;
 use model::ports::store::Conflict;
 use model::{Expect, Fault, Kind, PushSpec, RecordChange, TaskId, Time};
@@ -22,7 +22,7 @@ use url::Url;
 use crate::idempotency::Made;
 use crate::offers::is_about_once;
 use crate::records;
-use crate::{Caller, DIALECT, Event, Market, MarketEntity, Once, Paged, Paging, Refused};
+use crate::{Caller, DIALECT, Error, Event, Market, MarketEntity, Once, Paged, Paging};
 
 const ATTEMPTS: u32 = 8;
 /// Users remembered as having no external agents.
@@ -212,11 +212,11 @@ impl NewExternal {
     }
 }
 
-fn external_of(made: Made, id: Option<&str>) -> Result<External, Refused> {
+fn external_of(made: Made, id: Option<&str>) -> Result<External, Error> {
     match made {
         Made::External(made) if id.is_none_or(|id| *made.id == *id) => Ok(*made),
         Made::External(_) | Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) | Made::Removed => {
-            Err(Refused::KeyReused)
+            Err(Error::KeyReused)
         }
     }
 }
@@ -227,12 +227,12 @@ impl Market {
         caller: &Caller,
         new: &NewExternal,
         once: Option<Once>,
-    ) -> Result<External, Refused> {
+    ) -> Result<External, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return external_of(made, None),
         };
-        let Checked { platform_url, agent_name, description, auth_type } = new.check().map_err(Refused::Fields)?;
+        let Checked { platform_url, agent_name, description, auth_type } = new.check().map_err(Error::Fields)?;
         let now = self.now();
         let made = External {
             tenant: caller.tenant.clone(),
@@ -263,22 +263,22 @@ impl Market {
                 Err(_) => {}
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     /// The caller's own, the newest first.
-    pub async fn externals(&self, caller: &Caller, paging: Paging) -> Result<Paged<External>, Refused> {
+    pub async fn externals(&self, caller: &Caller, paging: Paging) -> Result<Paged<External>, Error> {
         self.page(records::EXTERNALS, owned(&caller.tenant, &caller.user), paging).await
     }
 
     /// An external agent of the caller; those of other users are unknown.
-    pub async fn external(&self, caller: &Caller, id: &str) -> Result<External, Refused> {
+    pub async fn external(&self, caller: &Caller, id: &str) -> Result<External, Error> {
         Ok(self.own_external(caller, id).await?.0)
     }
 
-    async fn own_external(&self, caller: &Caller, id: &str) -> Result<(External, u64), Refused> {
+    async fn own_external(&self, caller: &Caller, id: &str) -> Result<(External, u64), Error> {
         let found = self.read(records::EXTERNALS, key(&caller.tenant, id)).await?;
-        found.filter(|(one, _)| one.owner == caller.user).ok_or(Refused::Unknown(MarketEntity::External))
+        found.filter(|(one, _)| one.owner == caller.user).ok_or(Error::Unknown(MarketEntity::External))
     }
 
     /// Its webhook, without what signs it.
@@ -294,11 +294,11 @@ impl Market {
         id: &str,
         edit: &WebhookEdit,
         once: Option<Once>,
-    ) -> Result<External, Refused> {
+    ) -> Result<External, Error> {
         self.change_external(caller, id, once, |one| Ok(Some(self.sealed(one, edit)?))).await
     }
 
-    pub async fn remove_webhook(&self, caller: &Caller, id: &str, once: Option<Once>) -> Result<External, Refused> {
+    pub async fn remove_webhook(&self, caller: &Caller, id: &str, once: Option<Once>) -> Result<External, Error> {
         self.change_external(caller, id, once, |_| Ok(None)).await
     }
 
@@ -307,8 +307,8 @@ impl Market {
         caller: &Caller,
         id: &str,
         once: Option<Once>,
-        webhook: impl Fn(&External) -> Result<Option<Sealed>, Refused>,
-    ) -> Result<External, Refused> {
+        webhook: impl Fn(&External) -> Result<Option<Sealed>, Error>,
+    ) -> Result<External, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return external_of(made, Some(id)),
@@ -331,14 +331,14 @@ impl Market {
                 Err(_) => {}
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     /// Removes it. What it has not heard by then it will not hear.
-    pub async fn remove_external(&self, caller: &Caller, id: &str, once: Option<Once>) -> Result<(), Refused> {
+    pub async fn remove_external(&self, caller: &Caller, id: &str, once: Option<Once>) -> Result<(), Error> {
         let removed = |made| match made {
             Made::Removed => Ok(()),
-            Made::External(_) | Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) => Err(Refused::KeyReused),
+            Made::External(_) | Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) => Err(Error::KeyReused),
         };
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
@@ -369,10 +369,10 @@ impl Market {
                 Err(_) => {}
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
-    pub(crate) async fn hooks(&self, tenant: &str, user: &UserId) -> Result<Hooks, Refused> {
+    pub(crate) async fn hooks(&self, tenant: &str, user: &UserId) -> Result<Hooks, Error> {
         let key = records::user_key(tenant, user);
         let (quiet, is_shared) = (&self.shared.quiet, self.engine().store().is_shared());
         let (changes, is_quiet) = quiet.look(&key);
@@ -386,13 +386,13 @@ impl Market {
         Ok(found.unwrap_or_default())
     }
 
-    async fn kept_hooks(&self, records: Vec<RecordChange>) -> Result<Result<(), Conflict>, Refused> {
+    async fn kept_hooks(&self, records: Vec<RecordChange>) -> Result<Result<(), Conflict>, Error> {
         let kept = self.kept(records).await;
         self.shared.quiet.changed();
         kept
     }
 
-    async fn hooks_to_change(&self, caller: &Caller) -> Result<(Hooks, Expect), Refused> {
+    async fn hooks_to_change(&self, caller: &Caller) -> Result<(Hooks, Expect), Error> {
         let found = self.read(records::HOOKS, records::user_key(&caller.tenant, &caller.user)).await?;
         Ok(found.map_or((Hooks::default(), Expect::Absent), |(hooks, version)| (hooks, Expect::Version(version))))
     }
@@ -405,7 +405,7 @@ impl Market {
     }
 
     /// A webhook as it is to be: what is left out stays as it was.
-    fn sealed(&self, one: &External, edit: &WebhookEdit) -> Result<Sealed, Refused> {
+    fn sealed(&self, one: &External, edit: &WebhookEdit) -> Result<Sealed, Error> {
         let seal = self.seal()?;
         let before = match &one.webhook {
             // A secret that cannot be decrypted any more has to be set anew.
@@ -442,7 +442,7 @@ impl Market {
             (None, None) => Event::ALL.to_vec(),
         };
         let (Some(url), Some(secret), true) = (url, secret, wrong.is_empty()) else {
-            return Err(Refused::Fields(wrong));
+            return Err(Error::Fields(wrong));
         };
         let mut events = events;
         events.sort_unstable();

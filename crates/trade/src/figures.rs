@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::records::{self, ALL, PurchaseList};
-use crate::{Caller, Filter, Market, Paging, Refused, offers};
+use crate::{Caller, Error, Filter, Market, Paging, offers};
 
 /// Rows that are looked at, at most: what is older is not counted.
 pub(crate) const LOOKED_AT: u32 = 10_000;
@@ -110,7 +110,7 @@ impl Market {
         collection: RecordCollection<R>,
         list: Arc<str>,
         visit: impl FnMut(R),
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Error> {
         self.walk_first(collection, list, LOOKED_AT, visit).await
     }
 
@@ -121,12 +121,12 @@ impl Market {
         list: Arc<str>,
         most: u32,
         visit: impl FnMut(R),
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Error> {
         Ok(collection.walk(self.store(), list, u64::from(most), visit).await?)
     }
 
     /// The categories on the market, with how much is in each.
-    pub async fn categories(&self) -> Result<BTreeMap<Arc<str>, u64>, Refused> {
+    pub async fn categories(&self) -> Result<BTreeMap<Arc<str>, u64>, Error> {
         let mut found = BTreeMap::new();
         let list = offers::on_market(&self.config().tenant);
         self.walk_rows(records::CAPABILITIES, list, |one: Capability| {
@@ -137,7 +137,7 @@ impl Market {
     }
 
     /// Prices of capabilities of a category, a price model, or both.
-    pub async fn prices(&self, category: Option<&str>, model: Option<PricingModel>) -> Result<Prices, Refused> {
+    pub async fn prices(&self, category: Option<&str>, model: Option<PricingModel>) -> Result<Prices, Error> {
         let filter = Filter { category: category.map(Into::into), pricing_model: model, ..Filter::default() };
         let tenant = self.config().tenant.clone();
         let list = match category {
@@ -157,7 +157,7 @@ impl Market {
     }
 
     /// The caller's earnings by capability.
-    pub async fn income(&self, caller: &Caller) -> Result<BTreeMap<CapabilityId, Income>, Refused> {
+    pub async fn income(&self, caller: &Caller) -> Result<BTreeMap<CapabilityId, Income>, Error> {
         let mut earned: BTreeMap<CapabilityId, Income> = BTreeMap::new();
         let list = records::purchases(Role::Seller, &caller.tenant, &caller.user, PurchaseList::Over(Status::Settled));
         self.walk_rows(records::TRANSACTIONS, list, |sale: Transaction| {
@@ -167,7 +167,7 @@ impl Market {
         Ok(earned)
     }
 
-    pub async fn community(&self) -> Result<Community, Refused> {
+    pub async fn community(&self) -> Result<Community, Error> {
         let one = Paging { page: 1, size: 1 };
         let capabilities = self.page(records::CAPABILITIES, offers::on_market(&self.config().tenant), one).await?;
         let transactions = self.page(records::TRANSACTIONS, ALL, one).await?;

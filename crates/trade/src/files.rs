@@ -11,7 +11,7 @@ use engine::{Along, Unmoved};
 use ledger::records::{decode, listed, read_fault};
 use ledger::{Row, TransactionId, UserId};
 use market::transaction::{Deliverable, Role, Status, Verb};
-use market::{FieldError, Refusal, Transaction};
+use market::{FieldError, Transaction};
 use model::ports::store::{BlobWrite, Conflict};
 use model::{Expect, Fault, Kind, RecordChange, Time};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::people::{draw, print, text};
 use crate::records::{self, ALL};
-use crate::{Caller, Market, MarketEntity, Refused};
+use crate::{Caller, Error, Market, MarketEntity};
 
 /// Tries of a commit that loses races.
 const ATTEMPTS: u32 = 64;
@@ -163,17 +163,17 @@ pub enum NotGiven {
     #[error("this file is no longer kept: its purchase was removed")]
     Gone,
     #[error("{0}")]
-    Refused(Refused),
+    Error(Error),
 }
 
-impl From<Refused> for NotGiven {
-    fn from(refused: Refused) -> NotGiven {
-        NotGiven::Refused(refused)
+impl From<Error> for NotGiven {
+    fn from(refused: Error) -> NotGiven {
+        NotGiven::Error(refused)
     }
 }
 impl From<Fault> for NotGiven {
     fn from(fault: Fault) -> NotGiven {
-        NotGiven::Refused(fault.into())
+        NotGiven::Error(fault.into())
     }
 }
 
@@ -205,7 +205,7 @@ fn id_of(prefix: &str, parts: &[&[u8]]) -> Arc<str> {
 }
 
 impl Upload {
-    fn check(&self, most: u64) -> Result<(), Refused> {
+    fn check(&self, most: u64) -> Result<(), Error> {
         if self.bytes.is_empty() {
             return Err(FieldError::new("body", "is required: send the bytes of the file").into());
         }
@@ -229,10 +229,10 @@ impl Upload {
 
 impl Market {
     /// Keeps a file for a purchase of the caller's that is still to be delivered.
-    pub async fn upload(&self, caller: &Caller, id: TransactionId, upload: Upload) -> Result<File, Refused> {
+    pub async fn upload(&self, caller: &Caller, id: TransactionId, upload: Upload) -> Result<File, Error> {
         let row = self.transaction(&caller.actor(), id).await?;
         if row.seller != caller.user {
-            return Err(Refusal::WrongActor { verb: Verb::Deliver, role: Role::Buyer }.into());
+            return Err(market::Error::WrongActor { verb: Verb::Deliver, role: Role::Buyer }.into());
         }
         match row.status {
             Status::Frozen | Status::Accepted => self.keep_file(&row, upload, "").await,
@@ -241,12 +241,12 @@ impl Market {
             | Status::Settled
             | Status::CancelledByBuyer
             | Status::RejectedBySeller
-            | Status::Failed) => Err(Refusal::WrongState { verb: Verb::Deliver, status }.into()),
+            | Status::Failed) => Err(market::Error::WrongState { verb: Verb::Deliver, status }.into()),
         }
     }
 
     /// Keeps a file of the purchase's seller. `which` tells files apart that are otherwise the same.
-    pub(crate) async fn keep_file(&self, row: &Transaction, upload: Upload, which: &str) -> Result<File, Refused> {
+    pub(crate) async fn keep_file(&self, row: &Transaction, upload: Upload, which: &str) -> Result<File, Error> {
         let limits = self.config().files;
         upload.check(limits.file_bytes)?;
         let digest: [u8; 32] = Sha256::digest(&upload.bytes).into();
@@ -262,7 +262,7 @@ impl Market {
                 return Ok(known);
             }
             if self.engine().store().head(row.id.0).await.map_err(read_fault)?.is_none() {
-                return Err(Refused::Unknown(MarketEntity::Transaction));
+                return Err(Error::Unknown(MarketEntity::Transaction));
             }
             let file = File {
                 tenant: row.tenant.clone(),
@@ -304,20 +304,20 @@ impl Market {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
-    async fn file(&self, access_id: &str) -> Result<Option<File>, Refused> {
+    async fn file(&self, access_id: &str) -> Result<Option<File>, Error> {
         Ok(self.file_row(access_id).await?.map(|(file, _)| file))
     }
 
-    async fn file_row(&self, access_id: &str) -> Result<Option<(File, u64)>, Refused> {
+    async fn file_row(&self, access_id: &str) -> Result<Option<(File, u64)>, Error> {
         self.read(records::FILES, file_key(&self.config().tenant, access_id)).await
     }
 
     /// The deliverables of a delivery: files that were uploaded for this purchase, or names of files that are stored elsewhere.
-    pub async fn named_files(&self, id: TransactionId, named: Vec<NamedFile>) -> Result<Vec<Deliverable>, Refused> {
-        let wrong = |words: String| Refused::from(FieldError::new("deliverables", words));
+    pub async fn named_files(&self, id: TransactionId, named: Vec<NamedFile>) -> Result<Vec<Deliverable>, Error> {
+        let wrong = |words: String| Error::from(FieldError::new("deliverables", words));
         let drawn = |id: Option<Arc<str>>, prefix: &str| match id {
             Some(id) => Ok::<Arc<str>, Fault>(id),
             None => Ok(format!("{prefix}{}", records::hex(&draw::<16>()?)).into()),
@@ -364,7 +364,7 @@ impl Market {
         access_id: &str,
         max_downloads: u32,
         expires_in_s: u32,
-    ) -> Result<Granted, Refused> {
+    ) -> Result<Granted, Error> {
         if !DOWNLOADS.contains(&max_downloads) {
             let words = format!("must be from {} to {}", DOWNLOADS.start(), DOWNLOADS.end());
             return Err(FieldError::new("max_downloads", words).into());
@@ -373,7 +373,7 @@ impl Market {
             let words = format!("must be from {} to {} seconds", EXPIRES_S.start(), EXPIRES_S.end());
             return Err(FieldError::new("expires_in", words).into());
         }
-        let (file, _) = self.file_row(access_id).await?.ok_or(Refused::Unknown(MarketEntity::File))?;
+        let (file, _) = self.file_row(access_id).await?.ok_or(Error::Unknown(MarketEntity::File))?;
         let row = self.read_transaction(file.transaction).await?;
         match row.role(&caller.actor()) {
             Some(Role::Seller | Role::Platform) => {}
@@ -384,7 +384,7 @@ impl Market {
                 }
             }
             // To others it is not there.
-            None => return Err(Refused::Unknown(MarketEntity::File)),
+            None => return Err(Error::Unknown(MarketEntity::File)),
         }
         let token = format!("dl_{}", text()?);
         let expires_at = Time(self.now().0.saturating_add(i64::from(expires_in_s) * 1_000));
@@ -402,7 +402,7 @@ impl Market {
         let _turn = line.lock().await;
         for _ in 0..ATTEMPTS {
             // The file's own record counts the tokens' additions: each one raises its version (see `bounded`).
-            let (file, version) = self.file_row(access_id).await?.ok_or(Refused::Unknown(MarketEntity::File))?;
+            let (file, version) = self.file_row(access_id).await?.ok_or(Error::Unknown(MarketEntity::File))?;
             if self.length_of(records::GRANTS, grants_of(&grant)).await? >= MAX_TOKENS {
                 let words = format!("has {MAX_TOKENS} tokens, which is as many as it may have; wait until some expire");
                 return Err(FieldError::new("access_id", words).into());
@@ -418,7 +418,7 @@ impl Market {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     /// The permission of a download token. This does not use it.
@@ -467,14 +467,14 @@ impl Market {
                     return Ok((Allowed { file, max_downloads, remaining, expires_at }, bytes));
                 }
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
-                Err(unmoved) => return Err(Refused::from(unmoved).into()),
+                Err(unmoved) => return Err(Error::from(unmoved).into()),
             }
         }
-        Err(Refused::from(Refusal::Changed).into())
+        Err(Error::from(market::Error::Changed).into())
     }
 
     /// Forgets files whose task is gone, and answers where to go on.
-    async fn forget_files(&self, mut after: Option<(i64, Arc<str>)>) -> Result<Option<(i64, Arc<str>)>, Refused> {
+    async fn forget_files(&self, mut after: Option<(i64, Arc<str>)>) -> Result<Option<(i64, Arc<str>)>, Error> {
         let mut seen = 0;
         while seen < SWEEP_FILES {
             let page = records::FILES.records(self.store(), ALL, after.take(), SWEEP).await?;
@@ -493,7 +493,7 @@ impl Market {
         Ok(after)
     }
 
-    async fn forget_file(&self, file: &File, version: u64) -> Result<(), Refused> {
+    async fn forget_file(&self, file: &File, version: u64) -> Result<(), Error> {
         for _ in 0..ATTEMPTS {
             let key = file_key(&file.tenant, &file.access_id);
             let mut records = vec![records::FILES.remove(key, Expect::Version(version))];
@@ -514,7 +514,7 @@ impl Market {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn upload(name: &str, media_type: &str, bytes: &'static [u8]) -> Result<(), Refused> {
+fn upload(name: &str, media_type: &str, bytes: &'static [u8]) -> Result<(), Error> {
     Upload { name: name.into(), media_type: media_type.into(), bytes: Bytes::from_static(bytes) }.check(4)
 }
 

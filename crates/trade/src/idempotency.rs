@@ -4,7 +4,7 @@ use ledger::{FreshKey, Once, PriorUse};
 use market::{Capability, Demand, Transaction};
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, External, Market, Refused, records};
+use crate::{Caller, Error, External, Market, records};
 
 /// The result of a request, as it was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,12 +19,12 @@ pub(crate) enum Made {
 
 impl Market {
     /// Whether the key is unused, or the result of its use.
-    pub(crate) async fn used(&self, caller: &Caller, once: &Once) -> Result<Result<FreshKey, Made>, Refused> {
+    pub(crate) async fn used(&self, caller: &Caller, once: &Once) -> Result<Result<FreshKey, Made>, Error> {
         let (scope, since) = ([&*caller.tenant, caller.user.as_str()], self.engine().keys_since());
         match records::USED_KEYS.lookup(self.store(), &scope, once, since).await? {
             PriorUse::Unused(fresh) => Ok(Ok(fresh)),
             PriorUse::Same(made) => Ok(Err(made)),
-            PriorUse::Different => Err(Refused::KeyReused),
+            PriorUse::Different => Err(Error::KeyReused),
         }
     }
 }

@@ -51,7 +51,7 @@ use model::ports::store::Store;
 use model::{Fault, Time};
 
 pub use demands::{Matched, Nearest};
-pub use error::{MarketEntity, NotKnown, Refused};
+pub use error::{Error, MarketEntity, NotKnown};
 pub use externals::{External, NewExternal, Webhook, WebhookEdit};
 pub use figures::{Anomaly, Community, Income, Prices};
 pub use files::{

@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use crate::externals::{self, External};
 use crate::records;
 use crate::sellers::{self, CallbackRequest};
-use crate::{Caller, Market, Refused};
+use crate::{Caller, Error, Market};
 
 /// Attempts at a notice; the first retry comes after the first time, each further one after twice as long, up to the second.
 const ATTEMPTS: u32 = 15;
@@ -266,7 +266,7 @@ impl Market {
         &self,
         from: Option<Status>,
         row: &Transaction,
-    ) -> Result<Vec<RecordChange>, Refused> {
+    ) -> Result<Vec<RecordChange>, Error> {
         let events = Event::of_transaction(from, row.status);
         if events.is_empty() {
             return Ok(Vec::new());
@@ -292,7 +292,7 @@ impl Market {
         &self,
         event: Event,
         one: &Capability,
-    ) -> Result<Vec<RecordChange>, Refused> {
+    ) -> Result<Vec<RecordChange>, Error> {
         let hooks = self.hooks(&one.tenant, &one.owner).await?;
         let told = Told { event, about: one.id.as_str(), change: one.version, at: one.updated_at, data: Value::Null };
         self.notices(&one.tenant, &hooks, told, || told_of_capability(event, one)).await
@@ -304,7 +304,7 @@ impl Market {
         hooks: &externals::Hooks,
         mut told: Told<'_>,
         data: impl FnOnce() -> Value,
-    ) -> Result<Vec<RecordChange>, Refused> {
+    ) -> Result<Vec<RecordChange>, Error> {
         let wanting: Vec<_> = hooks.agents.iter().filter(|hook| hook.events.contains(&told.event)).collect();
         if wanting.is_empty() {
             return Ok(Vec::new());
@@ -321,18 +321,18 @@ impl Market {
         Ok(changes)
     }
 
-    async fn count(&self, list: Arc<str>) -> Result<u64, Refused> {
+    async fn count(&self, list: Arc<str>) -> Result<u64, Error> {
         self.length_of(records::NOTICES, list).await
     }
 
     /// The first of a list, with their versions.
-    async fn first_notices(&self, list: Arc<str>, limit: u32) -> Result<Vec<(WebhookNotice, u64)>, Refused> {
+    async fn first_notices(&self, list: Arc<str>, limit: u32) -> Result<Vec<(WebhookNotice, u64)>, Error> {
         let page = records::NOTICES.records(self.store(), list, None, limit).await?;
         page.records.iter().map(|(record, _)| Ok((decode(&record.body)?, record.version))).collect()
     }
 
     /// How the webhook of an agent of the caller's is doing.
-    pub async fn deliveries(&self, one: &External) -> Result<Deliveries, Refused> {
+    pub async fn deliveries(&self, one: &External) -> Result<Deliveries, Error> {
         let waiting = self.count(waiting_for(&one.tenant, &one.id)).await?;
         let lost = self.count(lost_to(&one.tenant, &one.id)).await?;
         let kept = self.first_notices(lost_to(&one.tenant, &one.id), MOST_LOST as u32).await?;
@@ -348,7 +348,7 @@ impl Market {
     }
 
     /// Has what was lost delivered after all; answers how many there are.
-    pub async fn redeliver(&self, caller: &Caller, id: &str) -> Result<u64, Refused> {
+    pub async fn redeliver(&self, caller: &Caller, id: &str) -> Result<u64, Error> {
         let one = self.external(caller, id).await?;
         let lost = self.first_notices(lost_to(&one.tenant, &one.id), MOST_LOST as u32).await?;
         let now = self.now();
@@ -359,14 +359,14 @@ impl Market {
         let records: Vec<RecordChange> = changes.collect();
         let count = records.len() as u64;
         if !self.changed(records).await? {
-            return Err(market::Refusal::Changed.into());
+            return Err(market::Error::Changed.into());
         }
         self.ring(count > 0);
         Ok(count)
     }
 
     /// Commits these changes; false if another process was faster.
-    async fn changed(&self, records: Vec<RecordChange>) -> Result<bool, Refused> {
+    async fn changed(&self, records: Vec<RecordChange>) -> Result<bool, Error> {
         if records.is_empty() {
             return Ok(true);
         }
@@ -378,7 +378,7 @@ impl Market {
     }
 
     /// Takes up what is due, as far as there is room; answers when to look again.
-    async fn take_up(&self) -> Result<Duration, Refused> {
+    async fn take_up(&self) -> Result<Duration, Error> {
         let (mut looked_at, mut after) = (0, None);
         while looked_at < LOOKED_AT && !self.shared.notices.is_full() {
             let page = records::NOTICES.records(self.store(), DUE, after, PAGE).await?;
@@ -419,7 +419,7 @@ impl Market {
         Ok(LOOK)
     }
 
-    async fn deliver_one(&self, notice: WebhookNotice, version: u64) -> Result<(), Refused> {
+    async fn deliver_one(&self, notice: WebhookNotice, version: u64) -> Result<(), Error> {
         let agent = self.read(records::EXTERNALS, externals::key(&notice.tenant, &notice.agent)).await?;
         // A removed agent, or one without this subscription, gets no notice.
         let wanting = agent
@@ -476,7 +476,7 @@ impl Market {
     }
 
     /// Keeps it as lost, in place of the oldest where there are enough.
-    async fn lose(&self, notice: WebhookNotice, version: u64) -> Result<(), Refused> {
+    async fn lose(&self, notice: WebhookNotice, version: u64) -> Result<(), Error> {
         let list = lost_to(&notice.tenant, &notice.agent);
         let mut records = vec![notice.put(Expect::Version(version))];
         if self.count(list.clone()).await? >= MOST_LOST {

@@ -9,14 +9,14 @@ use ledger::records::listed;
 use ledger::{TransactionId, UserId, Ut};
 use market::capability::{Action, After, CapabilityTerms, CapabilityType, Draft, FieldError, PricingModel, Status};
 use market::transaction::{self, Status as Stage};
-use market::{Actor, Capability, CapabilityId, Refusal, Served, Transaction, Via, autonomy};
+use market::{Actor, Capability, CapabilityId, Served, Transaction, Via, autonomy};
 use model::ports::store::Conflict;
 use model::{Expect, Fault, Json, Kind, Listed, RecordChange};
 use sha2::{Digest, Sha256};
 
 use crate::idempotency::Made;
 use crate::records::{self, capability_key};
-use crate::{Caller, Config, Event, Market, MarketEntity, Once, OrderRequest, Paged, Paging, Refused};
+use crate::{Caller, Config, Error, Event, Market, MarketEntity, Once, OrderRequest, Paged, Paging};
 
 /// Tries of a change that loses races.
 const ATTEMPTS: u32 = 8;
@@ -74,7 +74,7 @@ impl Market {
         draft: Draft,
         id: Option<CapabilityId>,
         once: Option<Once>,
-    ) -> Result<Capability, Refused> {
+    ) -> Result<Capability, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return capability_of(made),
@@ -88,17 +88,17 @@ impl Market {
         match self.keep_capability(None, &new, Expect::Absent, fresh.as_ref()).await? {
             Ok(()) => Ok(new),
             Err(met) if is_about_once(&met) => self.met_itself(caller, once.as_ref()).await.and_then(capability_of),
-            Err(_) => Err(Refused::Taken("capability")),
+            Err(_) => Err(Error::Taken("capability")),
         }
     }
 
     /// One on the market, or one of the caller's own.
-    pub async fn capability(&self, caller: Option<&Caller>, id: &CapabilityId) -> Result<Capability, Refused> {
+    pub async fn capability(&self, caller: Option<&Caller>, id: &CapabilityId) -> Result<Capability, Error> {
         let found = self.read_capability(id).await?;
         let shown = |one: &Capability| {
             one.is_on_sale() || caller.is_some_and(|caller| caller.actor().is(&one.tenant, &one.owner))
         };
-        found.filter(shown).ok_or(Refused::Unknown(MarketEntity::Capability))
+        found.filter(shown).ok_or(Error::Unknown(MarketEntity::Capability))
     }
 
     /// Other terms: what the draft leaves out stays as it is.
@@ -108,7 +108,7 @@ impl Market {
         id: &CapabilityId,
         edit: impl Into<Edit>,
         once: Option<Once>,
-    ) -> Result<Capability, Refused> {
+    ) -> Result<Capability, Error> {
         let edit = edit.into();
         let config = self.config();
         let actor = caller.actor();
@@ -117,7 +117,7 @@ impl Market {
             let terms = checked(&overlaid(&present.terms, &edit), edit.draft.served.as_ref(), &config)?;
             Ok(Action::Edit(Box::new(terms)))
         });
-        changed.await?.ok_or(Refused::Unknown(MarketEntity::Capability))
+        changed.await?.ok_or(Error::Unknown(MarketEntity::Capability))
     }
 
     /// Anything else that is done to one; `None` when it was removed.
@@ -127,7 +127,7 @@ impl Market {
         id: &CapabilityId,
         action: Action,
         once: Option<Once>,
-    ) -> Result<Option<Capability>, Refused> {
+    ) -> Result<Option<Capability>, Error> {
         self.change(actor, id, once, |_| Ok(action.clone())).await
     }
 
@@ -136,8 +136,8 @@ impl Market {
         actor: &Actor,
         id: &CapabilityId,
         once: Option<Once>,
-        action: impl Fn(&Capability) -> Result<Action, Refused>,
-    ) -> Result<Option<Capability>, Refused> {
+        action: impl Fn(&Capability) -> Result<Action, Error>,
+    ) -> Result<Option<Capability>, Error> {
         // Only users make promises; limits have no part in it.
         let promise = match actor {
             Actor::User { tenant, id, via } => {
@@ -157,14 +157,14 @@ impl Market {
         let key = capability_key(&tenant, id);
         for _ in 0..ATTEMPTS {
             let found = self.read(records::CAPABILITIES, key.clone()).await?;
-            let (present, version) = found.ok_or(Refused::Unknown(MarketEntity::Capability))?;
+            let (present, version) = found.ok_or(Error::Unknown(MarketEntity::Capability))?;
             let shown = *actor == Actor::Platform || actor.is(&present.tenant, &present.owner) || present.is_on_sale();
             if !shown {
-                return Err(Refused::Unknown(MarketEntity::Capability));
+                return Err(Error::Unknown(MarketEntity::Capability));
             }
             // Whose it is comes before what is wrong with what a stranger wrote.
             let action = match action(&present) {
-                Err(Refused::Fields(_)) if !actor.is(&present.tenant, &present.owner) => {
+                Err(Error::Fields(_)) if !actor.is(&present.tenant, &present.owner) => {
                     Action::Edit(Box::new(present.terms.clone()))
                 }
                 action => action?,
@@ -194,7 +194,7 @@ impl Market {
                 return outcome_of(self.met_itself(caller, Some(once)).await?, id);
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     async fn keep_capability(
@@ -203,7 +203,7 @@ impl Market {
         next: &Capability,
         expect: Expect,
         fresh: Option<&FreshKey>,
-    ) -> Result<Result<(), Conflict>, Refused> {
+    ) -> Result<Result<(), Conflict>, Error> {
         let mut records =
             vec![records::CAPABILITIES.put(capability_key(&next.tenant, &next.id), expect, next, lists_of(next))];
         records.extend(fresh.map(|fresh| fresh.used_for(Made::Capability(Box::new(next.clone())), next.updated_at)));
@@ -217,7 +217,7 @@ impl Market {
         mut records: Vec<RecordChange>,
         event: Event,
         one: &Capability,
-    ) -> Result<Result<(), Conflict>, Refused> {
+    ) -> Result<Result<(), Conflict>, Error> {
         let notices = self.notices_of_capability(event, one).await?;
         let told = !notices.is_empty();
         records.extend(notices);
@@ -226,7 +226,7 @@ impl Market {
         Ok(done)
     }
 
-    pub(crate) async fn kept(&self, records: Vec<RecordChange>) -> Result<Result<(), Conflict>, Refused> {
+    pub(crate) async fn kept(&self, records: Vec<RecordChange>) -> Result<Result<(), Conflict>, Error> {
         match self.engine().keep(Along { records, ..Along::default() }).await {
             Ok(()) => Ok(Ok(())),
             Err(Unmoved::Met(met @ Conflict::Record(..))) => Ok(Err(met)),
@@ -238,7 +238,7 @@ impl Market {
         &self,
         caller: &Caller,
         once: Option<&Once>,
-    ) -> Result<Result<Option<FreshKey>, Made>, Refused> {
+    ) -> Result<Result<Option<FreshKey>, Made>, Error> {
         match once {
             Some(once) => Ok(self.used(caller, once).await?.map(Some)),
             None => Ok(Ok(None)),
@@ -246,15 +246,15 @@ impl Market {
     }
 
     /// The same request came twice at the same moment, and the other was faster.
-    pub(crate) async fn met_itself(&self, caller: &Caller, once: Option<&Once>) -> Result<Made, Refused> {
+    pub(crate) async fn met_itself(&self, caller: &Caller, once: Option<&Once>) -> Result<Made, Error> {
         match self.known(caller, once).await? {
             Err(made) => Ok(made),
-            Ok(_) => Err(Refusal::Changed.into()),
+            Ok(_) => Err(market::Error::Changed.into()),
         }
     }
 
     /// Capabilities on the market, the newest first.
-    pub async fn on_sale(&self, filter: &Filter, paging: Paging) -> Result<Paged<Capability>, Refused> {
+    pub async fn on_sale(&self, filter: &Filter, paging: Paging) -> Result<Paged<Capability>, Error> {
         let tenant = self.config().tenant.clone();
         let by = [
             filter.category.as_deref().map(|category| in_category(&tenant, category)),
@@ -274,7 +274,7 @@ impl Market {
         }
     }
 
-    async fn narrowest(&self, lists: &[Arc<str>]) -> Result<Arc<str>, Refused> {
+    async fn narrowest(&self, lists: &[Arc<str>]) -> Result<Arc<str>, Error> {
         let mut narrowest: Option<(u64, &Arc<str>)> = None;
         for list in lists {
             let total = records::CAPABILITIES.count(self.store(), list.clone()).await?;
@@ -292,7 +292,7 @@ impl Market {
         filter: &Filter,
         words: &[String],
         paging: Paging,
-    ) -> Result<Paged<Capability>, Refused> {
+    ) -> Result<Paged<Capability>, Error> {
         let skip = u64::from(paging.page.saturating_sub(1)).saturating_mul(u64::from(paging.size));
         let (mut items, mut total) = (Vec::new(), 0_u64);
         self.walk_rows(records::CAPABILITIES, list, |one: Capability| {
@@ -313,12 +313,12 @@ impl Market {
         caller: &Caller,
         status: Option<Status>,
         paging: Paging,
-    ) -> Result<Paged<Capability>, Refused> {
+    ) -> Result<Paged<Capability>, Error> {
         self.page(records::CAPABILITIES, owned(&caller.tenant, &caller.user, status), paging).await
     }
 
     /// A user's capabilities on the market, the newest first.
-    pub async fn sold_by(&self, seller: &UserId, paging: Paging) -> Result<Paged<Capability>, Refused> {
+    pub async fn sold_by(&self, seller: &UserId, paging: Paging) -> Result<Paged<Capability>, Error> {
         let tenant = self.config().tenant.clone();
         self.page(records::CAPABILITIES, records::joined(&["sale-owner", &tenant, seller.as_str()]), paging).await
     }
@@ -331,7 +331,7 @@ impl Market {
         id: &CapabilityId,
         input: Option<Json>,
         once: Option<Once>,
-    ) -> Result<Invoked, Refused> {
+    ) -> Result<Invoked, Error> {
         if caller.via != Via::Agent {
             let message = "only agents call capabilities at once; buy it with POST /api/v1/transactions";
             return Err(Fault::new(Kind::Forbidden, message).into());
@@ -344,12 +344,12 @@ impl Market {
         let ordered = match known {
             Some(Made::Transaction(made)) if made.capability == *id => *made,
             Some(Made::Transaction(_) | Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                return Err(Refused::KeyReused);
+                return Err(Error::KeyReused);
             }
             None => {
                 // As good as missing is what is not on sale; the order says so, too, but after the question below.
                 let capability = self.read_capability(id).await?.filter(Capability::is_on_sale);
-                let capability = capability.ok_or(Refused::Unknown(MarketEntity::Capability))?;
+                let capability = capability.ok_or(Error::Unknown(MarketEntity::Capability))?;
                 if capability.terms.pricing_model != PricingModel::PerQuery {
                     let detail = "is not per_query: buy it with POST /api/v1/transactions";
                     return Err(FieldError::new("pricing_model", detail).into());
@@ -365,7 +365,7 @@ impl Market {
         let carried = self.carried(caller, ordered.id, promised);
         match tokio::time::timeout(Duration::from_secs(patience_s.into()), carried).await {
             Ok(done) => done.map(|transaction| Invoked { transaction }),
-            Err(_) => Err(Refused::NotServed(format!(
+            Err(_) => Err(Error::NotServed(format!(
                 "the seller has not answered within {patience_s} s and is still at it; look at transaction {}, or repeat \
                  the request with the same Idempotency-Key",
                 ordered.id.tx()
@@ -374,7 +374,7 @@ impl Market {
     }
 
     /// A purchase from wherever it stands to its end, as far as that is the buyer's.
-    async fn carried(&self, caller: &Caller, id: TransactionId, promised: bool) -> Result<Transaction, Refused> {
+    async fn carried(&self, caller: &Caller, id: TransactionId, promised: bool) -> Result<Transaction, Error> {
         let actor = caller.actor();
         let mut changes = self.follow(&actor, id).await?;
         while let Some(at) = changes.next().await {
@@ -389,7 +389,7 @@ impl Market {
             };
             match self.act(&actor, id, step.clone(), None).await {
                 // The next change of the purchase shows the result.
-                Ok(_) | Err(Refused::Rule(Refusal::WrongState { .. } | Refusal::Changed)) => {}
+                Ok(_) | Err(Error::Rule(market::Error::WrongState { .. } | market::Error::Changed)) => {}
                 Err(refused) => {
                     // Without an idempotency key, the call could not be resumed.
                     if step == transaction::Action::Freeze && !promised {
@@ -422,7 +422,7 @@ impl Market {
         id: TransactionId,
         token: Option<&str>,
         once: Option<Once>,
-    ) -> Result<Transaction, Refused> {
+    ) -> Result<Transaction, Error> {
         let actor = caller.actor();
         let confirmed = match token {
             Some(token) => {
@@ -442,7 +442,7 @@ impl Market {
 }
 
 /// The terms of a draft, with all that is wrong with it said at once. `served` is who is to do the work from now on.
-fn checked(draft: &Draft, served: Option<&Served>, config: &Config) -> Result<CapabilityTerms, Refused> {
+fn checked(draft: &Draft, served: Option<&Served>, config: &Config) -> Result<CapabilityTerms, Error> {
     let terms = draft.check(&config.capabilities);
     let stranger = match served {
         Some(Served::Agent(name)) if !config.agents.contains(name) => {
@@ -456,14 +456,14 @@ fn checked(draft: &Draft, served: Option<&Served>, config: &Config) -> Result<Ca
         (Ok(_), Some(stranger)) => Err(stranger.into()),
         (Err(mut wrong), stranger) => {
             wrong.extend(stranger);
-            Err(Refused::Fields(wrong))
+            Err(Error::Fields(wrong))
         }
     }
 }
 
-fn not_served(at: &Transaction) -> Refused {
+fn not_served(at: &Transaction) -> Error {
     let reason = at.reason.as_deref().unwrap_or("no reason was given");
-    Refused::NotServed(match at.status {
+    Error::NotServed(match at.status {
         Stage::Failed => format!("the purchase {} failed and costs nothing: {reason}", at.id.tx()),
         Stage::RejectedBySeller => format!("the seller rejected the purchase {}: {reason}", at.id.tx()),
         Stage::CancelledByBuyer => format!("the purchase {} was cancelled by its buyer", at.id.tx()),
@@ -473,18 +473,18 @@ fn not_served(at: &Transaction) -> Refused {
     })
 }
 
-fn capability_of(made: Made) -> Result<Capability, Refused> {
+fn capability_of(made: Made) -> Result<Capability, Error> {
     match made {
         Made::Capability(made) => Ok(*made),
-        Made::Transaction(_) | Made::Demand(_) | Made::External(_) | Made::Removed => Err(Refused::KeyReused),
+        Made::Transaction(_) | Made::Demand(_) | Made::External(_) | Made::Removed => Err(Error::KeyReused),
     }
 }
 
-fn outcome_of(made: Made, id: &CapabilityId) -> Result<Option<Capability>, Refused> {
+fn outcome_of(made: Made, id: &CapabilityId) -> Result<Option<Capability>, Error> {
     match made {
         Made::Capability(made) if made.id == *id => Ok(Some(*made)),
         Made::Removed => Ok(None),
-        Made::Capability(_) | Made::Transaction(_) | Made::Demand(_) | Made::External(_) => Err(Refused::KeyReused),
+        Made::Capability(_) | Made::Transaction(_) | Made::Demand(_) | Made::External(_) => Err(Error::KeyReused),
     }
 }
 

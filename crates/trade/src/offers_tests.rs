@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::Engine;
-use market::capability::{Draft, Refused as CapabilityRefused, Verb};
+use market::capability::{Draft, Error as CapabilityRefused, Verb};
 use market::transaction::{self, Status as Stage};
 use model::{Json, Limits};
 
@@ -61,26 +61,26 @@ async fn a_draft_is_its_owners_until_it_is_on_the_market() {
     assert_eq!((made.status, made.version), (Status::Draft, 1));
     let stranger = caller("u_other", Via::Agent);
     for asking in [None, Some(&stranger)] {
-        assert!(matches!(market.capability(asking, &made.id).await, Err(Refused::Unknown(MarketEntity::Capability))));
+        assert!(matches!(market.capability(asking, &made.id).await, Err(Error::Unknown(MarketEntity::Capability))));
     }
     assert_eq!(market.capability(Some(&seller()), &made.id).await.unwrap(), made);
     assert_eq!(market.on_sale(&Filter::default(), FIRST).await.unwrap().total, 0);
     let theirs = market.change_capability(&stranger.actor(), &made.id, Action::Submit, None).await;
-    assert!(matches!(theirs, Err(Refused::Unknown(MarketEntity::Capability))), "{theirs:?}");
+    assert!(matches!(theirs, Err(Error::Unknown(MarketEntity::Capability))), "{theirs:?}");
 
     let sold = market.change_capability(&seller().actor(), &made.id, Action::Submit, None).await.unwrap().unwrap();
     assert_eq!((sold.status, sold.version), (Status::Active, 2));
     assert_eq!(market.capability(None, &made.id).await.unwrap(), sold);
     assert_eq!(market.on_sale(&Filter::default(), FIRST).await.unwrap().items, std::slice::from_ref(&sold));
     let theirs = market.change_capability(&stranger.actor(), &made.id, Action::Offline, None).await;
-    assert!(matches!(theirs, Err(Refused::Capability(CapabilityRefused::NotOwner(Verb::Offline)))), "{theirs:?}");
+    assert!(matches!(theirs, Err(Error::Capability(CapabilityRefused::NotOwner(Verb::Offline)))), "{theirs:?}");
     let theirs =
         market.edit_capability(&stranger, &made.id, Draft { title: Some("".into()), ..Draft::default() }, None);
-    assert!(matches!(theirs.await, Err(Refused::Capability(CapabilityRefused::NotOwner(Verb::Edit)))));
+    assert!(matches!(theirs.await, Err(Error::Capability(CapabilityRefused::NotOwner(Verb::Edit)))));
 
     let actor = seller().actor();
     market.change_capability(&actor, &made.id, Action::Offline, None).await.unwrap();
-    assert!(matches!(market.capability(None, &made.id).await, Err(Refused::Unknown(MarketEntity::Capability))));
+    assert!(matches!(market.capability(None, &made.id).await, Err(Error::Unknown(MarketEntity::Capability))));
     assert_eq!(market.on_sale(&Filter::default(), FIRST).await.unwrap().total, 0);
     assert_eq!(market.my_capabilities(&seller(), Some(Status::Offline), FIRST).await.unwrap().total, 1);
     assert_eq!(market.my_capabilities(&seller(), Some(Status::Active), FIRST).await.unwrap().total, 0);
@@ -119,7 +119,7 @@ async fn an_edit_leaves_what_it_does_not_name() {
     assert_eq!((bare.terms, bare.version), (expected, 3));
     let none = Draft { daily_limit: Some(0), ..Draft::default() };
     let wrong = market.edit_capability(&seller(), &before.id, none, None).await;
-    assert!(matches!(wrong, Err(Refused::Fields(fields)) if fields[0].field == "daily_limit"));
+    assert!(matches!(wrong, Err(Error::Fields(fields)) if fields[0].field == "daily_limit"));
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn the_same_promise_makes_one() {
     let again = market.offer(&seller(), draft("A", "x"), None, once("k", 1)).await.unwrap();
     assert_eq!((first.clone(), 1), (again, market.my_capabilities(&seller(), None, FIRST).await.unwrap().total));
     let other = market.offer(&seller(), draft("B", "x"), None, once("k", 2)).await;
-    assert!(matches!(other, Err(Refused::KeyReused)), "{other:?}");
+    assert!(matches!(other, Err(Error::KeyReused)), "{other:?}");
     let actor = seller().actor();
     for _ in 0..2 {
         let submitted = market.change_capability(&actor, &first.id, Action::Submit, once("s", 1)).await.unwrap();
@@ -139,10 +139,10 @@ async fn the_same_promise_makes_one() {
         assert_eq!(market.change_capability(&actor, &first.id, Action::Remove, once("r", 1)).await.unwrap(), None);
     }
     let gone = market.change_capability(&actor, &first.id, Action::Remove, None).await;
-    assert!(matches!(gone, Err(Refused::Unknown(MarketEntity::Capability))));
+    assert!(matches!(gone, Err(Error::Unknown(MarketEntity::Capability))));
     let taken = Some(CapabilityId::from("cap_x"));
     market.offer(&seller(), draft("C", "x"), taken.clone(), None).await.unwrap();
-    assert!(matches!(market.offer(&seller(), draft("D", "x"), taken, None).await, Err(Refused::Taken(_))));
+    assert!(matches!(market.offer(&seller(), draft("D", "x"), taken, None).await, Err(Error::Taken(_))));
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn a_call_at_once_buys_waits_and_settles() {
     assert_eq!(again.transaction.id, ordered.id);
     assert_eq!(market.transactions(&buyer, None, None, FIRST).await.unwrap().total, 1);
     let other = market.invoke(&buyer, &one.id, None, once("q", 2)).await;
-    assert!(matches!(other, Err(Refused::KeyReused)), "{other:?}");
+    assert!(matches!(other, Err(Error::KeyReused)), "{other:?}");
 }
 
 #[tokio::test]
@@ -266,15 +266,15 @@ async fn what_fails_is_not_served_and_what_cannot_be_called_is_refused() {
     let ordered = market.order(&buyer, OrderRequest::of(one.id.clone()), once("q", 1)).await.unwrap();
     serving(&market, ordered.id, false);
     let failed = market.invoke(&buyer, &one.id, None, once("q", 1)).await;
-    assert!(matches!(&failed, Err(Refused::NotServed(words)) if words.contains("no paper")), "{failed:?}");
+    assert!(matches!(&failed, Err(Error::NotServed(words)) if words.contains("no paper")), "{failed:?}");
 
     let person = market.invoke(&caller("u_buyer", Via::Person), &one.id, None, None).await;
-    assert!(matches!(person, Err(Refused::Fault(fault)) if fault.kind == Kind::Forbidden));
+    assert!(matches!(person, Err(Error::Fault(fault)) if fault.kind == Kind::Forbidden));
     let per_use = sold(&market, draft("Per use", "x")).await;
     let refused = market.invoke(&buyer, &per_use.id, None, None).await;
-    assert!(matches!(refused, Err(Refused::Fields(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Fields(_))), "{refused:?}");
     let missing = market.invoke(&buyer, &"cap_none".into(), None, None).await;
-    assert!(matches!(missing, Err(Refused::Unknown(MarketEntity::Capability))), "{missing:?}");
+    assert!(matches!(missing, Err(Error::Unknown(MarketEntity::Capability))), "{missing:?}");
 }
 
 #[tokio::test]
@@ -286,9 +286,9 @@ async fn beyond_its_limits_a_call_waits_for_a_yes() {
     let asked = market.invoke(&buyer, &one.id, None, once("q", 1)).await.unwrap().transaction;
     assert!(asked.awaits_approval());
     let alone = market.approve(&buyer, asked.id, None, None).await;
-    assert!(matches!(alone, Err(Refused::Rule(Refusal::ConfirmationPending))), "{alone:?}");
+    assert!(matches!(alone, Err(Error::Rule(market::Error::ConfirmationPending))), "{alone:?}");
     let forged = market.approve(&buyer, asked.id, Some("x"), None).await;
-    assert!(matches!(forged, Err(Refused::Rule(Refusal::Token(_)))), "{forged:?}");
+    assert!(matches!(forged, Err(Error::Rule(market::Error::Token(_)))), "{forged:?}");
     market.approve(&caller("u_buyer", Via::Person), asked.id, None, None).await.unwrap();
     serving(&market, asked.id, true);
     let done = market.invoke(&buyer, &one.id, None, once("q", 1)).await.unwrap().transaction;
@@ -300,8 +300,8 @@ async fn only_the_operators_agents_are_sold() {
     let market = market().await;
     let by = |agent: &str| Some(Served::Agent(agent.into()));
     let draft = |served| Draft { served, ..draft("OCR", "documents") };
-    let refused = |outcome: Result<Capability, Refused>| match outcome {
-        Err(Refused::Fields(wrong)) => wrong.iter().map(|error| error.field).collect::<Vec<_>>(),
+    let refused = |outcome: Result<Capability, Error>| match outcome {
+        Err(Error::Fields(wrong)) => wrong.iter().map(|error| error.field).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(market.offer(&seller(), draft(by("echo")), None, None).await), ["agent"]);
@@ -351,7 +351,7 @@ async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
     assert!(!bought.awaits_approval());
     assert_eq!(bought.decision_source.name(), "user_confirmed");
     let twice = market.order(&agent, wish(&token), None).await;
-    assert!(matches!(twice, Err(Refused::Rule(Refusal::Token(autonomy::TokenRefused::Used)))), "{twice:?}");
+    assert!(matches!(twice, Err(Error::Rule(market::Error::Token(autonomy::TokenRefused::Used)))), "{twice:?}");
 
     // Or to what has been ordered already.
     let waits = market.order(&agent, OrderRequest::of(dear.id.clone()), None).await.unwrap();
@@ -359,7 +359,7 @@ async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
     let token = market.quote(&person, &dear.id, None).await.unwrap().token.unwrap().text;
     let stranger = caller("u_other", Via::Agent);
     let theirs = market.order(&stranger, wish(&token), None).await;
-    assert!(matches!(theirs, Err(Refused::Rule(Refusal::Token(autonomy::TokenRefused::NotForThis)))), "{theirs:?}");
+    assert!(matches!(theirs, Err(Error::Rule(market::Error::Token(autonomy::TokenRefused::NotForThis)))), "{theirs:?}");
     assert!(!market.approve(&agent, waits.id, Some(&token), None).await.unwrap().awaits_approval());
 
     let few = market.quote(&person, &hourly.id, Some(2)).await.unwrap();
@@ -372,9 +372,9 @@ async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
         ..OrderRequest::of(hourly.id.clone())
     };
     let more = market.order(&agent, more, None).await;
-    assert!(matches!(more, Err(Refused::Rule(Refusal::Token(autonomy::TokenRefused::NotForThis)))), "{more:?}");
-    assert!(matches!(market.quote(&person, &hourly.id, None).await, Err(Refused::Fields(_) | Refused::Rule(_))));
-    assert!(matches!(market.quote(&seller(), &dear.id, None).await, Err(Refused::Rule(Refusal::OwnCapability))));
+    assert!(matches!(more, Err(Error::Rule(market::Error::Token(autonomy::TokenRefused::NotForThis)))), "{more:?}");
+    assert!(matches!(market.quote(&person, &hourly.id, None).await, Err(Error::Fields(_) | Error::Rule(_))));
+    assert!(matches!(market.quote(&seller(), &dear.id, None).await, Err(Error::Rule(market::Error::OwnCapability))));
     let none = market.quote(&person, &"cap_none".into(), None).await;
-    assert!(matches!(none, Err(Refused::Unknown(MarketEntity::Capability))), "{none:?}");
+    assert!(matches!(none, Err(Error::Unknown(MarketEntity::Capability))), "{none:?}");
 }

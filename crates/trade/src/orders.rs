@@ -10,7 +10,7 @@ use ledger::records::{decode, read_fault};
 use ledger::{AccountId, TransactionId, Ut};
 use market::autonomy;
 use market::transaction::{Action, Order, Role, Status};
-use market::{Actor, Capability, CapabilityId, Precondition, Refusal, Sales, Step, Transaction, Via};
+use market::{Actor, Capability, CapabilityId, Precondition, Sales, Step, Transaction, Via};
 use model::ports::store::Conflict;
 use model::{ContextId, Json, Kind, Place, RecordChange, RecordQuery, Time, Visibility};
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ use tokio::sync::OwnedMutexGuard;
 use crate::commit::{self, CommitInputs};
 use crate::idempotency::Made;
 use crate::records::{self, PurchaseList};
-use crate::{AGENT, Caller, DIALECT, Market, MarketEntity, Once, Paged, Paging, Refused, User, sales, sellers};
+use crate::{AGENT, Caller, DIALECT, Error, Market, MarketEntity, Once, Paged, Paging, User, sales, sellers};
 
 /// Tries of a step that loses races.
 const ATTEMPTS: u32 = 32;
@@ -136,7 +136,7 @@ pub struct PurchaseFeed {
 
 impl PurchaseFeed {
     /// As it is now, and then whenever it has changed; `None` after its end.
-    pub async fn next(&mut self) -> Option<Result<Transaction, Refused>> {
+    pub async fn next(&mut self) -> Option<Result<Transaction, Error>> {
         while !self.over {
             match &mut self.states {
                 Some(states) => match states.next().await {
@@ -164,13 +164,13 @@ impl PurchaseFeed {
 
 impl Market {
     /// Buys: a transaction, with the money set aside at once or as a step of its own.
-    pub async fn order(&self, caller: &Caller, wish: OrderRequest, once: Option<Once>) -> Result<Transaction, Refused> {
-        model::depth::check(wish.input.as_ref(), "input", self.engine().limits().data_depth).map_err(Refused::Fault)?;
+    pub async fn order(&self, caller: &Caller, wish: OrderRequest, once: Option<Once>) -> Result<Transaction, Error> {
+        model::depth::check(wish.input.as_ref(), "input", self.engine().limits().data_depth).map_err(Error::Fault)?;
         let fresh = match self.fresh(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Transaction(made)) => return Ok(*made),
             Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                return Err(Refused::KeyReused);
+                return Err(Error::KeyReused);
             }
         };
         let line = self.shared.queues.of(&caller.user.0);
@@ -227,7 +227,7 @@ impl Market {
                     return match self.fresh(caller, once.as_ref()).await? {
                         Err(Made::Transaction(made)) => Ok(*made),
                         Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                            Err(Refusal::Changed.into())
+                            Err(market::Error::Changed.into())
                         }
                     };
                 }
@@ -238,10 +238,10 @@ impl Market {
                 Err(unexpected @ Unmoved::Met(_)) => return Err(unexpected.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
-    async fn fresh(&self, caller: &Caller, once: Option<&Once>) -> Result<Result<Option<FreshKey>, Made>, Refused> {
+    async fn fresh(&self, caller: &Caller, once: Option<&Once>) -> Result<Result<Option<FreshKey>, Made>, Error> {
         match once {
             Some(once) => Ok(self.used(caller, once).await?.map(Some)),
             None => Ok(Ok(None)),
@@ -256,7 +256,7 @@ impl Market {
         wish: &OrderRequest,
         by_heart: bool,
         turn: &mut Option<OwnedMutexGuard<()>>,
-    ) -> Result<PricedOrder, Refused> {
+    ) -> Result<PricedOrder, Error> {
         let config = self.config();
         let key = records::capability_key(&caller.tenant, &wish.capability);
         let known = by_heart.then(|| self.shared.grounds.capabilities.lock().get(&key).cloned()).flatten();
@@ -264,7 +264,7 @@ impl Market {
             Some(known) => known,
             None => {
                 let found = self.read(records::CAPABILITIES, key.clone()).await?;
-                let (capability, version) = found.ok_or(Refused::Unknown(MarketEntity::Capability))?;
+                let (capability, version) = found.ok_or(Error::Unknown(MarketEntity::Capability))?;
                 let read = (Arc::new(capability), version);
                 remember(&self.shared.grounds.capabilities, key, read.clone(), OFFERED);
                 read
@@ -322,21 +322,21 @@ impl Market {
     }
 
     /// Whether what a step asks to be available is. Where money moves, the commit itself sees to it.
-    async fn can_pay(&self, step: &Step) -> Result<(), Refused> {
+    async fn can_pay(&self, step: &Step) -> Result<(), Error> {
         for guard in &step.guards {
             if let Precondition::Available(account, needed) = guard
                 && step.entries.is_empty()
             {
                 let on_it = self.balance(account).await?;
                 if on_it < *needed {
-                    return Err(Refusal::Insufficient { needed: *needed, available: on_it }.into());
+                    return Err(market::Error::Insufficient { needed: *needed, available: on_it }.into());
                 }
             }
         }
         Ok(())
     }
 
-    pub(crate) async fn balance(&self, account: &AccountId) -> Result<Ut, Refused> {
+    pub(crate) async fn balance(&self, account: &AccountId) -> Result<Ut, Error> {
         let balances = self.engine().store().balances(vec![account.key().into()]).await.map_err(read_fault)?;
         Ok(Ut::from_hundredths(balances.first().copied().unwrap_or_default()))
     }
@@ -348,14 +348,14 @@ impl Market {
         id: TransactionId,
         action: Action,
         once: Option<(&Caller, Once)>,
-    ) -> Result<Transaction, Refused> {
+    ) -> Result<Transaction, Error> {
         let fresh = match &once {
             Some((caller, once)) => match self.used(caller, once).await? {
                 Ok(fresh) => Some(fresh),
                 Err(Made::Transaction(made)) if made.id == id => return Ok(*made),
                 Err(
                     Made::Transaction(_) | Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed,
-                ) => return Err(Refused::KeyReused),
+                ) => return Err(Error::KeyReused),
             },
             None => None,
         };
@@ -419,11 +419,11 @@ impl Market {
                 Err(Unmoved::Fault(fault)) => return Err(fault.into()),
                 Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
-                    let Some((caller, once)) = &once else { return Err(Refusal::Changed.into()) };
+                    let Some((caller, once)) = &once else { return Err(market::Error::Changed.into()) };
                     return match self.used(caller, once).await? {
                         Err(Made::Transaction(made)) => Ok(*made),
                         Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                            Err(Refusal::Changed.into())
+                            Err(market::Error::Changed.into())
                         }
                     };
                 }
@@ -434,18 +434,18 @@ impl Market {
                 Err(unexpected @ Unmoved::Met(_)) => return Err(unexpected.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     /// Other changes of a commit that changes a purchase's status.
-    async fn beside(&self, from: Option<Status>, row: &Transaction) -> Result<Vec<RecordChange>, Refused> {
+    async fn beside(&self, from: Option<Status>, row: &Transaction) -> Result<Vec<RecordChange>, Error> {
         let mut beside = self.notices_of_transaction(from, row).await?;
         beside.extend(self.demand_along(row).await?);
         Ok(beside)
     }
 
     /// When it must be looked at next.
-    pub(crate) async fn look_at(&self, row: &Transaction) -> Result<Option<Time>, Refused> {
+    pub(crate) async fn look_at(&self, row: &Transaction) -> Result<Option<Time>, Error> {
         let config = self.config();
         let (mut buyer, mut seller): (Option<User>, Option<User>) = (None, None);
         if config.acts_after_ms.is_some() && !row.status.is_terminal() {
@@ -455,19 +455,19 @@ impl Market {
         Ok(sellers::look_at(row, buyer.as_ref(), seller.as_ref(), &config, self.now()))
     }
 
-    pub(crate) async fn read_transaction(&self, id: TransactionId) -> Result<Transaction, Refused> {
+    pub(crate) async fn read_transaction(&self, id: TransactionId) -> Result<Transaction, Error> {
         let found = self.read(records::TRANSACTIONS, records::transaction_key(id)).await?;
         let tenant = self.config().tenant.clone();
         let row = found.map(|(row, _)| row).filter(|row| row.tenant == tenant);
-        row.ok_or(Refused::Unknown(MarketEntity::Transaction))
+        row.ok_or(Error::Unknown(MarketEntity::Transaction))
     }
 
     /// A purchase, for its parties.
-    pub async fn transaction(&self, actor: &Actor, id: TransactionId) -> Result<Transaction, Refused> {
+    pub async fn transaction(&self, actor: &Actor, id: TransactionId) -> Result<Transaction, Error> {
         let row = self.read_transaction(id).await?;
         match row.role(actor) {
             Some(_) => Ok(row),
-            None => Err(Refusal::NotParty.into()),
+            None => Err(market::Error::NotParty.into()),
         }
     }
 
@@ -478,7 +478,7 @@ impl Market {
         role: Option<Role>,
         status: Option<Status>,
         paging: Paging,
-    ) -> Result<Paged<Transaction>, Refused> {
+    ) -> Result<Paged<Transaction>, Error> {
         match role {
             Some(role @ (Role::Buyer | Role::Seller)) => self.of_one_side(caller, role, status, paging).await,
             Some(Role::Platform) => {
@@ -508,7 +508,7 @@ impl Market {
         role: Role,
         status: Option<Status>,
         paging: Paging,
-    ) -> Result<Paged<Transaction>, Refused> {
+    ) -> Result<Paged<Transaction>, Error> {
         let list = |standing| records::purchases(role, &caller.tenant, &caller.user, standing);
         match status {
             None => self.merged(&all_lists(caller, role), paging).await,
@@ -531,7 +531,7 @@ impl Market {
 
     /// A page of several lists as if they were one. A row is in one of them; while it is read it may go from the first that
     /// are named to a later one, and is shown as it was there.
-    async fn merged(&self, lists: &[Arc<str>], paging: Paging) -> Result<Paged<Transaction>, Refused> {
+    async fn merged(&self, lists: &[Arc<str>], paging: Paging) -> Result<Paged<Transaction>, Error> {
         let size = u64::from(paging.size);
         let skip = u64::from(paging.page.saturating_sub(1)).saturating_mul(size);
         let upto = skip.saturating_add(size);
@@ -569,7 +569,7 @@ impl Market {
     }
 
     /// A purchase at every change, for its parties.
-    pub async fn follow(&self, actor: &Actor, id: TransactionId) -> Result<PurchaseFeed, Refused> {
+    pub async fn follow(&self, actor: &Actor, id: TransactionId) -> Result<PurchaseFeed, Error> {
         self.transaction(actor, id).await?;
         let states = self.engine().follow_product(id.0).await?;
         Ok(PurchaseFeed { market: self.clone(), id, states, last: None, over: false })
@@ -591,8 +591,8 @@ fn paged(items: Vec<Transaction>, total: u64, paging: Paging) -> Paged<Transacti
     Paged { items, total, page: paging.page, size: paging.size, more }
 }
 
-fn short(needed: Ut, on_it: i64) -> Refused {
-    Refusal::Insufficient { needed, available: Ut::from_hundredths(on_it) }.into()
+fn short(needed: Ut, on_it: i64) -> Error {
+    market::Error::Insufficient { needed, available: Ut::from_hundredths(on_it) }.into()
 }
 
 /// Where a purchase is a task: its buyer's, with its seller as a party.

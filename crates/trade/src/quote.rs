@@ -2,11 +2,11 @@
 
 use ledger::Ut;
 use market::autonomy::{self, Because, Decision, Question, Risk, TOKEN_MS};
-use market::{Capability, CapabilityId, Refusal, Via};
+use market::{Capability, CapabilityId, Via};
 use model::Time;
 
 use crate::records;
-use crate::{Caller, Market, MarketEntity, Refused, people};
+use crate::{Caller, Error, Market, MarketEntity, people};
 
 /// An offer as it would be bought now.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,12 +40,12 @@ impl std::fmt::Debug for Quote {
 
 impl Market {
     /// The price of a capability for the caller, and whether the caller's agents may buy it by themselves.
-    pub async fn quote(&self, caller: &Caller, id: &CapabilityId, booked_hours: Option<i64>) -> Result<Quote, Refused> {
+    pub async fn quote(&self, caller: &Caller, id: &CapabilityId, booked_hours: Option<i64>) -> Result<Quote, Error> {
         let now = self.now();
         let offer = self.read_capability(id).await?.filter(Capability::is_on_sale);
-        let offer = offer.ok_or(Refused::Unknown(MarketEntity::Capability))?;
+        let offer = offer.ok_or(Error::Unknown(MarketEntity::Capability))?;
         if caller.actor().is(&offer.tenant, &offer.owner) {
-            return Err(Refusal::OwnCapability.into());
+            return Err(market::Error::OwnCapability.into());
         }
         let question = Question {
             tenant: caller.tenant.clone(),

@@ -17,7 +17,7 @@ use crate::notices::WebhookNotice;
 use crate::people::{AccountRow, CodeRow, DeviceRow, KeyRow, LoginRow, User};
 use crate::sellers::Calls;
 use crate::wallet::CreditRow;
-use crate::{Market, Paged, Paging, Refused};
+use crate::{Error, Market, Paged, Paging};
 
 pub(crate) use ledger::entry::{Booked, entry, entry_id};
 pub(crate) use model::record::joined;
@@ -162,7 +162,7 @@ impl Market {
         &self,
         collection: RecordCollection<R>,
         key: impl Into<Arc<str>>,
-    ) -> Result<Option<(R, u64)>, Refused> {
+    ) -> Result<Option<(R, u64)>, Error> {
         Ok(collection.read(self.store(), key).await?)
     }
 
@@ -172,14 +172,14 @@ impl Market {
         collection: RecordCollection<R>,
         list: impl Into<Arc<str>>,
         paging: Paging,
-    ) -> Result<Paged<R>, Refused> {
+    ) -> Result<Paged<R>, Error> {
         let skip = u64::from(paging.page.saturating_sub(1)) * u64::from(paging.size);
         let page = collection.page(self.store(), list, skip, paging.size).await?;
         let Paging { page: number, size } = paging;
         Ok(Paged { items: page.rows, total: page.total, page: number, size, more: page.more })
     }
 
-    pub(crate) async fn read_capability(&self, id: &CapabilityId) -> Result<Option<Capability>, Refused> {
+    pub(crate) async fn read_capability(&self, id: &CapabilityId) -> Result<Option<Capability>, Error> {
         let tenant = self.config().tenant.clone();
         Ok(self.read(CAPABILITIES, capability_key(&tenant, id)).await?.map(|(capability, _)| capability))
     }

@@ -6,7 +6,7 @@ use market::{Capability, Sales};
 use model::Time;
 
 use crate::records;
-use crate::{Market, Refused};
+use crate::{Error, Market};
 
 /// The line that orders of a capability with limits stand in. Each order changes the row that the next one is checked
 /// against; without the line those of one process would only make each other try again.
@@ -16,7 +16,7 @@ pub(crate) fn line(capability: &Capability) -> Arc<str> {
 
 impl Market {
     /// The sales of a capability and the version of their row, zero where there is none yet.
-    pub(crate) async fn sold(&self, capability: &Capability, by_heart: bool) -> Result<(Sales, u64), Refused> {
+    pub(crate) async fn sold(&self, capability: &Capability, by_heart: bool) -> Result<(Sales, u64), Error> {
         let key = records::capability_key(&capability.tenant, &capability.id);
         let known = by_heart.then(|| self.shared.grounds.sales.lock().get(&key).copied()).flatten();
         if let Some(known) = known {
@@ -29,7 +29,7 @@ impl Market {
     }
 
     /// Counts sales that were made before there was a row for them.
-    async fn listed_sales(&self, capability: &Capability) -> Result<Sales, Refused> {
+    async fn listed_sales(&self, capability: &Capability) -> Result<Sales, Error> {
         let (now, terms) = (self.now(), &capability.terms);
         let (since, most) = (Sales::day_of(now), terms.daily_limit.max(terms.rate_limit_per_min).unwrap_or_default());
         let (mut times, mut after) = (Vec::new(), None);

@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::records;
-use crate::{Config, Market, Refused, User};
+use crate::{Config, Error, Market, User};
 
 pub(crate) use callback::{Calls, sign};
 pub use callbacks_http::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks};
@@ -216,7 +216,7 @@ impl Market {
     }
 
     /// One thing that may be done for it now.
-    async fn work_once(&self, id: TransactionId, again: bool) -> Result<Worked, Refused> {
+    async fn work_once(&self, id: TransactionId, again: bool) -> Result<Worked, Error> {
         if self.engine().is_draining() {
             return Ok(Worked::Rests);
         }
@@ -235,10 +235,10 @@ impl Market {
     }
 
     /// The platform acts. A concurrent step has done it already, or made it needless.
-    async fn on_behalf(&self, row: &Transaction, action: Action) -> Result<Worked, Refused> {
+    async fn on_behalf(&self, row: &Transaction, action: Action) -> Result<Worked, Error> {
         match self.act(&Actor::Platform, row.id, action, None).await {
             Ok(_) => Ok(Worked::On),
-            Err(Refused::Rule(refusal)) => {
+            Err(Error::Rule(refusal)) => {
                 tracing::debug!(task = %row.id.0, "not done for a purchase: {refusal}");
                 Ok(Worked::Rests)
             }
@@ -246,12 +246,12 @@ impl Market {
         }
     }
 
-    async fn fail(&self, row: &Transaction, words: impl Into<Arc<str>>) -> Result<Worked, Refused> {
+    async fn fail(&self, row: &Transaction, words: impl Into<Arc<str>>) -> Result<Worked, Error> {
         self.on_behalf(row, Action::Fail { reason: Some(words.into()) }).await
     }
 
     /// Sets the timer of a purchase that is under way to this time, but not past its deadline.
-    async fn look_again(&self, id: TransactionId, at: Time) -> Result<(), Refused> {
+    async fn look_again(&self, id: TransactionId, at: Time) -> Result<(), Error> {
         let row = self.read_transaction(id).await?;
         if !row.status.is_terminal() {
             let at = row.due.map_or(at, |due| due.at.min(at));
@@ -261,14 +261,14 @@ impl Market {
     }
 
     /// Sets the timer of a purchase that has not moved since this row was read. Where it has, its step has set the timer.
-    pub(crate) async fn set_timer(&self, row: &Transaction, at: Option<Time>) -> Result<bool, Refused> {
+    pub(crate) async fn set_timer(&self, row: &Transaction, at: Option<Time>) -> Result<bool, Error> {
         let key = records::transaction_key(row.id);
         let rests_on = vec![records::TRANSACTIONS.leave(key, Expect::Version(row.version))];
         Ok(self.engine().set_deadline_while(row.id.0, at, rests_on).await?)
     }
 
     /// A timer has brought a purchase back: what is due is done, and the timer set to what comes next.
-    async fn look(&self, id: TransactionId) -> Result<(), Refused> {
+    async fn look(&self, id: TransactionId) -> Result<(), Error> {
         let found = self.read(records::TRANSACTIONS, records::transaction_key(id)).await?;
         let row = match found {
             Some((row, _)) if row.tenant == self.config().tenant => row,
@@ -282,7 +282,7 @@ impl Market {
             return match self.act(&Actor::Platform, id, Action::Due(due.deadline), None).await {
                 Ok(over) => self.tidy(&over).await,
                 // A concurrent step was faster and has set the timer.
-                Err(Refused::Rule(_)) => Ok(()),
+                Err(Error::Rule(_)) => Ok(()),
                 Err(refused) => Err(refused),
             };
         }
@@ -292,7 +292,7 @@ impl Market {
         } else if let Some((actor, action)) = self.alone(&row, now).await? {
             match self.act(&actor, id, action, None).await {
                 Ok(_) => return Ok(()),
-                Err(Refused::Rule(refusal)) => {
+                Err(Error::Rule(refusal)) => {
                     tracing::debug!(task = %id.0, "a party cannot act alone: {refusal}");
                     let later = now.plus_ms(LATER_MS);
                     next = Some(row.due.map_or(later, |due| due.at.min(later)));
@@ -310,7 +310,7 @@ impl Market {
     }
 
     /// Removes the remains of a purchase that is no longer worked on.
-    async fn tidy(&self, row: &Transaction) -> Result<(), Refused> {
+    async fn tidy(&self, row: &Transaction) -> Result<(), Error> {
         match &row.served {
             Served::Agent(agent) => self.stop_agent(row, agent).await,
             Served::Callback { .. } => self.forget_calls(row.id).await,

@@ -15,7 +15,7 @@ use market::{Actor, Transaction};
 use model::ports::store::TimerKind;
 
 use crate::records::{self, PurchaseList};
-use crate::{Market, Refused};
+use crate::{Error, Market};
 
 const WALK_EVERY: Duration = Duration::from_secs(600);
 /// Accounts, and timers, that are read at a time.
@@ -25,7 +25,7 @@ const OF_ONE: u32 = 10_000;
 
 impl Market {
     /// Brings back every purchase with money set aside that no timer watches. Answers how many there were.
-    pub async fn find_strays(&self) -> Result<u64, Refused> {
+    pub async fn find_strays(&self) -> Result<u64, Error> {
         let tenant = self.config().tenant.clone();
         let prefix = AccountId::frozen(&tenant, &UserId::from("")).key();
         let (mut after, mut found) = (Some(prefix.as_str().into()), 0);
@@ -44,7 +44,7 @@ impl Market {
         }
     }
 
-    async fn strays_of(&self, buyer: &UserId) -> Result<u64, Refused> {
+    async fn strays_of(&self, buyer: &UserId) -> Result<u64, Error> {
         let list = records::purchases(Role::Buyer, &self.config().tenant, buyer, PurchaseList::Open);
         let mut open: Vec<Transaction> = Vec::new();
         self.walk_first(records::TRANSACTIONS, list, OF_ONE, |row: Transaction| {
@@ -64,7 +64,7 @@ impl Market {
     }
 
     /// Those that a timer watches.
-    async fn timed(&self, rows: &[Transaction]) -> Result<HashSet<TransactionId>, Refused> {
+    async fn timed(&self, rows: &[Transaction]) -> Result<HashSet<TransactionId>, Error> {
         let ids = rows.iter().map(|row| row.id.0).collect();
         let timers = self.engine().store().timers(ids).await.map_err(read_fault)?;
         let deadlines = timers.into_iter().filter(|timer| timer.kind == TimerKind::Deadline);
@@ -73,7 +73,7 @@ impl Market {
 
     /// Ends a purchase whose deadline has passed, or sets its timer again. Answers whether it was one to be brought back: it
     /// may have moved since it was read.
-    async fn bring_back(&self, row: &Transaction) -> Result<bool, Refused> {
+    async fn bring_back(&self, row: &Transaction) -> Result<bool, Error> {
         let (Some(due), id) = (row.due, row.id.0) else { return Ok(false) };
         if due.at <= self.now() {
             return match self.act(&Actor::Platform, row.id, Action::Due(due.deadline), None).await {
@@ -81,7 +81,7 @@ impl Market {
                     tracing::warn!(task = %id, "a purchase that no timer watched has ended at its deadline");
                     Ok(true)
                 }
-                Err(Refused::Rule(_)) => Ok(false),
+                Err(Error::Rule(_)) => Ok(false),
                 Err(refused) => Err(refused),
             };
         }

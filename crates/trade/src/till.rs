@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use ledger::records::listed;
-use ledger::{AccountId, Rate, Row, Unfit, UserId, Ut};
+use ledger::{AccountId, EntryError, Rate, Row, UserId, Ut};
 use market::tariff::{Budget, Budgeted, Owed, Price, TurnHold, Usage, Window};
 use model::ports::agent::{Admission, Agent, Emission, Extension, Look, Profile, Turn};
 use model::ports::store::Conflict;
@@ -271,7 +271,7 @@ pub(crate) fn turn_key(turn: TurnId) -> Arc<str> {
 }
 
 /// The reservation of a hold.
-fn held(hold: &TurnHold) -> Result<Held, Unfit> {
+fn held(hold: &TurnHold) -> Result<Held, EntryError> {
     let lists = vec![listed(ALL, hold.made_at.0)];
     let record = records::TURN_HOLDS.put(turn_key(hold.turn), Expect::Absent, hold, lists);
     let mut entries = vec![records::entry(&hold.frozen()?)];

@@ -14,7 +14,7 @@ use model::{Expect, Line, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::records::{self, Booked, joined};
-use crate::{Caller, Market, MarketEntity, Paged, Paging, Refused};
+use crate::{Caller, Error, Market, MarketEntity, Paged, Paging};
 
 pub use verify::{Mismatch, Report};
 
@@ -76,7 +76,7 @@ impl Row for CreditRow {
 }
 
 impl Market {
-    pub async fn wallet(&self, user: &UserId) -> Result<Wallet, Refused> {
+    pub async fn wallet(&self, user: &UserId) -> Result<Wallet, Error> {
         let tenant = self.config().tenant.clone();
         let accounts = [AccountId::available(&tenant, user), AccountId::frozen(&tenant, user)];
         let keys = accounts.iter().map(|account| account.key().into()).collect();
@@ -91,7 +91,7 @@ impl Market {
         caller: &Caller,
         kind: Option<LineKind>,
         paging: Paging,
-    ) -> Result<Paged<StatementLine>, Refused> {
+    ) -> Result<Paged<StatementLine>, Error> {
         let account = AccountId::available(&caller.tenant, &caller.user);
         let skip = u64::from(paging.page.saturating_sub(1)).saturating_mul(u64::from(paging.size));
         let (mut items, mut total) = (Vec::new(), 0_u64);
@@ -109,7 +109,7 @@ impl Market {
     }
 
     /// Sums of the newest hundred thousand lines.
-    pub async fn stats(&self, caller: &Caller) -> Result<Stats, Refused> {
+    pub async fn stats(&self, caller: &Caller) -> Result<Stats, Error> {
         let mut stats = Stats::default();
         let mut add = |line: StatementLine| {
             let (slot, amount) = match line.kind {
@@ -131,7 +131,7 @@ impl Market {
     }
 
     /// The lines of any account, for operators, the newest first.
-    pub async fn lines(&self, account: &AccountId, limit: usize) -> Result<Vec<StatementLine>, Refused> {
+    pub async fn lines(&self, account: &AccountId, limit: usize) -> Result<Vec<StatementLine>, Error> {
         let mut lines = Vec::new();
         self.walk(account, limit, |line| lines.push(line)).await?;
         lines.truncate(limit);
@@ -139,7 +139,7 @@ impl Market {
     }
 
     /// The newest entries of the market, for operators, the oldest of them first.
-    pub async fn journal(&self, limit: usize) -> Result<Vec<JournalEntry>, Refused> {
+    pub async fn journal(&self, limit: usize) -> Result<Vec<JournalEntry>, Error> {
         let (mut newest, mut after) = (VecDeque::new(), 0);
         loop {
             let page = self.engine().store().journal(after, AT_ONCE).await.map_err(read_fault)?;
@@ -159,7 +159,7 @@ impl Market {
     }
 
     /// The newest lines of an account, at most so many of the store's.
-    async fn walk(&self, account: &AccountId, most: usize, mut each: impl FnMut(StatementLine)) -> Result<(), Refused> {
+    async fn walk(&self, account: &AccountId, most: usize, mut each: impl FnMut(StatementLine)) -> Result<(), Error> {
         let key: Arc<str> = account.key().into();
         let (mut before, mut left) = (None, most);
         while left > 0 {
@@ -184,12 +184,12 @@ impl Market {
         amount: Ut,
         reference: &str,
         note: Option<Arc<str>>,
-    ) -> Result<Wallet, Refused> {
+    ) -> Result<Wallet, Error> {
         plain("reference", reference)?;
         if let Some(note) = &note {
             plain("note", note)?;
         }
-        let known = self.user(user).await?.ok_or(Refused::Unknown(MarketEntity::User))?;
+        let known = self.user(user).await?.ok_or(Error::Unknown(MarketEntity::User))?;
         let entry = Entry::recharge(&known.tenant, user, amount, reference, note, self.now());
         let entry = entry.map_err(|unfit| FieldError::new("amount", unfit.to_string()))?;
         let row = CreditRow { user: user.clone(), amount, entry: entry.id().clone() };
@@ -201,10 +201,10 @@ impl Market {
             Err(Unmoved::Met(Conflict::Record(..))) => {
                 let known = self.read(records::CREDITS, key).await?;
                 if known.is_none_or(|(known, _)| known != row) {
-                    return Err(Refused::Taken("credit"));
+                    return Err(Error::Taken("credit"));
                 }
             }
-            Err(Unmoved::Met(Conflict::Entry(_))) => return Err(Refused::Taken("credit")),
+            Err(Unmoved::Met(Conflict::Entry(_))) => return Err(Error::Taken("credit")),
             Err(unexpected @ (Unmoved::Met(_) | Unmoved::Fault(_))) => return Err(unexpected.into()),
         }
         self.wallet(user).await
@@ -220,7 +220,7 @@ fn plain(field: &'static str, text: &str) -> Result<(), FieldError> {
 }
 
 /// The lines of an entry on this account, the newest first. A store has one sum for each account; the body has the lines.
-fn lines_of(account: &AccountId, line: &Line) -> Result<Vec<StatementLine>, Refused> {
+fn lines_of(account: &AccountId, line: &Line) -> Result<Vec<StatementLine>, Error> {
     let booked: Booked = decode(&line.body)?;
     let mut balance = line.balance;
     let mut lines = Vec::with_capacity(1);

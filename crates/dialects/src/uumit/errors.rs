@@ -4,7 +4,7 @@
 //! tell cases of one code apart, in `data.error_type`. Answers are HTTP 200, but for what only HTTP can tell: come again
 //! later, and too large.
 
-use market::Refusal;
+use market::Error as Refusal;
 use market::transaction::Status;
 use model::{Fault, Kind, Time};
 

@@ -1,6 +1,6 @@
 //! How clearly a demand is said: what sellers and matching go by, each with its points.
 
-use super::{Reason, Wants, score, words::words};
+use super::{Reason, Wants, score, terms::words};
 use crate::capability::named;
 use serde::{Deserialize, Serialize};
 

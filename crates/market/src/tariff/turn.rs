@@ -9,7 +9,7 @@ use model::{TaskId, Time, TurnId};
 use serde::{Deserialize, Serialize};
 
 use super::{Owed, Price, Usage};
-use ledger::journal::{AccountId, Entry, EntryId, Head, Line, LineKind, TurnEntry, Unfit, moved};
+use ledger::journal::{AccountId, Entry, EntryError, EntryId, Head, Line, LineKind, TurnEntry, moved};
 use ledger::{Rate, Row, UserId, Ut};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub struct Budgeted {
 
 impl TurnHold {
     /// The entry that sets it aside.
-    pub fn frozen(&self) -> Result<Entry, Unfit> {
+    pub fn frozen(&self) -> Result<Entry, EntryError> {
         let lines = moved(LineKind::Freeze, self.available(), self.set_aside(), self.amount)?;
         Entry::new(self.head(TurnEntry::Hold, self.made_at), lines)
     }
@@ -67,14 +67,14 @@ impl TurnHold {
     }
 
     /// The entry that ends it: the cost to the payee, the rest back to the payer.
-    pub fn ended(&self, cost: Ut, at: Time) -> Result<Entry, Unfit> {
+    pub fn ended(&self, cost: Ut, at: Time) -> Result<Entry, EntryError> {
         if cost.is_negative() || cost > self.amount {
-            return Err(Unfit::MoreThanHeld { asked: cost, held: self.amount });
+            return Err(EntryError::MoreThanHeld { asked: cost, held: self.amount });
         }
         let commission = if self.seller.is_some() { self.commission.of(cost) } else { cost };
-        let income = cost.minus(commission).ok_or(Unfit::Overflow)?;
-        let rest = self.amount.minus(cost).ok_or(Unfit::Overflow)?;
-        let out = |amount: Ut| amount.negated().ok_or(Unfit::Overflow);
+        let income = cost.minus(commission).ok_or(EntryError::Overflow)?;
+        let rest = self.amount.minus(cost).ok_or(EntryError::Overflow)?;
+        let out = |amount: Ut| amount.negated().ok_or(EntryError::Overflow);
         let seller = self.seller.as_ref().unwrap_or(&self.payer);
         let mut lines = vec![
             Line::new(self.set_aside(), LineKind::SettleOut, out(cost)?),

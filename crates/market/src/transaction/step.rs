@@ -10,20 +10,20 @@ use super::{
 };
 use crate::autonomy::{self, Confirmation, Confirmed, Decision, Question, Risk, Spend};
 use crate::capability::{Capability, FieldError, PricingModel};
+use crate::error::Error;
 use crate::precondition::Precondition;
-use crate::refusal::Refusal;
 use crate::{Actor, Via};
 use ledger::{AccountId, Hold, Ut};
 
 impl Transaction {
     /// A new purchase. That the money is there is a guard of the step, whether it is set aside now or later.
-    pub fn create(order: Order, capability: &Capability, now: Time, rules: &Rules) -> Result<Step, Refusal> {
+    pub fn create(order: Order, capability: &Capability, now: Time, rules: &Rules) -> Result<Step, Error> {
         let terms = &capability.terms;
         if order.tenant != capability.tenant || !capability.is_on_sale() {
-            return Err(Refusal::NotOnSale { capability: capability.id.clone(), status: capability.status });
+            return Err(Error::NotOnSale { capability: capability.id.clone(), status: capability.status });
         }
         if order.buyer == capability.owner {
-            return Err(Refusal::OwnCapability);
+            return Err(Error::OwnCapability);
         }
         let price = terms.price_for(order.booked_hours)?;
         if let Some(input) = &order.input {
@@ -105,19 +105,19 @@ impl Transaction {
 
     /// The step of this action by this actor, or the reason why it is refused. Every actor may try every action in every
     /// state; the actor is checked before the state.
-    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<Step, Refusal> {
+    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<Step, Error> {
         let verb = action.verb();
-        let role = self.role(actor).ok_or(Refusal::NotParty)?;
+        let role = self.role(actor).ok_or(Error::NotParty)?;
         if !self.may(role, verb) {
-            return Err(Refusal::WrongActor { verb, role });
+            return Err(Error::WrongActor { verb, role });
         }
         if let Action::Due(deadline) = &action
             && !self.due.is_some_and(|due| due.deadline == *deadline && due.at <= now)
         {
-            return Err(Refusal::NotDue);
+            return Err(Error::NotDue);
         }
         if !follows(verb, self.status) {
-            return Err(Refusal::WrongState { verb, status: self.status });
+            return Err(Error::WrongState { verb, status: self.status });
         }
         // Never the same twice: subscribers tell a change by it.
         let at = Time(now.0.max(self.updated_at.0.saturating_add(1)));
@@ -132,7 +132,7 @@ impl Transaction {
                     step.freeze(at, rules)?;
                 }
             }
-            Action::Freeze if self.awaits_approval() => return Err(Refusal::ConfirmationPending),
+            Action::Freeze if self.awaits_approval() => return Err(Error::ConfirmationPending),
             Action::Freeze => step.freeze(at, rules)?,
             Action::Accept => step.enter(Status::Accepted, Some((Deadline::Deliver, rules.deliver_ms))),
             Action::Reject { reason } => step.refund(Status::RejectedBySeller, checked(reason)?)?,
@@ -176,11 +176,11 @@ impl Transaction {
     }
 
     /// A person who has logged in needs no token; an agent brings the one its person was asked with.
-    fn approve(&self, step: &mut Step, actor: &Actor, confirmed: Option<Confirmed>, now: Time) -> Result<(), Refusal> {
-        let pending = self.autonomy.clone().filter(Confirmation::is_pending).ok_or(Refusal::NothingPending)?;
+    fn approve(&self, step: &mut Step, actor: &Actor, confirmed: Option<Confirmed>, now: Time) -> Result<(), Error> {
+        let pending = self.autonomy.clone().filter(Confirmation::is_pending).ok_or(Error::NothingPending)?;
         let via = match actor {
             Actor::User { via, .. } => *via,
-            Actor::Platform => return Err(Refusal::WrongActor { verb: Verb::Approve, role: Role::Platform }),
+            Actor::Platform => return Err(Error::WrongActor { verb: Verb::Approve, role: Role::Platform }),
         };
         match (via, confirmed) {
             (_, Some(confirmed)) => {
@@ -194,7 +194,7 @@ impl Transaction {
                 step.use_up(&confirmed);
             }
             (Via::Person, None) => {}
-            (Via::Agent, None) => return Err(Refusal::ConfirmationPending),
+            (Via::Agent, None) => return Err(Error::ConfirmationPending),
         }
         step.transaction.autonomy = Some(pending.confirmed(&self.buyer, step.transaction.updated_at));
         step.transaction.decision_source = DecisionSource::UserConfirmed;
@@ -212,7 +212,7 @@ struct Decided {
 }
 
 impl Decided {
-    fn by(order: &Order, capability: &Capability, question: Question, now: Time) -> Result<Decided, Refusal> {
+    fn by(order: &Order, capability: &Capability, question: Question, now: Time) -> Result<Decided, Error> {
         let alone = |source| Decided { source, confirmation: None, spend: None, used: None };
         let fee = question.fee;
         let risk = Risk::of(capability.terms.capability_type, fee, &order.limits);
@@ -298,7 +298,7 @@ impl Step {
         self.transaction.status = status;
     }
 
-    fn freeze(&mut self, at: Time, rules: &Rules) -> Result<(), Refusal> {
+    fn freeze(&mut self, at: Time, rules: &Rules) -> Result<(), Error> {
         let on = &self.transaction;
         if on.price.is_positive() {
             let (hold, entry) = Hold::freeze(&on.tenant, &on.buyer, on.id, on.price, at)?;
@@ -311,7 +311,7 @@ impl Step {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Refusal> {
+    fn settle(&mut self) -> Result<(), Error> {
         let at = self.transaction.updated_at;
         if let Some(hold) = self.transaction.hold() {
             let (ended, entry) = hold.settle(hold.amount, &self.transaction.share(), at)?;
@@ -324,7 +324,7 @@ impl Step {
     }
 
     /// To an end without a sale: whatever was set aside goes back.
-    fn refund(&mut self, status: Status, reason: Option<Arc<str>>) -> Result<(), Refusal> {
+    fn refund(&mut self, status: Status, reason: Option<Arc<str>>) -> Result<(), Error> {
         if let Some(hold) = self.transaction.hold() {
             let (ended, entry) = hold.release(self.transaction.updated_at)?;
             self.entries.push(entry);

@@ -8,7 +8,7 @@ use ledger::{Entry, Rate, TransactionId, UserId, Ut};
 use market::autonomy::{Confirmed, Key, Limits, Mark, Question, Risk};
 use market::capability::{self, CapabilityTerms, CapabilityType, DeliveryMode, PricingModel};
 use market::transaction::{Action, Deadline, Order, Rules, Status};
-use market::{Actor, Book, Capability, CapabilityId, Conflict, Refusal, Served, Step, Via};
+use market::{Actor, Capability, CapabilityId, Error, MarketState, Served, StateConflict, Step, Via};
 use model::{Json, TaskId, Time};
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -148,7 +148,7 @@ pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 pub(crate) struct Bazaar {
-    pub(crate) book: Book,
+    pub(crate) book: MarketState,
     pub(crate) rules: Rules,
     pub(crate) now: Time,
     /// How often each token was used up.
@@ -170,7 +170,7 @@ impl Bazaar {
     pub(crate) fn new(auto_freeze: bool, rate: &str) -> Bazaar {
         let rules = Rules { auto_freeze, commission: Rate::parse(rate).unwrap(), ..Rules::default() };
         let mut bazaar = Bazaar {
-            book: Book::default(),
+            book: MarketState::default(),
             rules,
             now: Time(1_775_721_600_000),
             marks: BTreeMap::new(),
@@ -331,7 +331,7 @@ impl Bazaar {
         all
     }
 
-    pub(crate) fn run(&mut self, op: &Op) -> Result<(), Refusal> {
+    pub(crate) fn run(&mut self, op: &Op) -> Result<(), Error> {
         match *op {
             Op::Recharge { user, hundredths, reference } => {
                 let (amount, reference) = (Ut::from_hundredths(hundredths), reference.to_string());
@@ -390,7 +390,7 @@ impl Bazaar {
             }
             Op::CommitPrepared { which } => {
                 let Some(step) = self.prepared.iter().rev().nth(which).cloned() else { return Ok(()) };
-                self.book.commit(&step).map_err(|conflict: Conflict| Refusal::from(conflict))?;
+                self.book.commit(&step).map_err(|conflict: StateConflict| Error::from(conflict))?;
                 self.note(&step);
             }
             Op::Reprice { capability, hundredths } => {

@@ -21,7 +21,9 @@ use model::{Fault, Kind};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
-use trade::{Credentials, Filter, MarketEntity as What, NotKnown, Once, OrderRequest as Wish, Paging, Refused};
+use trade::{
+    Credentials, Error as Refused, Filter, MarketEntity as What, NotKnown, Once, OrderRequest as Wish, Paging,
+};
 
 use super::{A2A_DIALECT, PLATFORM_USER, RequestLog};
 use crate::Server;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use market::Book;
+use market::MarketState;
 use model::{Entry, Posting, Time};
 use shop::checkout::{self, unit_of};
 use shop::{
@@ -24,7 +24,7 @@ pub(crate) struct Bench {
     pub(crate) orders: BTreeMap<OrderId, Order>,
     pub(crate) accounts: BTreeMap<Arc<str>, i64>,
     entries: BTreeSet<uuid::Uuid>,
-    pub(crate) book: Book,
+    pub(crate) book: MarketState,
     drawn: u8,
 }
 
@@ -73,7 +73,7 @@ impl Bench {
             orders: BTreeMap::new(),
             accounts: BTreeMap::new(),
             entries: BTreeSet::new(),
-            book: Book::default(),
+            book: MarketState::default(),
             drawn: 0,
         };
         let into = |unit: Unit, quantity| Move { unit, from: Place::Outside, to: Place::Available, quantity };

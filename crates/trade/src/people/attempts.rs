@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use model::Time;
 
-use crate::Refused;
+use crate::Error;
 
 /// Wrong passwords for one account from one address before the next has to wait.
 pub(super) const FREE: u32 = 5;
@@ -87,7 +87,7 @@ fn entry<K: Copy + Eq + Hash>(counts: &mut HashMap<K, Count>, key: K, now: Time)
 
 impl Attempts {
     /// Counts a try as wrong before it is made, so that many at a time are not many more; or says how long to wait.
-    pub(super) fn count(&mut self, account: Account, address: IpAddr, now: Time) -> Result<(), Refused> {
+    pub(super) fn count(&mut self, account: Account, address: IpAddr, now: Time) -> Result<(), Error> {
         let known = |count: Option<&Count>| count.copied().unwrap_or_default().now(now);
         let pair = known(self.pairs.get(&(account, address)));
         let (all, here) = (known(self.accounts.get(&account)), known(self.addresses.get(&address)));
@@ -97,7 +97,7 @@ impl Attempts {
             left_s = left_s.max(here.left_s(wait_s(here.wrong, FREE_OF_ADDRESS, LONGEST_OF_ADDRESS_S), now));
         }
         if left_s > 0 {
-            return Err(Refused::TooFast { retry_after_s: left_s });
+            return Err(Error::TooFast { retry_after_s: left_s });
         }
         for count in [
             entry(&mut self.pairs, (account, address), now),
@@ -142,9 +142,9 @@ mod tests {
         IpAddr::V4(number.into())
     }
 
-    fn refused(answer: Result<(), Refused>) -> u64 {
+    fn refused(answer: Result<(), Error>) -> u64 {
         match answer {
-            Err(Refused::TooFast { retry_after_s }) => retry_after_s,
+            Err(Error::TooFast { retry_after_s }) => retry_after_s,
             Err(other) => panic!("refused for another reason: {other:?}"),
             Ok(()) => 0,
         }

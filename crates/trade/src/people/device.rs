@@ -8,7 +8,6 @@ use std::time::Duration;
 use engine::{Along, Unmoved};
 use ledger::records::listed;
 use ledger::{Row, UserId};
-use market::Refusal;
 use model::ports::store::Conflict;
 use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
@@ -17,7 +16,7 @@ use super::keys::{KeyRow, Who};
 use super::{Approval, Device, DeviceState, Issued, NewUser, User, secrets};
 use crate::bounded::Bounded;
 use crate::records::{self, ALL};
-use crate::{Market, MarketEntity, Refused};
+use crate::{Error, Market, MarketEntity};
 
 /// The names of devices; any other name counts as the last of these.
 const PLATFORMS: [&str; 5] = ["openclaw", "claude_desktop", "cursor", "hermes_agent", "custom_mcp"];
@@ -97,7 +96,7 @@ fn typed(code: &str) -> Option<Arc<str>> {
     (code.len() == CODE && code.bytes().all(|b| DIGITS.contains(&b))).then(|| code.into())
 }
 
-fn drawn_code() -> Result<Arc<str>, Refused> {
+fn drawn_code() -> Result<Arc<str>, Error> {
     let code = secrets::draw::<CODE>()?.map(|byte| char::from(DIGITS[usize::from(byte & 31)]));
     Ok(code.iter().collect::<String>().into())
 }
@@ -107,13 +106,13 @@ fn waiting_devices() -> Bounded<DeviceRow> {
     Bounded { collection: records::DEVICES, list: ALL.into(), most: WAITING }
 }
 
-fn unknown() -> Refused {
-    Refused::Unknown(MarketEntity::Device)
+fn unknown() -> Error {
+    Error::Unknown(MarketEntity::Device)
 }
 
 impl Market {
     /// A device asks for a key.
-    pub async fn device_asks(&self, platform_type: &str) -> Result<Device, Refused> {
+    pub async fn device_asks(&self, platform_type: &str) -> Result<Device, Error> {
         let known = PLATFORMS.into_iter().find(|known| *known == platform_type);
         let platform: Arc<str> = known.unwrap_or(PLATFORMS[PLATFORMS.len() - 1]).into();
         let (tenant, device_code) = (self.config().tenant.clone(), secrets::text()?);
@@ -149,11 +148,11 @@ impl Market {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     /// The device asks what has become of it.
-    pub async fn device_polls(&self, device_code: &str) -> Result<DeviceState, Refused> {
+    pub async fn device_polls(&self, device_code: &str) -> Result<DeviceState, Error> {
         let key = secrets::print(device_code);
         for _ in 0..ATTEMPTS {
             let (mut row, version) = self.device(&key).await?.ok_or_else(unknown)?;
@@ -165,7 +164,7 @@ impl Market {
                 let early_ms = INTERVAL_S as i64 * 1_000 - now.0.saturating_sub(last.0);
                 if early_ms > SLACK_MS {
                     let early_ms = u64::try_from(early_ms).unwrap_or_default();
-                    return Err(Refused::TooFast { retry_after_s: early_ms.div_ceil(1_000) });
+                    return Err(Error::TooFast { retry_after_s: early_ms.div_ceil(1_000) });
                 }
             }
             let (records, state) = match &row.answer {
@@ -189,7 +188,7 @@ impl Market {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     /// A person answers. One with an account is logged in on the way; a new account is registered, unless the answer is no.
@@ -200,7 +199,7 @@ impl Market {
         password: &str,
         said: Approval,
         address: IpAddr,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Error> {
         let code = typed(user_code).ok_or_else(unknown)?;
         let tenant = self.config().tenant.clone();
         let code_key = code_key(&tenant, &code);
@@ -236,23 +235,23 @@ impl Market {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
-    async fn device(&self, key: &Arc<str>) -> Result<Option<(DeviceRow, u64)>, Refused> {
+    async fn device(&self, key: &Arc<str>) -> Result<Option<(DeviceRow, u64)>, Error> {
         let found = self.read(records::DEVICES, key.clone()).await?;
         Ok(found.filter(|(row, _)| row.tenant == self.config().tenant))
     }
 
     /// The person who logs in, or is new.
-    async fn person(&self, account: &str, password: &str, address: IpAddr) -> Result<User, Refused> {
+    async fn person(&self, account: &str, password: &str, address: IpAddr) -> Result<User, Error> {
         if let Some(user) = self.of_account(account).await? {
             return self.let_in(account, password, Some(user), address).await;
         }
         let new = NewUser { account: Some(account.into()), password: Some(password.into()), ..NewUser::default() };
         match self.open_user(new).await {
             // The account was taken meanwhile, perhaps by the same person's repeated request.
-            Err(Refused::Taken(_)) => {
+            Err(Error::Taken(_)) => {
                 let user = self.of_account(account).await?;
                 self.let_in(account, password, user, address).await
             }
@@ -261,7 +260,7 @@ impl Market {
     }
 
     /// Sees to it that one more device can wait; answers what goes along in the commit that adds it.
-    async fn make_room(&self) -> Result<RecordChange, Refused> {
+    async fn make_room(&self) -> Result<RecordChange, Error> {
         if let Some(added) = self.room_in(&waiting_devices()).await? {
             return Ok(added);
         }
@@ -272,17 +271,17 @@ impl Market {
         let first = self.first_devices(1).await?;
         let until = first.first().map_or(self.now(), |(row, ..)| row.expires_at);
         let left_ms = u64::try_from(until.0.saturating_sub(self.now().0)).unwrap_or_default();
-        Err(Refused::TooFast { retry_after_s: left_ms.div_ceil(1_000).max(1) })
+        Err(Error::TooFast { retry_after_s: left_ms.div_ceil(1_000).max(1) })
     }
 
     /// The first devices to expire, with their keys and versions.
-    async fn first_devices(&self, limit: u32) -> Result<Vec<(DeviceRow, Arc<str>, u64)>, Refused> {
+    async fn first_devices(&self, limit: u32) -> Result<Vec<(DeviceRow, Arc<str>, u64)>, Error> {
         let (first, _) = records::DEVICES.first(self.store(), ALL, limit).await?;
         Ok(first.into_iter().map(|device| (device.row, device.key, device.version)).collect())
     }
 
     /// Forgets devices that had expired by then.
-    async fn forget_devices(&self, by: Time) -> Result<(), Refused> {
+    async fn forget_devices(&self, by: Time) -> Result<(), Error> {
         loop {
             let over: Vec<_> =
                 self.first_devices(SWEEP).await?.into_iter().filter(|(row, ..)| row.is_over(by)).collect();

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{Credentials, Issued, NewKey, User, secrets, users};
 use crate::records;
-use crate::{Caller, Market, MarketEntity, NotKnown, Refused};
+use crate::{Caller, Error, Market, MarketEntity, NotKnown};
 
 /// Characters of a secret that a person chose.
 const CHOSEN: std::ops::RangeInclusive<usize> = 16..=256;
@@ -105,11 +105,11 @@ impl KeyCache {
 impl Market {
     /// Makes a key. `secret` is for demos, whose keys stay the same; otherwise one is drawn. The same secret for the same
     /// holder again is the same key.
-    pub async fn issue_key(&self, key: NewKey, secret: Option<&str>) -> Result<Issued, Refused> {
+    pub async fn issue_key(&self, key: NewKey, secret: Option<&str>) -> Result<Issued, Error> {
         let (who, prefix) = match key {
             NewKey::User(user) => match self.user(&user).await? {
                 Some(user) => (Who::User(user.id), "uk_"),
-                None => return Err(Refused::Unknown(MarketEntity::User)),
+                None => return Err(Error::Unknown(MarketEntity::User)),
             },
             NewKey::Platform(platform) => {
                 users::check_name("platform", &platform)?;
@@ -134,7 +134,7 @@ impl Market {
                 let known = self.read(records::KEYS, secrets::print(&issued.api_key)).await?;
                 match known {
                     Some((known, _)) if (&known.tenant, &known.who) == (&row.tenant, &row.who) => Ok(issued),
-                    Some(_) | None => Err(Refused::Taken("key")),
+                    Some(_) | None => Err(Error::Taken("key")),
                 }
             }
             Err(unmoved) => Err(unmoved.into()),
@@ -142,7 +142,7 @@ impl Market {
     }
 
     /// Who is asking. An API key wins over a token.
-    pub async fn who(&self, shown: Credentials<'_>) -> Result<Caller, Refused> {
+    pub async fn who(&self, shown: Credentials<'_>) -> Result<Caller, Error> {
         let shown = shown.without_empty();
         let (user, via) = match (shown.api_key, shown.bearer) {
             (Some(key), _) => {
@@ -156,7 +156,7 @@ impl Market {
         Ok(Caller { tenant: user.tenant.clone(), user: user.id.clone(), via, limits })
     }
 
-    async fn by_key(&self, secret: &str, user: &UserId) -> Result<Arc<User>, Refused> {
+    async fn by_key(&self, secret: &str, user: &UserId) -> Result<Arc<User>, Error> {
         let tenant = self.config().tenant.clone();
         let shown = (secrets::hash(secret), user.clone());
         if let Some(known) = self.shared.seen.find(&shown).filter(|known| known.tenant == tenant) {

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::attempts::Attempts;
 use super::{Tokens, User, secrets};
-use crate::{Market, NotKnown, Refused};
+use crate::{Error, Market, NotKnown};
 
 /// Passwords looked at together.
 pub(super) const TOGETHER: usize = 4;
@@ -50,8 +50,8 @@ impl Default for LoginThrottle {
 
 impl LoginThrottle {
     /// A place among those who wait, if there is one left.
-    fn place(&self) -> Result<OwnedSemaphorePermit, Refused> {
-        self.all.clone().try_acquire_owned().map_err(|_| Refused::TooFast { retry_after_s: 1 })
+    fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
+        self.all.clone().try_acquire_owned().map_err(|_| Error::TooFast { retry_after_s: 1 })
     }
 
     /// Does something slow with a password, when it is its turn.
@@ -59,7 +59,7 @@ impl LoginThrottle {
         &self,
         place: OwnedSemaphorePermit,
         work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, Error> {
         let turn = self.together.clone().acquire_owned().await.map_err(Fault::internal)?;
         // A caller that disconnects does not free the place: the work goes on.
         let done = tokio::task::spawn_blocking(move || {
@@ -112,7 +112,7 @@ pub(super) fn check_password(password: &str) -> Result<(), FieldError> {
 }
 
 /// A password as it is kept.
-pub(super) async fn hashed(market: &Market, password: String) -> Result<Arc<str>, Refused> {
+pub(super) async fn hashed(market: &Market, password: String) -> Result<Arc<str>, Error> {
     let salt: [u8; 16] = secrets::draw()?;
     let hash = move || {
         let hash = Argon2::default().hash_password_with_salt(password.as_bytes(), &salt);
@@ -138,7 +138,7 @@ fn is_right(password: &str, kept: Option<&str>) -> bool {
 
 impl Market {
     /// Tokens for an account and its password. `address` is where the request comes from.
-    pub async fn log_in(&self, account: &str, password: &str, address: IpAddr) -> Result<Tokens, Refused> {
+    pub async fn log_in(&self, account: &str, password: &str, address: IpAddr) -> Result<Tokens, Error> {
         let user = self.of_account(account).await?;
         let user = self.let_in(account, password, user, address).await?;
         self.begin_login(&user).await
@@ -151,7 +151,7 @@ impl Market {
         password: &str,
         user: Option<User>,
         address: IpAddr,
-    ) -> Result<User, Refused> {
+    ) -> Result<User, Error> {
         // A text that is no valid password belongs to no user.
         if check_password(password).is_err() {
             return Err(NotKnown::Password.into());
@@ -171,7 +171,7 @@ impl Market {
         }
     }
 
-    pub(super) fn tokens(&self, user: &User, login: &Arc<str>, refresh: &Arc<str>) -> Result<Tokens, Refused> {
+    pub(super) fn tokens(&self, user: &User, login: &Arc<str>, refresh: &Arc<str>) -> Result<Tokens, Error> {
         let (config, now_s) = (self.config(), self.now().0.div_euclid(1_000));
         let key = EncodingKey::from_secret(&self.shared.secrets.login);
         let token = |typ: Kind, for_s: u64| {
@@ -190,7 +190,7 @@ impl Market {
     }
 
     /// The claims of a token that has not expired. Whether its login has ended is checked elsewhere.
-    pub(super) fn claims(&self, token: &str, kind: Kind) -> Result<Claims, Refused> {
+    pub(super) fn claims(&self, token: &str, kind: Kind) -> Result<Claims, Error> {
         if token.len() > TOKEN_BYTES {
             return Err(NotKnown::Token.into());
         }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use engine::{Along, Unmoved};
 use ledger::records::listed;
 use ledger::{Row, UserId};
-use market::Refusal;
 use model::ports::store::Conflict;
 use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::login::{Claims, Kind};
 use super::{Tokens, User, secrets};
 use crate::records::{self, ALL};
-use crate::{Market, NotKnown, Refused};
+use crate::{Error, Market, NotKnown};
 
 /// Logins of one user at a time; the oldest gives way.
 pub(super) const LOGINS: u64 = 50;
@@ -60,15 +59,15 @@ fn remove(id: impl Into<Arc<str>>) -> RecordChange {
 
 impl Market {
     /// Tokens for a login that begins now.
-    pub(super) async fn begin_login(&self, user: &User) -> Result<Tokens, Refused> {
+    pub(super) async fn begin_login(&self, user: &User) -> Result<Tokens, Error> {
         let id = records::hex(&secrets::draw::<16>()?);
-        let tokens = self.open_login(user, &id).await?.ok_or(Refusal::Changed)?;
+        let tokens = self.open_login(user, &id).await?.ok_or(market::Error::Changed)?;
         self.make_room_for_login(user).await?;
         Ok(tokens)
     }
 
     /// Keeps a login under this id; `None` if there is one.
-    async fn open_login(&self, user: &User, id: &Arc<str>) -> Result<Option<Tokens>, Refused> {
+    async fn open_login(&self, user: &User, id: &Arc<str>) -> Result<Option<Tokens>, Error> {
         let (refresh, now) = (records::hex(&secrets::draw::<16>()?), self.now());
         let row = LoginRow {
             tenant: user.tenant.clone(),
@@ -86,7 +85,7 @@ impl Market {
     }
 
     /// Renews a login: the refresh token is used up.
-    pub async fn refresh(&self, refresh_token: &str) -> Result<Tokens, Refused> {
+    pub async fn refresh(&self, refresh_token: &str) -> Result<Tokens, Error> {
         let claims = self.claims(refresh_token, Kind::Refresh)?;
         let Some((id, shown)) = claims.login() else {
             return self.refresh_unnamed(refresh_token, &claims).await;
@@ -109,11 +108,11 @@ impl Market {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
     /// The same for a token that names no login. The login it becomes is kept under the token's hash: there is one.
-    async fn refresh_unnamed(&self, token: &str, claims: &Claims) -> Result<Tokens, Refused> {
+    async fn refresh_unnamed(&self, token: &str, claims: &Claims) -> Result<Tokens, Error> {
         let user = self.user(&claims.sub).await?.filter(|user| user.logins_ended == 0).ok_or(NotKnown::Token)?;
         let id = secrets::print(token);
         match self.open_login(&user, &id).await? {
@@ -126,7 +125,7 @@ impl Market {
     }
 
     /// A login of this user that has not ended.
-    async fn login(&self, id: &str, user: &User) -> Result<Option<(LoginRow, u64)>, Refused> {
+    async fn login(&self, id: &str, user: &User) -> Result<Option<(LoginRow, u64)>, Error> {
         let found = self.read(records::LOGINS, id).await?;
         let now = self.now();
         Ok(found.filter(|(row, _)| {
@@ -137,7 +136,7 @@ impl Market {
     }
 
     /// The user an access token of ours speaks of, if its login has not ended.
-    pub(super) async fn by_access(&self, token: &str) -> Result<User, Refused> {
+    pub(super) async fn by_access(&self, token: &str) -> Result<User, Error> {
         let claims = self.claims(token, Kind::Access)?;
         let user = self.user(&claims.sub);
         let Some((id, _)) = claims.login() else {
@@ -150,12 +149,12 @@ impl Market {
         Ok(user)
     }
 
-    async fn end_login(&self, id: &str) -> Result<(), Refused> {
+    async fn end_login(&self, id: &str) -> Result<(), Error> {
         Ok(self.engine().keep(Along { records: vec![remove(id)], ..Along::default() }).await?)
     }
 
     /// Ends the login that a token is of, an access or a refresh token; one that has ended stays so.
-    pub async fn log_out(&self, token: &str) -> Result<(), Refused> {
+    pub async fn log_out(&self, token: &str) -> Result<(), Error> {
         let claims = self.claims(token, Kind::Access).or_else(|_| self.claims(token, Kind::Refresh))?;
         match claims.login() {
             Some((id, _)) => self.end_login(id).await,
@@ -168,7 +167,7 @@ impl Market {
     }
 
     /// Ends every login of the user whose token this is.
-    pub async fn log_out_everywhere(&self, access_token: &str) -> Result<(), Refused> {
+    pub async fn log_out_everywhere(&self, access_token: &str) -> Result<(), Error> {
         let user = self.by_access(access_token).await?;
         self.end_logins(&user.id, |_| ()).await.map(drop)
     }
@@ -180,7 +179,7 @@ impl Market {
         current: &str,
         new: String,
         address: std::net::IpAddr,
-    ) -> Result<Tokens, Refused> {
+    ) -> Result<Tokens, Error> {
         let user = self.by_access(access_token).await?;
         let account = user.account.clone().ok_or(NotKnown::Password)?;
         super::login::check_password(&new).map_err(|error| market::FieldError { field: "new_password", ..error })?;
@@ -191,7 +190,7 @@ impl Market {
     }
 
     /// Ends every login of a user, with a change of the user in the same commit.
-    pub(super) async fn end_logins(&self, user: &UserId, change: impl Fn(&mut User)) -> Result<User, Refused> {
+    pub(super) async fn end_logins(&self, user: &UserId, change: impl Fn(&mut User)) -> Result<User, Error> {
         let user = self
             .change_user(user, |user| {
                 user.logins_ended = user.logins_ended.saturating_add(1);
@@ -218,18 +217,18 @@ impl Market {
     }
 
     /// How many logins a user has, and the oldest of them.
-    async fn logins_of(&self, user: &User, limit: u32) -> Result<(u64, Vec<(LoginRow, Arc<str>)>), Refused> {
+    async fn logins_of(&self, user: &User, limit: u32) -> Result<(u64, Vec<(LoginRow, Arc<str>)>), Error> {
         let list = of_user(&user.tenant, &user.id);
         self.first_logins(list, limit).await
     }
 
-    async fn first_logins(&self, list: Arc<str>, limit: u32) -> Result<(u64, Vec<(LoginRow, Arc<str>)>), Refused> {
+    async fn first_logins(&self, list: Arc<str>, limit: u32) -> Result<(u64, Vec<(LoginRow, Arc<str>)>), Error> {
         let (first, total) = records::LOGINS.first(self.store(), list, limit).await?;
         Ok((total, first.into_iter().map(|login| (login.row, login.key)).collect()))
     }
 
     /// A user who logs in again and again has the newest logins only.
-    async fn make_room_for_login(&self, user: &User) -> Result<(), Refused> {
+    async fn make_room_for_login(&self, user: &User) -> Result<(), Error> {
         let (all, oldest) = self.logins_of(user, 4).await?;
         let many = usize::try_from(all.saturating_sub(LOGINS)).unwrap_or(usize::MAX);
         let over: Vec<RecordChange> = oldest.into_iter().take(many).map(|(_, id)| remove(id)).collect();

@@ -15,7 +15,7 @@ use ledger::UserId;
 use model::Limits;
 
 use super::{Credentials, Issued, NewKey, NewUser, User};
-use crate::{Caller, Config, Market, NotKnown, Refused};
+use crate::{Caller, Config, Error, Market, NotKnown};
 use tapped::Tapped;
 
 /// A market of a tenant.
@@ -63,36 +63,36 @@ async fn key_of(market: &Market, user: &UserId) -> Issued {
     market.issue_key(NewKey::User(user.clone()), None).await.unwrap()
 }
 
-async fn asks(market: &Market, key: &str, user: &str) -> Result<Caller, Refused> {
+async fn asks(market: &Market, key: &str, user: &str) -> Result<Caller, Error> {
     market.who(Credentials { api_key: Some(key), user: Some(user), bearer: None }).await
 }
 
-async fn shows(market: &Market, token: &str) -> Result<Caller, Refused> {
+async fn shows(market: &Market, token: &str) -> Result<Caller, Error> {
     market.who(Credentials { bearer: Some(token), ..Credentials::default() }).await
 }
 
 /// The reason why the caller was not authenticated.
-fn not_known<T>(answer: Result<T, Refused>) -> NotKnown {
+fn not_known<T>(answer: Result<T, Error>) -> NotKnown {
     match answer {
-        Err(Refused::Who(why)) => why,
+        Err(Error::Who(why)) => why,
         Err(other) => panic!("refused for another reason: {other:?}"),
         Ok(_) => panic!("it was let through"),
     }
 }
 
 /// After how long it may be tried again.
-fn too_fast<T>(answer: Result<T, Refused>) -> u64 {
+fn too_fast<T>(answer: Result<T, Error>) -> u64 {
     match answer {
-        Err(Refused::TooFast { retry_after_s }) => retry_after_s,
+        Err(Error::TooFast { retry_after_s }) => retry_after_s,
         Err(other) => panic!("refused for another reason: {other:?}"),
         Ok(_) => panic!("it was let through"),
     }
 }
 
 /// The fields that were wrong.
-fn fields<T>(answer: Result<T, Refused>) -> Vec<&'static str> {
+fn fields<T>(answer: Result<T, Error>) -> Vec<&'static str> {
     match answer {
-        Err(Refused::Fields(wrong)) => wrong.iter().map(|wrong| wrong.field).collect(),
+        Err(Error::Fields(wrong)) => wrong.iter().map(|wrong| wrong.field).collect(),
         Err(other) => panic!("refused for another reason: {other:?}"),
         Ok(_) => panic!("it was let through"),
     }

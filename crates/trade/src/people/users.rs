@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NewUser, User, login, secrets};
 use crate::records::{self, ALL};
-use crate::{Market, MarketEntity, Paged, Paging, Refused};
+use crate::{Error, Market, MarketEntity, Paged, Paging};
 
 /// Characters of a name: an account, a platform, a user's id.
 const NAME: usize = 128;
@@ -75,7 +75,7 @@ impl User {
 
 impl Market {
     /// Makes a user; one of this id or account must not be there.
-    pub async fn open_user(&self, new: NewUser) -> Result<User, Refused> {
+    pub async fn open_user(&self, new: NewUser) -> Result<User, Error> {
         check(&new)?;
         let NewUser { id, account, password, mut platforms, limits, acts_alone } = new;
         let id = match id {
@@ -108,25 +108,25 @@ impl Market {
         match self.engine().keep(Along { records, ..Along::default() }).await {
             Ok(()) => Ok(user),
             Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::ACCOUNTS.is(&kind) => {
-                Err(Refused::Taken("account"))
+                Err(Error::Taken("account"))
             }
-            Err(Unmoved::Met(Conflict::Record(..))) => Err(Refused::Taken("user")),
+            Err(Unmoved::Met(Conflict::Record(..))) => Err(Error::Taken("user")),
             Err(unmoved) => Err(unmoved.into()),
         }
     }
 
-    pub async fn user(&self, id: &UserId) -> Result<Option<User>, Refused> {
+    pub async fn user(&self, id: &UserId) -> Result<Option<User>, Error> {
         Ok(self.read_user(id).await?.map(|(user, _)| user))
     }
 
     /// All users, the newest first.
-    pub async fn users(&self, paging: Paging) -> Result<Paged<User>, Refused> {
+    pub async fn users(&self, paging: Paging) -> Result<Paged<User>, Error> {
         let list = records::joined(&[ALL, &self.config().tenant]);
         self.page(records::USERS, list, paging).await
     }
 
     /// From now on keys of the platform may act for the user.
-    pub async fn link(&self, user: &UserId, platform: &str) -> Result<User, Refused> {
+    pub async fn link(&self, user: &UserId, platform: &str) -> Result<User, Error> {
         check_name("platform", platform)?;
         self.change_user(user, |user| {
             user.platforms.push(platform.into());
@@ -141,10 +141,10 @@ impl Market {
     pub(super) async fn change_user(
         &self,
         id: &UserId,
-        change: impl Fn(&mut User) -> Result<(), Refused>,
-    ) -> Result<User, Refused> {
+        change: impl Fn(&mut User) -> Result<(), Error>,
+    ) -> Result<User, Error> {
         for _ in 0..ATTEMPTS {
-            let (mut user, version) = self.read_user(id).await?.ok_or(Refused::Unknown(MarketEntity::User))?;
+            let (mut user, version) = self.read_user(id).await?.ok_or(Error::Unknown(MarketEntity::User))?;
             let before = user.clone();
             change(&mut user)?;
             if user == before {
@@ -161,10 +161,10 @@ impl Market {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(market::Refusal::Changed.into())
+        Err(market::Error::Changed.into())
     }
 
-    async fn read_user(&self, id: &UserId) -> Result<Option<(User, u64)>, Refused> {
+    async fn read_user(&self, id: &UserId) -> Result<Option<(User, u64)>, Error> {
         if !is_id(id.as_str()) {
             return Ok(None);
         }
@@ -172,7 +172,7 @@ impl Market {
     }
 
     /// The user an account belongs to.
-    pub(super) async fn of_account(&self, account: &str) -> Result<Option<User>, Refused> {
+    pub(super) async fn of_account(&self, account: &str) -> Result<Option<User>, Error> {
         if !is_name(account) {
             return Ok(None);
         }
@@ -185,7 +185,7 @@ impl Market {
 }
 
 /// All that is wrong with a user who is to be made.
-fn check(new: &NewUser) -> Result<(), Refused> {
+fn check(new: &NewUser) -> Result<(), Error> {
     let mut wrong = Vec::new();
     if let Some(id) = &new.id
         && !is_id(id.as_str())
@@ -210,7 +210,7 @@ fn check(new: &NewUser) -> Result<(), Refused> {
     {
         wrong.push(FieldError::new("limits", "must not be below zero"));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Refused::Fields(wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(Error::Fields(wrong)) }
 }
 
 fn check_platforms(platforms: &[Arc<str>]) -> Result<(), FieldError> {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Worked;
-use crate::{DIALECT, Market, Refused, Upload};
+use crate::{DIALECT, Error, Market, Upload};
 
 /// An agent's output, as a purchase's result.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Market {
         row: &Transaction,
         agent: &Arc<str>,
         again: bool,
-    ) -> Result<Worked, Refused> {
+    ) -> Result<Worked, Error> {
         let place = seller_at(row, agent);
         // A key is forgotten after a while, a task's context is not.
         let known = if again { self.child(&place, row.id).await? } else { None };
@@ -91,7 +91,7 @@ impl Market {
                 self.deliver(row, whole.map(|()| made)).await
             }
             Err(fault) if matches!(fault.kind, Kind::Unavailable | Kind::Internal | Kind::RateLimited) => {
-                Err(Refused::Fault(fault))
+                Err(Error::Fault(fault))
             }
             Err(fault) => self.fail(row, format!("the agent {agent} did not take it: {fault}")).await,
         }
@@ -149,7 +149,7 @@ impl Market {
     }
 
     /// The task that was begun for a purchase, if one was: its context says so.
-    async fn child(&self, place: &Place, id: TransactionId) -> Result<Option<Arc<Task>>, Refused> {
+    async fn child(&self, place: &Place, id: TransactionId) -> Result<Option<Arc<Task>>, Error> {
         let list = List { context: Some(context_of(id)), page_size: Some(1), artifacts: true, ..List::default() };
         let page = self.engine().list(place, &list).await?;
         Ok(page.tasks.into_iter().next())
@@ -172,7 +172,7 @@ impl Market {
     }
 
     /// Ends the purchase by the state of the turn.
-    async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<Worked, Refused> {
+    async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<Worked, Error> {
         if !task.core.is_at_rest() {
             // The server stops before the agent is done; the next process continues.
             return Ok(Worked::Rests);
@@ -205,7 +205,7 @@ impl Market {
         }
     }
 
-    async fn deliver(&self, row: &Transaction, made: Result<Made, Undeliverable>) -> Result<Worked, Refused> {
+    async fn deliver(&self, row: &Transaction, made: Result<Made, Undeliverable>) -> Result<Worked, Error> {
         let made = match made {
             Ok(made) => made,
             Err(Undeliverable::Fault(fault)) => return Err(fault.into()),
@@ -335,21 +335,21 @@ impl Market {
         let which = format!("agent {before}");
         let kept = match self.keep_file(row, upload(media_type), &which).await {
             // An agent may call its files what it likes.
-            Err(Refused::Fields(errors)) if errors.iter().any(|error| error.field == "Content-Type") => {
+            Err(Error::Fields(errors)) if errors.iter().any(|error| error.field == "Content-Type") => {
                 self.keep_file(row, upload(crate::ANY_MEDIA.into()), &which).await
             }
             kept => kept,
         };
         match kept {
             Ok(file) => Ok(file.delivered_as(None)),
-            Err(Refused::Fault(fault)) if fault.kind == Kind::TooLarge => Err(too_large()),
-            Err(Refused::Fault(fault)) => Err(fault.into()),
+            Err(Error::Fault(fault)) if fault.kind == Kind::TooLarge => Err(too_large()),
+            Err(Error::Fault(fault)) => Err(fault.into()),
             Err(refused) => Err(Undeliverable::Words(format!("a file of the agent's cannot be kept: {refused}"))),
         }
     }
 
     /// Stops what was begun for a purchase that is over.
-    pub(super) async fn stop_agent(&self, row: &Transaction, agent: &Arc<str>) -> Result<(), Refused> {
+    pub(super) async fn stop_agent(&self, row: &Transaction, agent: &Arc<str>) -> Result<(), Error> {
         let place = seller_at(row, agent);
         let Some(task) = self.child(&place, row.id).await? else { return Ok(()) };
         if task.core.is_settled() {

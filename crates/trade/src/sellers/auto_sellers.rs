@@ -5,7 +5,7 @@ use market::{Actor, Served, Transaction};
 use model::{Json, Time};
 use serde_json::json;
 
-use crate::{Config, Market, Refused, User};
+use crate::{Config, Error, Market, User};
 
 /// The next step of a party that acts alone, and its actor.
 fn turn(row: &Transaction, buyer: Option<&User>, seller: Option<&User>) -> Option<(Actor, Action)> {
@@ -56,7 +56,7 @@ fn sample(row: &Transaction) -> Json {
 
 impl Market {
     /// The automatic step that is due now.
-    pub(super) async fn alone(&self, row: &Transaction, now: Time) -> Result<Option<(Actor, Action)>, Refused> {
+    pub(super) async fn alone(&self, row: &Transaction, now: Time) -> Result<Option<(Actor, Action)>, Error> {
         let config = self.config();
         if config.acts_after_ms.is_none() {
             return Ok(None);

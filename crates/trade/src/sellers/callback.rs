@@ -21,7 +21,7 @@ use sha2::Sha256;
 use super::Worked;
 use super::callbacks_http::{CallbackRequest, CallbackResponse};
 use crate::records;
-use crate::{Market, Refused};
+use crate::{Error, Market};
 
 const ATTEMPTS: u32 = 10;
 /// The first retry; each further one waits twice as long.
@@ -58,7 +58,7 @@ enum Said {
 
 impl Market {
     /// Whether the seller takes its time over it. What is no longer for sale is taken as it mostly is.
-    pub(super) async fn is_async(&self, row: &Transaction) -> Result<bool, Refused> {
+    pub(super) async fn is_async(&self, row: &Transaction) -> Result<bool, Error> {
         if row.pricing_model == PricingModel::PerQuery {
             return Ok(false);
         }
@@ -67,7 +67,7 @@ impl Market {
     }
 
     /// Until when there is nothing to do for it, as far as calls go: `None` when there is.
-    pub(super) async fn rests_until(&self, row: &Transaction) -> Result<Option<Time>, Refused> {
+    pub(super) async fn rests_until(&self, row: &Transaction) -> Result<Option<Time>, Error> {
         if !matches!(row.served, Served::Callback { .. }) {
             return Ok(None);
         }
@@ -81,7 +81,7 @@ impl Market {
     }
 
     /// Tells the seller of a purchase that is waiting for it.
-    pub(super) async fn tell_of_it(&self, row: &Transaction) -> Result<Worked, Refused> {
+    pub(super) async fn tell_of_it(&self, row: &Transaction) -> Result<Worked, Error> {
         let Served::Callback { url, .. } = &row.served else { return Ok(Worked::Rests) };
         let (calls, version) = self.calls(row.id).await?.unwrap_or_default();
         if calls.told || calls.attempts >= ATTEMPTS || calls.next_at > self.now() {
@@ -120,7 +120,7 @@ impl Market {
         row: &Transaction,
         url: &Arc<str>,
         timeout_s: u32,
-    ) -> Result<Worked, Refused> {
+    ) -> Result<Worked, Error> {
         let (calls, version) = self.calls(row.id).await?.unwrap_or_default();
         if calls.next_at > self.now() {
             return Ok(Worked::Again(calls.next_at));
@@ -160,14 +160,14 @@ impl Market {
         }
     }
 
-    async fn over(&self, row: &Transaction, words: String) -> Result<Worked, Refused> {
+    async fn over(&self, row: &Transaction, words: String) -> Result<Worked, Error> {
         let failed = self.fail(row, words).await?;
         self.forget_calls(row.id).await?;
         Ok(failed)
     }
 
     /// Writes an attempt down that came to nothing, and when the next one is.
-    async fn tried(&self, row: &Transaction, calls: Calls, version: u64, words: String) -> Result<Worked, Refused> {
+    async fn tried(&self, row: &Transaction, calls: Calls, version: u64, words: String) -> Result<Worked, Error> {
         let wait = RETRY_MS.saturating_mul(1 << calls.attempts.min(20)).min(RETRY_MOST_MS);
         let next_at = self.now().plus_ms(wait);
         tracing::info!(task = %row.id.0, attempt = calls.attempts + 1, "a seller was not reached: {words}");
@@ -176,12 +176,12 @@ impl Market {
         Ok(Worked::Again(row.due.map_or(next_at, |due| due.at.min(next_at))))
     }
 
-    async fn calls(&self, id: TransactionId) -> Result<Option<(Calls, u64)>, Refused> {
+    async fn calls(&self, id: TransactionId) -> Result<Option<(Calls, u64)>, Error> {
         self.read(records::CALLS, records::transaction_key(id)).await
     }
 
     /// Should another process have called, too, its count stands: both have called.
-    async fn keep_calls(&self, id: TransactionId, calls: Calls, version: u64) -> Result<(), Refused> {
+    async fn keep_calls(&self, id: TransactionId, calls: Calls, version: u64) -> Result<(), Error> {
         let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
         let put = records::CALLS.put(records::transaction_key(id), expect, &calls, Vec::new());
         match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
@@ -190,7 +190,7 @@ impl Market {
         }
     }
 
-    pub(super) async fn forget_calls(&self, id: TransactionId) -> Result<(), Refused> {
+    pub(super) async fn forget_calls(&self, id: TransactionId) -> Result<(), Error> {
         let Some((_, version)) = self.calls(id).await? else { return Ok(()) };
         let (key, expect) = (records::transaction_key(id), Expect::Version(version));
         let remove = records::CALLS.remove(key, expect);

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use ledger::{TransactionId, UserId};
 use market::transaction::{Action, Deliverable, Role, Status};
-use market::{Actor, Refusal, Served, Transaction};
+use market::{Actor, Served, Transaction};
 use model::{Json, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::records::{self, PurchaseList};
-use crate::{Caller, Market, MarketEntity, Once, Paging, Refused};
+use crate::{Caller, Error, Market, MarketEntity, Once, Paging};
 
 /// How often a stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -115,7 +115,7 @@ pub struct Jobs {
 
 impl Jobs {
     /// The next event; `None` when the server stops.
-    pub async fn next(&mut self) -> Option<Result<JobEvent, Refused>> {
+    pub async fn next(&mut self) -> Option<Result<JobEvent, Error>> {
         if !self.opened {
             self.opened = true;
             return Some(Ok(JobEvent::Open));
@@ -145,7 +145,7 @@ impl Jobs {
     }
 
     /// Looks for jobs that were not told yet, the oldest first.
-    async fn find(&mut self) -> Result<(), Refused> {
+    async fn find(&mut self) -> Result<(), Error> {
         let mut found = Vec::new();
         let list = records::purchases(Role::Seller, &self.market.config().tenant, &self.seller, PurchaseList::Job);
         let mut page = 1;
@@ -190,7 +190,7 @@ impl Jobs {
 impl Market {
     /// The jobs of a seller's program from now on: first those that wait, then those that come. `last` is the last one
     /// it has seen, when it resumes.
-    pub async fn jobs(&self, caller: &Caller, last: Option<TransactionId>) -> Result<Jobs, Refused> {
+    pub async fn jobs(&self, caller: &Caller, last: Option<TransactionId>) -> Result<Jobs, Error> {
         let mut told = HashSet::new();
         let since = match last {
             // One that is not there any more, or not the caller's, is none it can have seen.
@@ -199,7 +199,7 @@ impl Market {
                     told.insert(last);
                     row.frozen_at.map(|at| Time(at.0.saturating_sub(OVERLAP_MS)))
                 }
-                Ok(_) | Err(Refused::Unknown(MarketEntity::Transaction)) => None,
+                Ok(_) | Err(Error::Unknown(MarketEntity::Transaction)) => None,
                 Err(refused) => return Err(refused),
             },
             None => None,
@@ -226,7 +226,7 @@ impl Market {
         id: TransactionId,
         act: JobAct,
         once: Option<Once>,
-    ) -> Result<Transaction, Refused> {
+    ) -> Result<Transaction, Error> {
         let once = once.map(|once| (caller, once));
         let actor = caller.actor();
         let row = self.transaction(&actor, id).await?;
@@ -237,7 +237,7 @@ impl Market {
             JobAct::Fail { .. } => market::transaction::Verb::Fail,
         };
         if row.seller != caller.user {
-            return Err(Refusal::WrongActor { verb, role: Role::Buyer }.into());
+            return Err(market::Error::WrongActor { verb, role: Role::Buyer }.into());
         }
         match act {
             // A repeated acceptance means that the first answer was lost.
@@ -251,7 +251,7 @@ impl Market {
                 | Status::Settled
                 | Status::CancelledByBuyer
                 | Status::RejectedBySeller
-                | Status::Failed) => Err(Refusal::WrongState { verb, status }.into()),
+                | Status::Failed) => Err(market::Error::WrongState { verb, status }.into()),
             },
             JobAct::Deliver { result, deliverables } => {
                 self.act(&actor, id, Action::Deliver { result, deliverables }, once).await

@@ -174,16 +174,16 @@ async fn a_reference_is_booked_once() {
     let again = stall.market.credit(user, ut("1000"), "welcome", Some("said otherwise".into())).await.unwrap();
     assert_eq!(again.available, ut("1000"), "the same credit twice is one");
     let more = stall.market.credit(user, ut("1001"), "welcome", None).await.unwrap_err();
-    assert!(matches!(more, Refused::Taken("credit")), "{more}");
+    assert!(matches!(more, Error::Taken("credit")), "{more}");
     let other = stall.market.credit(&stall.seller.user, ut("1000"), "welcome", None).await.unwrap_err();
-    assert!(matches!(other, Refused::Taken("credit")), "{other}");
+    assert!(matches!(other, Error::Taken("credit")), "{other}");
     assert_eq!(stall.market.credit(user, ut("0.5"), "second", None).await.unwrap().available, ut("1000.5"));
     for (amount, reference) in [("0", "r"), ("-1", "r"), ("1", ""), ("1", "a\u{1f}b")] {
         let refused = stall.market.credit(user, ut(amount), reference, None).await.unwrap_err();
-        assert!(matches!(refused, Refused::Fields(_)), "{amount} {reference:?}: {refused}");
+        assert!(matches!(refused, Error::Fields(_)), "{amount} {reference:?}: {refused}");
     }
     let nobody = stall.market.credit(&"u_nobody".into(), ut("1"), "r", None).await.unwrap_err();
-    assert!(matches!(nobody, Refused::Unknown(MarketEntity::User)), "{nobody}");
+    assert!(matches!(nobody, Error::Unknown(MarketEntity::User)), "{nobody}");
     assert_eq!(stall.found().await, [""; 0]);
 }
 

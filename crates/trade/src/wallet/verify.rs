@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::records::{self, ALL, Booked};
 use crate::till::{BudgetEntry, turn_key};
-use crate::{Market, Refused};
+use crate::{Error, Market};
 
 const AT_ONCE: usize = 1_000;
 /// How often it is looked at again when money moved in between.
@@ -88,7 +88,7 @@ pub enum Mismatch {
 impl Market {
     /// Recomputes every balance from the journal and compares holds, entries and transactions. A market at work is looked
     /// at again, until no money moved in between.
-    pub async fn verify(&self) -> Result<Report, Refused> {
+    pub async fn verify(&self) -> Result<Report, Error> {
         let store = &**self.engine().store();
         let mut last: Option<Report> = None;
         for _ in 0..PASSES {

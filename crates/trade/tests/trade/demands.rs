@@ -5,7 +5,7 @@ use market::demand::{Draft, Level, Status};
 use market::transaction::{Action, Status as Stage};
 use market::{Capability, CapabilityId, Demand, DemandId, Transaction};
 use model::Json;
-use trade::{Config, MarketEntity, Once, OrderRequest, Paging, Refused};
+use trade::{Config, Error, MarketEntity, Once, OrderRequest, Paging};
 
 use crate::common::{Fair, House, Phone, agent_of, offer, on_both_stores};
 
@@ -33,7 +33,7 @@ async fn sells(fair: &Fair, seller: &str, change: impl FnOnce(capability::Draft)
     fair.market.change_capability(&actor, &made.id, submit, None).await.unwrap().unwrap()
 }
 
-async fn buys(fair: &Fair, buyer: &str, capability: &CapabilityId, demand: &DemandId) -> Result<Transaction, Refused> {
+async fn buys(fair: &Fair, buyer: &str, capability: &CapabilityId, demand: &DemandId) -> Result<Transaction, Error> {
     let wish = OrderRequest { demand: Some(demand.0.clone()), ..OrderRequest::of(capability.clone()) };
     fair.market.order(&agent_of(buyer), wish, None).await
 }
@@ -52,7 +52,7 @@ async fn a_demand_is_posted_once_and_seen_while_it_is_open() {
         assert!(made.id.as_str().starts_with("dem_") && made.status == Status::Open);
         assert_eq!(market.want(&b, &wanted(), Some(once("k", 1))).await.unwrap(), made, "the same again");
         let other = market.want(&b, &wanted(), Some(once("k", 2))).await;
-        assert!(matches!(other, Err(Refused::KeyReused)), "{other:?}");
+        assert!(matches!(other, Err(Error::KeyReused)), "{other:?}");
         let other = market.want(&b, &Draft { category: None, ..wanted() }, None).await.unwrap();
         assert_eq!(market.demand(&s, &made.id).await.unwrap(), made);
         let ids = |page: trade::Paged<Demand>| page.items.into_iter().map(|one| one.id).collect::<Vec<_>>();
@@ -64,14 +64,14 @@ async fn a_demand_is_posted_once_and_seen_while_it_is_open() {
 
         // Its owner cancels it, once; other users do not see it from then on.
         let refused = market.cancel_demand(&s, &made.id, None).await.unwrap_err();
-        assert!(matches!(refused, Refused::Demand(market::demand::Refused::NotOwner)), "{refused}");
+        assert!(matches!(refused, Error::Demand(market::demand::Error::NotOwner)), "{refused}");
         let gone = market.cancel_demand(&b, &made.id, Some(once("c", 3))).await.unwrap();
         assert_eq!(gone.status, Status::Cancelled);
         assert_eq!(market.cancel_demand(&b, &made.id, Some(once("c", 3))).await.unwrap(), gone, "the same again");
         let twice = market.cancel_demand(&b, &made.id, None).await.unwrap_err();
-        assert!(matches!(twice, Refused::Demand(market::demand::Refused::NotOpen(Status::Cancelled))), "{twice}");
+        assert!(matches!(twice, Error::Demand(market::demand::Error::NotOpen(Status::Cancelled))), "{twice}");
         let hidden = market.demand(&s, &made.id).await.unwrap_err();
-        assert!(matches!(hidden, Refused::Unknown(MarketEntity::Demand)), "{hidden}");
+        assert!(matches!(hidden, Error::Unknown(MarketEntity::Demand)), "{hidden}");
         assert_eq!(ids(market.open_demands(Some("documents"), PAGE).await.unwrap()), []);
         assert_eq!(
             ids(market.my_demands(&b, Some(Status::Cancelled), PAGE).await.unwrap()),
@@ -136,9 +136,9 @@ async fn what_fits_best_comes_first_and_always_so() {
         let (.., fit) = fair.market.alignment(&agent_of("b"), &demand.id, &dear.id).await.unwrap();
         assert_eq!(fit, found.items[2].fit, "the same question has the same answer");
         let refused = fair.market.alignment(&agent_of("c"), &demand.id, &dear.id).await.unwrap_err();
-        assert!(matches!(refused, Refused::Demand(market::demand::Refused::NotOwner)), "{refused}");
+        assert!(matches!(refused, Error::Demand(market::demand::Error::NotOwner)), "{refused}");
         let refused = fair.market.offers_for(&agent_of("s"), &demand.id, 2).await.unwrap_err();
-        assert!(matches!(refused, Refused::Demand(market::demand::Refused::NotOwner)), "{refused}");
+        assert!(matches!(refused, Error::Demand(market::demand::Error::NotOwner)), "{refused}");
 
         // The other way round.
         let rich =
@@ -153,10 +153,10 @@ async fn what_fits_best_comes_first_and_always_so() {
         let one = fair.market.demands_for(&agent_of("s"), &fitting.id, 1).await.unwrap();
         assert_eq!(one.items[..], wanting.items[..1]);
         let refused = fair.market.demands_for(&agent_of("t"), &fitting.id, 10).await.unwrap_err();
-        assert!(matches!(&refused, Refused::Fault(fault) if fault.kind == model::Kind::Forbidden), "{refused}");
+        assert!(matches!(&refused, Error::Fault(fault) if fault.kind == model::Kind::Forbidden), "{refused}");
         fair.market.cancel_demand(&agent_of("b"), &demand.id, None).await.unwrap();
         let refused = fair.market.offers_for(&agent_of("b"), &demand.id, 2).await.unwrap_err();
-        assert!(matches!(refused, Refused::Demand(market::demand::Refused::NotOpen(_))), "{refused}");
+        assert!(matches!(refused, Error::Demand(market::demand::Error::NotOpen(_))), "{refused}");
     })
     .await;
 }
@@ -232,8 +232,8 @@ async fn what_nobody_serves_is_over_when_its_time_is_and_forgotten_later() {
     assert_eq!(fair.market.my_demands(&b, Some(Status::Open), PAGE).await.unwrap().total, 0);
     assert_eq!(fair.market.my_demands(&b, Some(Status::Expired), PAGE).await.unwrap().total, 1);
     let refused = fair.market.cancel_demand(&b, &demand.id, None).await.unwrap_err();
-    assert!(matches!(refused, Refused::Demand(market::demand::Refused::NotOpen(Status::Expired))), "{refused}");
+    assert!(matches!(refused, Error::Demand(market::demand::Error::NotOpen(Status::Expired))), "{refused}");
     tokio::time::sleep(DAY * 31).await;
-    assert!(matches!(fair.market.demand(&b, &demand.id).await, Err(Refused::Unknown(MarketEntity::Demand))));
+    assert!(matches!(fair.market.demand(&b, &demand.id).await, Err(Error::Unknown(MarketEntity::Demand))));
     assert_eq!(fair.market.my_demands(&b, None, PAGE).await.unwrap().total, 0);
 }

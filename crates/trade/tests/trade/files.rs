@@ -10,7 +10,7 @@ use market::{Actor, CapabilityId, Transaction};
 use model::ports::agent::{Emission, EndState, Piece, Restart, Turn};
 use model::{Content, Part};
 use sha2::{Digest, Sha256};
-use trade::{Allowed, Config, File, FileLimits, NamedFile, NotGiven, Refused, Upload};
+use trade::{Allowed, Config, Error, File, FileLimits, NamedFile, NotGiven, Upload};
 
 use crate::common::{Fair, House, acting, agent_of, done, echo, offer, on_both_stores};
 
@@ -37,11 +37,11 @@ impl Fair {
         self.act("s", row.id, Action::Accept).await.unwrap()
     }
 
-    async fn upload(&self, row: &Transaction, upload: Upload) -> Result<File, Refused> {
+    async fn upload(&self, row: &Transaction, upload: Upload) -> Result<File, Error> {
         self.market.upload(&agent_of("s"), row.id, upload).await
     }
 
-    async fn delivers(&self, row: &Transaction, named: Vec<NamedFile>) -> Result<Transaction, Refused> {
+    async fn delivers(&self, row: &Transaction, named: Vec<NamedFile>) -> Result<Transaction, Error> {
         let deliverables = self.market.named_files(row.id, named).await?;
         self.act("s", row.id, Action::Deliver { result: None, deliverables }).await
     }
@@ -82,7 +82,7 @@ async fn a_file_is_kept_once_and_fetched_as_often_as_was_said() {
         let undelivered = fair.market.grant_access(&buyer, &other.access_id, 1, 60).await.err().unwrap();
         assert!(undelivered.to_string().contains("not delivered"), "{undelivered}");
         let late = fair.upload(&row, file("c.pdf", "late")).await.unwrap_err();
-        assert!(matches!(late, Refused::Rule(_)), "{late}");
+        assert!(matches!(late, Error::Rule(_)), "{late}");
 
         let granted = fair.market.grant_access(&buyer, &kept.access_id, 2, 60).await.unwrap();
         for remaining in [1, 0] {
@@ -155,7 +155,7 @@ async fn others_files_cannot_be_delivered() {
             deliverable_id: None,
             file_name: Some(name.into()),
         };
-        let says = |refused: Refused| refused.to_string();
+        let says = |refused: Error| refused.to_string();
         let foreign = says(fair.delivers(&other, vec![by_id(&kept.access_id)]).await.unwrap_err());
         assert!(foreign.contains("must be of this purchase"), "{foreign}");
         let foreign = says(fair.delivers(&other, vec![named("x", Some(&kept.access_id))]).await.unwrap_err());
@@ -168,9 +168,9 @@ async fn others_files_cannot_be_delivered() {
         let twice = says(fair.delivers(&one, vec![by_id(&kept.access_id), by_id(&kept.access_id)]).await.unwrap_err());
         assert!(twice.contains("named twice"), "{twice}");
         let buyers = fair.market.upload(&agent_of("b"), one.id, file("a", "x")).await.unwrap_err();
-        assert!(matches!(buyers, Refused::Rule(market::Refusal::WrongActor { .. })), "{buyers}");
+        assert!(matches!(buyers, Error::Rule(market::Error::WrongActor { .. })), "{buyers}");
         let strangers = fair.market.upload(&agent_of("x"), one.id, file("a", "x")).await.unwrap_err();
-        assert!(matches!(strangers, Refused::Rule(market::Refusal::NotParty)), "{strangers}");
+        assert!(matches!(strangers, Error::Rule(market::Error::NotParty)), "{strangers}");
 
         let row = fair.delivers(&one, vec![by_id(&kept.access_id), named("elsewhere.pdf", Some("d1"))]).await.unwrap();
         let ids: Vec<&str> = row.deliverables.iter().map(|file| &*file.access_id).collect();

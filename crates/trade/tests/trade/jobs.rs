@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use ledger::TransactionId;
-use market::Refusal;
 use market::capability::Served;
 use market::transaction::{Action, Status};
 use serde_json::json;
-use trade::{Config, JobAct, JobEvent, Jobs, Refused};
+use trade::{Config, Error, JobAct, JobEvent, Jobs};
 
 use crate::common::{Fair, House, adds_up, agent_of, balance, json as text, offer, on_both_stores};
 
@@ -32,7 +31,7 @@ async fn sold(fair: &Fair, capability: &market::CapabilityId) -> TransactionId {
     fair.act("b", row.id, Action::Freeze).await.unwrap().id
 }
 
-async fn act(fair: &Fair, id: TransactionId, act: JobAct) -> Result<Status, Refused> {
+async fn act(fair: &Fair, id: TransactionId, act: JobAct) -> Result<Status, Error> {
     fair.market.job_act(&agent_of("s"), id, act, None).await.map(|row| row.status)
 }
 
@@ -61,14 +60,14 @@ async fn a_program_takes_jobs_and_does_them() {
         assert_eq!(act(&fair, comes, no).await.unwrap(), Status::RejectedBySeller);
         // Of what is over nothing can be done.
         for late in [JobAct::Accept, JobAct::Heartbeat { progress: None }, delivered()] {
-            assert!(matches!(act(&fair, comes, late).await, Err(Refused::Rule(Refusal::WrongState { .. }))));
+            assert!(matches!(act(&fair, comes, late).await, Err(Error::Rule(market::Error::WrongState { .. }))));
         }
         // Nor of what is another's.
         let other = fair.market.job_act(&agent_of("x"), waits, JobAct::Accept, None).await;
-        assert!(matches!(other, Err(Refused::Rule(Refusal::NotParty))), "{other:?}");
+        assert!(matches!(other, Err(Error::Rule(market::Error::NotParty))), "{other:?}");
         let buyer =
             fair.market.job_act(&agent_of("b"), waits, JobAct::Fail { error: None, retryable: false }, None).await;
-        assert!(matches!(buyer, Err(Refused::Rule(Refusal::WrongActor { .. }))), "{buyer:?}");
+        assert!(matches!(buyer, Err(Error::Rule(market::Error::WrongActor { .. }))), "{buyer:?}");
         fair.act("b", waits, Action::Confirm).await.unwrap();
         assert_eq!(balance(&fair, "s").await, 10_800);
         adds_up(&fair).await;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use market::capability::{Draft, Served};
 use market::demand;
 use market::transaction::Action;
-use market::{CapabilityId, Refusal, Transaction, Via};
+use market::{CapabilityId, Transaction, Via};
 use model::Kind;
 use tokio::task::JoinSet;
-use trade::{Config, Once, OrderRequest, Refused, Upload};
+use trade::{Config, Error, Once, OrderRequest, Upload};
 
 use crate::common::{Fair, adds_up, agent_of, caller, offer, on_both_stores, replicas};
 
@@ -75,7 +75,7 @@ async fn rush(fairs: &[Fair], capability: &CapabilityId, crowd: Crowd) -> Vec<Tr
         match order.unwrap() {
             Ok(row) if sold.iter().any(|known| known.id == row.id) => {}
             Ok(row) => sold.push(row),
-            Err(Refused::Rule(Refusal::Quota { .. })) => {}
+            Err(Error::Rule(market::Error::Quota { .. })) => {}
             Err(other) => panic!("{crowd:?}: {other:?}"),
         }
     }
@@ -165,7 +165,7 @@ async fn no_more_demands_than_may_be_open(fairs: &[Fair]) {
     while let Some(one) = asked.join_next().await {
         match one.unwrap() {
             Ok(demand) => made.push(demand),
-            Err(Refused::Fault(fault)) => assert_eq!(fault.kind, Kind::RateLimited),
+            Err(Error::Fault(fault)) => assert_eq!(fault.kind, Kind::RateLimited),
             Err(other) => panic!("{other:?}"),
         }
     }

@@ -7,7 +7,7 @@ use market::capability::{self, Served};
 use market::transaction::Action;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use trade::{CallbackRequest, Config, Event, External, MarketEntity, NewExternal, Once, Paging, Refused, WebhookEdit};
+use trade::{CallbackRequest, Config, Error, Event, External, MarketEntity, NewExternal, Once, Paging, WebhookEdit};
 
 use crate::common::{Fair, House, Phone, agent_of, deliver, offer, on_both_stores, until, until_by};
 
@@ -272,7 +272,7 @@ async fn what_is_never_taken_is_lost_in_the_open() {
     until(async || lost().await == trade::Deliveries::default()).await;
     assert_eq!(phone.calls.lock().len(), 17);
     let refused = fair.market.redeliver(&agent_of("b"), &agent.id).await.unwrap_err();
-    assert!(matches!(refused, Refused::Unknown(MarketEntity::External)), "{refused}");
+    assert!(matches!(refused, Error::Unknown(MarketEntity::External)), "{refused}");
 }
 
 /// Of what happens while too much waits for it, an agent does not hear; the purchase goes on.
@@ -340,8 +340,8 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
         let made = market.add_external(&s, &new(), Some(once("a"))).await.unwrap();
         assert_eq!(market.add_external(&s, &new(), Some(once("a"))).await.unwrap(), made, "the same again");
         assert_eq!((&*made.auth_type, market.webhook(&made)), ("none", None));
-        let fields = |refused: Refused| match refused {
-            Refused::Fields(fields) => fields.iter().map(|field| field.field).collect::<Vec<_>>(),
+        let fields = |refused: Error| match refused {
+            Error::Fields(fields) => fields.iter().map(|field| field.field).collect::<Vec<_>>(),
             other => panic!("{other}"),
         };
         let empty = market.add_external(&s, &NewExternal::default(), None).await.unwrap_err();
@@ -396,12 +396,12 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
 
         // Other users' agents are unknown.
         let b = agent_of("b");
-        assert!(matches!(market.external(&b, &made.id).await, Err(Refused::Unknown(MarketEntity::External))));
+        assert!(matches!(market.external(&b, &made.id).await, Err(Error::Unknown(MarketEntity::External))));
         let taken = market.set_webhook(&b, &made.id, &hook(Event::ALL), None).await;
-        assert!(matches!(taken, Err(Refused::Unknown(MarketEntity::External))));
+        assert!(matches!(taken, Err(Error::Unknown(MarketEntity::External))));
         assert!(matches!(
             market.remove_external(&b, &made.id, None).await,
-            Err(Refused::Unknown(MarketEntity::External))
+            Err(Error::Unknown(MarketEntity::External))
         ));
         assert_eq!(market.externals(&b, PAGE).await.unwrap().total, 0);
         assert_eq!(market.externals(&s, PAGE).await.unwrap().items, [moved]);
@@ -410,7 +410,7 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
         market.remove_external(&s, &made.id, Some(once("r"))).await.unwrap();
         assert!(matches!(
             market.remove_external(&s, &made.id, None).await,
-            Err(Refused::Unknown(MarketEntity::External))
+            Err(Error::Unknown(MarketEntity::External))
         ));
         for _ in 0..20 {
             market.add_external(&s, &new(), None).await.unwrap();

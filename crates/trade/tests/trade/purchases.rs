@@ -4,18 +4,18 @@ use std::collections::HashSet;
 
 use market::capability::{Action as Change, Draft, Served};
 use market::transaction::{Action, DecisionSource, Status};
-use market::{Refusal, Transaction, Via, autonomy};
+use market::{Transaction, Via, autonomy};
 use model::State;
 use serde_json::json;
-use trade::{Caller, Config, Once, OrderRequest, Refused};
+use trade::{Caller, Config, Error, Once, OrderRequest};
 
 use crate::common::{
     Fair, House, Phone, adds_up, agent_of, balance, caller, deliver, frozen, offer, on_both_stores, person, ut,
 };
 
-fn rule(refused: Refused) -> Refusal {
+fn rule(refused: Error) -> market::Error {
     match refused {
-        Refused::Rule(refusal) => refusal,
+        Error::Rule(refusal) => refusal,
         other => panic!("a rule was expected, not {other:?}"),
     }
 }
@@ -53,7 +53,7 @@ async fn a_purchase_from_a_person_goes_its_way() {
             let refused = fair.act(who, row.id, action).await.unwrap_err();
             assert_eq!(rule(refused).status(), Some(Status::Settled));
         }
-        assert_eq!(rule(fair.act("x", row.id, Action::Confirm).await.unwrap_err()), Refusal::NotParty);
+        assert_eq!(rule(fair.act("x", row.id, Action::Confirm).await.unwrap_err()), market::Error::NotParty);
         assert_eq!(adds_up(&fair).await.len(), 1);
     })
     .await;
@@ -64,7 +64,7 @@ async fn who_has_too_little_buys_nothing() {
     on_both_stores(async |mut house| {
         let fair = house.fair(Vec::new(), Config::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
-        let short = |available| Refusal::Insufficient { needed: ut(120), available };
+        let short = |available| market::Error::Insufficient { needed: ut(120), available };
         assert_eq!(rule(fair.order("b", &ocr).await.unwrap_err()), short(ut(0)));
         fair.has("b", 200).await;
         // Both orders are good for themselves; the money is there for one.
@@ -91,7 +91,7 @@ async fn money_that_is_set_aside_with_the_order_is_there_or_there_is_no_order() 
         fair.has("b", 200).await;
         assert_eq!(fair.order("b", &ocr).await.unwrap().status, Status::Frozen);
         let refused = rule(fair.order("b", &ocr).await.unwrap_err());
-        assert_eq!(refused, Refusal::Insufficient { needed: ut(120), available: ut(80) });
+        assert_eq!(refused, market::Error::Insufficient { needed: ut(120), available: ut(80) });
         assert_eq!(adds_up(&fair).await.len(), 1);
     })
     .await;
@@ -117,7 +117,7 @@ async fn orders_at_once_never_spend_more_than_there_is() {
         for order in orders {
             match order.await.unwrap() {
                 Ok(_) => bought += 1,
-                Err(refused) => assert!(matches!(rule(refused), Refusal::Insufficient { .. })),
+                Err(refused) => assert!(matches!(rule(refused), market::Error::Insufficient { .. })),
             }
         }
         assert_eq!((bought, balance(&fair, "b").await, frozen(&fair, "b").await), (8, 4_000, 96_000));
@@ -141,9 +141,9 @@ async fn an_agent_above_its_limit_waits_for_its_person() {
         assert_eq!((row.status, row.state()), (Status::PendingFreeze, State::InputRequired));
         assert_eq!(fair.engine().task(row.id.0).await.unwrap().unwrap().state(), State::InputRequired);
         let by_agent = fair.market.act(&agent_of("b").actor(), row.id, Action::Freeze, None).await;
-        assert_eq!(rule(by_agent.unwrap_err()), Refusal::ConfirmationPending);
+        assert_eq!(rule(by_agent.unwrap_err()), market::Error::ConfirmationPending);
         let by_agent = fair.market.act(&agent_of("b").actor(), row.id, Action::Approve(None), None).await;
-        assert_eq!(rule(by_agent.unwrap_err()), Refusal::ConfirmationPending);
+        assert_eq!(rule(by_agent.unwrap_err()), market::Error::ConfirmationPending);
         let approved = fair.act("b", row.id, Action::Approve(None)).await.unwrap();
         assert_eq!((approved.state(), approved.decision_source), (State::Submitted, DecisionSource::UserConfirmed));
         fair.act("b", row.id, Action::Freeze).await.unwrap();
@@ -198,7 +198,10 @@ async fn what_is_sold_out_is_not_sold() {
                 assert!(sold.len() <= 2 * limit, "the minute or the day may change once");
             };
             assert!(sold.len() >= limit);
-            assert!(matches!(refused, Refusal::Quota { limit: told, .. } if told as usize == limit), "{refused:?}");
+            assert!(
+                matches!(refused, market::Error::Quota { limit: told, .. } if told as usize == limit),
+                "{refused:?}"
+            );
             // A sale that came to nothing was a sale.
             fair.act("b", sold[0].id, Action::Cancel).await.unwrap();
         }
@@ -229,9 +232,12 @@ async fn the_same_request_many_times_at_once_is_one_purchase() {
             }
             assert_eq!(rows.len(), 1);
             let other = fair.market.order(&caller("b", via), OrderRequest::of(ocr.clone()), Some(key(2))).await;
-            assert!(matches!(other, Err(Refused::KeyReused)), "{other:?}");
+            assert!(matches!(other, Err(Error::KeyReused)), "{other:?}");
             let another = fair.market.order(&caller("b2", via), OrderRequest::of(ocr.clone()), Some(key(2))).await;
-            assert!(matches!(another, Err(Refused::Rule(Refusal::Insufficient { .. }))), "another's key: {another:?}");
+            assert!(
+                matches!(another, Err(Error::Rule(market::Error::Insufficient { .. }))),
+                "another's key: {another:?}"
+            );
 
             // A step, too: the answer of the first, though it has gone on since.
             let id = *rows.iter().next().unwrap();
@@ -246,7 +252,7 @@ async fn the_same_request_many_times_at_once_is_one_purchase() {
             assert_eq!((first.status, two.unwrap(), three.unwrap()), (Status::Frozen, first.clone(), first.clone()));
             fair.act("s", id, Action::Accept).await.unwrap();
             assert_eq!(freeze(1).await.unwrap(), first);
-            assert!(matches!(freeze(2).await, Err(Refused::KeyReused)));
+            assert!(matches!(freeze(2).await, Err(Error::KeyReused)));
         }
         assert_eq!(adds_up(&fair).await.len(), 2);
     })
@@ -405,7 +411,7 @@ async fn an_order_rests_on_what_is_so_and_not_on_what_was() {
     let change = async |action| there.market.change_capability(&person("s"), &ocr, action, None).await.unwrap();
     assert_eq!(order(&here).await.unwrap().status, Status::PendingFreeze);
     change(Change::Offline).await;
-    assert!(matches!(order(&here).await, Err(Refused::Rule(_))), "it is off the market");
+    assert!(matches!(order(&here).await, Err(Error::Rule(_))), "it is off the market");
     change(Change::Online).await;
     assert!(!order(&here).await.unwrap().awaits_approval());
     assert!(!order(&there).await.unwrap().awaits_approval());

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use market::Via;
 use market::capability::{Draft, Served};
 use market::transaction::{Action, Status};
-use market::{Refusal, Via};
 use model::ports::agent::{EndState, Restart};
 use serde_json::json;
-use trade::{Config, Once, OrderRequest, Refused};
+use trade::{Config, Error, Once, OrderRequest};
 
 use crate::common::{Fair, House, acting, adds_up, caller, deliver, done, echo, offer, purchases, until};
 
@@ -22,20 +22,20 @@ impl Dice {
 }
 
 /// The expected errors.
-fn expected(refused: &Refused) -> bool {
+fn expected(refused: &Error) -> bool {
     matches!(
         refused,
-        Refused::Rule(
-            Refusal::WrongState { .. }
-                | Refusal::WrongActor { .. }
-                | Refusal::NotParty
-                | Refusal::Insufficient { .. }
-                | Refusal::ConfirmationPending
-                | Refusal::NothingPending
-                | Refusal::NotDue
-                | Refusal::OwnCapability
-                | Refusal::Changed
-                | Refusal::Quota { .. }
+        Error::Rule(
+            market::Error::WrongState { .. }
+                | market::Error::WrongActor { .. }
+                | market::Error::NotParty
+                | market::Error::Insufficient { .. }
+                | market::Error::ConfirmationPending
+                | market::Error::NothingPending
+                | market::Error::NotDue
+                | market::Error::OwnCapability
+                | market::Error::Changed
+                | market::Error::Quota { .. }
         )
     )
 }

@@ -154,7 +154,7 @@ pub(super) fn login<'a>(ask: &'a Ask<'a>, body: Login) -> Going<'a, ShownTokens>
 /// The access token that a person shows.
 fn shown<'a>(ask: &'a Ask<'a>) -> Result<&'a str, Error> {
     let shown = credentials(&ask.head.headers).bearer.filter(|token| !token.is_empty());
-    shown.ok_or_else(|| trade::Refused::from(trade::NotKnown::Missing).into())
+    shown.ok_or_else(|| trade::Error::from(trade::NotKnown::Missing).into())
 }
 
 pub(super) fn logout<'a>(ask: &'a Ask<'a>, body: Logout) -> Going<'a, ShownLogout> {

@@ -6,7 +6,7 @@ use market::demand;
 use model::{Fault, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
-use trade::{NotKnown, Refused};
+use trade::{Error as Refused, NotKnown};
 
 /// A code and its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,19 +131,19 @@ impl From<Refused> for Error {
         match refused {
             Refused::Rule(rule) => by_rule(&rule, message),
             Refused::Capability(refused) => match refused {
-                capability::Refused::NotOwner(_) | capability::Refused::NotPlatform(_) => {
+                capability::Error::NotOwner(_) | capability::Error::NotPlatform(_) => {
                     Error::new(Code::DENIED, message)
                 }
-                capability::Refused::WrongState { status, .. } => {
+                capability::Error::WrongState { status, .. } => {
                     let mut refusal = Error::new(Code::STATE, message);
                     refusal.data.internal_status = Some(status.name());
                     refusal
                 }
-                capability::Refused::Invalid(error) => Error::fields(&[error], message),
+                capability::Error::Invalid(error) => Error::fields(&[error], message),
             },
             Refused::Demand(refused) => match refused {
-                demand::Refused::NotOwner => Error::new(Code::DENIED, message),
-                demand::Refused::NotOpen(status) | demand::Refused::WrongState { status, .. } => {
+                demand::Error::NotOwner => Error::new(Code::DENIED, message),
+                demand::Error::NotOpen(status) | demand::Error::WrongState { status, .. } => {
                     let mut refusal = Error::new(Code::STATE, message);
                     refusal.data.internal_status = Some(status.name());
                     refusal
@@ -170,8 +170,8 @@ impl From<Refused> for Error {
     }
 }
 
-fn by_rule(rule: &market::Refusal, message: String) -> Error {
-    use market::Refusal as Rule;
+fn by_rule(rule: &market::Error, message: String) -> Error {
+    use market::Error as Rule;
     let mut refusal = match rule {
         Rule::NotParty | Rule::WrongActor { .. } | Rule::OwnCapability => Error::new(Code::DENIED, message),
         Rule::WrongState { .. } | Rule::ConfirmationPending | Rule::NothingPending | Rule::NotDue | Rule::Changed => {

@@ -145,7 +145,7 @@ pub(super) fn upload<'a>(ask: &'a Ask<'a>) -> Going<'a, Reply> {
         };
         let id = required("transaction_id", brought.transaction_id)?;
         let name = required("filename", brought.filename)?;
-        let id = id.parse().map_err(|_| trade::Refused::Unknown(trade::MarketEntity::Transaction))?;
+        let id = id.parse().map_err(|_| trade::Error::Unknown(trade::MarketEntity::Transaction))?;
         let media_type = brought.media_type.as_deref().unwrap_or(trade::ANY_MEDIA).into();
         let upload = Upload { name: name.into(), media_type, bytes: brought.bytes };
         let file = ask.market.upload(ask.caller()?, id, upload).await?;
@@ -243,7 +243,7 @@ fn not_given(not_given: NotGiven) -> Error {
         NotGiven::UsedUp(_) => Error::because("DOWNLOADS_USED_UP", Code::GONE, message),
         NotGiven::Expired => Error::because("TOKEN_EXPIRED", Code::GONE, message),
         NotGiven::Gone => Error::because("FILE_REMOVED", Code::GONE, message),
-        NotGiven::Refused(refused) => refused.into(),
+        NotGiven::Error(refused) => refused.into(),
     }
 }
 

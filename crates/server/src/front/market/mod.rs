@@ -28,7 +28,7 @@ use model::Fault;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use trade::{Credentials, NotKnown, Once, Paged, Refused};
+use trade::{Credentials, Error as Refused, NotKnown, Once, Paged};
 use web::credentials::{self, AuthScheme, Authorization};
 use web::headers::{check_media_type, idempotency_key, request_fingerprint, text};
 

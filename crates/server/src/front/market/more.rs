@@ -275,7 +275,7 @@ pub(super) fn of_one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownIncome> {
             None => {
                 let one = ask.market.capability(Some(caller), &id).await?;
                 if one.owner != caller.user {
-                    return Err(trade::Refused::Unknown(trade::MarketEntity::Capability).into());
+                    return Err(trade::Error::Unknown(trade::MarketEntity::Capability).into());
                 }
                 Income::default()
             }

@@ -224,7 +224,7 @@ impl From<&Deliverable> for ShownFile {
 /// The transaction of the path. What cannot be an id names none.
 fn id(ask: &Ask<'_>) -> Result<TransactionId, Error> {
     let named = ask.named.first().map(AsRef::as_ref).unwrap_or_default();
-    named.parse().map_err(|_| trade::Refused::Unknown(trade::MarketEntity::Transaction).into())
+    named.parse().map_err(|_| trade::Error::Unknown(trade::MarketEntity::Transaction).into())
 }
 
 async fn step(ask: &Ask<'_>, action: Action) -> Result<Shown, Error> {

@@ -9,7 +9,7 @@ use model::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use trade::{JobAct, JobEvent, Jobs, MarketEntity as What, Refused};
+use trade::{Error as Refused, JobAct, JobEvent, Jobs, MarketEntity as What};
 
 use super::error::Error;
 use super::names;

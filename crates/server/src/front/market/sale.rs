@@ -99,7 +99,7 @@ pub(super) struct NewCapability {
 fn served(agent: Option<String>, worker: Option<bool>, callback: Option<&str>) -> Result<Option<Served>, Error> {
     let beside = |field: &'static str, other: &str| {
         let detail = format!("is of no use beside {other}: one of them does the work");
-        Err(trade::Refused::from(market::FieldError::new(field, detail)).into())
+        Err(trade::Error::from(market::FieldError::new(field, detail)).into())
     };
     match (agent, worker == Some(true), callback) {
         (Some(_), true, _) => beside("worker", "agent"),
@@ -414,7 +414,7 @@ async fn change(ask: &Ask<'_>, action: Action) -> Result<Option<Capability>, Err
 }
 
 async fn changed(ask: &Ask<'_>, action: Action) -> Result<Shown, Error> {
-    let after = change(ask, action).await?.ok_or(trade::Refused::Unknown(trade::MarketEntity::Capability))?;
+    let after = change(ask, action).await?.ok_or(trade::Error::Unknown(trade::MarketEntity::Capability))?;
     Ok(Shown::own(&after))
 }
 
@@ -457,7 +457,7 @@ const ON_CARD: Paging = Paging { page: 1, size: 100 };
 pub(super) fn card<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
     Box::pin(async move {
         let user = UserId::from(ask.named.first().map(AsRef::as_ref).unwrap_or_default());
-        let known = ask.market.user(&user).await?.ok_or(trade::Refused::Unknown(trade::MarketEntity::User))?;
+        let known = ask.market.user(&user).await?.ok_or(trade::Error::Unknown(trade::MarketEntity::User))?;
         let sold = ask.market.sold_by(&known.id, ON_CARD).await?;
         let url = format!("{}/uumit/a2a", ask.base());
         let mut response = private_json(

@@ -43,7 +43,7 @@ pub(super) struct Ask<'a> {
 impl Ask<'_> {
     /// Who asks. A route that needs one has one.
     pub(super) fn caller(&self) -> Result<&Caller, Error> {
-        self.caller.as_ref().ok_or_else(|| trade::Refused::from(trade::NotKnown::Missing).into())
+        self.caller.as_ref().ok_or_else(|| trade::Error::from(trade::NotKnown::Missing).into())
     }
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())

@@ -9,7 +9,7 @@ use market::{AccountId, UserId, Ut, autonomy};
 use model::{Fault, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use trade::{Config, Market, MarketEntity as What, NewKey, NewUser, Refused, Report, StatementLine};
+use trade::{Config, Error as Refused, Market, MarketEntity as What, NewKey, NewUser, Report, StatementLine};
 
 use crate::admin::{AdminCommand, AdminContext, AdminRequest, Secret, wrong_arguments};
 

@@ -9,8 +9,8 @@ use super::*;
 use crate::MarketEntity;
 use crate::records::{self, ALL};
 
-fn unknown<T: std::fmt::Debug>(answer: Result<T, Refused>) {
-    assert!(matches!(answer, Err(Refused::Unknown(MarketEntity::Device))), "{answer:?}");
+fn unknown<T: std::fmt::Debug>(answer: Result<T, Error>) {
+    assert!(matches!(answer, Err(Error::Unknown(MarketEntity::Device))), "{answer:?}");
 }
 
 async fn ask(market: &Market) -> Device {

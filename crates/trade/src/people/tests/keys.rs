@@ -72,7 +72,7 @@ async fn a_platforms_key_acts_for_whoever_is_linked_to_it() {
     assert_eq!(linked.platforms, ["p".into(), "q".into()]);
     assert_eq!(market.link(&"u_2".into(), "p").await.unwrap(), linked);
     assert_eq!(asks(&market, &key, "u_2").await.unwrap().user, "u_2".into());
-    assert!(matches!(market.link(&"u_3".into(), "p").await, Err(Refused::Unknown(MarketEntity::User))));
+    assert!(matches!(market.link(&"u_3".into(), "p").await, Err(Error::Unknown(MarketEntity::User))));
     assert_eq!(fields(market.link(&"u_2".into(), "p\n").await), ["platform"]);
     for number in 2..64 {
         market.link(&"u_2".into(), &format!("p{number}")).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_chosen_secret_is_one_key_however_often_it_is_asked_for() {
     assert_eq!(first.api_key, chosen);
     assert_eq!(issue(NewKey::User("u_1".into())).await.unwrap(), first);
     for other in [NewKey::User("u_2".into()), NewKey::Platform("p".into())] {
-        assert!(matches!(issue(other).await, Err(Refused::Taken("key"))));
+        assert!(matches!(issue(other).await, Err(Error::Taken("key"))));
     }
     assert_eq!(asks(&market, chosen, "u_1").await.unwrap().user, "u_1".into());
     assert_eq!(not_known(asks(&market, chosen, "u_2").await), NotKnown::NotLinked);
@@ -165,7 +165,7 @@ async fn a_chosen_secret_is_one_key_however_often_it_is_asked_for() {
         assert_eq!(fields(market.issue_key(NewKey::User("u_1".into()), Some(bad)).await), ["api_key"], "{bad:?}");
     }
     let nobodys = market.issue_key(NewKey::User("u_3".into()), None).await;
-    assert!(matches!(nobodys, Err(Refused::Unknown(MarketEntity::User))));
+    assert!(matches!(nobodys, Err(Error::Unknown(MarketEntity::User))));
     assert_eq!(fields(market.issue_key(NewKey::Platform("".into()), None).await), ["platform"]);
 }
 
@@ -182,8 +182,8 @@ async fn a_user_is_there_once_and_a_refused_one_not_at_all() {
             ..NewUser::default()
         })
     };
-    assert!(matches!(open("u_1", "another", PASSWORD).await, Err(Refused::Taken("user"))));
-    assert!(matches!(open("u_2", "u_1", PASSWORD).await, Err(Refused::Taken("account"))));
+    assert!(matches!(open("u_1", "another", PASSWORD).await, Err(Error::Taken("user"))));
+    assert!(matches!(open("u_2", "u_1", PASSWORD).await, Err(Error::Taken("account"))));
     assert_eq!(market.user(&"u_2".into()).await.unwrap(), None);
     // Nor did the other name become an account.
     assert_eq!(not_known(market.log_in("another", PASSWORD, HERE).await), NotKnown::Password);
@@ -235,7 +235,7 @@ async fn a_store_that_cannot_be_read_is_not_an_unknown_key() {
     let key = key_of(&market, &"u_1".into()).await.api_key;
     store.close().await;
     match asks(&market, &key, "u_1").await {
-        Err(Refused::Fault(fault)) => assert_eq!(fault.kind, Kind::Unavailable),
+        Err(Error::Fault(fault)) => assert_eq!(fault.kind, Kind::Unavailable),
         other => panic!("{other:?}"),
     }
 }

@@ -143,7 +143,7 @@ async fn wrong_passwords_by_others_do_not_lock_a_login_out() {
     person(&market, "u_1").await;
     for guess in 0..3 * FREE {
         let answer = market.log_in("u_1", "wrong horse", ELSEWHERE).await;
-        assert_eq!(matches!(answer, Err(Refused::TooFast { .. })), guess >= FREE, "{guess}: {answer:?}");
+        assert_eq!(matches!(answer, Err(Error::TooFast { .. })), guess >= FREE, "{guess}: {answer:?}");
     }
     market.log_in("u_1", PASSWORD, HERE).await.unwrap();
     assert_eq!(too_fast(market.log_in("u_1", PASSWORD, ELSEWHERE).await), 1, "there it has to wait");
@@ -155,7 +155,7 @@ async fn guesses_at_once_are_counted_before_they_are_answered() {
     person(&market, "u_1").await;
     let guesses = (0..FREE * 2).map(|_| market.log_in("u_1", "wrong horse", HERE));
     let answers = futures_util::future::join_all(guesses).await;
-    let looked_at = answers.iter().filter(|answer| matches!(answer, Err(Refused::Who(NotKnown::Password)))).count();
+    let looked_at = answers.iter().filter(|answer| matches!(answer, Err(Error::Who(NotKnown::Password)))).count();
     assert_eq!(looked_at, FREE as usize);
 }
 

@@ -18,7 +18,7 @@ use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
 use stores::sqlite::{Durability, Options};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
-use trade::{Callbacks, Caller, Config, Market, NewUser, OrderRequest, Refused};
+use trade::{Callbacks, Caller, Config, Error, Market, NewUser, OrderRequest};
 
 pub(crate) use books::{adds_up, balance, frozen, purchases};
 pub(crate) use stores::crashable::CrashableStore;
@@ -253,7 +253,7 @@ impl Fair {
         self.engine().keep(Along { entries: vec![entry], ..Along::default() }).await.unwrap();
     }
 
-    pub(crate) async fn order(&self, buyer: &str, capability: &CapabilityId) -> Result<Transaction, Refused> {
+    pub(crate) async fn order(&self, buyer: &str, capability: &CapabilityId) -> Result<Transaction, Error> {
         self.market.order(&agent_of(buyer), OrderRequest::of(capability.clone()), None).await
     }
 
@@ -267,7 +267,7 @@ impl Fair {
         self.market.order(&agent_of(buyer), wish, None).await.unwrap()
     }
 
-    pub(crate) async fn act(&self, user: &str, id: TransactionId, action: Action) -> Result<Transaction, Refused> {
+    pub(crate) async fn act(&self, user: &str, id: TransactionId, action: Action) -> Result<Transaction, Error> {
         self.market.act(&person(user), id, action, None).await
     }
 

@@ -7,10 +7,10 @@ use crate::CapabilityId;
 use crate::autonomy::TokenRefused;
 use crate::capability::{self, FieldError};
 use crate::transaction::{Role, Status, Verb};
-use ledger::{Unfit, Ut};
+use ledger::{EntryError, Ut};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum Error {
     /// Neither buyer nor seller: permission denied.
     #[error("only the buyer and the seller of a transaction may see or change it")]
     NotParty,
@@ -50,7 +50,7 @@ pub enum Refusal {
     Changed,
     /// The rules were not kept somewhere; nothing was booked.
     #[error("the ledger refused an entry: {0}")]
-    Ledger(#[from] Unfit),
+    Ledger(#[from] EntryError),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,23 +68,23 @@ impl Per {
     }
 }
 
-impl Refusal {
+impl Error {
     /// The internal status, where it is the reason.
     pub fn status(&self) -> Option<Status> {
         match self {
-            Refusal::WrongState { status, .. } => Some(*status),
-            Refusal::ConfirmationPending | Refusal::NothingPending => Some(Status::PendingFreeze),
-            Refusal::NotParty
-            | Refusal::WrongActor { .. }
-            | Refusal::Token(_)
-            | Refusal::Insufficient { .. }
-            | Refusal::OwnCapability
-            | Refusal::NotOnSale { .. }
-            | Refusal::Quota { .. }
-            | Refusal::Invalid(_)
-            | Refusal::NotDue
-            | Refusal::Changed
-            | Refusal::Ledger(_) => None,
+            Error::WrongState { status, .. } => Some(*status),
+            Error::ConfirmationPending | Error::NothingPending => Some(Status::PendingFreeze),
+            Error::NotParty
+            | Error::WrongActor { .. }
+            | Error::Token(_)
+            | Error::Insufficient { .. }
+            | Error::OwnCapability
+            | Error::NotOnSale { .. }
+            | Error::Quota { .. }
+            | Error::Invalid(_)
+            | Error::NotDue
+            | Error::Changed
+            | Error::Ledger(_) => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Reason, Wants, score, words::words};
+use super::{Reason, Wants, score, terms::words};
 use crate::capability::{CapabilityTerms, PricingModel};
 use ledger::Ut;
 

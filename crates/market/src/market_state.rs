@@ -9,15 +9,15 @@ use model::Time;
 
 use crate::autonomy::{Mark, TokenRefused, day};
 use crate::capability::{Capability, Status as CapabilityStatus};
+use crate::error::Error;
 use crate::precondition::Precondition;
-use crate::refusal::Refusal;
 use crate::transaction::{Action, Deadline, Order, Rules, Step, TimerChange, Transaction};
 use crate::verify::{Difference, verify};
 use crate::{Actor, CapabilityId, Sales};
 use ledger::{Account, AccountId, Entry, EntryId, Hold, Posting, TransactionId, UserId, Ut};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Book {
+pub struct MarketState {
     accounts: BTreeMap<AccountId, Account>,
     journal: Vec<Posting>,
     entries: BTreeSet<EntryId>,
@@ -32,7 +32,7 @@ pub struct Book {
 
 /// Why a commit did not happen. Nothing of it did.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Conflict {
+pub enum StateConflict {
     #[error("{account} has {available}, not the {needed} that are needed")]
     Short { account: AccountId, needed: Ut, available: Ut },
     #[error("transaction {0} has another version")]
@@ -50,28 +50,28 @@ pub enum Conflict {
     #[error("the hold of {0} is not one that can be made or ended")]
     Hold(TransactionId),
     #[error(transparent)]
-    Posting(#[from] ledger::journal::Refused),
+    Posting(#[from] ledger::journal::PostingError),
 }
 
-impl From<Conflict> for Refusal {
-    fn from(conflict: Conflict) -> Refusal {
+impl From<StateConflict> for Error {
+    fn from(conflict: StateConflict) -> Error {
         match conflict {
-            Conflict::Short { needed, available, .. } => Refusal::Insufficient { needed, available },
-            Conflict::Used => Refusal::Token(TokenRefused::Used),
-            Conflict::Transaction(_)
-            | Conflict::Capability(_)
-            | Conflict::Spent
-            | Conflict::Sold(_)
-            | Conflict::Booked(_)
-            | Conflict::Hold(_) => Refusal::Changed,
-            Conflict::Posting(_) => Refusal::Ledger(ledger::Unfit::Overflow),
+            StateConflict::Short { needed, available, .. } => Error::Insufficient { needed, available },
+            StateConflict::Used => Error::Token(TokenRefused::Used),
+            StateConflict::Transaction(_)
+            | StateConflict::Capability(_)
+            | StateConflict::Spent
+            | StateConflict::Sold(_)
+            | StateConflict::Booked(_)
+            | StateConflict::Hold(_) => Error::Changed,
+            StateConflict::Posting(_) => Error::Ledger(ledger::EntryError::Overflow),
         }
     }
 }
 
-impl Book {
+impl MarketState {
     /// Does all of a step, or nothing.
-    pub fn commit(&mut self, step: &Step) -> Result<(), Conflict> {
+    pub fn commit(&mut self, step: &Step) -> Result<(), StateConflict> {
         step.guards.iter().try_for_each(|guard| self.check(guard))?;
         if let Some(hold) = &step.hold {
             let fits = match self.holds.get(&hold.transaction) {
@@ -81,7 +81,7 @@ impl Book {
                 }
             };
             if !fits {
-                return Err(Conflict::Hold(hold.transaction));
+                return Err(StateConflict::Hold(hold.transaction));
             }
         }
         // Entries are the last thing that can be refused, and are so as a whole.
@@ -109,17 +109,17 @@ impl Book {
     }
 
     /// Books an entry that belongs to no transaction.
-    pub fn post(&mut self, entry: &Entry) -> Result<(), Conflict> {
+    pub fn post(&mut self, entry: &Entry) -> Result<(), StateConflict> {
         entry.floors().into_iter().try_for_each(|floor| self.check(&floor.into()))?;
         self.post_all(std::slice::from_ref(entry))
     }
 
-    fn post_all(&mut self, entries: &[Entry]) -> Result<(), Conflict> {
+    fn post_all(&mut self, entries: &[Entry]) -> Result<(), StateConflict> {
         let mut changed: BTreeMap<AccountId, Account> = BTreeMap::new();
         let mut postings = Vec::new();
         for (i, entry) in entries.iter().enumerate() {
             if self.entries.contains(entry.id()) || entries[..i].iter().any(|other| other.id() == entry.id()) {
-                return Err(Conflict::Booked(entry.id().clone()));
+                return Err(StateConflict::Booked(entry.id().clone()));
             }
             let posted = entry.post(|id| changed.get(id).or_else(|| self.accounts.get(id)).cloned())?;
             changed.extend(posted.accounts.into_iter().map(|account| (account.id.clone(), account)));
@@ -131,37 +131,37 @@ impl Book {
         Ok(())
     }
 
-    fn check(&self, guard: &Precondition) -> Result<(), Conflict> {
+    fn check(&self, guard: &Precondition) -> Result<(), StateConflict> {
         match guard {
             Precondition::Available(account, needed) => {
                 let available = self.balance(account);
                 if available < *needed {
-                    return Err(Conflict::Short { account: account.clone(), needed: *needed, available });
+                    return Err(StateConflict::Short { account: account.clone(), needed: *needed, available });
                 }
             }
             Precondition::Transaction(id, version) => {
                 if self.transactions.get(id).map_or(0, |known| known.version) != *version {
-                    return Err(Conflict::Transaction(*id));
+                    return Err(StateConflict::Transaction(*id));
                 }
             }
             Precondition::Capability { tenant, id, version } => {
                 if self.capability(tenant, id).is_none_or(|known| known.version != *version) {
-                    return Err(Conflict::Capability(id.clone()));
+                    return Err(StateConflict::Capability(id.clone()));
                 }
             }
             Precondition::Unused(mark) => {
                 if self.used.contains(mark) {
-                    return Err(Conflict::Used);
+                    return Err(StateConflict::Used);
                 }
             }
             Precondition::Spent { tenant, user, day, at_most } => {
                 if self.spent(tenant, user, *day) > *at_most {
-                    return Err(Conflict::Spent);
+                    return Err(StateConflict::Spent);
                 }
             }
             Precondition::Sold { tenant, capability, sales } => {
                 if self.sales(tenant, capability) != *sales {
-                    return Err(Conflict::Sold(capability.clone()));
+                    return Err(StateConflict::Sold(capability.clone()));
                 }
             }
         }
@@ -169,14 +169,8 @@ impl Book {
     }
 
     /// Buys, as of now: what the order has to know of the book is filled in.
-    pub fn order(
-        &mut self,
-        order: Order,
-        capability: &CapabilityId,
-        now: Time,
-        rules: &Rules,
-    ) -> Result<Step, Refusal> {
-        let missing = || Refusal::NotOnSale { capability: capability.clone(), status: CapabilityStatus::Offline };
+    pub fn order(&mut self, order: Order, capability: &CapabilityId, now: Time, rules: &Rules) -> Result<Step, Error> {
+        let missing = || Error::NotOnSale { capability: capability.clone(), status: CapabilityStatus::Offline };
         let spent = self.spent(&order.tenant, &order.buyer, day(now));
         let known = self.capability(&order.tenant, capability).ok_or_else(missing)?;
         let sold = self.sales(&order.tenant, capability);
@@ -193,9 +187,9 @@ impl Book {
         action: Action,
         now: Time,
         rules: &Rules,
-    ) -> Result<Step, Refusal> {
+    ) -> Result<Step, Error> {
         // To who is asking, one that is not there is one that is not theirs.
-        let step = self.transactions.get(&id).ok_or(Refusal::NotParty)?.step(actor, action, now, rules)?;
+        let step = self.transactions.get(&id).ok_or(Error::NotParty)?.step(actor, action, now, rules)?;
         self.commit(&step)?;
         Ok(step)
     }
