@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use model::ports::Future;
 use model::ports::storekeeper::{self, Needs, Storekeeper};
 use model::{Content, Fault, Message, Role, Task, Time};
-use retail::{Refused, Shop};
+use retail::{Error as Refused, Shop};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};

@@ -19,10 +19,10 @@ use model::ports::agent::{
 };
 use model::{Fault, Inbound, Json, Message, Part, Role, Task};
 use sha2::{Digest, Sha256};
-use shop::{Ending, Request, Skill, SkillReply, Unread, WorkspaceId, answer, intent};
+use shop::{Ending, Request, Skill, SkillReply, Unread, WorkspaceId, intent, reply};
 use tokio::sync::watch;
 
-use crate::{Caller, Once, Refused, Shop};
+use crate::{Caller, Error, Once, Shop};
 
 /// The name it has where none is configured.
 pub const NAME: &str = "store";
@@ -88,7 +88,7 @@ fn profile(name: &str, skills: &[Skill]) -> Profile {
             name: title.to_owned(),
             description: says.to_owned(),
             tags: vec!["commerce".to_owned(), "store".to_owned()],
-            examples: vec![skill.example(answer::ANY_STORE)],
+            examples: vec![skill.example(reply::ANY_STORE)],
         }
     });
     Profile {
@@ -113,7 +113,7 @@ impl Agent for StoreAgent {
     }
 
     fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
-        let request = conversation(task, Some(&message.message)).map_err(Refused::from)?;
+        let request = conversation(task, Some(&message.message)).map_err(Error::from)?;
         if !self.guarded {
             Shop::may(None, &request)?;
         }
@@ -135,14 +135,14 @@ pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Resul
     intent::read_all(said.map(|message| &message.parts[..]))
 }
 
-async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<SkillReply, Refused> {
+async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<SkillReply, Error> {
     let request = conversation(Some(&turn.so_far), None)?;
     let caller = Caller { workspace: WorkspaceId(turn.tenant.clone()), scopes: Arc::default() };
     let once = Once { key: format!("turn/{}", turn.id), print: Sha256::digest(turn.id.to_string()).into() };
     shop.run_skill(guarded.then_some(&caller), &request, Some(once)).await
 }
 
-fn spoken(outcome: Result<SkillReply, Refused>) -> Vec<Emission> {
+fn spoken(outcome: Result<SkillReply, Error>) -> Vec<Emission> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(refused) => {

@@ -8,12 +8,10 @@ use ledger::{FreshKey, PriorUse};
 use model::RecordChange;
 use model::ports::store::Conflict;
 use serde::{Deserialize, Serialize};
-use shop::{
-    Act, Cart, CartToken, Place, ProductId, Refusal, Site, Slug, Totals, VariantChoice, VariantId, checkout, coupon,
-};
+use shop::{Act, Cart, CartToken, Place, ProductId, Site, Slug, Totals, VariantChoice, VariantId, checkout, coupon};
 
 use crate::records;
-use crate::{Caller, Once, Refused, Shop, ShopEntity, secret};
+use crate::{Caller, Error, Once, Shop, ShopEntity, secret};
 
 pub(crate) const ATTEMPTS: u32 = 32;
 /// Most open carts of a site, so that carts cannot fill the store.
@@ -63,7 +61,7 @@ impl Shop {
         &self,
         whose: &KeyScope<'_>,
         once: Option<&Once>,
-    ) -> Result<Result<Option<FreshKey>, Made>, Refused> {
+    ) -> Result<Result<Option<FreshKey>, Made>, Error> {
         let Some(once) = once else { return Ok(Ok(None)) };
         let whose: &[&str] = match whose {
             KeyScope::Workspace(caller) => &["workspace", caller.workspace.as_str()],
@@ -72,7 +70,7 @@ impl Shop {
         match records::USED_KEYS.lookup(self.store(), whose, once, self.engine().keys_since()).await? {
             PriorUse::Unused(fresh) => Ok(Ok(Some(fresh))),
             PriorUse::Same(made) => Ok(Err(made)),
-            PriorUse::Different => Err(Refused::KeyReused),
+            PriorUse::Different => Err(Error::KeyReused),
         }
     }
 
@@ -82,20 +80,20 @@ impl Shop {
         caller: Option<&Caller>,
         slug: &Slug,
         once: Option<Once>,
-    ) -> Result<OpenCart, Refused> {
+    ) -> Result<OpenCart, Error> {
         let site = self.site(slug).await?;
         if caller.is_some_and(|caller| caller.workspace != site.workspace) {
-            return Err(Refused::Workspace);
+            return Err(Error::Workspace);
         }
         let known = async || match caller {
             Some(caller) => self.once(&KeyScope::Workspace(caller), once.as_ref()).await,
             None => Ok(Ok(None)),
         };
-        let token_of = |drawn: &str| Ok::<_, Refused>(CartToken::draw(self.shared.secret.told(&["cart", drawn])?));
+        let token_of = |drawn: &str| Ok::<_, Error>(CartToken::draw(self.shared.secret.told(&["cart", drawn])?));
         let fresh = match known().await? {
             Ok(fresh) => fresh,
             Err(Made::Cart { drawn }) => return self.cart(slug, &token_of(&drawn)?).await,
-            Err(Made::Changed | Made::Session { .. } | Made::Order) => return Err(Refused::KeyReused),
+            Err(Made::Changed | Made::Session { .. } | Made::Order) => return Err(Error::KeyReused),
         };
         let drawn = secret::draw_text()?;
         let token = token_of(&drawn)?;
@@ -110,7 +108,7 @@ impl Shop {
                 // The same request was faster.
                 return match known().await? {
                     Err(Made::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
-                    Ok(_) | Err(Made::Changed | Made::Session { .. } | Made::Order) => Err(Refusal::Changed.into()),
+                    Ok(_) | Err(Made::Changed | Made::Session { .. } | Made::Order) => Err(shop::Error::Changed.into()),
                 };
             }
             Err(unmoved) => return Err(unmoved.into()),
@@ -120,7 +118,7 @@ impl Shop {
         Ok(OpenCart { token, cart, totals })
     }
 
-    async fn room_for_a_cart(&self, site: &Slug) -> Result<(), Refused> {
+    async fn room_for_a_cart(&self, site: &Slug) -> Result<(), Error> {
         let now = self.now();
         let known = self.shared.open.lock().get(site).copied();
         let open = match known {
@@ -128,26 +126,26 @@ impl Shop {
             Some(_) | None => (self.count(records::CARTS, records::of_site(site)).await? + 1, now),
         };
         self.shared.open.lock().insert(site.clone(), open);
-        if open.0 > MOST_OPEN { Err(Refused::TooManyCarts) } else { Ok(()) }
+        if open.0 > MOST_OPEN { Err(Error::TooManyCarts) } else { Ok(()) }
     }
 
     /// A cart as it is kept, and its version. One that is over is ended first.
-    pub(crate) async fn read_cart(&self, site: &Slug, key: &Arc<str>) -> Result<(Cart, u64), Refused> {
+    pub(crate) async fn read_cart(&self, site: &Slug, key: &Arc<str>) -> Result<(Cart, u64), Error> {
         for _ in 0..ATTEMPTS {
             let found = self.read(records::CARTS, key.clone()).await?;
             // A cart of another site is none.
             let Some((cart, version)) = found.filter(|(cart, _)| cart.site == *site) else {
-                return Err(Refused::Unknown(ShopEntity::Cart));
+                return Err(Error::Unknown(ShopEntity::Cart));
             };
             if !cart.is_over(self.now()) {
                 return Ok((cart, version));
             }
             self.expire(key).await?;
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 
-    pub async fn cart(&self, slug: &Slug, token: &CartToken) -> Result<OpenCart, Refused> {
+    pub async fn cart(&self, slug: &Slug, token: &CartToken) -> Result<OpenCart, Error> {
         let site = self.site(slug).await?;
         let (cart, _) = self.read_cart(slug, &token.key()).await?;
         let totals = cart.totals(&site.terms, self.now())?;
@@ -155,9 +153,9 @@ impl Shop {
     }
 
     /// The site of a cart, for a holder of its token.
-    pub async fn site_of_cart(&self, token: &CartToken) -> Result<Slug, Refused> {
+    pub async fn site_of_cart(&self, token: &CartToken) -> Result<Slug, Error> {
         let found = self.read(records::CARTS, token.key()).await?;
-        found.map(|(cart, _)| cart.site).ok_or(Refused::Unknown(ShopEntity::Cart))
+        found.map(|(cart, _)| cart.site).ok_or(Error::Unknown(ShopEntity::Cart))
     }
 
     pub async fn change_cart(
@@ -166,13 +164,13 @@ impl Shop {
         token: &CartToken,
         change: &CartChange,
         once: Option<Once>,
-    ) -> Result<OpenCart, Refused> {
+    ) -> Result<OpenCart, Error> {
         let site = self.site(slug).await?;
         let key = token.key();
         let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Changed) => return self.cart(slug, token).await,
-            Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => return Err(Refused::KeyReused),
+            Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => return Err(Error::KeyReused),
         };
         for _ in 0..ATTEMPTS {
             let (cart, version) = self.read_cart(slug, &key).await?;
@@ -190,7 +188,7 @@ impl Shop {
                     return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
                         Err(Made::Changed) => self.cart(slug, token).await,
                         Ok(_) | Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => {
-                            Err(Refusal::Changed.into())
+                            Err(shop::Error::Changed.into())
                         }
                     };
                 }
@@ -198,11 +196,11 @@ impl Shop {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 
     /// A change with what the rules have to know for it.
-    async fn act_of(&self, site: &Site, cart: &Cart, change: &CartChange) -> Result<Act, Refused> {
+    async fn act_of(&self, site: &Site, cart: &Cart, change: &CartChange) -> Result<Act, Error> {
         Ok(match change {
             CartChange::Add { product, which, quantity } => {
                 let goods = self.product(&site.slug, product).await?;
@@ -229,7 +227,7 @@ impl Shop {
             CartChange::Coupon { code } => {
                 let code = coupon::code(code)?;
                 let found = self.coupon(&site.slug, &code).await?;
-                let (coupon, _) = found.ok_or_else(|| Refusal::NoCoupon(code.to_string()))?;
+                let (coupon, _) = found.ok_or_else(|| shop::Error::NoCoupon(code.to_string()))?;
                 Act::Coupon(coupon)
             }
             CartChange::NoCoupon => Act::NoCoupon,
@@ -238,14 +236,14 @@ impl Shop {
         })
     }
 
-    async fn left(&self, site: &Slug, item: &shop::Item) -> Result<u64, Refused> {
+    async fn left(&self, site: &Slug, item: &shop::Item) -> Result<u64, Error> {
         let account = checkout::unit_of(site, item).account(Place::Available);
         let left = self.engine().store().balances(vec![account]).await.map_err(read_fault)?;
         Ok(left.first().map_or(0, |n| u64::try_from(*n).unwrap_or_default()))
     }
 
     /// Expires a cart with its checkout. A concurrent change has done it already, or made it needless.
-    pub(crate) async fn expire(&self, key: &Arc<str>) -> Result<(), Refused> {
+    pub(crate) async fn expire(&self, key: &Arc<str>) -> Result<(), Error> {
         let Some((cart, version)) = self.read(records::CARTS, key.clone()).await? else { return Ok(()) };
         let session = match &cart.session {
             Some(id) => self.read_session(id).await?,

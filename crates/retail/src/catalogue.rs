@@ -10,12 +10,10 @@ use model::ports::store::Conflict;
 use model::{Expect, TextChange};
 use shop::import::{self, Counted, Format};
 use shop::view::Stocked;
-use shop::{
-    Coupon, Move, Moves, Place, Product, ProductId, Refusal, Site, Slug, Unit, Variant, Workspace, WorkspaceId,
-};
+use shop::{Coupon, Move, Moves, Place, Product, ProductId, Site, Slug, Unit, Variant, Workspace, WorkspaceId};
 
 use crate::records::{self, Host};
-use crate::{Refused, Shop, ShopEntity, secret};
+use crate::{Error, Shop, ShopEntity, secret};
 
 const ATTEMPTS: u32 = 16;
 /// Products that are kept in one commit.
@@ -56,19 +54,19 @@ pub(crate) fn shelf(site: &Slug) -> Arc<str> {
 }
 
 impl Shop {
-    pub async fn site(&self, slug: &Slug) -> Result<Site, Refused> {
+    pub async fn site(&self, slug: &Slug) -> Result<Site, Error> {
         let found = self.read(records::SITES, slug.0.clone()).await?;
-        found.map(|(site, _)| site).ok_or(Refused::Unknown(ShopEntity::Site))
+        found.map(|(site, _)| site).ok_or(Error::Unknown(ShopEntity::Site))
     }
 
     /// The site that a host of its own belongs to.
-    pub async fn site_of_host(&self, host: &str) -> Result<Option<Site>, Refused> {
+    pub async fn site_of_host(&self, host: &str) -> Result<Option<Site>, Error> {
         let Some((host, _)) = self.read(records::HOSTS, host.to_ascii_lowercase()).await? else { return Ok(None) };
         Ok(self.read(records::SITES, host.site.0).await?.map(|(site, _)| site))
     }
 
     /// The sites of a workspace, or all.
-    pub async fn sites(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Site>, Refused> {
+    pub async fn sites(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Site>, Error> {
         let list = match workspace {
             Some(id) => model::record::joined(&["workspace", id.as_str()]),
             None => records::ALL.into(),
@@ -79,7 +77,7 @@ impl Shop {
     }
 
     /// Makes a site, or changes it; its workspace and its currency stay as they are. Its workspace is made with it.
-    pub async fn put_site(&self, site: &Site) -> Result<(), Refused> {
+    pub async fn put_site(&self, site: &Site) -> Result<(), Error> {
         site.check()?;
         for _ in 0..ATTEMPTS {
             let mut records = Vec::new();
@@ -87,11 +85,11 @@ impl Shop {
             let mut row = site.clone();
             if let Some((had, _)) = &had {
                 if had.workspace != site.workspace {
-                    return Err(Refused::Workspace);
+                    return Err(Error::Workspace);
                 }
                 if had.currency != site.currency {
                     let says = format!("stays {}: there may be orders in it", had.currency);
-                    return Err(Refusal::Field { field: "currency", says }.into());
+                    return Err(shop::Error::Field { field: "currency", says }.into());
                 }
                 row.created_at = had.created_at;
             }
@@ -108,7 +106,7 @@ impl Shop {
                 let known = self.read(records::HOSTS, host.clone()).await?;
                 if known.as_ref().is_some_and(|(known, _)| known.site != site.slug) {
                     let says = format!("{host} belongs to another site");
-                    return Err(Refusal::Field { field: "hosts", says }.into());
+                    return Err(shop::Error::Field { field: "hosts", says }.into());
                 }
                 if known.is_none() {
                     records.push(records::put_host(host, &Host { site: site.slug.clone() }, 0));
@@ -125,23 +123,23 @@ impl Shop {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 
     /// How many products a site has.
-    pub async fn product_count(&self, site: &Slug) -> Result<u64, Refused> {
+    pub async fn product_count(&self, site: &Slug) -> Result<u64, Error> {
         self.count(records::PRODUCTS, records::of_site(site)).await
     }
 
-    pub async fn product(&self, site: &Slug, id: &ProductId) -> Result<Goods, Refused> {
+    pub async fn product(&self, site: &Slug, id: &ProductId) -> Result<Goods, Error> {
         let found = self.read(records::PRODUCTS, records::product_key(site, id)).await?;
-        let (product, _) = found.ok_or(Refused::Unknown(ShopEntity::Product))?;
+        let (product, _) = found.ok_or(Error::Unknown(ShopEntity::Product))?;
         let mut goods = self.goods(vec![product]).await?;
-        goods.pop().ok_or(Refused::Unknown(ShopEntity::Product))
+        goods.pop().ok_or(Error::Unknown(ShopEntity::Product))
     }
 
     /// Those of these products that are there.
-    pub async fn products(&self, site: &Slug, ids: &[ProductId]) -> Result<Vec<Goods>, Refused> {
+    pub async fn products(&self, site: &Slug, ids: &[ProductId]) -> Result<Vec<Goods>, Error> {
         let ids = &ids[..ids.len().min(MOST_AT_ONCE)];
         let mut products = Vec::with_capacity(ids.len());
         // Some at a time: a store across the network answers them together.
@@ -156,7 +154,7 @@ impl Shop {
     }
 
     /// With what is left of them, read at once.
-    pub(crate) async fn goods(&self, products: Vec<Product>) -> Result<Vec<Goods>, Refused> {
+    pub(crate) async fn goods(&self, products: Vec<Product>) -> Result<Vec<Goods>, Error> {
         let counted: Vec<Arc<str>> = products
             .iter()
             .flat_map(|product| product.variants.iter().filter(|v| v.counted).map(|v| unit(product, v)))
@@ -176,15 +174,15 @@ impl Shop {
         Ok(goods.collect())
     }
 
-    pub(crate) async fn coupon(&self, site: &Slug, code: &str) -> Result<Option<(Coupon, u64)>, Refused> {
+    pub(crate) async fn coupon(&self, site: &Slug, code: &str) -> Result<Option<(Coupon, u64)>, Error> {
         self.read(records::COUPONS, records::coupon_key(site, code)).await
     }
 
     /// Takes a catalogue, whole if it is right and not at all if it is not: products that are there are changed, others made,
     /// and none is taken away. What is said of stock is how much is for sale from now on; what is set aside stays so.
-    pub async fn import(&self, slug: &Slug, format: Format, text: &str) -> Result<Imported, Refused> {
+    pub async fn import(&self, slug: &Slug, format: Format, text: &str) -> Result<Imported, Error> {
         let site = self.site(slug).await?;
-        let catalogue = import::read(&site, format, text, self.now()).map_err(Refused::Catalogue)?;
+        let catalogue = import::read(&site, format, text, self.now()).map_err(Error::Catalogue)?;
         let mut imported = Imported::default();
         for batch in catalogue.products.chunks(BATCH) {
             let made = self.import_batch(batch).await?;
@@ -199,7 +197,7 @@ impl Shop {
     }
 
     /// Keeps these products, in one commit. Answers how many are new.
-    async fn import_batch(&self, batch: &[Counted]) -> Result<u64, Refused> {
+    async fn import_batch(&self, batch: &[Counted]) -> Result<u64, Error> {
         'again: for _ in 0..ATTEMPTS {
             let (mut records, mut texts, mut made) = (Vec::new(), Vec::new(), 0);
             let mut wanted: Vec<(Unit, u64)> = Vec::new();
@@ -235,11 +233,11 @@ impl Shop {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 
     /// The moves after which so much of each is available.
-    async fn stock_to(&self, wanted: Vec<(Unit, u64)>) -> Result<Moves, Refused> {
+    async fn stock_to(&self, wanted: Vec<(Unit, u64)>) -> Result<Moves, Error> {
         let accounts: Vec<Arc<str>> = wanted.iter().map(|(unit, _)| unit.account(Place::Available)).collect();
         let left = if accounts.is_empty() {
             Vec::new()
@@ -263,7 +261,7 @@ impl Shop {
     }
 
     /// Makes a coupon, or changes it; a limit is how often it is good from now on.
-    pub async fn put_coupon(&self, coupon: &Coupon) -> Result<(), Refused> {
+    pub async fn put_coupon(&self, coupon: &Coupon) -> Result<(), Error> {
         coupon.check()?;
         for _ in 0..ATTEMPTS {
             let version = self.coupon(&coupon.site, &coupon.code).await?.map_or(0, |(_, version)| version);
@@ -277,11 +275,11 @@ impl Shop {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 
     /// Takes a product off the market. What is in carts cannot be checked out any more; what was set aside can be completed.
-    pub async fn remove_product(&self, site: &Slug, id: &ProductId) -> Result<(), Refused> {
+    pub async fn remove_product(&self, site: &Slug, id: &ProductId) -> Result<(), Error> {
         let key = records::product_key(site, id);
         let records = vec![records::PRODUCTS.remove(key, Expect::Any)];
         let texts = vec![TextChange::Remove { shelf: shelf(site), id: id.0.clone() }];
@@ -293,7 +291,7 @@ impl Shop {
         &self,
         site: &Slug,
         ids: impl Iterator<Item = &ProductId>,
-    ) -> Result<HashMap<ProductId, (Product, u64)>, Refused> {
+    ) -> Result<HashMap<ProductId, (Product, u64)>, Error> {
         let mut rows = HashMap::new();
         for id in ids {
             if !rows.contains_key(id)

@@ -6,13 +6,13 @@ use ledger::FreshKey;
 use ledger::records::unchanged;
 use model::ports::store::Conflict;
 use shop::{
-    Buyer, CartToken, CheckoutInputs, ConfirmationToken, Order, Product, Refusal, Session, SessionId, SessionStatus,
-    Slug, Step, Unit, checkout,
+    Buyer, CartToken, CheckoutInputs, ConfirmationToken, Order, Product, Session, SessionId, SessionStatus, Slug, Step,
+    Unit, checkout,
 };
 
 use crate::carts::{ATTEMPTS, KeyScope, Made};
 use crate::records;
-use crate::{Once, Refused, Shop, ShopEntity, secret};
+use crate::{Error, Once, Shop, ShopEntity, secret};
 
 /// A checkout that was begun. The token is told here and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +24,18 @@ pub struct OpenCheckout {
 }
 
 /// The error for goods or coupons that are used up.
-fn short(step: &Step, account: &str, on_it: i64) -> Refusal {
+fn short(step: &Step, account: &str, on_it: i64) -> shop::Error {
     let left = u64::try_from(on_it).unwrap_or_default();
     match Unit::of_account(account) {
         Some((Unit::Variant { product, variant, .. }, _)) => {
             let item = step.cart.items.iter().find(|item| item.product == product && item.variant == variant);
-            Refusal::OutOfStock { what: item.map_or_else(|| product.to_string(), |item| item.name.to_string()), left }
+            shop::Error::OutOfStock {
+                what: item.map_or_else(|| product.to_string(), |item| item.name.to_string()),
+                left,
+            }
         }
-        Some((Unit::Coupon { code, .. }, _)) => Refusal::CouponUsedUp(code.to_string()),
-        None => Refusal::Changed,
+        Some((Unit::Coupon { code, .. }, _)) => shop::Error::CouponUsedUp(code.to_string()),
+        None => shop::Error::Changed,
     }
 }
 
@@ -43,22 +46,22 @@ impl Shop {
     }
 
     /// Begins a checkout: prices are looked at again, stock is set aside.
-    pub async fn checkout(&self, slug: &Slug, cart: &CartToken, once: Option<Once>) -> Result<OpenCheckout, Refused> {
+    pub async fn checkout(&self, slug: &Slug, cart: &CartToken, once: Option<Once>) -> Result<OpenCheckout, Error> {
         let site = self.site(slug).await?;
         let key = cart.key();
         let token_of =
-            |drawn: &str| Ok::<_, Refused>(ConfirmationToken::draw(self.shared.secret.told(&["checkout", drawn])?));
+            |drawn: &str| Ok::<_, Error>(ConfirmationToken::draw(self.shared.secret.told(&["checkout", drawn])?));
         let again = async |drawn: &str| {
             let token = token_of(drawn)?;
             match self.read_session(&token.session()).await? {
                 Some((session, _)) => Ok(self.begun(session, token)),
-                None => Err(Refused::Unknown(ShopEntity::Session)),
+                None => Err(Error::Unknown(ShopEntity::Session)),
             }
         };
         let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Session { drawn }) => return again(&drawn).await,
-            Err(Made::Cart { .. } | Made::Changed | Made::Order) => return Err(Refused::KeyReused),
+            Err(Made::Cart { .. } | Made::Changed | Made::Order) => return Err(Error::KeyReused),
         };
         let drawn = secret::draw_text()?;
         let token = token_of(&drawn)?;
@@ -101,7 +104,7 @@ impl Shop {
             match self.carry(&key, &step, (version, 0), beside).await {
                 Ok(()) => {
                     self.shared.alarm.notify_one();
-                    let session = step.session.ok_or(Refused::Unknown(ShopEntity::Session))?;
+                    let session = step.session.ok_or(Error::Unknown(ShopEntity::Session))?;
                     return Ok(self.begun(session, token));
                 }
                 Err(Unmoved::Met(Conflict::Funds(account, on_it))) => return Err(short(&step, &account, on_it).into()),
@@ -109,15 +112,15 @@ impl Shop {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 
     /// A checkout, for a holder of its token.
-    pub async fn session(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Refused> {
+    pub async fn session(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Error> {
         if token.session() != *id {
-            return Err(Refused::Unknown(ShopEntity::Session));
+            return Err(Error::Unknown(ShopEntity::Session));
         }
-        let (session, _) = self.read_session(id).await?.ok_or(Refused::Unknown(ShopEntity::Session))?;
+        let (session, _) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
         // That its time is over is told at once, and done by the clock.
         let over = session.status == SessionStatus::Open && session.expires_at <= self.now();
         Ok(if over { Session { status: SessionStatus::Expired, ..session } } else { session })
@@ -130,17 +133,17 @@ impl Shop {
         token: &ConfirmationToken,
         buyer: &Buyer,
         once: Option<Once>,
-    ) -> Result<Order, Refused> {
+    ) -> Result<Order, Error> {
         if token.session() != *id {
-            return Err(Refused::Unknown(ShopEntity::Session));
+            return Err(Error::Unknown(ShopEntity::Session));
         }
         let fresh = match self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(Made::Order) => return self.made_order(id).await,
-            Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Refused::KeyReused),
+            Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Error::KeyReused),
         };
         let buyer = buyer.check()?;
-        let (session, _) = self.read_session(id).await?.ok_or(Refused::Unknown(ShopEntity::Session))?;
+        let (session, _) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
         session.is_open(self.now())?;
         let paid = self.shared.payments.take(&session, &buyer).await?;
         let done = self.sell(id, &buyer, &paid, fresh.as_ref()).await;
@@ -157,9 +160,9 @@ impl Shop {
         done
     }
 
-    async fn made_order(&self, id: &SessionId) -> Result<Order, Refused> {
+    async fn made_order(&self, id: &SessionId) -> Result<Order, Error> {
         let found = self.read_order(&id.order()).await?;
-        found.map(|(order, _)| order).ok_or(Refused::Unknown(ShopEntity::Order))
+        found.map(|(order, _)| order).ok_or(Error::Unknown(ShopEntity::Order))
     }
 
     async fn sell(
@@ -168,41 +171,39 @@ impl Shop {
         buyer: &Buyer,
         paid: &shop::Paid,
         fresh: Option<&FreshKey>,
-    ) -> Result<Order, Refused> {
+    ) -> Result<Order, Error> {
         for _ in 0..ATTEMPTS {
-            let (session, session_version) =
-                self.read_session(id).await?.ok_or(Refused::Unknown(ShopEntity::Session))?;
+            let (session, session_version) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
             let found = self.read(records::CARTS, session.cart.clone()).await?;
-            let (cart, version) = found.ok_or(Refused::Unknown(ShopEntity::Cart))?;
+            let (cart, version) = found.ok_or(Error::Unknown(ShopEntity::Cart))?;
             let now = self.now();
             let step = session.complete(&cart, buyer, paid.clone(), now)?;
             let beside = fresh.map(|fresh| fresh.used_for(Made::Order, now)).into_iter().collect();
             match self.carry(&session.cart, &step, (version, session_version), beside).await {
-                Ok(()) => return step.order.ok_or(Refused::Unknown(ShopEntity::Order)),
+                Ok(()) => return step.order.ok_or(Error::Unknown(ShopEntity::Order)),
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 
     /// The buyer thinks better of it: the goods are for sale again, and the cart can change.
-    pub async fn cancel_checkout(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Refused> {
+    pub async fn cancel_checkout(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Error> {
         if token.session() != *id {
-            return Err(Refused::Unknown(ShopEntity::Session));
+            return Err(Error::Unknown(ShopEntity::Session));
         }
         for _ in 0..ATTEMPTS {
-            let (session, session_version) =
-                self.read_session(id).await?.ok_or(Refused::Unknown(ShopEntity::Session))?;
+            let (session, session_version) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
             let found = self.read(records::CARTS, session.cart.clone()).await?;
-            let (cart, version) = found.ok_or(Refused::Unknown(ShopEntity::Cart))?;
+            let (cart, version) = found.ok_or(Error::Unknown(ShopEntity::Cart))?;
             let step = session.cancel(&cart, self.now(), &self.config().rules)?;
             match self.carry(&session.cart, &step, (version, session_version), Vec::new()).await {
-                Ok(()) => return step.session.ok_or(Refused::Unknown(ShopEntity::Session)),
+                Ok(()) => return step.session.ok_or(Error::Unknown(ShopEntity::Session)),
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 }

@@ -2,14 +2,13 @@
 
 use engine::Unmoved;
 use model::{Fault, Kind};
-use shop::Refusal;
 use shop::import::Wrong;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum Error {
     /// A rule of the shop.
     #[error("{0}")]
-    Rule(#[from] Refusal),
+    Rule(#[from] shop::Error),
     #[error("there is no such {}", .0.name())]
     Unknown(ShopEntity),
     /// A catalogue with faults: nothing of it was taken.
@@ -61,29 +60,29 @@ fn told(wrong: &[Wrong]) -> String {
     wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Refused {
-        Refused::Fault(fault)
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Fault(fault)
     }
 }
-impl From<Unmoved> for Refused {
-    fn from(unmoved: Unmoved) -> Refused {
-        Refused::Fault(unmoved.into())
+impl From<Unmoved> for Error {
+    fn from(unmoved: Unmoved) -> Error {
+        Error::Fault(unmoved.into())
     }
 }
 
 /// For callers that answer with faults, such as before a task exists.
-impl From<Refused> for Fault {
-    fn from(refused: Refused) -> Fault {
+impl From<Error> for Fault {
+    fn from(refused: Error) -> Fault {
         let words = refused.to_string();
         let kind = match refused {
-            Refused::Fault(fault) => return fault,
-            Refused::Unread(unread) => return Fault::params(unread.field(), words),
-            Refused::Rule(_) | Refused::Unknown(_) | Refused::Catalogue(_) => Kind::InvalidParams,
-            Refused::Unauthenticated(_) => Kind::Unauthenticated,
-            Refused::Scope(_) | Refused::Workspace => Kind::Forbidden,
-            Refused::KeyReused => Kind::KeyReused,
-            Refused::TooManyCarts => Kind::Unavailable,
+            Error::Fault(fault) => return fault,
+            Error::Unread(unread) => return Fault::params(unread.field(), words),
+            Error::Rule(_) | Error::Unknown(_) | Error::Catalogue(_) => Kind::InvalidParams,
+            Error::Unauthenticated(_) => Kind::Unauthenticated,
+            Error::Scope(_) | Error::Workspace => Kind::Forbidden,
+            Error::KeyReused => Kind::KeyReused,
+            Error::TooManyCarts => Kind::Unavailable,
         };
         Fault::new(kind, words)
     }

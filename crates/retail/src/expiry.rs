@@ -8,7 +8,7 @@ use ledger::records::expiry::{remove_older, time};
 use model::Time;
 
 use crate::records::{self, DUE, OVER};
-use crate::{Refused, Shop};
+use crate::{Error, Shop};
 
 /// Longest time between two looks: another process may have made a cart that expires earlier.
 const AT_LEAST: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub(crate) async fn run(shop: Shop) {
                 shop.forget(records::SESSIONS).await?;
                 let (engine, since) = (shop.engine(), shop.engine().keys_since());
                 let commit = |removals| engine.keep_unchanged(removals);
-                Ok::<_, Refused>(records::USED_KEYS.remove_older(shop.store(), since, commit).await?)
+                Ok::<_, Error>(records::USED_KEYS.remove_older(shop.store(), since, commit).await?)
             };
             if let Err(refused) = forgotten.await {
                 tracing::warn!("carts that are over stay for now: {refused}");
@@ -54,7 +54,7 @@ pub(crate) async fn run(shop: Shop) {
 
 impl Shop {
     /// Expires the carts whose time is over, and returns the time until the next one expires.
-    pub(crate) async fn expire_due(&self) -> Result<Option<Duration>, Refused> {
+    pub(crate) async fn expire_due(&self) -> Result<Option<Duration>, Error> {
         let (mut after, mut failed) = (None, None);
         loop {
             let page = records::CARTS.records(self.store(), DUE, after, AT_ONCE).await?;
@@ -78,7 +78,7 @@ impl Shop {
     }
 
     /// Removes carts or checkouts that ended long ago. Orders stay.
-    async fn forget<R>(&self, collection: RecordCollection<R>) -> Result<(), Refused> {
+    async fn forget<R>(&self, collection: RecordCollection<R>) -> Result<(), Error> {
         let before = Time(self.now().0.saturating_sub(KEPT_MS));
         let commit = |removals| self.engine().keep_unchanged(removals);
         Ok(remove_older(collection, self.store(), OVER, before, commit).await?)

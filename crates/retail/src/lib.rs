@@ -43,7 +43,7 @@ pub use agent::{NAME as AGENT, ShopHandle, StoreAgent};
 pub use carts::{CartChange, OpenCart};
 pub use catalogue::{Goods, Imported};
 pub use checkouts::OpenCheckout;
-pub use error::{Refused, ShopEntity};
+pub use error::{Error, ShopEntity};
 pub use ledger::Once;
 pub use orders::Bought;
 pub use payments::{OnPage, Payments};

@@ -3,11 +3,11 @@
 use engine::{Along, Unmoved};
 use ledger::records::decode;
 use model::ports::store::Conflict;
-use shop::{ConfirmationToken, Order, OrderAct, OrderId, Product, Refusal, Session, Slug};
+use shop::{ConfirmationToken, Order, OrderAct, OrderId, Product, Session, Slug};
 
 use crate::carts::{ATTEMPTS, KeyScope, Made};
 use crate::records;
-use crate::{Caller, Once, Refused, Shop, ShopEntity};
+use crate::{Caller, Error, Once, Shop, ShopEntity};
 
 /// The purchase behind a confirmation token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Bought {
 
 impl Shop {
     /// The purchase of a token's holder.
-    pub async fn order(&self, token: &ConfirmationToken) -> Result<Bought, Refused> {
+    pub async fn order(&self, token: &ConfirmationToken) -> Result<Bought, Error> {
         let id = token.session();
         if let Some((order, _)) = self.read_order(&id.order()).await? {
             let rows = self.product_rows(&order.site, order.lines.iter().map(|line| &line.item.product)).await?;
@@ -35,7 +35,7 @@ impl Shop {
             return Ok(Bought::Order { order: Box::new(order), products: shown });
         }
         let session = self.session(&id, token).await.map_err(|refused| match refused {
-            Refused::Unknown(ShopEntity::Session) => Refused::Unknown(ShopEntity::Order),
+            Error::Unknown(ShopEntity::Session) => Error::Unknown(ShopEntity::Order),
             refused => refused,
         })?;
         Ok(Bought::NotYet(Box::new(session)))
@@ -48,9 +48,9 @@ impl Shop {
         slug: &Slug,
         after: Option<(i64, OrderId)>,
         limit: u32,
-    ) -> Result<Vec<Order>, Refused> {
+    ) -> Result<Vec<Order>, Error> {
         if self.site(slug).await?.workspace != caller.workspace {
-            return Err(Refused::Workspace);
+            return Err(Error::Workspace);
         }
         let after = after.map(|(rank, id)| (rank, id.0));
         let (list, limit) = (records::of_site(slug), limit.clamp(1, 100));
@@ -59,7 +59,7 @@ impl Shop {
     }
 
     /// Performs a shop's action on one of its orders.
-    pub async fn act_on_order(&self, caller: &Caller, id: &OrderId, act: &OrderAct) -> Result<Order, Refused> {
+    pub async fn act_on_order(&self, caller: &Caller, id: &OrderId, act: &OrderAct) -> Result<Order, Error> {
         self.act_on_order_once(caller, id, act, None).await
     }
 
@@ -70,18 +70,18 @@ impl Shop {
         id: &OrderId,
         act: &OrderAct,
         once: Option<Once>,
-    ) -> Result<Order, Refused> {
+    ) -> Result<Order, Error> {
         for _ in 0..ATTEMPTS {
             let fresh = match self.once(&KeyScope::Workspace(caller), once.as_ref()).await? {
                 Ok(fresh) => fresh,
                 Err(Made::Order) => {
                     let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
-                    return found.map(|(order, _)| order).ok_or(Refused::Unknown(ShopEntity::Order));
+                    return found.map(|(order, _)| order).ok_or(Error::Unknown(ShopEntity::Order));
                 }
-                Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Refused::KeyReused),
+                Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Error::KeyReused),
             };
             let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
-            let (order, version) = found.ok_or(Refused::Unknown(ShopEntity::Order))?;
+            let (order, version) = found.ok_or(Error::Unknown(ShopEntity::Order))?;
             let now = self.now();
             let step = order.act(act, now)?;
             let stock = step.stock.as_ref().and_then(|moves| moves.entry(now));
@@ -95,6 +95,6 @@ impl Shop {
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
-        Err(Refusal::Changed.into())
+        Err(shop::Error::Changed.into())
     }
 }

@@ -3,12 +3,12 @@
 use model::ports::Future;
 use shop::{Buyer, Paid, Session};
 
-use crate::Refused;
+use crate::Error;
 
 /// A way to pay.
 pub trait Payments: Send + Sync + 'static {
     /// Takes what the checkout comes to, or says why not. Called again for the same checkout it must not take it twice.
-    fn take<'a>(&'a self, session: &'a Session, buyer: &'a Buyer) -> Future<'a, Result<Paid, Refused>>;
+    fn take<'a>(&'a self, session: &'a Session, buyer: &'a Buyer) -> Future<'a, Result<Paid, Error>>;
 
     /// The sale did not happen after all: the checkout had ended in between.
     fn give_back<'a>(&'a self, session: &'a Session, paid: &'a Paid) -> Future<'a, ()> {
@@ -22,7 +22,7 @@ pub trait Payments: Send + Sync + 'static {
 pub struct OnPage;
 
 impl Payments for OnPage {
-    fn take<'a>(&'a self, _: &'a Session, _: &'a Buyer) -> Future<'a, Result<Paid, Refused>> {
+    fn take<'a>(&'a self, _: &'a Session, _: &'a Buyer) -> Future<'a, Result<Paid, Error>> {
         Box::pin(std::future::ready(Ok(Paid { method: "page".into(), reference: None })))
     }
 }

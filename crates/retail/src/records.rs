@@ -10,7 +10,7 @@ use shop::{
     Cart, Coupon, Order, OrderId, Product, ProductId, Session, SessionId, SessionStatus, Site, Slug, Workspace,
 };
 
-use crate::{Refused, Shop};
+use crate::{Error, Shop};
 
 pub(crate) const WORKSPACES: RecordCollection<Workspace> = RecordCollection::new("shop/workspace");
 pub(crate) const SITES: RecordCollection<Site> = RecordCollection::new("shop/site");
@@ -103,15 +103,15 @@ impl Shop {
         &self,
         collection: RecordCollection<R>,
         key: impl Into<Arc<str>>,
-    ) -> Result<Option<(R, u64)>, Refused> {
+    ) -> Result<Option<(R, u64)>, Error> {
         Ok(collection.read(self.store(), key).await?)
     }
 
-    pub(crate) async fn read_session(&self, id: &SessionId) -> Result<Option<(Session, u64)>, Refused> {
+    pub(crate) async fn read_session(&self, id: &SessionId) -> Result<Option<(Session, u64)>, Error> {
         self.read(SESSIONS, id.0.clone()).await
     }
 
-    pub(crate) async fn read_order(&self, id: &OrderId) -> Result<Option<(Order, u64)>, Refused> {
+    pub(crate) async fn read_order(&self, id: &OrderId) -> Result<Option<(Order, u64)>, Error> {
         self.read(ORDERS, id.0.clone()).await
     }
 
@@ -121,12 +121,12 @@ impl Shop {
         collection: RecordCollection<R>,
         list: &str,
         visit: impl FnMut(R),
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Error> {
         Ok(collection.walk(self.store(), list, u64::MAX, visit).await?)
     }
 
     /// Number of records in a list.
-    pub(crate) async fn count<R>(&self, collection: RecordCollection<R>, list: Arc<str>) -> Result<u64, Refused> {
+    pub(crate) async fn count<R>(&self, collection: RecordCollection<R>, list: Arc<str>) -> Result<u64, Error> {
         Ok(collection.count(self.store(), list).await?)
     }
 }

@@ -13,7 +13,7 @@ use model::{TextPlace, TextQuery};
 use shop::{Minor, ProductId, Query, Slug};
 
 use crate::catalogue::{MOST_AT_ONCE, shelf};
-use crate::{Goods, Refused, Shop};
+use crate::{Error, Goods, Shop};
 
 /// Found products that one search with conditions looks at.
 pub const LOOKED_AT: usize = 1_000;
@@ -82,7 +82,7 @@ fn read(cursor: &str) -> Option<TextPlace> {
 
 impl Shop {
     /// Products of a site that fit: those first that have all the words in their name or subtitle, then the others, by id.
-    pub async fn search(&self, site: &Slug, search: &Search) -> Result<SearchPage, Refused> {
+    pub async fn search(&self, site: &Slug, search: &Search) -> Result<SearchPage, Error> {
         let query = match &search.tag {
             Some(tag) => search.query.clone().tagged(tag),
             None => search.query.clone(),
@@ -96,7 +96,7 @@ impl Shop {
             None => None,
             Some(cursor) => Some(read(cursor).ok_or_else(|| {
                 let says = "is not one that a page of this list has told".to_owned();
-                Refused::Rule(shop::Refusal::Field { field: "cursor", says })
+                Error::Rule(shop::Error::Field { field: "cursor", says })
             })?),
         };
         let limit = (search.limit.clamp(1, MOST_AT_ONCE as u32)) as usize;
@@ -119,7 +119,7 @@ impl Shop {
         words: &str,
         after: Option<TextPlace>,
         limit: usize,
-    ) -> Result<SearchPage, Refused> {
+    ) -> Result<SearchPage, Error> {
         let (shelf, is_first) = (shelf(site), after.is_none());
         let (mut fits, mut place) = (Vec::new(), after);
         // Often most of them fit; where few do, more are looked at at once.
@@ -148,7 +148,7 @@ impl Shop {
         Ok(SearchPage { goods: fits, total, cursor })
     }
 
-    async fn goods_of(&self, site: &Slug, found: &[TextPlace]) -> Result<Vec<Goods>, Refused> {
+    async fn goods_of(&self, site: &Slug, found: &[TextPlace]) -> Result<Vec<Goods>, Error> {
         let ids: Vec<ProductId> = found.iter().map(|place| ProductId(Arc::clone(&place.id))).collect();
         self.products(site, &ids).await
     }

@@ -1,26 +1,26 @@
 //! One message, one skill.
 
 use model::Part;
-use shop::answer::{self, SkillReply};
+use shop::reply::{self, SkillReply};
 use shop::{CartPlan, Plan, Request, Site, Skill, Slug, intent, skill};
 
 use crate::carts::CartChange;
-use crate::{Bought, Caller, Once, Refused, Search, Shop, ShopEntity};
+use crate::{Bought, Caller, Error, Once, Search, Shop, ShopEntity};
 
 impl Shop {
     /// Checks the permission of a request before a task exists. `None` is a caller without a credential.
-    pub fn admit(caller: Option<&Caller>, parts: &[Part]) -> Result<Request, Refused> {
+    pub fn admit(caller: Option<&Caller>, parts: &[Part]) -> Result<Request, Error> {
         let request = intent::read(parts)?;
         Shop::may(caller, &request)?;
         Ok(request)
     }
 
-    pub(crate) fn may(caller: Option<&Caller>, request: &Request) -> Result<(), Refused> {
+    pub(crate) fn may(caller: Option<&Caller>, request: &Request) -> Result<(), Error> {
         match (request.skill.and_then(Skill::scope), caller) {
             (None, _) => Ok(()),
-            (Some(scope), None) => Err(Refused::Unauthenticated(scope)),
+            (Some(scope), None) => Err(Error::Unauthenticated(scope)),
             (Some(scope), Some(caller)) if caller.may(scope) => Ok(()),
-            (Some(scope), Some(_)) => Err(Refused::Scope(scope)),
+            (Some(scope), Some(_)) => Err(Error::Scope(scope)),
         }
     }
 
@@ -31,7 +31,7 @@ impl Shop {
         caller: Option<&Caller>,
         request: &Request,
         once: Option<Once>,
-    ) -> Result<SkillReply, Refused> {
+    ) -> Result<SkillReply, Error> {
         Shop::may(caller, request)?;
         let plan = skill::plan(request);
         let (slug, skill) = match &plan {
@@ -46,32 +46,32 @@ impl Shop {
         let slug = slug.clone();
         let site = match self.site(&slug).await {
             Ok(site) => site,
-            Err(Refused::Unknown(ShopEntity::Site)) => {
+            Err(Error::Unknown(ShopEntity::Site)) => {
                 let words = format!("There is no store {slug:?}; check its site_slug.", slug = slug.as_str());
-                return Ok(answer::failed(skill, Some(slug.as_str()), words));
+                return Ok(reply::failed(skill, Some(slug.as_str()), words));
             }
             Err(refused) => return Err(refused),
         };
         // Who may write orders may do so in their own workspace.
         if skill.scope().is_some() && caller.is_some_and(|caller| caller.workspace != site.workspace) {
             let words = "Your credential belongs to another workspace than this store; use one of the store's.";
-            return Ok(answer::failed(skill, Some(slug.as_str()), words));
+            return Ok(reply::failed(skill, Some(slug.as_str()), words));
         }
         match self.carry_out(caller, &site, plan, once).await {
             Ok(outcome) => Ok(outcome),
-            Err(Refused::Rule(refusal)) => Ok(answer::refused(skill, &site, &refusal)),
-            Err(Refused::Unknown(what)) => {
+            Err(Error::Rule(refusal)) => Ok(reply::refused(skill, &site, &refusal)),
+            Err(Error::Unknown(what)) => {
                 let words = match what {
-                    ShopEntity::Cart => answer::NO_CART.to_owned(),
-                    ShopEntity::Order => answer::NO_ORDER.to_owned(),
+                    ShopEntity::Cart => reply::NO_CART.to_owned(),
+                    ShopEntity::Order => reply::NO_ORDER.to_owned(),
                     ShopEntity::Product => {
                         "There is no such product at this store; product-search tells their ids.".to_owned()
                     }
                     ShopEntity::Site | ShopEntity::Session => format!("There is no such {}.", what.name()),
                 };
-                Ok(answer::failed(skill, Some(slug.as_str()), words))
+                Ok(reply::failed(skill, Some(slug.as_str()), words))
             }
-            Err(refused @ Refused::TooManyCarts) => Ok(answer::failed(skill, Some(slug.as_str()), refused.to_string())),
+            Err(refused @ Error::TooManyCarts) => Ok(reply::failed(skill, Some(slug.as_str()), refused.to_string())),
             Err(refused) => Err(refused),
         }
     }
@@ -82,7 +82,7 @@ impl Shop {
         site: &Site,
         plan: Plan,
         once: Option<Once>,
-    ) -> Result<SkillReply, Refused> {
+    ) -> Result<SkillReply, Error> {
         match plan {
             Plan::Answer(outcome) => Ok(*outcome),
             Plan::Search { site: slug, words, query } => {
@@ -90,15 +90,15 @@ impl Shop {
                 let stocked: Vec<_> = found.goods.iter().map(crate::Goods::stocked).collect();
                 // Without conditions it is always told.
                 let total = found.total.unwrap_or(stocked.len() as u64);
-                Ok(answer::found(site, &self.url(""), &words, &stocked, total))
+                Ok(reply::found(site, &self.url(""), &words, &stocked, total))
             }
-            Plan::Info { site: slug } => Ok(answer::info(site, self.product_count(&slug).await?)),
+            Plan::Info { site: slug } => Ok(reply::info(site, self.product_count(&slug).await?)),
             Plan::Order { token, .. } => match self.order(&token).await? {
                 // A token of another store's order is none here.
-                Bought::Order { order, .. } if order.site != site.slug => Err(Refused::Unknown(ShopEntity::Order)),
-                Bought::NotYet(session) if session.site != site.slug => Err(Refused::Unknown(ShopEntity::Order)),
-                Bought::Order { order, products } => Ok(answer::order(site, &order, &products)),
-                Bought::NotYet(session) => Ok(answer::not_completed(site, &session)),
+                Bought::Order { order, .. } if order.site != site.slug => Err(Error::Unknown(ShopEntity::Order)),
+                Bought::NotYet(session) if session.site != site.slug => Err(Error::Unknown(ShopEntity::Order)),
+                Bought::Order { order, products } => Ok(reply::order(site, &order, &products)),
+                Bought::NotYet(session) => Ok(reply::not_completed(site, &session)),
             },
             Plan::Purchase { site: slug, product, which, quantity } => {
                 let goods = self.product(&slug, &product).await?;
@@ -108,10 +108,10 @@ impl Shop {
                     && *left < u64::from(quantity)
                 {
                     let what = goods.product.name.to_string();
-                    return Err(shop::Refusal::OutOfStock { what, left: *left }.into());
+                    return Err(shop::Error::OutOfStock { what, left: *left }.into());
                 }
                 let path = format!("/api/x402/product/{slug}/{product}?quantity={quantity}");
-                Ok(answer::purchase(site, &goods.product, variant, quantity, &self.url(&path)))
+                Ok(reply::purchase(site, &goods.product, variant, quantity, &self.url(&path)))
             }
             Plan::Cart { site: slug, act } => self.cart_skill(caller, site, &slug, act, once).await,
             Plan::Checkout { site: slug, cart, email } => {
@@ -119,12 +119,12 @@ impl Shop {
                     // A repeat finds the cart in its checkout, where nothing changes any more.
                     let change = CartChange::Email { address };
                     match self.change_cart(&slug, &cart, &change, None).await {
-                        Ok(_) | Err(Refused::Rule(shop::Refusal::CartInCheckout)) => {}
+                        Ok(_) | Err(Error::Rule(shop::Error::CartInCheckout)) => {}
                         Err(refused) => return Err(refused),
                     }
                 }
                 let begun = self.checkout(&slug, &cart, once).await?;
-                Ok(answer::checkout(site, &begun.session, begun.token.as_str(), &begun.complete_url))
+                Ok(reply::checkout(site, &begun.session, begun.token.as_str(), &begun.complete_url))
             }
         }
     }
@@ -136,15 +136,15 @@ impl Shop {
         slug: &Slug,
         act: CartPlan,
         once: Option<Once>,
-    ) -> Result<SkillReply, Refused> {
+    ) -> Result<SkillReply, Error> {
         let (token, change, did) = match act {
             CartPlan::Create => {
                 let held = self.create_cart(caller, slug, once).await?;
-                return Ok(answer::cart(site, &held.cart, &held.token, &held.totals, "Created."));
+                return Ok(reply::cart(site, &held.cart, &held.token, &held.totals, "Created."));
             }
             CartPlan::Get(token) => {
                 let held = self.cart(slug, &token).await?;
-                return Ok(answer::cart(site, &held.cart, &held.token, &held.totals, "Here it is."));
+                return Ok(reply::cart(site, &held.cart, &held.token, &held.totals, "Here it is."));
             }
             CartPlan::Add { cart, product, which, quantity } => {
                 (cart, CartChange::Add { product, which, quantity }, "Added.")
@@ -157,6 +157,6 @@ impl Shop {
             CartPlan::Coupon { cart, code } => (cart, CartChange::Coupon { code }, "The coupon is applied."),
         };
         let held = self.change_cart(slug, &token, &change, once).await?;
-        Ok(answer::cart(site, &held.cart, &held.token, &held.totals, did))
+        Ok(reply::cart(site, &held.cart, &held.token, &held.totals, did))
     }
 }

@@ -6,7 +6,7 @@ use model::{Content, Fault, Message, Role, Task};
 use shop::{Skill, Slug, WRITE_ORDERS};
 
 use crate::agent::conversation;
-use crate::{Refused, Shop, ShopEntity};
+use crate::{Error, Shop, ShopEntity};
 
 /// Whether a caller's message in the task has a part that is kept beside the log.
 fn has_large_part(task: &Task) -> bool {
@@ -17,13 +17,13 @@ fn has_large_part(task: &Task) -> bool {
 impl Storekeeper for Shop {
     fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         Box::pin(async move {
-            let request = conversation(task, Some(message)).map_err(Refused::from)?;
+            let request = conversation(task, Some(message)).map_err(Error::from)?;
             let slug = request.site_slug.as_deref().and_then(|slug| Slug::check(slug).ok());
             let site = match slug {
                 Some(slug) => match self.site(&slug).await {
                     Ok(site) => Some(site),
                     // The agent says so.
-                    Err(Refused::Unknown(ShopEntity::Site)) => None,
+                    Err(Error::Unknown(ShopEntity::Site)) => None,
                     Err(refused) => return Err(refused.into()),
                 },
                 None => None,

@@ -12,7 +12,7 @@ use shop::stock::ACCOUNTS;
 use shop::{Order, Place, Session, SessionStatus, Unit};
 
 use crate::records::{self, ALL};
-use crate::{Refused, Shop};
+use crate::{Error, Shop};
 
 const AT_ONCE: usize = 1_000;
 /// How often it is looked at again when something moved in between.
@@ -42,7 +42,7 @@ pub enum Difference {
 impl Shop {
     /// Compares stock and money with checkouts and orders. Shops at work are looked at again: what is reported stood there
     /// every time.
-    pub async fn verify(&self) -> Result<Report, Refused> {
+    pub async fn verify(&self) -> Result<Report, Error> {
         let mut last: Option<Report> = None;
         for _ in 0..PASSES {
             let mut report = self.look().await?;
@@ -57,7 +57,7 @@ impl Shop {
         Ok(last.unwrap_or_default())
     }
 
-    async fn look(&self) -> Result<Report, Refused> {
+    async fn look(&self) -> Result<Report, Error> {
         let mut report = Report::default();
         let mut told: BTreeMap<(Unit, Place), i64> = BTreeMap::new();
         self.walk(records::SESSIONS, ALL, |session: Session| {
@@ -96,7 +96,7 @@ impl Shop {
         report: &mut Report,
         told: &BTreeMap<(Unit, Place), i64>,
         money: &BTreeMap<Arc<str>, i64>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Error> {
         let mut stored: BTreeMap<Unit, BTreeMap<Place, i64>> = BTreeMap::new();
         let mut after: Option<Arc<str>> = Some(ACCOUNTS.into());
         loop {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::text;
+use crate::error::text;
 use crate::site::SiteTerms;
-use crate::{Coupon, Currency, Minor, ProductId, Refusal, SessionId, Site, Slug, Totals, VariantId, WorkspaceId};
+use crate::{Coupon, Currency, Error, Minor, ProductId, SessionId, Site, Slug, Totals, VariantId, WorkspaceId};
 
 pub const MAX_ITEMS: usize = 50;
 pub const MAX_QUANTITY: u32 = 999;
@@ -124,7 +124,7 @@ pub enum Act {
 }
 
 /// An address that letters may reach.
-pub fn email(address: &str) -> Result<Arc<str>, Refusal> {
+pub fn email(address: &str) -> Result<Arc<str>, Error> {
     let address = address.trim();
     text("email", address, 254)?;
     let fits = address.split_once('@').is_some_and(|(name, host)| {
@@ -132,14 +132,14 @@ pub fn email(address: &str) -> Result<Arc<str>, Refusal> {
     });
     if !fits || address.chars().any(char::is_whitespace) {
         let says = "must be an address such as \"ada@example.com\"".to_owned();
-        return Err(Refusal::Field { field: "email", says });
+        return Err(Error::Field { field: "email", says });
     }
     Ok(address.into())
 }
 
-fn enough(item: &Item, left: Option<u64>) -> Result<(), Refusal> {
+fn enough(item: &Item, left: Option<u64>) -> Result<(), Error> {
     match left.filter(|_| item.counted) {
-        Some(left) if u64::from(item.quantity) > left => Err(Refusal::OutOfStock { what: item.name.to_string(), left }),
+        Some(left) if u64::from(item.quantity) > left => Err(Error::OutOfStock { what: item.name.to_string(), left }),
         Some(_) | None => Ok(()),
     }
 }
@@ -165,27 +165,27 @@ impl Cart {
         !self.status.is_terminal() && self.expires_at <= now
     }
 
-    pub fn totals(&self, terms: &SiteTerms, now: Time) -> Result<Totals, Refusal> {
+    pub fn totals(&self, terms: &SiteTerms, now: Time) -> Result<Totals, Error> {
         Totals::of(&self.items, self.coupon.as_ref(), terms, &self.currency, now)
     }
 
-    fn subtotal(&self) -> Result<Minor, Refusal> {
+    fn subtotal(&self) -> Result<Minor, Error> {
         Ok(Totals::of(&self.items, None, &SiteTerms::default(), &self.currency, self.updated_at)?.subtotal)
     }
 
     /// That it may change, or be checked out.
-    pub(crate) fn is_open(&self, now: Time) -> Result<(), Refusal> {
+    pub(crate) fn is_open(&self, now: Time) -> Result<(), Error> {
         match self.status {
-            CartStatus::Active if self.expires_at <= now => Err(Refusal::CartExpired),
+            CartStatus::Active if self.expires_at <= now => Err(Error::CartExpired),
             CartStatus::Active => Ok(()),
-            CartStatus::Checkout => Err(Refusal::CartInCheckout),
-            CartStatus::Expired => Err(Refusal::CartExpired),
-            CartStatus::Completed | CartStatus::Cancelled => Err(Refusal::CartClosed(self.status.name())),
+            CartStatus::Checkout => Err(Error::CartInCheckout),
+            CartStatus::Expired => Err(Error::CartExpired),
+            CartStatus::Completed | CartStatus::Cancelled => Err(Error::CartClosed(self.status.name())),
         }
     }
 
     /// The cart after that. It lives on from now.
-    pub fn act(&self, act: Act, now: Time, rules: &Rules) -> Result<Cart, Refusal> {
+    pub fn act(&self, act: Act, now: Time, rules: &Rules) -> Result<Cart, Error> {
         self.is_open(now)?;
         let mut cart = self.clone();
         match act {
@@ -198,7 +198,7 @@ impl Cart {
                     let mut item = cart.items[place].clone();
                     item.quantity = quantity;
                     if quantity > MAX_QUANTITY {
-                        return Err(Refusal::Quantity);
+                        return Err(Error::Quantity);
                     }
                     enough(&item, left)?;
                     cart.items[place] = item;
@@ -227,22 +227,22 @@ impl Cart {
         Ok(cart)
     }
 
-    fn add(&mut self, item: Item, left: Option<u64>) -> Result<(), Refusal> {
+    fn add(&mut self, item: Item, left: Option<u64>) -> Result<(), Error> {
         if item.quantity == 0 || item.quantity > MAX_QUANTITY {
-            return Err(Refusal::Quantity);
+            return Err(Error::Quantity);
         }
         match self.items.iter().position(|known| known.is(&item.product, Some(&item.variant))) {
             Some(place) => {
                 let known = &mut self.items[place];
                 let quantity = known.quantity.saturating_add(item.quantity);
                 if quantity > MAX_QUANTITY {
-                    return Err(Refusal::Quantity);
+                    return Err(Error::Quantity);
                 }
                 let item = Item { quantity, ..item };
                 enough(&item, left)?;
                 *known = item;
             }
-            None if self.items.len() >= MAX_ITEMS => return Err(Refusal::TooManyItems(MAX_ITEMS)),
+            None if self.items.len() >= MAX_ITEMS => return Err(Error::TooManyItems(MAX_ITEMS)),
             None => {
                 enough(&item, left)?;
                 self.items.push(item);
@@ -251,15 +251,15 @@ impl Cart {
         Ok(())
     }
 
-    fn place(&self, product: &ProductId, variant: Option<&VariantId>) -> Result<usize, Refusal> {
+    fn place(&self, product: &ProductId, variant: Option<&VariantId>) -> Result<usize, Error> {
         let mut places = self.items.iter().enumerate().filter(|(_, item)| item.is(product, variant));
         match (places.next(), places.next()) {
             (Some((place, _)), None) => Ok(place),
-            (None, _) => Err(Refusal::NotInCart),
+            (None, _) => Err(Error::NotInCart),
             (Some((_, item)), Some(_)) => {
                 let of = self.items.iter().filter(|item| item.is(product, None));
                 let ways = of.map(|item| format!("variant_id {}", item.variant)).collect::<Vec<_>>().join("; ");
-                Err(Refusal::WhichVariant { what: item.name.to_string(), ways })
+                Err(Error::WhichVariant { what: item.name.to_string(), ways })
             }
         }
     }

@@ -7,11 +7,11 @@ use model::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::cart::{Rules, email};
+use crate::error::text;
 use crate::order::{Order, Paid};
-use crate::refusal::text;
 use crate::stock::{Move, Moves, Place, Unit};
 use crate::{
-    Cart, CartStatus, ConfirmationToken, Coupon, Currency, Item, OrderId, Product, Refusal, SessionId, Site, Slug,
+    Cart, CartStatus, ConfirmationToken, Coupon, Currency, Error, Item, OrderId, Product, SessionId, Site, Slug,
     Totals, WorkspaceId,
 };
 
@@ -68,7 +68,7 @@ pub struct Buyer {
 }
 
 impl Buyer {
-    pub fn check(&self) -> Result<Buyer, Refusal> {
+    pub fn check(&self) -> Result<Buyer, Error> {
         let email = email(&self.email)?;
         self.name.as_deref().map_or(Ok(()), |name| text("name", name, 200))?;
         self.address.as_deref().map_or(Ok(()), |address| text("address", address, 1_000))?;
@@ -128,24 +128,24 @@ pub fn begin(
     token: &ConfirmationToken,
     now: Time,
     rules: &Rules,
-) -> Result<Step, Refusal> {
+) -> Result<Step, Error> {
     cart.is_open(now)?;
     if cart.items.is_empty() {
-        return Err(Refusal::EmptyCart);
+        return Err(Error::EmptyCart);
     }
     let mut items = Vec::with_capacity(cart.items.len());
     for item in &cart.items {
         let product = ground.products.iter().find(|product| product.id == item.product);
         let variant = product.and_then(|product| product.variants.iter().find(|known| known.id == item.variant));
         let (Some(product), Some(variant)) = (product, variant) else {
-            return Err(Refusal::Gone(item.name.to_string()));
+            return Err(Error::Gone(item.name.to_string()));
         };
         items.push(product.item(variant, item.quantity));
     }
     let mut cart = cart.clone();
     cart.items.clone_from(&items);
     if let Some(had) = &cart.coupon {
-        let coupon = ground.coupon.ok_or_else(|| Refusal::NoCoupon(had.code.to_string()))?;
+        let coupon = ground.coupon.ok_or_else(|| Error::NoCoupon(had.code.to_string()))?;
         cart.coupon = Some(coupon.clone());
         let subtotal = cart.totals(&ground.site.terms, now)?.subtotal;
         coupon.is_good(subtotal, &cart.currency, now)?;
@@ -179,12 +179,12 @@ impl Session {
     }
 
     /// That it can still be completed.
-    pub fn is_open(&self, now: Time) -> Result<(), Refusal> {
+    pub fn is_open(&self, now: Time) -> Result<(), Error> {
         match self.status {
-            SessionStatus::Open if self.expires_at <= now => Err(Refusal::SessionClosed(SessionStatus::Expired.name())),
+            SessionStatus::Open if self.expires_at <= now => Err(Error::SessionClosed(SessionStatus::Expired.name())),
             SessionStatus::Open => Ok(()),
-            SessionStatus::Completed => Err(Refusal::TokenUsed),
-            SessionStatus::Cancelled | SessionStatus::Expired => Err(Refusal::SessionClosed(self.status.name())),
+            SessionStatus::Completed => Err(Error::TokenUsed),
+            SessionStatus::Cancelled | SessionStatus::Expired => Err(Error::SessionClosed(self.status.name())),
         }
     }
 
@@ -203,7 +203,7 @@ impl Session {
     }
 
     /// It has been paid for: what was set aside is sold, and there is an order.
-    pub fn complete(&self, cart: &Cart, buyer: &Buyer, paid: Paid, now: Time) -> Result<Step, Refusal> {
+    pub fn complete(&self, cart: &Cart, buyer: &Buyer, paid: Paid, now: Time) -> Result<Step, Error> {
         self.is_open(now)?;
         let buyer = buyer.check()?;
         let order = Order::new(self, buyer, paid, now);
@@ -214,7 +214,7 @@ impl Session {
     }
 
     /// The buyer thinks better of it: the cart can change again.
-    pub fn cancel(&self, cart: &Cart, now: Time, rules: &Rules) -> Result<Step, Refusal> {
+    pub fn cancel(&self, cart: &Cart, now: Time, rules: &Rules) -> Result<Step, Error> {
         self.is_open(now)?;
         let mut step = self.ended(cart, SessionStatus::Cancelled, CartStatus::Active, now);
         step.cart.expires_at = now.plus_ms(rules.cart_ms);

@@ -6,8 +6,8 @@ use ledger::Rate;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::not_negative;
-use crate::{Currency, Minor, Refusal, Slug};
+use crate::error::not_negative;
+use crate::{Currency, Error, Minor, Slug};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coupon {
@@ -33,19 +33,19 @@ pub enum Off {
 }
 
 /// A code as it is kept.
-pub fn code(text: &str) -> Result<Arc<str>, Refusal> {
+pub fn code(text: &str) -> Result<Arc<str>, Error> {
     let text = text.trim().to_ascii_uppercase();
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if text.is_empty() || text.len() > 32 || !text.bytes().all(is_fine) {
-        return Err(Refusal::Name("a coupon code has 1 to 32 letters, digits, hyphens and underscores"));
+        return Err(Error::Name("a coupon code has 1 to 32 letters, digits, hyphens and underscores"));
     }
     Ok(text.into())
 }
 
 impl Coupon {
-    pub fn check(&self) -> Result<(), Refusal> {
+    pub fn check(&self) -> Result<(), Error> {
         if *code(&self.code)? != *self.code {
-            return Err(Refusal::Name("a coupon code is kept in capital letters"));
+            return Err(Error::Name("a coupon code is kept in capital letters"));
         }
         not_negative("least", self.least)?;
         match self.off {
@@ -55,13 +55,13 @@ impl Coupon {
     }
 
     /// Whether it is good for a cart of that subtotal. How often it was used is not looked at here.
-    pub fn is_good(&self, subtotal: Minor, currency: &Currency, now: Time) -> Result<(), Refusal> {
+    pub fn is_good(&self, subtotal: Minor, currency: &Currency, now: Time) -> Result<(), Error> {
         if self.expires_at.is_some_and(|end| end <= now) {
-            return Err(Refusal::CouponExpired(self.code.to_string()));
+            return Err(Error::CouponExpired(self.code.to_string()));
         }
         if subtotal < self.least {
             let least = currency.say(self.least);
-            return Err(Refusal::CouponTooSmall { code: self.code.to_string(), least });
+            return Err(Error::CouponTooSmall { code: self.code.to_string(), least });
         }
         Ok(())
     }

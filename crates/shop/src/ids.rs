@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ledger::text_id;
 use sha2::{Digest, Sha256};
 
-use crate::Refusal;
+use crate::Error;
 
 text_id!(
     /// The owner of sites. A caller belongs to one workspace; in the rest of the server it is the caller's tenant.
@@ -36,13 +36,13 @@ pub const MAX_ID: usize = 64;
 
 impl Slug {
     /// Small letters, digits and hyphens, beginning and ending with neither.
-    pub fn check(text: &str) -> Result<Slug, Refusal> {
+    pub fn check(text: &str) -> Result<Slug, Error> {
         let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if text.is_empty() || text.len() > MAX_ID || !text.bytes().all(is_fine) {
-            return Err(Refusal::Name("a slug has 1 to 64 small letters, digits and hyphens, such as \"acme\""));
+            return Err(Error::Name("a slug has 1 to 64 small letters, digits and hyphens, such as \"acme\""));
         }
         if text.starts_with('-') || text.ends_with('-') {
-            return Err(Refusal::Name("a slug begins and ends with a letter or digit"));
+            return Err(Error::Name("a slug begins and ends with a letter or digit"));
         }
         Ok(Slug(text.into()))
     }
@@ -63,16 +63,16 @@ impl Slug {
     }
 }
 
-fn checked_id(text: &str) -> Result<Arc<str>, Refusal> {
+fn checked_id(text: &str) -> Result<Arc<str>, Error> {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if text.is_empty() || text.len() > MAX_ID || !text.bytes().all(is_fine) {
-        return Err(Refusal::Name("an id has 1 to 64 letters, digits, points, hyphens and underscores"));
+        return Err(Error::Name("an id has 1 to 64 letters, digits, points, hyphens and underscores"));
     }
     Ok(text.into())
 }
 
 impl ProductId {
-    pub fn check(text: &str) -> Result<ProductId, Refusal> {
+    pub fn check(text: &str) -> Result<ProductId, Error> {
         checked_id(text).map(ProductId)
     }
 }
@@ -81,7 +81,7 @@ impl VariantId {
     /// Of a product that comes in one way only.
     pub const ONLY: &str = "default";
 
-    pub fn check(text: &str) -> Result<VariantId, Refusal> {
+    pub fn check(text: &str) -> Result<VariantId, Error> {
         checked_id(text).map(VariantId)
     }
 }

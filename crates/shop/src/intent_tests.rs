@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::answer::Ending;
+use crate::reply::Ending;
 use crate::skill::{Plan, needs, plan};
 
 fn decoded(value: Value) -> Result<Request, Unread> {
@@ -179,10 +179,10 @@ fn what_cannot_be_is_said_to_have_failed() {
         other => panic!("{other:?}"),
     };
     let order = json!({"skill": "order-status", "site_slug": "acme", "confirmation_token": "guess"});
-    assert_eq!(fails(order), crate::answer::NO_ORDER);
+    assert_eq!(fails(order), crate::reply::NO_ORDER);
     assert!(fails(json!({"skill": "store-info", "site_slug": "no such/slug"})).contains("small letters"));
     let cart = json!({"action": "get", "site_slug": "acme", "cart_token": "cart_1"});
-    assert_eq!(fails(cart), crate::answer::NO_CART);
+    assert_eq!(fails(cart), crate::reply::NO_CART);
 }
 
 proptest::proptest! {

@@ -1,7 +1,7 @@
 //! The shop: catalogues, carts, checkouts, orders, and a store agent that sells by them.
 //!
 //! This crate is pure: no I/O, no clock, no randomness, no wire. Time and random bytes come in as arguments; what comes out
-//! is a [`Step`], all that has to happen together, or a [`Refusal`].
+//! is a [`Step`], all that has to happen together, or a [`Error`].
 //!
 //! | room | what |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | [`import`] | catalogues as people write them |
 //! | [`stock`] | how many there are, and where |
 //! | [`cart`], [`checkout`], [`order`] | from a wish to a sale, and what becomes of it |
-//! | [`find`] | what a search looks for |
+//! | [`search`] | what a search looks for |
 //! | [`intent`], [`skill`] | what a message asks for, and what that needs |
-//! | [`answer`], [`view`] | what is said and shown |
+//! | [`reply`], [`view`] | what is said and shown |
 //!
 //! A sale:
 //!
@@ -41,18 +41,18 @@
 //! assert_eq!(sold.order.unwrap().state.name(), "pending");
 //! ```
 
-pub mod answer;
 pub mod cart;
 pub mod checkout;
 pub mod coupon;
-pub mod find;
+pub mod error;
 pub mod ids;
 pub mod import;
 pub mod intent;
 pub mod money;
 pub mod order;
 pub mod product;
-pub mod refusal;
+pub mod reply;
+pub mod search;
 pub mod site;
 pub mod skill;
 pub mod stock;
@@ -62,17 +62,17 @@ mod testing;
 pub mod totals;
 pub mod view;
 
-pub use answer::{Ending, SkillReply};
 pub use cart::{Act, Cart, CartStatus, Item, Rules};
 pub use checkout::{Buyer, CheckoutInputs, Session, SessionStatus, Step};
 pub use coupon::{Coupon, Off};
-pub use find::Query;
+pub use error::Error;
 pub use ids::{CartToken, ConfirmationToken, OrderId, ProductId, SessionId, Slug, VariantId, WorkspaceId};
 pub use intent::{Request, Unread};
 pub use money::{Currency, Minor};
 pub use order::{Order, OrderAct, OrderState, OrderStep, Paid};
 pub use product::{Media, Product, Variant, VariantChoice};
-pub use refusal::Refusal;
+pub use reply::{Ending, SkillReply};
+pub use search::Query;
 pub use site::{Site, SiteTerms, Social, Workspace};
 pub use skill::{Action, CartPlan, Plan, Skill, WRITE_ORDERS};
 pub use stock::{Move, Moves, Place, Unit};

@@ -10,9 +10,9 @@ use model::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::checkout::{Buyer, Session, unit_of};
-use crate::refusal::text;
+use crate::error::text;
 use crate::stock::{Move, Moves, Place};
-use crate::{Currency, Item, OrderId, Refusal, Slug, Totals, WorkspaceId};
+use crate::{Currency, Error, Item, OrderId, Slug, Totals, WorkspaceId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -152,11 +152,11 @@ impl Order {
     }
 
     /// The money that came in with it; `None` where nothing was to be paid.
-    pub fn income(&self) -> Result<Option<Entry>, Refusal> {
+    pub fn income(&self) -> Result<Option<Entry>, Error> {
         self.across(Entry::recharge, self.created_at)
     }
 
-    fn across(&self, entry: Across, at: Time) -> Result<Option<Entry>, Refusal> {
+    fn across(&self, entry: Across, at: Time) -> Result<Option<Entry>, Error> {
         let amount = self.totals.total.on_ledger();
         if amount.is_zero() {
             return Ok(None);
@@ -164,11 +164,11 @@ impl Order {
         let (book, workspace) = (book(&self.currency), UserId(self.workspace.0.clone()));
         let note = Some(format!("order {} at {}", self.id, self.site).into());
         let made = entry(&book, &workspace, amount, self.id.as_str(), note, at);
-        made.map(Some).map_err(|_| Refusal::TooMuch)
+        made.map(Some).map_err(|_| Error::TooMuch)
     }
 
-    pub fn act(&self, act: &OrderAct, now: Time) -> Result<OrderStep, Refusal> {
-        let not = |wish| Err(Refusal::OrderState { state: self.state.name(), wish });
+    pub fn act(&self, act: &OrderAct, now: Time) -> Result<OrderStep, Error> {
+        let not = |wish| Err(Error::OrderState { state: self.state.name(), wish });
         let mut order = Order { updated_at: now, ..self.clone() };
         let (back, restocked) = match (act, self.state) {
             (OrderAct::Fulfil { lines, tracking }, OrderState::Pending | OrderState::PartiallyFulfilled) => {
@@ -212,16 +212,16 @@ impl Order {
         Ok(OrderStep { order, stock, money })
     }
 
-    fn send(&mut self, lines: &[(usize, u32)], tracking: Option<&Arc<str>>) -> Result<(), Refusal> {
+    fn send(&mut self, lines: &[(usize, u32)], tracking: Option<&Arc<str>>) -> Result<(), Error> {
         if lines.is_empty() {
             for line in &mut self.lines {
                 line.sent = line.item.quantity;
             }
         }
         for (place, quantity) in lines {
-            let line = self.lines.get_mut(*place).ok_or(Refusal::MoreThanOrdered)?;
+            let line = self.lines.get_mut(*place).ok_or(Error::MoreThanOrdered)?;
             let sent = line.sent.checked_add(*quantity).filter(|sent| *sent <= line.item.quantity);
-            line.sent = sent.ok_or(Refusal::MoreThanOrdered)?;
+            line.sent = sent.ok_or(Error::MoreThanOrdered)?;
         }
         if let Some(tracking) = tracking {
             text("tracking", tracking, 200)?;

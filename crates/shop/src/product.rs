@@ -5,8 +5,8 @@ use std::sync::Arc;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::{link, not_negative, text};
-use crate::{Item, Minor, ProductId, Refusal, Slug, VariantId};
+use crate::error::{link, not_negative, text};
+use crate::{Error, Item, Minor, ProductId, Slug, VariantId};
 
 pub const MAX_VARIANTS: usize = 100;
 pub const MAX_OPTIONS: usize = 8;
@@ -84,8 +84,8 @@ pub struct VariantChoice {
 }
 
 impl Product {
-    pub fn check(&self) -> Result<(), Refusal> {
-        let field = |field, says: String| Err(Refusal::Field { field, says });
+    pub fn check(&self) -> Result<(), Error> {
+        let field = |field, says: String| Err(Error::Field { field, says });
         ProductId::check(self.id.as_str())?;
         Slug::check(self.slug.as_str())?;
         if self.name.trim().is_empty() {
@@ -145,14 +145,14 @@ impl Product {
     }
 
     /// The variant that is meant: named, or told by its options, or the only one.
-    pub fn variant(&self, which: &VariantChoice) -> Result<&Variant, Refusal> {
+    pub fn variant(&self, which: &VariantChoice) -> Result<&Variant, Error> {
         let ways = || {
             let told = |variant: &Variant| match variant.words() {
                 words if words.is_empty() => variant.id.to_string(),
                 words => format!("{words} (variant_id {})", variant.id),
             };
             let ways = self.variants.iter().take(10).map(told).collect::<Vec<_>>().join("; ");
-            Refusal::WhichVariant { what: self.name.to_string(), ways }
+            Error::WhichVariant { what: self.name.to_string(), ways }
         };
         if let Some(id) = &which.id {
             return self.variants.iter().find(|variant| variant.id == *id).ok_or_else(ways);
@@ -192,7 +192,7 @@ impl Product {
             body.push(' ');
             body.push_str(tag);
             body.push(' ');
-            body.push_str(&crate::find::tag_word(tag));
+            body.push_str(&crate::search::tag_word(tag));
         }
         for variant in &self.variants {
             for (_, value) in &variant.options {

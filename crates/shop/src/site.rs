@@ -7,8 +7,8 @@ use ledger::Rate;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::{link, not_negative, text};
-use crate::{Currency, Minor, Refusal, Slug, WorkspaceId};
+use crate::error::{link, not_negative, text};
+use crate::{Currency, Error, Minor, Slug, WorkspaceId};
 
 /// Names that a site answers to besides its slug, and links of it.
 pub const MAX_HOSTS: usize = 16;
@@ -76,9 +76,9 @@ impl Site {
         }
     }
 
-    pub fn check(&self) -> Result<(), Refusal> {
+    pub fn check(&self) -> Result<(), Error> {
         Slug::check(self.slug.as_str())?;
-        let field = |field, says: &str| Err(Refusal::Field { field, says: says.to_owned() });
+        let field = |field, says: &str| Err(Error::Field { field, says: says.to_owned() });
         if self.workspace.as_str().is_empty() || self.workspace.as_str().chars().any(char::is_control) {
             return field("workspace", "must be a name without control characters");
         }
@@ -125,8 +125,8 @@ pub struct SiteDraft {
 
 impl SiteDraft {
     /// The site of it; `had` is the one that is there.
-    pub fn make(&self, slug: Slug, had: Option<Site>, now: Time) -> Result<Site, Refusal> {
-        let wrong = |field, says: &dyn std::fmt::Display| Refusal::Field { field, says: says.to_string() };
+    pub fn make(&self, slug: Slug, had: Option<Site>, now: Time) -> Result<Site, Error> {
+        let wrong = |field, says: &dyn std::fmt::Display| Error::Field { field, says: says.to_string() };
         let currency = match (&self.currency, &had) {
             (Some(text), _) => Currency::check(text).map_err(|error| wrong("currency", &error))?,
             (None, Some(had)) => had.currency.clone(),
@@ -205,7 +205,7 @@ mod tests {
             (SiteDraft { hosts: Some(vec!["Acme:80".into()]), ..SiteDraft::default() }, "hosts"),
         ] {
             let refused = draft.make(slug(), Some(site.clone()), Time(2)).unwrap_err();
-            assert!(matches!(&refused, Refusal::Field { field: named, .. } if *named == field), "{field}: {refused}");
+            assert!(matches!(&refused, Error::Field { field: named, .. } if *named == field), "{field}: {refused}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The six skills of a store agent: their inputs, scopes and answers.
 //!
 //! [`plan`] turns a request into a lookup, a change, or a question that names the missing facts. The service performs it, and
-//! [`answer`](crate::answer) makes a text and an artifact of the result.
+//! [`reply`](crate::reply) makes a text and an artifact of the result.
 
 use model::Part;
 
-use crate::answer::{self, SkillReply};
 use crate::intent::{self, Request, Unread};
 use crate::product::VariantChoice;
+use crate::reply::{self, SkillReply};
 use crate::{CartToken, ConfirmationToken, ProductId, Query, Slug, VariantId, coupon};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -221,22 +221,22 @@ pub fn plan(request: &Request) -> Plan {
 /// The field that a request lacks, where the answer to it is a question.
 pub(crate) fn missing(request: &Request) -> Option<&'static str> {
     match planned(request) {
-        Err(outcome) if outcome.ending == answer::Ending::InputRequired => outcome.missing.first().copied(),
+        Err(outcome) if outcome.ending == reply::Ending::InputRequired => outcome.missing.first().copied(),
         Err(_) | Ok(_) => None,
     }
 }
 
 fn planned(request: &Request) -> Result<Plan, Box<SkillReply>> {
-    let Some(skill) = request.skill else { return Err(Box::new(answer::help(request))) };
-    let ask = |field: &'static str, question: &str| Box::new(answer::ask(skill, request, field, question));
-    let fail = |words: String| Box::new(answer::failed(skill, request.site_slug.as_deref(), words));
+    let Some(skill) = request.skill else { return Err(Box::new(reply::help(request))) };
+    let ask = |field: &'static str, question: &str| Box::new(reply::ask(skill, request, field, question));
+    let fail = |words: String| Box::new(reply::failed(skill, request.site_slug.as_deref(), words));
     let site = || match request.site_slug.as_deref() {
         None => Err(ask("site_slug", "Which store do you mean? Send its site_slug, or write \"on store <slug>\".")),
         Some(slug) => Slug::check(slug).map_err(|refusal| fail(format!("site_slug {slug:?}: {refusal}."))),
     };
     let cart = || match request.cart_token.as_deref() {
         None => Err(ask("cart_token", "Which cart do you mean? Send its cart_token, or create a cart first.")),
-        Some(token) => CartToken::read(token).ok_or_else(|| fail(answer::NO_CART.to_owned())),
+        Some(token) => CartToken::read(token).ok_or_else(|| fail(reply::NO_CART.to_owned())),
     };
     let product = || match request.product_id.as_deref() {
         None => Err(ask("product_id", "Which product do you mean? Send its product_id; product-search tells it.")),
@@ -268,7 +268,7 @@ fn planned(request: &Request) -> Result<Plan, Box<SkillReply>> {
             let site = site()?;
             let question = "Which order do you mean? Send its confirmation_token; the checkout told it.";
             let token = request.confirmation_token.as_deref().ok_or_else(|| ask("confirmation_token", question))?;
-            let token = ConfirmationToken::read(token).ok_or_else(|| fail(answer::NO_ORDER.to_owned()))?;
+            let token = ConfirmationToken::read(token).ok_or_else(|| fail(reply::NO_ORDER.to_owned()))?;
             Ok(Plan::Order { site, token })
         }
         Skill::X402Purchase => {

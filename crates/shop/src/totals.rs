@@ -5,7 +5,7 @@ use model::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::site::SiteTerms;
-use crate::{Coupon, Currency, Item, Minor, Refusal};
+use crate::{Coupon, Currency, Error, Item, Minor};
 
 /// `total = subtotal - discount + shipping + tax`, and none of them is below zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,10 +25,10 @@ impl Totals {
         terms: &SiteTerms,
         currency: &Currency,
         now: Time,
-    ) -> Result<Totals, Refusal> {
+    ) -> Result<Totals, Error> {
         let line = |item: &Item| item.price.0.checked_mul(i64::from(item.quantity));
         let subtotal = items.iter().try_fold(0_i64, |sum, item| sum.checked_add(line(item)?));
-        let subtotal = Minor(subtotal.filter(|sum| *sum <= Ut::MOST.hundredths()).ok_or(Refusal::TooMuch)?);
+        let subtotal = Minor(subtotal.filter(|sum| *sum <= Ut::MOST.hundredths()).ok_or(Error::TooMuch)?);
         let good = coupon.filter(|coupon| coupon.is_good(subtotal, currency, now).is_ok());
         let discount = good.map_or(Minor::ZERO, |coupon| coupon.discount(subtotal));
         let sent = items.iter().any(|item| !item.digital);
@@ -38,7 +38,7 @@ impl Totals {
         let tax = Minor(terms.tax.of(taxed.on_ledger()).hundredths());
         let total = Minor(taxed.0 + tax.0);
         if total.on_ledger() > Ut::MOST {
-            return Err(Refusal::TooMuch);
+            return Err(Error::TooMuch);
         }
         Ok(Totals { subtotal, shipping, tax, discount, total })
     }

@@ -1,7 +1,7 @@
 //! Carts, as a holder of their token sees them.
 
-use retail::{CartChange, Once, Refused, ShopEntity};
-use shop::{CartStatus, CartToken, Currency, Refusal, Rules, Site, VariantChoice};
+use retail::{CartChange, Error, Once, ShopEntity};
+use shop::{CartStatus, CartToken, Currency, Rules, Site, VariantChoice};
 
 use crate::common::{House, acme, caller, on_every_store, rule};
 
@@ -18,7 +18,7 @@ async fn a_cart_holds_what_is_put_in_and_says_what_it_comes_to() {
         let held = mall.add(&cart, "sun", 2).await.unwrap();
         assert_eq!((held.totals.subtotal.0, held.totals.shipping.0, held.totals.total.0), (3_980, 490, 4_470));
         // Which size is not said.
-        assert!(matches!(rule(mall.add(&cart, "felt", 1).await.unwrap_err()), Refusal::WhichVariant { .. }));
+        assert!(matches!(rule(mall.add(&cart, "felt", 1).await.unwrap_err()), shop::Error::WhichVariant { .. }));
         let small = VariantChoice { id: None, options: vec![("size".into(), "s".into())] };
         let add = |which: &VariantChoice, quantity| CartChange::Add {
             product: "felt".into(),
@@ -29,23 +29,26 @@ async fn a_cart_holds_what_is_put_in_and_says_what_it_comes_to() {
         assert_eq!(change(&add(&small, 3)).await.unwrap().cart.items.len(), 2);
         assert_eq!(
             rule(change(&add(&small, 1)).await.unwrap_err()),
-            Refusal::OutOfStock { what: "Felt hat".into(), left: 3 }
+            shop::Error::OutOfStock { what: "Felt hat".into(), left: 3 }
         );
         let held = change(&CartChange::Coupon { code: "ten".into() }).await.unwrap();
         // 39.80 and 90.00, free of shipping, less a tenth.
         assert_eq!((held.totals.discount.0, held.totals.total.0), (1_298, 11_682));
         assert!(matches!(
             rule(change(&CartChange::Coupon { code: "no".into() }).await.unwrap_err()),
-            Refusal::NoCoupon(_)
+            shop::Error::NoCoupon(_)
         ));
         let update = CartChange::Update { product: "sun".into(), variant: None, quantity: 51 };
-        assert_eq!(rule(change(&update).await.unwrap_err()), Refusal::OutOfStock { what: "Sun hat".into(), left: 50 });
+        assert_eq!(
+            rule(change(&update).await.unwrap_err()),
+            shop::Error::OutOfStock { what: "Sun hat".into(), left: 50 }
+        );
         let gone = CartChange::Remove { product: "sun".into(), variant: None };
         assert_eq!(change(&gone).await.unwrap().cart.items.len(), 1);
-        assert_eq!(rule(change(&gone).await.unwrap_err()), Refusal::NotInCart);
+        assert_eq!(rule(change(&gone).await.unwrap_err()), shop::Error::NotInCart);
         assert_eq!(change(&CartChange::Clear).await.unwrap().totals.total.0, 0);
         assert_eq!(change(&CartChange::Cancel).await.unwrap().cart.status, CartStatus::Cancelled);
-        assert!(matches!(rule(change(&CartChange::Clear).await.unwrap_err()), Refusal::CartClosed(_)));
+        assert!(matches!(rule(change(&CartChange::Clear).await.unwrap_err()), shop::Error::CartClosed(_)));
         mall.adds_up().await;
     })
     .await;
@@ -57,12 +60,12 @@ async fn a_cart_is_its_sites_and_nobody_elses() {
     let other = Site::new("other".into(), "ws_2".into(), "Other", Currency::check("USD").unwrap(), mall.shop.now());
     mall.shop.put_site(&other).await.unwrap();
     let cart = mall.cart().await;
-    let unknown = |refused| matches!(refused, Refused::Unknown(ShopEntity::Cart));
+    let unknown = |refused| matches!(refused, Error::Unknown(ShopEntity::Cart));
     assert!(unknown(mall.shop.cart(&"other".into(), &cart.token).await.unwrap_err()));
     assert!(unknown(mall.shop.cart(&acme(), &CartToken::draw([9; 20])).await.unwrap_err()));
     let foreign = mall.shop.create_cart(Some(&caller(&[])), &"other".into(), None).await.unwrap_err();
-    assert!(matches!(foreign, Refused::Workspace));
-    assert!(matches!(mall.shop.site(&"no".into()).await.unwrap_err(), Refused::Unknown(ShopEntity::Site)));
+    assert!(matches!(foreign, Error::Workspace));
+    assert!(matches!(mall.shop.site(&"no".into()).await.unwrap_err(), Error::Unknown(ShopEntity::Site)));
     assert_eq!(mall.shop.site_of_host("HATS.example").await.unwrap().unwrap().slug, acme());
 }
 
@@ -78,7 +81,7 @@ async fn the_same_request_twice_is_one() {
         let cart = one.unwrap();
         assert_eq!(cart.token, two.unwrap().token);
         let other = mall.shop.create_cart(Some(&me), &acme, Some(Once { key: "k".into(), print: [2; 32] })).await;
-        assert!(matches!(other.unwrap_err(), Refused::KeyReused));
+        assert!(matches!(other.unwrap_err(), Error::KeyReused));
         // The same key of callers without a credential is not the same request.
         let one = mall.shop.create_cart(None, &acme, once("k")).await.unwrap();
         assert_ne!(one.token, mall.shop.create_cart(None, &acme, once("k")).await.unwrap().token);

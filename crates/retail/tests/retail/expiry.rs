@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shop::{CartStatus, Refusal, Rules, SessionStatus};
+use shop::{CartStatus, Rules, SessionStatus};
 use tokio::time::Instant;
 
 use crate::common::{House, Mall, acme, ada, on_every_store, rule};
@@ -32,12 +32,12 @@ async fn a_checkout_that_nobody_completes_gives_its_goods_back_in_time() {
     let session = mall.shop.session(&begun.session.id, &begun.token).await.unwrap();
     assert_eq!(session.status, SessionStatus::Expired);
     let late = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap_err();
-    assert_eq!(rule(late), Refusal::SessionClosed("expired"));
+    assert_eq!(rule(late), shop::Error::SessionClosed("expired"));
     // A cart that only lies there has its own time.
     assert_eq!(mall.shop.cart(&acme(), &idle.token).await.unwrap().cart.status, CartStatus::Active);
     tokio::time::sleep(Duration::from_secs(3_010)).await;
     assert_eq!(mall.shop.cart(&acme(), &idle.token).await.unwrap().cart.status, CartStatus::Expired);
-    assert_eq!(rule(mall.add(&idle, "sun", 1).await.unwrap_err()), Refusal::CartExpired);
+    assert_eq!(rule(mall.add(&idle, "sun", 1).await.unwrap_err()), shop::Error::CartExpired);
     mall.adds_up().await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shop::{Refusal, Rules};
+use shop::Rules;
 use tokio::sync::Barrier;
 
 use crate::common::{House, Mall, acme, ada, on_every_store, rule};
@@ -18,7 +18,7 @@ async fn buys(mall: Mall, gate: Arc<Barrier>) -> bool {
     let begun = match mall.shop.checkout(&acme(), &cart.token, None).await {
         Ok(begun) => begun,
         Err(refused) => {
-            assert_eq!(rule(refused), Refusal::OutOfStock { what: "Sun hat".into(), left: 0 });
+            assert_eq!(rule(refused), shop::Error::OutOfStock { what: "Sun hat".into(), left: 0 });
             return false;
         }
     };

@@ -1,8 +1,8 @@
 //! From a cart to an order, and what becomes of it.
 
-use retail::{Bought, CartChange, Once, Refused, ShopEntity};
+use retail::{Bought, CartChange, Error, Once, ShopEntity};
 use shop::import::Format;
-use shop::{ConfirmationToken, OrderAct, OrderState, Refusal, Rules, SessionStatus};
+use shop::{ConfirmationToken, OrderAct, OrderState, Rules, SessionStatus};
 
 use crate::common::{House, acme, ada, caller, on_every_store, rule};
 
@@ -19,13 +19,13 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
 
         let wrong = ConfirmationToken::draw([7; 20]);
         let unknown = mall.shop.complete(id, &wrong, &ada(), None).await.unwrap_err();
-        assert!(matches!(unknown, Refused::Unknown(ShopEntity::Session)));
-        assert!(matches!(mall.shop.order(&wrong).await.unwrap_err(), Refused::Unknown(ShopEntity::Order)));
+        assert!(matches!(unknown, Error::Unknown(ShopEntity::Session)));
+        assert!(matches!(mall.shop.order(&wrong).await.unwrap_err(), Error::Unknown(ShopEntity::Order)));
         let order = mall.shop.complete(id, token, &ada(), None).await.unwrap();
         assert_eq!((order.state, order.totals.total.0), (OrderState::Pending, 4_470));
         // Once.
-        assert_eq!(rule(mall.shop.complete(id, token, &ada(), None).await.unwrap_err()), Refusal::TokenUsed);
-        assert_eq!(rule(mall.shop.cancel_checkout(id, token).await.unwrap_err()), Refusal::TokenUsed);
+        assert_eq!(rule(mall.shop.complete(id, token, &ada(), None).await.unwrap_err()), shop::Error::TokenUsed);
+        assert_eq!(rule(mall.shop.cancel_checkout(id, token).await.unwrap_err()), shop::Error::TokenUsed);
         let Bought::Order { order: shown, products } = mall.shop.order(token).await.unwrap() else { panic!() };
         assert_eq!((&*shown, products.len()), (&order, 1));
         mall.adds_up().await;
@@ -36,11 +36,11 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
         assert_eq!(order.state, OrderState::PartiallyFulfilled);
         let stranger = retail::Caller { workspace: "ws_2".into(), ..me.clone() };
         let refused = mall.shop.act_on_order(&stranger, &order.id, &OrderAct::Refund).await.unwrap_err();
-        assert!(matches!(refused, Refused::Unknown(ShopEntity::Order)));
+        assert!(matches!(refused, Error::Unknown(ShopEntity::Order)));
         let order = mall.shop.act_on_order(&me, &order.id, &OrderAct::Return).await.unwrap();
         assert_eq!((order.state, mall.left().await), (OrderState::Returned, 50));
         let again = mall.shop.act_on_order(&me, &order.id, &OrderAct::Refund).await.unwrap_err();
-        assert!(matches!(rule(again), Refusal::OrderState { .. }));
+        assert!(matches!(rule(again), shop::Error::OrderState { .. }));
         assert_eq!(mall.shop.orders(&me, &acme(), None, 10).await.unwrap(), [order]);
         mall.adds_up().await;
     })
@@ -62,10 +62,10 @@ async fn a_parcel_that_is_told_of_twice_was_sent_once() {
         };
         let all = futures_util::future::join_all((0..8).map(|_| send(1, "parcel-1"))).await;
         assert!(all.into_iter().all(|order| order.unwrap().lines[0].sent == 1));
-        assert!(matches!(send(2, "parcel-1").await.unwrap_err(), Refused::KeyReused));
+        assert!(matches!(send(2, "parcel-1").await.unwrap_err(), Error::KeyReused));
         assert_eq!(send(2, "parcel-2").await.unwrap().lines[0].sent, 3);
         // A refused request does not use its key up.
-        assert_eq!(rule(send(3, "parcel-3").await.unwrap_err()), Refusal::MoreThanOrdered);
+        assert_eq!(rule(send(3, "parcel-3").await.unwrap_err()), shop::Error::MoreThanOrdered);
         assert_eq!(send(2, "parcel-3").await.unwrap().state, OrderState::Fulfilled);
         mall.adds_up().await;
     })
@@ -80,20 +80,20 @@ async fn a_checkout_that_is_cancelled_gives_everything_back() {
     let coupon = CartChange::Coupon { code: "ONCE".into() };
     mall.shop.change_cart(&acme(), &cart.token, &coupon, None).await.unwrap();
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
-    assert_eq!(rule(mall.add(&cart, "sun", 1).await.unwrap_err()), Refusal::CartInCheckout);
+    assert_eq!(rule(mall.add(&cart, "sun", 1).await.unwrap_err()), shop::Error::CartInCheckout);
     assert_eq!(mall.left().await, 45);
     // Its one use is set aside, too.
     let second = mall.cart().await;
     mall.add(&second, "sun", 1).await.unwrap();
     mall.shop.change_cart(&acme(), &second.token, &coupon, None).await.unwrap();
     let late = mall.shop.checkout(&acme(), &second.token, None).await.unwrap_err();
-    assert_eq!(rule(late), Refusal::CouponUsedUp("ONCE".into()));
+    assert_eq!(rule(late), shop::Error::CouponUsedUp("ONCE".into()));
     mall.adds_up().await;
 
     let session = mall.shop.cancel_checkout(&begun.session.id, &begun.token).await.unwrap();
     assert_eq!((session.status, mall.left().await), (SessionStatus::Cancelled, 50));
     let closed = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap_err();
-    assert!(matches!(rule(closed), Refusal::SessionClosed("cancelled")));
+    assert!(matches!(rule(closed), shop::Error::SessionClosed("cancelled")));
     // The cart goes on, with another token.
     mall.add(&cart, "sun", 1).await.unwrap();
     let again = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
@@ -112,7 +112,7 @@ async fn what_is_fetched_is_there_at_once_and_sends_nothing() {
     assert_eq!((begun.session.totals.shipping.0, begun.session.totals.total.0), (0, 500));
     let nobody = shop::Buyer { email: "nobody".into(), ..ada() };
     let refused = mall.shop.complete(&begun.session.id, &begun.token, &nobody, None).await.unwrap_err();
-    assert!(matches!(rule(refused), Refusal::Field { field: "email", .. }));
+    assert!(matches!(rule(refused), shop::Error::Field { field: "email", .. }));
     let order = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap();
     assert_eq!(order.state, OrderState::Fulfilled);
     let Bought::Order { order, products } = mall.shop.order(&begun.token).await.unwrap() else { panic!() };
@@ -140,7 +140,7 @@ async fn a_checkout_looks_at_every_price_again() {
     mall.add(&other, "sun", 1).await.unwrap();
     mall.shop.remove_product(&acme(), &"sun".into()).await.unwrap();
     let gone = mall.shop.checkout(&acme(), &other.token, None).await.unwrap_err();
-    assert_eq!(rule(gone), Refusal::Gone("Sun hat".into()));
+    assert_eq!(rule(gone), shop::Error::Gone("Sun hat".into()));
     mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap();
     mall.adds_up().await;
     let wrong = mall.shop.import(&acme(), Format::Csv, "id,name,price\nx,X,free\n").await.unwrap_err();

@@ -1,14 +1,14 @@
 //! The six skills, by structured part and by text.
 
 use model::{Json, Part};
-use retail::{Caller, Once, Refused, Shop};
+use retail::{Caller, Error, Once, Shop};
 use serde_json::{Value, json};
-use shop::answer::{NO_CART, NO_ORDER};
+use shop::reply::{NO_CART, NO_ORDER};
 use shop::{Ending, Rules, SkillReply};
 
 use crate::common::{House, Mall, ada, caller};
 
-async fn run(mall: &Mall, parts: &[Part], caller: Option<&Caller>) -> Result<SkillReply, Refused> {
+async fn run(mall: &Mall, parts: &[Part], caller: Option<&Caller>) -> Result<SkillReply, Error> {
     let request = Shop::admit(caller, parts)?;
     mall.shop.run_skill(caller, &request, None).await
 }
@@ -62,9 +62,9 @@ async fn carts_and_checkouts_need_a_credential_that_is_good_for_them() {
     let mall = House::memory().mall(Rules::default()).await;
     let create =
         [Part::data(Json::from_value(&json!({"skill": "cart-management", "action": "create", "site_slug": "acme"})))];
-    assert!(matches!(run(&mall, &create, None).await.unwrap_err(), Refused::Unauthenticated("write:orders")));
+    assert!(matches!(run(&mall, &create, None).await.unwrap_err(), Error::Unauthenticated("write:orders")));
     let reader = caller(&["read:orders"]);
-    assert!(matches!(run(&mall, &create, Some(&reader)).await.unwrap_err(), Refused::Scope("write:orders")));
+    assert!(matches!(run(&mall, &create, Some(&reader)).await.unwrap_err(), Error::Scope("write:orders")));
     let stranger = Caller { workspace: "ws_2".into(), ..caller(&[]) };
     assert_eq!(run(&mall, &create, Some(&stranger)).await.unwrap().ending, Ending::Failed);
     assert_eq!(run(&mall, &create, Some(&caller(&[]))).await.unwrap().ending, Ending::Completed);

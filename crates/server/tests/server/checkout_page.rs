@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::ports::Future;
 use reqwest::{Method, Response};
-use retail::{Payments, Refused};
+use retail::{Error as Refused, Payments};
 use serde_json::{Value, json};
 use shop::{Buyer, Paid, Session};
 

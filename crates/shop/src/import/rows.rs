@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Counted, Reader};
 use crate::coupon::{self, Coupon, Off};
 use crate::product::{MAX_STOCK, Media, Variant};
-use crate::{Minor, Product, ProductId, Refusal, Slug, VariantId};
+use crate::{Error, Minor, Product, ProductId, Slug, VariantId};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,10 +90,10 @@ fn arc(text: String) -> Arc<str> {
 
 impl Reader<'_> {
     /// An amount, as a decimal text or by its smallest unit.
-    fn amount(&self, field: &'static str, value: &Value) -> Result<Minor, Refusal> {
-        let says = |says: &str| Refusal::Field { field, says: says.to_owned() };
+    fn amount(&self, field: &'static str, value: &Value) -> Result<Minor, Error> {
+        let says = |says: &str| Error::Field { field, says: says.to_owned() };
         match value {
-            Value::String(text) => self.site.currency.read(text.trim()).map_err(Refusal::price(field)),
+            Value::String(text) => self.site.currency.read(text.trim()).map_err(Error::price(field)),
             Value::Object(members) => {
                 let currency = members.get("currency").and_then(Value::as_str).unwrap_or(self.site.currency.code());
                 if currency != self.site.currency.code() {
@@ -101,7 +101,7 @@ impl Reader<'_> {
                 }
                 let amount = members.get("amount").and_then(Value::as_i64);
                 let amount = amount.ok_or_else(|| says("needs an amount in whole numbers of the smallest unit"))?;
-                Minor::check(amount).map_err(Refusal::price(field))
+                Minor::check(amount).map_err(Error::price(field))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
                 Err(says("must be a text such as \"19.90\", or an object such as {\"amount\": 1990}"))
@@ -109,8 +109,8 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn product(&self, row: ProductRow) -> Result<Counted, Refusal> {
-        let says = |field, says: &str| Refusal::Field { field, says: says.to_owned() };
+    pub(super) fn product(&self, row: ProductRow) -> Result<Counted, Error> {
+        let says = |field, says: &str| Error::Field { field, says: says.to_owned() };
         if !row.variants.is_empty() && (row.stock.is_some() || row.sku.is_some()) {
             return Err(says("stock", "and sku belong to the variants, where there are any"));
         }
@@ -163,8 +163,8 @@ impl Reader<'_> {
         Ok(Counted { product, stock })
     }
 
-    pub(super) fn coupon(&self, row: CouponRow) -> Result<Coupon, Refusal> {
-        let says = |field, says: &str| Refusal::Field { field, says: says.to_owned() };
+    pub(super) fn coupon(&self, row: CouponRow) -> Result<Coupon, Error> {
+        let says = |field, says: &str| Error::Field { field, says: says.to_owned() };
         let off = match (row.percent, row.amount) {
             (Some(percent), None) => Off::Percent(percentage(&percent).ok_or_else(|| {
                 says("percent", "must be a text between \"0\" and \"100\" with at most four digits after the point")

@@ -8,7 +8,7 @@ use proptest::test_runner::TestCaseResult;
 use shop::checkout::unit_of;
 use shop::order::book;
 use shop::{
-    Act, Cart, CartStatus, Minor, Order, OrderAct, OrderId, OrderState, Place, Refusal, Session, SessionId,
+    Act, Cart, CartStatus, Error, Minor, Order, OrderAct, OrderId, OrderState, Place, Session, SessionId,
     SessionStatus, Totals, Unit,
 };
 
@@ -70,7 +70,7 @@ fn run(bench: &mut Bench, op: &Op, memory: &mut Memory) -> TestCaseResult {
                     prop_assert!(first.is_none(), "a confirmation token worked twice");
                 }
                 Err(refusal) => prop_assert!(
-                    matches!(refusal, Refusal::TokenUsed | Refusal::SessionClosed(_)),
+                    matches!(refusal, Error::TokenUsed | Error::SessionClosed(_)),
                     "what was set aside can be had: {}",
                     refusal
                 ),
@@ -78,7 +78,7 @@ fn run(bench: &mut Bench, op: &Op, memory: &mut Memory) -> TestCaseResult {
         }
         Op::Cancel { session } => {
             if let Some(Err(refusal)) = bench.cancel(*session) {
-                prop_assert!(matches!(refusal, Refusal::TokenUsed | Refusal::SessionClosed(_)), "{}", refusal);
+                prop_assert!(matches!(refusal, Error::TokenUsed | Error::SessionClosed(_)), "{}", refusal);
             }
         }
         Op::Order { order, act } => {
@@ -90,7 +90,7 @@ fn run(bench: &mut Bench, op: &Op, memory: &mut Memory) -> TestCaseResult {
                 _ => OrderAct::Return,
             };
             if let Some(Err(refusal)) = bench.order(*order, &act) {
-                prop_assert!(matches!(refusal, Refusal::OrderState { .. } | Refusal::MoreThanOrdered), "{}", refusal);
+                prop_assert!(matches!(refusal, Error::OrderState { .. } | Error::MoreThanOrdered), "{}", refusal);
             }
         }
         Op::Add { cart, .. }
@@ -244,9 +244,9 @@ fn a_cart_becomes_an_order_once() {
     bench.act(&key, Act::Add { item, left: Some(5) }).unwrap();
     bench.act(&key, Act::Coupon(bench.coupons[0].clone())).unwrap();
     bench.begin(&key).unwrap();
-    assert_eq!(bench.begin(&key), Err(Refusal::CartInCheckout));
+    assert_eq!(bench.begin(&key), Err(Error::CartInCheckout));
     let order = bench.complete(0).unwrap().unwrap();
-    assert_eq!(bench.complete(0), Some(Err(Refusal::TokenUsed)));
+    assert_eq!(bench.complete(0), Some(Err(Error::TokenUsed)));
     let order = &bench.orders[&order];
     // 2 x 6.66 less a third, 4.90 for shipping, 19 % on both.
     let Totals { subtotal, discount, shipping, tax, total } = order.totals;

@@ -7,8 +7,8 @@ use market::MarketState;
 use model::{Entry, Posting, Time};
 use shop::checkout::{self, unit_of};
 use shop::{
-    Act, Buyer, Cart, CartToken, CheckoutInputs, ConfirmationToken, Coupon, Currency, Minor, Move, Moves, Off, Order,
-    OrderAct, OrderId, Paid, Place, Product, Refusal, Rules, Session, SessionId, Site, SiteTerms, Unit, Variant,
+    Act, Buyer, Cart, CartToken, CheckoutInputs, ConfirmationToken, Coupon, Currency, Error, Minor, Move, Moves, Off,
+    Order, OrderAct, OrderId, Paid, Place, Product, Rules, Session, SessionId, Site, SiteTerms, Unit, Variant,
 };
 
 pub(crate) const RULES: Rules = Rules { cart_ms: 1_000, checkout_ms: 300 };
@@ -112,9 +112,9 @@ impl Bench {
         [self.drawn; 20]
     }
 
-    fn take(&mut self, key: &Arc<str>, step: shop::Step) -> Result<(), Refusal> {
+    fn take(&mut self, key: &Arc<str>, step: shop::Step) -> Result<(), Error> {
         if let Some(stock) = step.stock.as_ref().and_then(|moves| moves.entry(self.now)) {
-            self.post(&stock).map_err(|_| Refusal::OutOfStock { what: "it".into(), left: 0 })?;
+            self.post(&stock).map_err(|_| Error::OutOfStock { what: "it".into(), left: 0 })?;
         }
         if let Some(money) = &step.money {
             self.book.post(money).unwrap();
@@ -138,13 +138,13 @@ impl Bench {
         (!self.carts.is_empty()).then(|| self.carts.keys().nth(n % self.carts.len()).unwrap().clone())
     }
 
-    pub(crate) fn act(&mut self, key: &Arc<str>, act: Act) -> Result<(), Refusal> {
+    pub(crate) fn act(&mut self, key: &Arc<str>, act: Act) -> Result<(), Error> {
         let cart = self.carts[key].act(act, self.now, &RULES)?;
         self.carts.insert(key.clone(), cart);
         Ok(())
     }
 
-    pub(crate) fn begin(&mut self, key: &Arc<str>) -> Result<(), Refusal> {
+    pub(crate) fn begin(&mut self, key: &Arc<str>) -> Result<(), Error> {
         let token = ConfirmationToken::draw(self.random());
         let cart = &self.carts[key];
         let coupon = cart.coupon.as_ref().and_then(|had| self.coupons.iter().find(|known| known.code == had.code));
@@ -155,7 +155,7 @@ impl Bench {
         Ok(())
     }
 
-    pub(crate) fn complete(&mut self, n: usize) -> Option<Result<OrderId, Refusal>> {
+    pub(crate) fn complete(&mut self, n: usize) -> Option<Result<OrderId, Error>> {
         let (key, token) = self.tokens.get(n % self.tokens.len().max(1))?.clone();
         let session = self.sessions[&token.session()].clone();
         let buyer = Buyer { email: "ada@example.com".into(), ..Buyer::default() };
@@ -166,7 +166,7 @@ impl Bench {
         }))
     }
 
-    pub(crate) fn cancel(&mut self, n: usize) -> Option<Result<(), Refusal>> {
+    pub(crate) fn cancel(&mut self, n: usize) -> Option<Result<(), Error>> {
         let (key, token) = self.tokens.get(n % self.tokens.len().max(1))?.clone();
         let session = self.sessions[&token.session()].clone();
         let step = session.cancel(&self.carts[&key], self.now, &RULES);
@@ -186,7 +186,7 @@ impl Bench {
         }
     }
 
-    pub(crate) fn order(&mut self, n: usize, act: &OrderAct) -> Option<Result<(), Refusal>> {
+    pub(crate) fn order(&mut self, n: usize, act: &OrderAct) -> Option<Result<(), Error>> {
         let id = self.orders.keys().nth(n % self.orders.len().max(1))?.clone();
         Some(self.orders[&id].act(act, self.now).map(|step| {
             if let Some(stock) = step.stock.as_ref().and_then(|moves| moves.entry(self.now)) {

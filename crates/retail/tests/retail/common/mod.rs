@@ -7,9 +7,9 @@ use engine::Engine;
 use model::Limits;
 use model::ports::agent::Agent;
 use model::ports::store::Store;
-use retail::{Caller, CartChange, Config, OpenCart, OpenCheckout, Refused, Shop};
+use retail::{Caller, CartChange, Config, Error, OpenCart, OpenCheckout, Shop};
 use shop::import::Format;
-use shop::{Buyer, Currency, Minor, Refusal, Rules, Site, SiteTerms, Slug, VariantChoice};
+use shop::{Buyer, Currency, Minor, Rules, Site, SiteTerms, Slug, VariantChoice};
 use stores::sqlite::{Durability, Options};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
@@ -129,9 +129,9 @@ pub(crate) fn ada() -> Buyer {
     Buyer { email: "ada@example.com".into(), name: Some("Ada".into()), address: Some("1 Main St".into()) }
 }
 
-pub(crate) fn rule(refused: Refused) -> Refusal {
+pub(crate) fn rule(refused: Error) -> shop::Error {
     match refused {
-        Refused::Rule(refusal) => refusal,
+        Error::Rule(refusal) => refusal,
         other => panic!("{other:?}"),
     }
 }
@@ -161,13 +161,13 @@ impl Mall {
         self.shop.create_cart(Some(&caller(&[])), &acme(), None).await.unwrap()
     }
 
-    pub(crate) async fn add(&self, cart: &OpenCart, product: &str, quantity: u32) -> Result<OpenCart, Refused> {
+    pub(crate) async fn add(&self, cart: &OpenCart, product: &str, quantity: u32) -> Result<OpenCart, Error> {
         let change = CartChange::Add { product: product.into(), which: VariantChoice::default(), quantity };
         self.shop.change_cart(&acme(), &cart.token, &change, None).await
     }
 
     /// A cart with so many sun hats, about to be paid.
-    pub(crate) async fn begun(&self, quantity: u32) -> Result<OpenCheckout, Refused> {
+    pub(crate) async fn begun(&self, quantity: u32) -> Result<OpenCheckout, Error> {
         let cart = self.cart().await;
         self.add(&cart, "sun", quantity).await?;
         self.shop.checkout(&acme(), &cart.token, None).await

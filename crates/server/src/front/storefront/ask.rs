@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dialects::framing::{query, scan};
 use http::request;
-use retail::{Caller, Once, Refused, Shop, ShopEntity as What};
+use retail::{Caller, Error as Refused, Once, Shop, ShopEntity as What};
 use serde::de::DeserializeOwned;
 use shop::{Site, Slug};
 use url::Url;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use retail::{CartChange, OpenCart as Held, Refused, ShopEntity as What};
+use retail::{CartChange, Error as Refused, OpenCart as Held, ShopEntity as What};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shop::{CartToken, ProductId, Refusal as Rule, Slug, VariantChoice as Which, VariantId, view};
+use shop::{CartToken, Error as Rule, ProductId, Slug, VariantChoice as Which, VariantId, view};
 
 use super::Reply;
 use super::ask::Ask;

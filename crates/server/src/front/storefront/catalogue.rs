@@ -89,7 +89,7 @@ async fn product(ask: &Ask<'_>, slug: Option<&str>, id: &str) -> Result<Reply, E
 
 /// What cannot be an id is none's.
 pub(super) fn product_id(id: &str) -> Result<ProductId, Error> {
-    ProductId::check(id).map_err(|_| retail::Refused::Unknown(retail::ShopEntity::Product).into())
+    ProductId::check(id).map_err(|_| retail::Error::Unknown(retail::ShopEntity::Product).into())
 }
 
 #[derive(Deserialize)]

@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 use model::{Fault, Kind};
-use retail::{Refused, ShopEntity as What};
-use shop::Refusal as Rule;
+use retail::{Error as Refused, ShopEntity as What};
+use shop::Error as Rule;
 
 /// A word and its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -114,7 +114,7 @@ async fn who(
     let caller = match (shown, who) {
         (Shown::Caller(caller), _) => caller,
         (Shown::Nothing | Shown::Session, Who::Scope(scope)) => {
-            return Err(retail::Refused::Unauthenticated(scope).into());
+            return Err(retail::Error::Unauthenticated(scope).into());
         }
         (Shown::Nothing | Shown::Session, Who::Anyone) if is_closed(server) => {
             return Err(aly::nobody("authentication is required").into());
@@ -126,7 +126,7 @@ async fn who(
         throttle.admit(&caller, log.address)?;
     }
     match who {
-        Who::Scope(scope) if !covers(&caller.scopes, scope) => Err(retail::Refused::Scope(scope).into()),
+        Who::Scope(scope) if !covers(&caller.scopes, scope) => Err(retail::Error::Scope(scope).into()),
         Who::Scope(_) | Who::Anyone | Who::Holder => Ok(retail::Caller::of(&caller)),
     }
 }

@@ -1,6 +1,6 @@
 //! Orders: one, for whoever has its confirmation token; and those of a site, for its workspace.
 
-use retail::{Bought, Refused, ShopEntity as What};
+use retail::{Bought, Error as Refused, ShopEntity as What};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shop::{ConfirmationToken, Order, OrderAct, OrderId, view};

@@ -10,10 +10,10 @@ use dialects::framing::query;
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderValue, Method, StatusCode, request};
 use model::Fault;
-use retail::{Bought, Refused, Shop, ShopEntity as What};
+use retail::{Bought, Error as Refused, Shop, ShopEntity as What};
 use shop::order::OrderLine;
 use shop::{
-    Buyer, ConfirmationToken, Currency, Item, Order, Product, Refusal as Rule, Session, SessionId, SessionStatus, Site,
+    Buyer, ConfirmationToken, Currency, Error as Rule, Item, Order, Product, Session, SessionId, SessionStatus, Site,
     Totals,
 };
 

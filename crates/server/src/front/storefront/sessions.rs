@@ -1,9 +1,9 @@
 //! Checkout sessions: from a cart, or from lines at once; completed or cancelled by whoever has the confirmation token.
 
-use retail::{Bought, Once, OpenCheckout as Begun, Refused, ShopEntity as What};
+use retail::{Bought, Error as Refused, Once, OpenCheckout as Begun, ShopEntity as What};
 use serde::Deserialize;
 use serde_json::Value;
-use shop::{Buyer, ConfirmationToken, Refusal as Rule, SessionId, SessionStatus, view};
+use shop::{Buyer, ConfirmationToken, Error as Rule, SessionId, SessionStatus, view};
 
 use super::Reply;
 use super::ask::Ask;

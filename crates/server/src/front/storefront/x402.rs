@@ -4,7 +4,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 use shop::cart::MAX_QUANTITY;
-use shop::{Refusal as Rule, VariantChoice as Which, VariantId};
+use shop::{Error as Rule, VariantChoice as Which, VariantId};
 
 use super::Reply;
 use super::ask::Ask;

@@ -104,7 +104,7 @@ async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
     let Some(uumit) = &server.settings.market else { return Err(callers::nobody()) };
     match uumit.market.who(uumit::credentials(&head.headers)).await {
         Ok(_) => Ok(()),
-        Err(trade::Refused::Fault(fault)) => Err(fault),
+        Err(trade::Error::Fault(fault)) => Err(fault),
         Err(refused) => Err(Fault::new(Kind::Unauthenticated, refused.to_string())),
     }
 }

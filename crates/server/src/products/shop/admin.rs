@@ -7,7 +7,7 @@ use ::shop::site::SiteDraft as Draft;
 use ::shop::{Site, Slug};
 use futures_util::FutureExt as _;
 use model::{Fault, Kind};
-use retail::{Config, Refused, Report, Shop, ShopEntity as What};
+use retail::{Config, Error as Refused, Report, Shop, ShopEntity as What};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use crate::checkout::Session;
 use crate::intent::Request;
 use crate::skill::Skill;
 use crate::view::{self, Stocked};
-use crate::{Cart, CartToken, Minor, Order, Product, Refusal, Site, Totals, Variant};
+use crate::{Cart, CartToken, Error, Minor, Order, Product, Site, Totals, Variant};
 
 /// The answer for carts and orders that do not exist, and for those of other sites: a caller cannot tell them apart.
 pub const NO_CART: &str = "There is no such cart at this store; create one first.";
@@ -106,12 +106,12 @@ pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> Ski
 }
 
 /// A rule says no. Where the caller only has to say more, it is a question.
-pub fn refused(skill: Skill, site: &Site, refusal: &Refusal) -> SkillReply {
+pub fn refused(skill: Skill, site: &Site, refusal: &Error) -> SkillReply {
     let words = refusal.to_string();
     let mut letters = words.chars();
     let words = letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str()));
     let mut outcome = failed(skill, Some(site.slug.as_str()), words.unwrap_or_default());
-    if matches!(refusal, Refusal::WhichVariant { .. }) {
+    if matches!(refusal, Error::WhichVariant { .. }) {
         outcome.ending = Ending::InputRequired;
         outcome.missing = vec!["variant_id"];
     }

@@ -3,7 +3,7 @@
 use crate::{Minor, money};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum Error {
     #[error("{0}")]
     Name(&'static str),
     #[error("{field} {says}")]
@@ -50,59 +50,59 @@ pub enum Refusal {
     Changed,
 }
 
-impl Refusal {
+impl Error {
     /// One word per reason, for programs.
     pub fn code(&self) -> &'static str {
         match self {
-            Refusal::Name(_) | Refusal::Field { .. } => "invalid",
-            Refusal::OutOfStock { .. } => "out_of_stock",
-            Refusal::WhichVariant { .. } => "variant_required",
-            Refusal::Gone(_) => "product_gone",
-            Refusal::NotInCart => "not_in_cart",
-            Refusal::EmptyCart => "cart_empty",
-            Refusal::TooManyItems(_) => "too_many_items",
-            Refusal::Quantity => "invalid_quantity",
-            Refusal::CartExpired => "cart_expired",
-            Refusal::CartClosed(_) => "cart_closed",
-            Refusal::CartInCheckout => "cart_in_checkout",
-            Refusal::NoCoupon(_) => "coupon_unknown",
-            Refusal::CouponExpired(_) => "coupon_expired",
-            Refusal::CouponUsedUp(_) => "coupon_used_up",
-            Refusal::CouponTooSmall { .. } => "coupon_not_applicable",
-            Refusal::TooMuch => "too_much",
-            Refusal::TokenUsed => "token_used",
-            Refusal::SessionClosed(_) => "checkout_closed",
-            Refusal::OrderState { .. } => "order_state",
-            Refusal::MoreThanOrdered => "more_than_ordered",
-            Refusal::Changed => "changed",
+            Error::Name(_) | Error::Field { .. } => "invalid",
+            Error::OutOfStock { .. } => "out_of_stock",
+            Error::WhichVariant { .. } => "variant_required",
+            Error::Gone(_) => "product_gone",
+            Error::NotInCart => "not_in_cart",
+            Error::EmptyCart => "cart_empty",
+            Error::TooManyItems(_) => "too_many_items",
+            Error::Quantity => "invalid_quantity",
+            Error::CartExpired => "cart_expired",
+            Error::CartClosed(_) => "cart_closed",
+            Error::CartInCheckout => "cart_in_checkout",
+            Error::NoCoupon(_) => "coupon_unknown",
+            Error::CouponExpired(_) => "coupon_expired",
+            Error::CouponUsedUp(_) => "coupon_used_up",
+            Error::CouponTooSmall { .. } => "coupon_not_applicable",
+            Error::TooMuch => "too_much",
+            Error::TokenUsed => "token_used",
+            Error::SessionClosed(_) => "checkout_closed",
+            Error::OrderState { .. } => "order_state",
+            Error::MoreThanOrdered => "more_than_ordered",
+            Error::Changed => "changed",
         }
     }
 
-    pub(crate) fn price(field: &'static str) -> impl Fn(money::Error) -> Refusal {
-        move |error| Refusal::Field { field, says: error.to_string() }
+    pub(crate) fn price(field: &'static str) -> impl Fn(money::Error) -> Error {
+        move |error| Error::Field { field, says: error.to_string() }
     }
 }
 
 /// A text that is no longer than it may be, and holds no control characters but line breaks.
-pub(crate) fn text(field: &'static str, text: &str, most: usize) -> Result<(), Refusal> {
+pub(crate) fn text(field: &'static str, text: &str, most: usize) -> Result<(), Error> {
     if text.len() > most {
-        return Err(Refusal::Field { field, says: format!("must have at most {most} bytes") });
+        return Err(Error::Field { field, says: format!("must have at most {most} bytes") });
     }
     if text.chars().any(|c| c.is_control() && c != '\n' && c != '\r' && c != '\t') {
-        return Err(Refusal::Field { field, says: "must hold no control characters".to_owned() });
+        return Err(Error::Field { field, says: "must hold no control characters".to_owned() });
     }
     Ok(())
 }
 
 /// An address that a browser may be sent to.
-pub(crate) fn link(field: &'static str, link: &str) -> Result<(), Refusal> {
+pub(crate) fn link(field: &'static str, link: &str) -> Result<(), Error> {
     text(field, link, 2_048)?;
     if link.starts_with("https://") || link.starts_with("http://") {
         return Ok(());
     }
-    Err(Refusal::Field { field, says: "must be an address that begins with https:// or http://".to_owned() })
+    Err(Error::Field { field, says: "must be an address that begins with https:// or http://".to_owned() })
 }
 
-pub(crate) fn not_negative(field: &'static str, amount: Minor) -> Result<(), Refusal> {
-    Minor::check(amount.0).map(drop).map_err(Refusal::price(field))
+pub(crate) fn not_negative(field: &'static str, amount: Minor) -> Result<(), Error> {
+    Minor::check(amount.0).map(drop).map_err(Error::price(field))
 }
