@@ -51,3 +51,62 @@ impl Market {
         remove_older(collection, self.store(), list, before, commit).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use engine::Engine;
+    use ledger::Ut;
+    use ledger::records::expiry::{BATCH, rank};
+    use ledger::records::listed;
+    use model::{Expect, Limits};
+
+    use super::*;
+    use crate::Config;
+    use crate::records::{SPENDING, Spent};
+
+    const BY_TIME: &str = "by time";
+
+    /// A market with a record for each of these times.
+    async fn market(times: i64) -> Market {
+        let store = Arc::new(stores::memory::Store::new());
+        let engine = Engine::start(store, Vec::new(), Limits::default(), None).await.unwrap();
+        let market = Market::start(engine, Config::default(), false).await.unwrap();
+        let put = |at: i64| {
+            let lists = vec![listed(BY_TIME, rank(Time(at)))];
+            SPENDING.put(format!("{at:05}"), Expect::Absent, &Spent { sum: Ut::ZERO }, lists)
+        };
+        let puts: Vec<_> = (0..times).map(put).collect();
+        for some in puts.chunks(100) {
+            assert!(market.engine().keep_unchanged(some.to_vec()).await.unwrap());
+        }
+        market
+    }
+
+    async fn left(market: &Market) -> u64 {
+        market.length_of(SPENDING, BY_TIME.into()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn older_records_are_removed_in_batches_and_the_others_stay() {
+        let old = i64::from(BATCH) + 7;
+        let market = market(old + 3).await;
+        market.remove_expired(SPENDING, BY_TIME, Time(old)).await.unwrap();
+        assert_eq!(left(&market).await, 3);
+        assert!(market.read(SPENDING, format!("{old:05}")).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_sweep_ends_where_another_process_was_faster() {
+        let market = market(i64::from(BATCH)).await;
+        let tries = Cell::new(0);
+        let commit = |removals: Vec<_>| {
+            tries.set(tries.get() + removals.len());
+            async { Ok(false) }
+        };
+        remove_older(SPENDING, market.store(), BY_TIME, Time(i64::MAX), commit).await.unwrap();
+        assert_eq!((tries.get(), left(&market).await), (BATCH as usize, u64::from(BATCH)));
+    }
+}
