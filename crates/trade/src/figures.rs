@@ -130,7 +130,7 @@ impl Market {
         let mut found = BTreeMap::new();
         let list = offers::on_market(&self.config().tenant);
         self.walk_rows(records::CAPABILITIES, list, |one: Capability| {
-            *found.entry(one.terms.category).or_default() += 1
+            *found.entry(one.terms.category).or_default() += 1;
         })
         .await?;
         Ok(found)

@@ -131,9 +131,7 @@ impl From<Refused> for Error {
         match refused {
             Refused::Rule(rule) => by_rule(&rule, message),
             Refused::Capability(refused) => match refused {
-                capability::Error::NotOwner(_) | capability::Error::NotPlatform(_) => {
-                    Error::new(Code::DENIED, message)
-                }
+                capability::Error::NotOwner(_) | capability::Error::NotPlatform(_) => Error::new(Code::DENIED, message),
                 capability::Error::WrongState { status, .. } => {
                     let mut refusal = Error::new(Code::STATE, message);
                     refusal.data.internal_status = Some(status.name());
