@@ -1,16 +1,17 @@
-# Holds one PostgreSQL for a test process: makes it, starts and stops it on the words that come in, and takes it away when
-# the words end, which is when that process has died, however it died.
+# Runs one PostgreSQL for a test process: creates it, starts and stops it by the commands on standard input, and removes
+# it when standard input closes, which is when that process has ended in any way.
 #
 # In the environment: bin (the folder of the programs), password, port, settings (lines for postgresql.conf), and for TLS
-# tls_cert and tls_key; for a standby source_port, where its primary is. Every word is answered with what there is to say and a last line, `ok` or `failed`.
+# tls_cert and tls_key; for a standby source_port, the port of its primary. Every command is answered with its output and
+# a last line, `ok` or `failed`.
 set -u
 umask 077
-# The folder for temporary files may be another user's.
+# The folder for temporary files may belong to another user.
 name=rialto-postgres-XXXXXX
 folder=$(mktemp -d "${TMPDIR:-/tmp}/$name" 2>/dev/null || mktemp -d "/tmp/$name") || exit 1
 data=$folder/data
 
-# Nobody's terminal ends this one: it ends with its input.
+# Signals of a terminal are ignored: the script ends with its input.
 trap '' INT TERM HUP
 trap '"$bin/pg_ctl" -D "$data" -w -m immediate stop >/dev/null 2>&1; rm -rf "$folder"' EXIT
 

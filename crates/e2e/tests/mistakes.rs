@@ -312,7 +312,7 @@ fn an_agent_that_is_not_there_is_told_with_its_address_and_the_reason() {
             "the agent's endpoint could not be reached at http://{nowhere}: the connection was refused; is it running there?"
         )
     );
-    // The log contains the same plain text.
+    // The log has plain text too, without Debug output.
     let log = until("the log has it", PATIENCE, || Some(server.log()).filter(|log| log.contains("Connection refused")));
     assert!(!log.contains("Os {") && !log.contains("ConnectError("), "{log}");
 }

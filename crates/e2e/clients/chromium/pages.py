@@ -66,14 +66,14 @@ def orders():
 
 @contextmanager
 def person(scripts=False, **more):
-    """A page of a fresh browser; nothing that it is told to load or run is refused to it, for there is nothing."""
+    """A page of a new browser. Fails on any console message: the pages load and run nothing that could be refused."""
     context = browser.new_context(java_script_enabled=scripts, **more)
     page, said = context.new_page(), []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     yield page
     context.close()
-    # What a browser says of an answer's status is not about the page.
+    # The browser's messages about error statuses are not about the page.
     said = [one for one in said if "status of 4" not in one]
     assert not said, said
 
@@ -98,11 +98,11 @@ def a_person_completes_a_checkout():
         buy = page.get_by_role("button", name=f"Buy for {total}")
         expect(page.locator("#left")).to_contain_text("minutes")
 
-        # What is missing the browser itself asks for: nothing is sent.
+        # The browser itself asks for missing fields: nothing is sent.
         buy.click()
         expect(page.get_by_role("alert")).to_have_count(0)
 
-        # What the browser takes for an address the shop may not: the form comes back as it was, with the reason beside it.
+        # The shop may refuse an address that the browser accepts: the form returns with its values and the reason.
         page.get_by_label("Email").fill("ada@nowhere")
         page.get_by_label("Name").fill("Ada <b>Lovelace</b>")
         page.get_by_label("Address").fill("1 Main St\nLondon")
@@ -125,7 +125,7 @@ def a_person_completes_a_checkout():
         expect(page.locator("#state")).to_have_text("pending")
         expect(page.locator("#address")).to_have_text("Ada <b>Lovelace</b>\n1 Main St\nLondon")
         number = page.locator("#order").inner_text()
-        # It can be read again; and who goes back and sends the form once more is shown the same.
+        # The page can be read again, and sending the form once more shows the same order.
         opened(page, begun["complete_url"])
         expect(page.locator("#order")).to_have_text(number)
         expect(page.get_by_role("button")).to_have_count(0)
@@ -187,7 +187,7 @@ def nothing_runs_where_scripts_could():
 
 
 class Framing(http.server.BaseHTTPRequestHandler):
-    """Somebody else's site, which shows what its address says in a frame."""
+    """A third-party site that shows the URL in its query in a frame."""
 
     def do_GET(self):
         shown = html.escape(parse_qs(urlsplit(self.path).query).get("src", [""])[0])
@@ -219,7 +219,7 @@ def no_page_of_ours_is_shown_in_anothers():
 
 
 def asked():
-    """What a program asks a person for: its client, the query, and its secret."""
+    """A program's consent request: its client, the query, and its secret."""
     client = made("POST", "/oauth/register", {
         "client_name": "An <i>app</i>", "redirect_uris": [APP + "/back"], "token_endpoint_auth_method": "none",
         "grant_types": ["authorization_code", "refresh_token"],

@@ -1,4 +1,4 @@
-// @a2a-js/sdk 0.2 behind the few calls the scenarios make. What goes in and comes out is the JSON of the 0.2 wire.
+// @a2a-js/sdk 0.2 behind the calls of the scenarios. Input and output are JSON of the 0.2 wire.
 
 import { A2AClient } from '@a2a-js/sdk/client';
 

@@ -1,4 +1,4 @@
-// @a2a-js/sdk 0.3 behind the few calls the scenarios make. What goes in and comes out is the JSON of the 0.3 wire.
+// @a2a-js/sdk 0.3 behind the calls of the scenarios. Input and output are JSON of the 0.3 wire.
 
 import {
   ClientFactory,
@@ -14,7 +14,7 @@ export const NAME = 'js-0.3';
 export const BINDINGS = ['JSONRPC', 'HTTP+JSON'];
 export const CARD_PATH = '/.well-known/agent-card.json';
 
-/** What this version forgets to hand on from what it read, by binding. */
+/** Members that this version reads and does not return, by binding. */
 export const LOSES = { 'HTTP+JSON': ['append', 'file.name'] };
 
 const CODES = new Map([

@@ -1,4 +1,4 @@
-// A task as a reader of its stream holds it, by the protocol's rules for `append`.
+// Folds stream events into a task, by the protocol's rules for `append`.
 
 import assert from 'node:assert/strict';
 

@@ -1,6 +1,6 @@
 // One call of the JavaScript SDK (1.x): tool.mjs ORIGIN BINDING open STEPS | watch ID | get ID | cancel ID | answer ID TEXT
 //
-// Prints what came, one JSON value a line.
+// Prints the results, one JSON value on each line.
 
 import { randomUUID } from 'node:crypto';
 

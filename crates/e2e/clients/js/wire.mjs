@@ -1,4 +1,4 @@
-// What the SDK does not show: the `id:` lines of event streams.
+// Reads the `id:` lines of event streams, which the SDK does not show.
 //
 // The SDK sends any header (`serviceParameters` of a call), so `Last-Event-ID` goes through its own calls. It drops the
 // ids of the frames it reads, though; this `fetch` looks at the bytes on their way and remembers them, in order: the n-th

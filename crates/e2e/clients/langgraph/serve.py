@@ -1,7 +1,7 @@
-"""Serves the graphs of this folder on a port of 127.0.0.1: `serve.py PORT`. Nothing is reported to anybody, and nothing is
-asked for on the network.
+"""Serves the graphs of this folder on a port of 127.0.0.1: `serve.py PORT`. Analytics and network
+access are off.
 
-The server keeps its files where it is started, and finds its graphs there: they are copied.
+The server writes its files into its working folder and reads its graphs from there, so they are copied.
 """
 
 import os

@@ -1,4 +1,4 @@
-// A task as a reader of its stream holds it, by the protocol's rules for `append`. Events are JSON of the 0.3 wire.
+// Folds stream events into a task, by the protocol's rules for `append`. Events are JSON of the 0.3 wire.
 
 import assert from 'node:assert/strict';
 

@@ -1,4 +1,4 @@
-"""What every adapter needs: one exception for a refusal, and the wire form of the SDK's objects."""
+"""Shared by all adapters: one exception for a refusal, and the wire form of the SDK's objects."""
 
 
 class Refused(Exception):

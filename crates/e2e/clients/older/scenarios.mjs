@@ -47,7 +47,7 @@ async function collect(events) {
   return all;
 }
 
-/** What the SDK makes of an absent member (undefined, empty, null) is its own affair. */
+/** SDKs differ in how they show an absent member: undefined, empty or null. */
 const plain = (value) => JSON.parse(JSON.stringify(value, (_, v) => (v === null ? undefined : v)));
 
 /** A refusal with this code. */

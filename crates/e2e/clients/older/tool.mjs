@@ -1,7 +1,7 @@
 // One call of a JavaScript SDK before 1.0:
 // tool.mjs js-0.3|js-0.2 ORIGIN BINDING open STEPS | watch ID | get ID | cancel ID | answer ID TEXT
 //
-// Prints what came, one JSON value a line.
+// Prints the results, one JSON value on each line.
 
 import { randomUUID } from 'node:crypto';
 

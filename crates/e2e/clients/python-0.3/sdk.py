@@ -1,4 +1,4 @@
-"""a2a-sdk 0.3 behind the few calls the scenarios make. What goes in and comes out is the JSON of the 0.3 wire."""
+"""a2a-sdk 0.3 behind the calls of the scenarios. Input and output are JSON of the 0.3 wire."""
 
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientHTTPError, A2AClientJSONRPCError

@@ -1,4 +1,4 @@
-/* Stands in front of libc and writes down reads, writes and syncs with the order in which they began and ended:
+/* Preloaded before libc; records reads, writes and syncs in the order in which they began and ended:
  * "began ended name fd result hex". For machines where ptrace, and so strace, is refused. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-"""What a peer needs of the SDK of A2A 0.3."""
+"""The parts of the A2A 0.3 SDK that a peer needs."""
 
 from a2a.server.apps import A2ARESTFastAPIApplication, A2AStarletteApplication
 from a2a.server.request_handlers import DefaultRequestHandler

@@ -1,4 +1,4 @@
-"""What a peer needs of the SDK of A2A 1.0."""
+"""The parts of the A2A 1.0 SDK that a peer needs."""
 
 from a2a.helpers import new_task_from_user_message
 from a2a.server.request_handlers import DefaultRequestHandler
