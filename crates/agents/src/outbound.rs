@@ -169,7 +169,7 @@ pub(crate) async fn answer(
         Ok(response) => response,
         Err(error) => {
             // The address and the details go to the log only: callers need not know where an agent runs.
-            tracing::warn!(error = %chain(&error), "{who} could not be asked");
+            tracing::warn!(error = %chain(&error), "a request to {who} failed");
             return Err(match error {
                 error if error.is_connect() => {
                     Trouble { says: format!("{who} could not be reached"), again: Again::Unreachable }

@@ -71,7 +71,7 @@ pub(crate) async fn open(shop: &Shop, keys: &Oauth, all: &Map<String, Value>) ->
             secret.with_context(|| format!("demo.json has no {SECTION}.{name}; remove the file and start again"))?;
         let new = NewKey { workspace: SITE.into(), name: format!("demo-{name}"), scopes, expires_at: None };
         if let Err(fault) = keys.put_key(secret, new).await {
-            tracing::warn!("the demo's {SECTION}.{name} is good for nothing: {fault}");
+            tracing::warn!("the demo's {SECTION}.{name} cannot be used: {fault}");
         }
     }
     Ok(())

@@ -71,7 +71,7 @@ pub(crate) async fn open(market: &Market, told: &Map<String, Value>) -> anyhow::
     }
     match market.credit(&member(BUYER.members[0])?.into(), CREDIT, REFERENCE, Some("to try it with".into())).await {
         Ok(_) => {}
-        Err(Refused::Taken(_)) => tracing::warn!("the demo's credit was given to somebody else"),
+        Err(Refused::Taken(_)) => tracing::warn!("the demo's credit went to another user"),
         Err(refused) => return known(Err(refused)),
     }
     let [id, key, _, _] = SELLER.members;
@@ -94,7 +94,7 @@ async fn make(market: &Market, party: &Party, id: UserId, password: Option<&str>
         // Another replica was faster.
         Ok(_) | Err(Refused::Taken("user")) => Ok(()),
         Err(Refused::Taken(_)) => {
-            tracing::warn!("somebody else has the account {:?}; the demo's user cannot log in", party.account);
+            tracing::warn!("another user has the account {:?}; the demo's user cannot log in", party.account);
             (new.account, new.password) = (None, None);
             known(market.open_user(new).await).map(drop)
         }

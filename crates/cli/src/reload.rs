@@ -364,7 +364,7 @@ impl Reloader {
             Err(fault) => Err(format!("{fault} ({})", fault.cause_text())),
         };
         if let Err(error) = outcome {
-            tracing::warn!("what other processes have made is not served yet: {error}");
+            tracing::warn!("changes by other processes are not in force yet: {error}");
         }
     }
 

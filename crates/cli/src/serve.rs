@@ -96,7 +96,7 @@ fn errands() -> anyhow::Result<Runtime> {
     builder.worker_threads(cores.min(OUTBOX_THREADS)).thread_name("rialto-outbox").enable_all();
     builder.on_thread_start(|| {
         if let Err(error) = rustix::process::nice(5) {
-            tracing::debug!(%error, "the threads of webhooks run like any other");
+            tracing::debug!(%error, "cannot lower the priority of the webhook threads");
         }
     });
     Ok(builder.build()?)

@@ -466,7 +466,7 @@ impl Relay {
                 again.unwrap_or(end)
             }
             Err(error) => {
-                tracing::debug!(%error, "a remote task could not be looked at once more");
+                tracing::debug!(%error, "polling a remote task again failed");
                 end
             }
         }

@@ -73,7 +73,7 @@ async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, t
         Mode::Jsonl => match telling::tell(&turn, options.history).await {
             Ok(told) => told + "\n",
             Err(fault) => {
-                tracing::error!(task = %turn.task, cause = %fault.cause_text(), "a turn could not be told: {fault}");
+                tracing::error!(task = %turn.task, cause = %fault.cause_text(), "cannot read a conversation: {fault}");
                 return voice.fail("the conversation could not be read").await;
             }
         },

@@ -86,7 +86,7 @@ impl Endpoint {
         let body = match telling::tell(turn, self.options.history).await {
             Ok(body) => body,
             Err(fault) => {
-                tracing::error!(task = %turn.task, cause = %fault.cause_text(), "a turn could not be told: {fault}");
+                tracing::error!(task = %turn.task, cause = %fault.cause_text(), "cannot read a conversation: {fault}");
                 return voice.fail("the conversation could not be read").await;
             }
         };

@@ -122,7 +122,7 @@ impl Server {
         }
         let read = serde_json::from_slice(&body);
         read.map(Some).map_err(|error| {
-            tracing::error!(%error, "{WHO} answered what is not understood");
+            tracing::error!(%error, "an answer of {WHO} is not valid");
             Trouble::never(format!("{WHO} answered what is not understood; check the agent's url"))
         })
     }

@@ -81,7 +81,7 @@ impl Session {
             Ok(Ok(service)) => Ok(Session { service: Arc::new(service), happenings, process }),
             Ok(Err(error)) => {
                 // The address goes to the log only: callers need not know where an agent runs.
-                tracing::warn!(%error, "an MCP server could not be spoken to");
+                tracing::warn!(%error, "connecting to an MCP server failed");
                 let says = "the MCP server could not be reached";
                 Err(Trouble(complaints().map_or(says.into(), |text| format!("{says}: {text}"))))
             }

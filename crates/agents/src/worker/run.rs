@@ -30,7 +30,7 @@ async fn tell(turn: &Turn, history: bool) -> Option<String> {
     telling::tell(turn, history)
         .await
         .inspect_err(|fault| {
-            tracing::error!(task = %turn.task, cause = %fault.cause_text(), "a turn could not be told: {fault}");
+            tracing::error!(task = %turn.task, cause = %fault.cause_text(), "cannot read a conversation: {fault}");
         })
         .ok()
 }
@@ -85,7 +85,7 @@ impl Run {
                 },
                 () = silence => {
                     if self.place.expire() {
-                        tracing::warn!(turn = %self.turn.id, worker = ?self.worker, "a worker was not heard of in time");
+                        tracing::warn!(turn = %self.turn.id, worker = ?self.worker, "a worker's lease expired");
                         if let Some(end) = self.again("the worker was not heard of any more").await {
                             return Some(end);
                         }
