@@ -42,8 +42,8 @@ pub fn allow(origins: AllowedOrigins<'_>, headers: &HeaderMap, out: &mut HeaderM
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let Ok(text) = origin.to_str() else { return false };
     let listed = origins.listed.iter().any(|listed| listed == "*" || listed == text);
-    let is_allowed = listed || (origins.loopback && is_loopback(text));
-    if !is_allowed {
+    let allowed = listed || (origins.loopback && is_loopback(text));
+    if !allowed {
         return false;
     }
     out.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

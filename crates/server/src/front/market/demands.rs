@@ -9,33 +9,34 @@ use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use super::sale::{self, Amount};
-use super::table::{Ask, Going, Keyed, Param, ParamKind};
+use super::table::{Going, Keyed, MarketRequest};
 use super::{Page, names, printable};
+use web::openapi::{ParamKind, QueryParam};
 
 const TOP: u32 = 10;
 const MOST: u32 = 50;
 
-pub(super) const LIST: [Param; 3] = [
-    Param {
+pub(super) const LIST: [QueryParam; 3] = [
+    QueryParam {
         name: "scope",
-        words: "Your own, or everybody's that are open.",
+        description: "Your own, or everybody's that are open.",
         kind: ParamKind::OneOf(|| vec!["mine", "open"]),
     },
-    Param {
+    QueryParam {
         name: "status",
-        words: "Of your own, only those that stand here.",
+        description: "Of your own, only those that stand here.",
         kind: ParamKind::OneOf(|| names(Status::ALL, Status::name)),
     },
-    Param {
+    QueryParam {
         name: "category",
-        words: "Of the open ones, only those of this category.",
+        description: "Of the open ones, only those of this category.",
         kind: ParamKind::Text { most: 50 },
     },
 ];
 
-pub(super) const TOP_K: [Param; 1] = [Param {
+pub(super) const TOP_K: [QueryParam; 1] = [QueryParam {
     name: "top_k",
-    words: "How many at most.",
+    description: "How many at most.",
     kind: ParamKind::Number { least: 1, most: MOST, usual: Some(TOP) },
 }];
 
@@ -266,15 +267,15 @@ struct MatchedDemand {
     alignment: Alignment,
 }
 
-fn id(ask: &Ask<'_>) -> DemandId {
-    ask.named.first().map(AsRef::as_ref).unwrap_or_default().into()
+fn id(ask: &MarketRequest<'_>) -> DemandId {
+    ask.http.id().into()
 }
 
-pub(super) fn create<'a>(ask: &'a Ask<'a>, body: NewDemand) -> Going<'a, Shown> {
+pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewDemand) -> Going<'a, Shown> {
     Box::pin(async move { Ok((&ask.market.want(ask.caller()?, &body.into(), ask.once.clone()).await?).into()) })
 }
 
-pub(super) fn list<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
     Box::pin(async move {
         let (caller, paging) = (ask.caller()?, ask.paging());
         let found = match ask.text("scope") {
@@ -287,15 +288,15 @@ pub(super) fn list<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
     })
 }
 
-pub(super) fn one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(async move { Ok((&ask.market.demand(ask.caller()?, &id(ask)).await?).into()) })
 }
 
-pub(super) fn cancel<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn cancel<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(async move { Ok((&ask.market.cancel_demand(ask.caller()?, &id(ask), ask.once.clone()).await?).into()) })
 }
 
-pub(super) fn clarity<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownClarity> {
+pub(super) fn clarity<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownClarity> {
     Box::pin(async move {
         let id = id(ask);
         let clarity: Clarity = ask.market.clarity(ask.caller()?, &id).await?;
@@ -309,24 +310,24 @@ pub(super) fn clarity<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownClarity>
     })
 }
 
-async fn aligned(ask: &Ask<'_>, demand: &DemandId, capability: &str) -> Result<Alignment, Error> {
+async fn aligned(ask: &MarketRequest<'_>, demand: &DemandId, capability: &str) -> Result<Alignment, Error> {
     printable("capability_id", Some(capability))?;
     let (demand, capability, fit) = ask.market.alignment(ask.caller()?, demand, &capability.into()).await?;
     Ok(Alignment::of(&demand.id, &capability.id, &fit))
 }
 
-pub(super) fn alignment_with<'a>(ask: &'a Ask<'a>, body: AlignmentWith) -> Going<'a, Alignment> {
+pub(super) fn alignment_with<'a>(ask: &'a MarketRequest<'a>, body: AlignmentWith) -> Going<'a, Alignment> {
     Box::pin(async move { aligned(ask, &id(ask), &body.capability_id).await })
 }
 
-pub(super) fn alignment_between<'a>(ask: &'a Ask<'a>, body: AlignmentBetween) -> Going<'a, Alignment> {
+pub(super) fn alignment_between<'a>(ask: &'a MarketRequest<'a>, body: AlignmentBetween) -> Going<'a, Alignment> {
     Box::pin(async move {
         printable("demand_id", Some(&body.demand_id))?;
         aligned(ask, &body.demand_id.as_str().into(), &body.capability_id).await
     })
 }
 
-pub(super) fn offers<'a>(ask: &'a Ask<'a>, body: MatchRequest) -> Going<'a, MatchedCapabilities> {
+pub(super) fn offers<'a>(ask: &'a MarketRequest<'a>, body: MatchRequest) -> Going<'a, MatchedCapabilities> {
     Box::pin(async move {
         printable("demand_id", Some(&body.demand_id))?;
         let top = match body.top_k {
@@ -346,7 +347,7 @@ pub(super) fn offers<'a>(ask: &'a Ask<'a>, body: MatchRequest) -> Going<'a, Matc
     })
 }
 
-pub(super) fn wanting<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, MatchedDemands> {
+pub(super) fn wanting<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, MatchedDemands> {
     Box::pin(async move {
         let (capability, top) = (sale::id(ask), ask.number("top_k").unwrap_or(TOP));
         let found = ask.market.demands_for(ask.caller()?, &capability, top as usize).await?;

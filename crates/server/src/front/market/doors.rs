@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use trade::{Approval, DeviceState, Tokens};
 
 use super::error::Error;
-use super::table::{Ask, Going};
+use super::table::{Going, MarketRequest};
 use super::{credentials, printable};
 use web::body::Response;
 use web::client_address::network_of;
@@ -144,20 +144,20 @@ pub(super) struct ShownAnswer {
     status: &'static str,
 }
 
-pub(super) fn login<'a>(ask: &'a Ask<'a>, body: Login) -> Going<'a, ShownTokens> {
+pub(super) fn login<'a>(ask: &'a MarketRequest<'a>, body: Login) -> Going<'a, ShownTokens> {
     Box::pin(async move {
         printable("account", Some(&body.account))?;
-        Ok(ask.market.log_in(&body.account, &body.password, network_of(ask.address)).await?.into())
+        Ok(ask.market.log_in(&body.account, &body.password, network_of(ask.http.address)).await?.into())
     })
 }
 
 /// The access token that a person shows.
-fn shown<'a>(ask: &'a Ask<'a>) -> Result<&'a str, Error> {
-    let shown = credentials(&ask.head.headers).bearer.filter(|token| !token.is_empty());
+fn shown<'a>(ask: &'a MarketRequest<'a>) -> Result<&'a str, Error> {
+    let shown = credentials(&ask.http.head.headers).bearer.filter(|token| !token.is_empty());
     shown.ok_or_else(|| trade::Error::from(trade::NotKnown::Missing).into())
 }
 
-pub(super) fn logout<'a>(ask: &'a Ask<'a>, body: Logout) -> Going<'a, ShownLogout> {
+pub(super) fn logout<'a>(ask: &'a MarketRequest<'a>, body: Logout) -> Going<'a, ShownLogout> {
     Box::pin(async move {
         match (&body.refresh_token, body.everywhere) {
             (_, true) => ask.market.log_out_everywhere(shown(ask)?).await?,
@@ -168,20 +168,20 @@ pub(super) fn logout<'a>(ask: &'a Ask<'a>, body: Logout) -> Going<'a, ShownLogou
     })
 }
 
-pub(super) fn change_password<'a>(ask: &'a Ask<'a>, body: PasswordChange) -> Going<'a, ShownTokens> {
+pub(super) fn change_password<'a>(ask: &'a MarketRequest<'a>, body: PasswordChange) -> Going<'a, ShownTokens> {
     Box::pin(async move {
         let PasswordChange { current_password, new_password } = body;
-        let address = network_of(ask.address);
+        let address = network_of(ask.http.address);
         let changed = ask.market.change_password(shown(ask)?, &current_password, new_password, address).await?;
         Ok(changed.into())
     })
 }
 
-pub(super) fn refresh<'a>(ask: &'a Ask<'a>, body: Refresh) -> Going<'a, ShownTokens> {
+pub(super) fn refresh<'a>(ask: &'a MarketRequest<'a>, body: Refresh) -> Going<'a, ShownTokens> {
     Box::pin(async move { Ok(ask.market.refresh(&body.refresh_token).await?.into()) })
 }
 
-pub(super) fn device<'a>(ask: &'a Ask<'a>, body: DeviceAsks) -> Going<'a, ShownDevice> {
+pub(super) fn device<'a>(ask: &'a MarketRequest<'a>, body: DeviceAsks) -> Going<'a, ShownDevice> {
     Box::pin(async move {
         let device = ask.market.device_asks(body.agent_platform_type.as_deref().unwrap_or_default()).await?;
         Ok(ShownDevice {
@@ -195,7 +195,7 @@ pub(super) fn device<'a>(ask: &'a Ask<'a>, body: DeviceAsks) -> Going<'a, ShownD
     })
 }
 
-pub(super) fn poll<'a>(ask: &'a Ask<'a>, body: DevicePolls) -> Going<'a, ShownPoll> {
+pub(super) fn poll<'a>(ask: &'a MarketRequest<'a>, body: DevicePolls) -> Going<'a, ShownPoll> {
     Box::pin(async move {
         printable("device_code", Some(&body.device_code))?;
         let bare = |status| ShownPoll { status, api_key: None, user_id: None };
@@ -212,7 +212,7 @@ pub(super) fn poll<'a>(ask: &'a Ask<'a>, body: DevicePolls) -> Going<'a, ShownPo
     })
 }
 
-pub(super) fn approve_data<'a>(ask: &'a Ask<'a>, body: DeviceAnswer) -> Going<'a, ShownAnswer> {
+pub(super) fn approve_data<'a>(ask: &'a MarketRequest<'a>, body: DeviceAnswer) -> Going<'a, ShownAnswer> {
     Box::pin(async move {
         printable("user_code", Some(&body.user_code))?;
         printable("account", Some(&body.account))?;
@@ -220,19 +220,19 @@ pub(super) fn approve_data<'a>(ask: &'a Ask<'a>, body: DeviceAnswer) -> Going<'a
             Said::Approve => (Approval::Yes, "approved"),
             Said::Deny => (Approval::No, "denied"),
         };
-        let address = network_of(ask.address);
+        let address = network_of(ask.http.address);
         ask.market.device_answered(&body.user_code, &body.account, &body.password, said, address).await?;
         Ok(ShownAnswer { status })
     })
 }
 
 /// What a person sees who lets a device in.
-pub(super) fn page<'a>(_: &'a Ask<'a>) -> Going<'a, Response> {
+pub(super) fn page<'a>(_: &'a MarketRequest<'a>) -> Going<'a, Response> {
     Box::pin(async { Ok(page_of(StatusCode::OK, None, true)) })
 }
 
 /// The page again, with what has come of it.
-pub(super) async fn approve_page(ask: &Ask<'_>, body: Result<DeviceAnswer, Error>) -> Response {
+pub(super) async fn approve_page(ask: &MarketRequest<'_>, body: Result<DeviceAnswer, Error>) -> Response {
     let done = match body {
         Ok(body) => approve_data(ask, body).await,
         Err(refusal) => Err(refusal),

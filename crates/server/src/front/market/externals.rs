@@ -7,15 +7,20 @@ use trade::{Deliveries, Event, External, NewExternal, Once, WebhookEdit};
 
 use super::error::Error;
 use super::sale::Removed;
-use super::table::{Ask, Going, Keyed, Param, ParamKind};
+use super::table::{Going, Keyed, MarketRequest};
 use super::{Page, names};
+use web::openapi::{ParamKind, QueryParam};
 
 /// As the product's page has it: in the query. A body may say the same.
-pub(super) const NEW: [Param; 4] = [
-    Param { name: "platform_url", words: "Where the agent is.", kind: ParamKind::Text { most: 2_000 } },
-    Param { name: "agent_name", words: "What it is called.", kind: ParamKind::Text { most: 200 } },
-    Param { name: "description", words: "What it does.", kind: ParamKind::Text { most: 2_000 } },
-    Param { name: "auth_type", words: "How it is called, in your words.", kind: ParamKind::Text { most: 50 } },
+pub(super) const NEW: [QueryParam; 4] = [
+    QueryParam { name: "platform_url", description: "Where the agent is.", kind: ParamKind::Text { most: 2_000 } },
+    QueryParam { name: "agent_name", description: "What it is called.", kind: ParamKind::Text { most: 200 } },
+    QueryParam { name: "description", description: "What it does.", kind: ParamKind::Text { most: 2_000 } },
+    QueryParam {
+        name: "auth_type",
+        description: "How it is called, in your words.",
+        kind: ParamKind::Text { most: 50 },
+    },
 ];
 
 /// The schema of an event's name.
@@ -127,7 +132,7 @@ pub(super) struct Redelivery {
 }
 
 impl Shown {
-    fn of(ask: &Ask<'_>, one: &External) -> Shown {
+    fn of(ask: &MarketRequest<'_>, one: &External) -> Shown {
         let webhook = ask.market.webhook(one).map(|webhook| ShownWebhook {
             webhook_url: webhook.url,
             webhook_events: names(&webhook.events, Event::name),
@@ -147,7 +152,7 @@ impl Shown {
     }
 
     /// With how its webhook is doing.
-    async fn whole(ask: &Ask<'_>, one: &External) -> Result<Shown, Error> {
+    async fn whole(ask: &MarketRequest<'_>, one: &External) -> Result<Shown, Error> {
         let Deliveries { waiting, lost, last_lost } = ask.market.deliveries(one).await?;
         let last_dead = last_lost.into_iter().map(|lost| DeadDelivery {
             event_id: lost.id.to_string(),
@@ -162,24 +167,24 @@ impl Shown {
     }
 }
 
-fn id<'a>(ask: &'a Ask<'_>) -> &'a str {
-    ask.named.first().map(AsRef::as_ref).unwrap_or_default()
+fn id<'a>(ask: &'a MarketRequest<'_>) -> &'a str {
+    ask.http.id()
 }
 
 /// A promise is about the query, too.
-fn once(ask: &Ask<'_>) -> Option<Once> {
+fn once(ask: &MarketRequest<'_>) -> Option<Once> {
     let once = ask.once.clone()?;
     let mut print = Sha256::new();
     print.update(once.print);
-    for (name, value) in &ask.query {
-        print.update(name);
+    for (name, value) in &ask.http.query {
+        print.update(name.as_bytes());
         print.update((value.len() as u64).to_be_bytes());
-        print.update(value);
+        print.update(value.as_bytes());
     }
     Some(Once { print: print.finalize().into(), ..once })
 }
 
-pub(super) fn create<'a>(ask: &'a Ask<'a>, body: NewExternalAgent) -> Going<'a, Shown> {
+pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewExternalAgent) -> Going<'a, Shown> {
     Box::pin(async move {
         let said = |name: &str, body: Option<String>| ask.text(name).map(str::to_owned).or(body);
         let new = NewExternal {
@@ -193,28 +198,28 @@ pub(super) fn create<'a>(ask: &'a Ask<'a>, body: NewExternalAgent) -> Going<'a, 
     })
 }
 
-pub(super) fn list<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
     Box::pin(async move {
         let found = ask.market.externals(ask.caller()?, ask.paging()).await?;
         Ok(Page::of(found, |one| Shown::of(ask, one)))
     })
 }
 
-pub(super) fn one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(async move {
         let one = ask.market.external(ask.caller()?, id(ask)).await?;
         Shown::whole(ask, &one).await
     })
 }
 
-pub(super) fn remove<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Removed> {
+pub(super) fn remove<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Removed> {
     Box::pin(async move {
         ask.market.remove_external(ask.caller()?, id(ask), ask.once.clone()).await?;
         Ok(Removed::of(id(ask)))
     })
 }
 
-pub(super) fn set_webhook<'a>(ask: &'a Ask<'a>, body: WebhookChange) -> Going<'a, Shown> {
+pub(super) fn set_webhook<'a>(ask: &'a MarketRequest<'a>, body: WebhookChange) -> Going<'a, Shown> {
     Box::pin(async move {
         let edit = WebhookEdit { url: body.webhook_url, events: body.webhook_events, secret: body.webhook_secret };
         let one = ask.market.set_webhook(ask.caller()?, id(ask), &edit, ask.once.clone()).await?;
@@ -222,14 +227,14 @@ pub(super) fn set_webhook<'a>(ask: &'a Ask<'a>, body: WebhookChange) -> Going<'a
     })
 }
 
-pub(super) fn remove_webhook<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn remove_webhook<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(async move {
         let one = ask.market.remove_webhook(ask.caller()?, id(ask), ask.once.clone()).await?;
         Shown::whole(ask, &one).await
     })
 }
 
-pub(super) fn redeliver<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Redelivery> {
+pub(super) fn redeliver<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Redelivery> {
     Box::pin(async move {
         let redelivered = ask.market.redeliver(ask.caller()?, id(ask)).await?;
         Ok(Redelivery { id: id(ask).to_owned(), redelivered })

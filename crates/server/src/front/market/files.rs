@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use trade::{Allowed, File, NotGiven, Upload};
 
 use super::error::{Code, Error};
-use super::table::{Ask, Going, Param, ParamKind, Reply, written};
+use super::table::{Going, MarketRequest, Reply, written};
 use crate::Server;
 use crate::settings::Uumit;
 use web::body::{room, with_room};
 use web::file_response::{self, FileFacts};
+use web::openapi::{ParamKind, QueryParam};
 
 /// Where files are brought.
 pub(super) const UPLOAD: &str = "/deliverables/upload";
@@ -24,22 +25,22 @@ const MAX_FIELDS: usize = 32;
 /// What a form has around its file, at most.
 const AROUND: usize = 64 << 10;
 
-pub(super) const UPLOADED: [Param; 2] = [
-    Param {
+pub(super) const UPLOADED: [QueryParam; 2] = [
+    QueryParam {
         name: "transaction_id",
-        words: "The purchase it is for. Required, here or as a field of the form.",
+        description: "The purchase it is for. Required, here or as a field of the form.",
         kind: ParamKind::Text { most: 200 },
     },
-    Param {
+    QueryParam {
         name: "filename",
-        words: "What it is called. Required, here or by the form.",
+        description: "What it is called. Required, here or by the form.",
         kind: ParamKind::Text { most: 255 },
     },
 ];
 
-pub(super) const DOWNLOAD: [Param; 1] = [Param {
+pub(super) const DOWNLOAD: [QueryParam; 1] = [QueryParam {
     name: "redirect",
-    words: "1, and what comes is the file; 0, and it is told where the file is, which uses nothing up.",
+    description: "1, and what comes is the file; 0, and it is told where the file is, which uses nothing up.",
     kind: ParamKind::OneOf(|| vec!["0", "1"]),
 }];
 
@@ -119,7 +120,7 @@ pub(super) struct Link {
     file: Kept,
 }
 
-fn link(ask: &Ask<'_>, token: &str, allowed: &Allowed) -> Link {
+fn link(ask: &MarketRequest<'_>, token: &str, allowed: &Allowed) -> Link {
     Link {
         download_url: format!("{}/api/v1/deliverables/{}/download", ask.base(), file_response::percent(token)),
         max_downloads: allowed.max_downloads,
@@ -129,15 +130,16 @@ fn link(ask: &Ask<'_>, token: &str, allowed: &Allowed) -> Link {
     }
 }
 
-pub(super) fn upload<'a>(ask: &'a Ask<'a>) -> Going<'a, Reply> {
+pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Reply> {
     Box::pin(async move {
-        let said = ask.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
+        let said =
+            ask.http.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
         let bare = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let brought = match bare.as_str() {
-            MULTIPART => of_form(said, ask.body.clone()).await?,
+            MULTIPART => of_form(said, ask.http.body.clone()).await?,
             // What programs say who were told nothing.
-            "" | super::FORM => Brought { bytes: ask.body.clone(), ..Brought::default() },
-            _ => Brought { media_type: Some(said.to_owned()), bytes: ask.body.clone(), ..Brought::default() },
+            "" | super::FORM => Brought { bytes: ask.http.body.clone(), ..Brought::default() },
+            _ => Brought { media_type: Some(said.to_owned()), bytes: ask.http.body.clone(), ..Brought::default() },
         };
         let required = |name: &'static str, in_form: Option<String>| {
             let missing = || Error::field(name, format!("is required: {UPLOAD}?transaction_id=…&filename=…"));
@@ -192,9 +194,9 @@ async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
     if has_file { Ok(brought) } else { Err(Error::field("file", "is required: the field of the form with the file")) }
 }
 
-pub(super) fn grant<'a>(ask: &'a Ask<'a>, body: AccessWanted) -> Going<'a, Access> {
+pub(super) fn grant<'a>(ask: &'a MarketRequest<'a>, body: AccessWanted) -> Going<'a, Access> {
     Box::pin(async move {
-        let access_id = ask.named.first().map(AsRef::as_ref).unwrap_or_default();
+        let access_id = ask.http.id();
         let most = body.max_downloads.unwrap_or(trade::USUAL_DOWNLOADS);
         let expires = body.expires_in.unwrap_or(trade::USUAL_EXPIRES_S);
         let granted = ask.market.grant_access(ask.caller()?, access_id, most, expires).await?;
@@ -203,9 +205,9 @@ pub(super) fn grant<'a>(ask: &'a Ask<'a>, body: AccessWanted) -> Going<'a, Acces
     })
 }
 
-pub(super) fn download<'a>(ask: &'a Ask<'a>) -> Going<'a, Reply> {
+pub(super) fn download<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Reply> {
     Box::pin(async move {
-        let token = ask.named.first().map(AsRef::as_ref).unwrap_or_default();
+        let token = ask.http.id();
         if is_foreign(ask) {
             let words = "HOTLINK_REJECTED: another site's page may not link to this file; open the address itself";
             return Err(Error::because("HOTLINK_REJECTED", Code::DENIED, words));
@@ -217,16 +219,16 @@ pub(super) fn download<'a>(ask: &'a Ask<'a>) -> Going<'a, Reply> {
         let allowed = ask.market.allowed(token).await.map_err(not_given)?;
         // A caller that asks only about the file has had none of it.
         let known = facts(&allowed.file);
-        if file_response::is_known(&ask.head.headers, known.hash) {
+        if file_response::is_known(&ask.http.head.headers, known.hash) {
             return Ok(Reply::Whole(file_response::unchanged(&known)));
         }
-        if ask.head.method == Method::HEAD {
+        if ask.http.head.method == Method::HEAD {
             return Ok(Reply::Whole(file_response::head_only(&known)));
         }
         // Before the download is counted: an answer without room must not use one up.
         let share = room(&ask.server.answers, usize::try_from(allowed.file.len).unwrap_or(usize::MAX))?;
         let (allowed, bytes) = ask.market.download(token).await.map_err(not_given)?;
-        let mut response = file_response::whole(ask.head, &facts(&allowed.file), with_room(bytes, share));
+        let mut response = file_response::whole(ask.http.head, &facts(&allowed.file), with_room(bytes, share));
         response.headers_mut().insert("x-remaining-downloads", allowed.remaining.into());
         Ok(Reply::Whole(response))
     })
@@ -248,8 +250,8 @@ fn not_given(not_given: NotGiven) -> Error {
 }
 
 /// Whether a page of another site has led here. The server's own pages may, and those of origins that may call it.
-fn is_foreign(ask: &Ask<'_>) -> bool {
-    let headers: &HeaderMap = &ask.head.headers;
+fn is_foreign(ask: &MarketRequest<'_>) -> bool {
+    let headers: &HeaderMap = &ask.http.head.headers;
     let Some(from) = headers.get(REFERER).filter(|from| !from.is_empty()) else { return false };
     let Some(from) = from.to_str().ok().and_then(|from| url::Url::parse(from).ok()) else { return true };
     let origin = from.origin().ascii_serialization();

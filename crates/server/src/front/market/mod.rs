@@ -21,7 +21,7 @@ mod table;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::framing::{query, scan};
+use dialects::framing::query;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode, request};
 use model::Fault;
@@ -29,12 +29,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use trade::{Credentials, Error as Refused, NotKnown, Once, Paged};
+use web::context::{NotAnObject, RequestContext, object_text};
 use web::credentials::{self, AuthScheme, Authorization};
-use web::headers::{check_media_type, idempotency_key, request_fingerprint, text};
+use web::headers::{idempotency_key, request_fingerprint, text};
 
 use error::{Code, Error, RefusalData};
 pub(crate) use files::{body_bytes, largest_body};
-use table::{Ask, Keyed, Reply, Route, Who};
+use table::{Keyed, MarketRequest, Reply, Route, Who};
 
 use super::PLATFORM_USER;
 use super::RequestLog;
@@ -107,7 +108,8 @@ async fn call(
     let query = table::read_query(route, head.uri.query())?;
     let (text, by_form) = read(server, route, head, &body)?;
     let once = once(route, head, below, &text)?;
-    let ask = Ask { server, market, head, caller, named, query, once, by_form, body: &body, address: log.address };
+    let http = RequestContext { head, address: log.address, params: named, query, body: &body };
+    let ask = MarketRequest { server, market, http, caller, once, by_form };
     (route.go)(&ask, &text).await
 }
 
@@ -140,14 +142,11 @@ fn read<'a>(
             false => Ok(("{}".into(), false)),
         };
     }
-    if let Err(fault) = check_media_type(&head.headers) {
-        return Err(Error::new(Code::MEDIA, fault.message));
-    }
-    let text = scan::scan(body, server.engine.limits().json_depth)?;
-    // Readers of structs take lists, too; nobody here does.
-    if !text.trim_start().starts_with('{') {
-        return Err(Error::field("body", "must be a JSON object"));
-    }
+    let text = object_text(head, body, server.engine.limits().json_depth).map_err(|error| match error {
+        NotAnObject::MediaType(fault) => Error::new(Code::MEDIA, fault.message),
+        NotAnObject::Unreadable(fault) => fault.into(),
+        NotAnObject::OtherValue => Error::field("body", "must be a JSON object"),
+    })?;
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
         return Err(Error::field("body", format!("is not JSON: {error}")));
     }

@@ -6,11 +6,12 @@ use serde::Serialize;
 use trade::StatementLine;
 
 use super::Page;
-use super::table::{Ask, Going, Keyed, Param, ParamKind};
+use super::table::{Going, Keyed, MarketRequest};
+use web::openapi::{ParamKind, QueryParam};
 
-pub(super) const STATEMENT: [Param; 1] = [Param {
+pub(super) const STATEMENT: [QueryParam; 1] = [QueryParam {
     name: "type",
-    words: "Only lines of this type.",
+    description: "Only lines of this type.",
     kind: ParamKind::OneOf(|| LineKind::ALL.iter().map(|kind| kind.name()).collect()),
 }];
 
@@ -81,7 +82,7 @@ impl From<&StatementLine> for ShownLine {
     }
 }
 
-pub(super) fn wallet<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownWallet> {
+pub(super) fn wallet<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownWallet> {
     Box::pin(async move {
         let has = ask.market.wallet(&ask.caller()?.user).await?;
         let total = has.available.plus(has.frozen).unwrap_or(has.available);
@@ -97,11 +98,11 @@ pub(super) fn wallet<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownWallet> {
     })
 }
 
-pub(super) fn rates<'a>(_: &'a Ask<'a>, _: Keyed) -> Going<'a, Rates> {
+pub(super) fn rates<'a>(_: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Rates> {
     Box::pin(async { Ok(Rates { cash_to_ut_rate: "10", ut_to_cash_rate: "0.1", currency: "CNY" }) })
 }
 
-pub(super) fn stats<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownStats> {
+pub(super) fn stats<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownStats> {
     Box::pin(async move {
         let stats = ask.market.stats(ask.caller()?).await?;
         Ok(ShownStats {
@@ -113,7 +114,7 @@ pub(super) fn stats<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownStats> {
     })
 }
 
-pub(super) fn statement<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<ShownLine>> {
+pub(super) fn statement<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<ShownLine>> {
     Box::pin(async move {
         let kind = ask.text("type").and_then(LineKind::from_name);
         Ok(Page::of(ask.market.statement(ask.caller()?, kind, ask.paging()).await?, |line| ShownLine::from(line)))

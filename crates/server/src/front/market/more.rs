@@ -9,26 +9,35 @@ use trade::{Anomaly, Income, Once};
 
 use super::error::{Error, FieldDetail};
 use super::sale::{self, NewCapability};
-use super::table::{Ask, Going, Keyed, Param, ParamKind};
+use super::table::{Going, Keyed, MarketRequest};
 use super::{Page, names};
+use web::openapi::{ParamKind, QueryParam};
 
 /// Drafts that are taken at once.
 const MOST: usize = 50;
 
-pub(super) const SUGGESTION: [Param; 2] = [
-    Param { name: "category", words: "What others of this category ask.", kind: ParamKind::Text { most: 50 } },
-    Param {
+pub(super) const SUGGESTION: [QueryParam; 2] = [
+    QueryParam {
+        name: "category",
+        description: "What others of this category ask.",
+        kind: ParamKind::Text { most: 50 },
+    },
+    QueryParam {
         name: "pricing_model",
-        words: "What others with this price model ask.",
+        description: "What others with this price model ask.",
         kind: ParamKind::OneOf(|| names(PricingModel::ALL, PricingModel::name)),
     },
 ];
 
-pub(super) const ANOMALY: [Param; 4] = [
-    Param { name: "price_ut", words: "The price in question: a decimal number.", kind: ParamKind::Text { most: 32 } },
-    Param {
+pub(super) const ANOMALY: [QueryParam; 4] = [
+    QueryParam {
+        name: "price_ut",
+        description: "The price in question: a decimal number.",
+        kind: ParamKind::Text { most: 32 },
+    },
+    QueryParam {
         name: "capability_id",
-        words: "Or that of this capability on the market, among those of its category and price model.",
+        description: "Or that of this capability on the market, among those of its category and price model.",
         kind: ParamKind::Text { most: 200 },
     },
     SUGGESTION[0],
@@ -149,7 +158,7 @@ pub(super) struct IncomeRecord {
     settled_at: Option<String>,
 }
 
-pub(super) fn batch<'a>(ask: &'a Ask<'a>, body: Batch) -> Going<'a, BatchDone> {
+pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> Going<'a, BatchDone> {
     Box::pin(async move {
         if !(1..=MOST).contains(&body.items.len()) {
             return Err(Error::field("items", format!("must be 1 to {MOST}")));
@@ -184,7 +193,7 @@ pub(super) fn batch<'a>(ask: &'a Ask<'a>, body: Batch) -> Going<'a, BatchDone> {
     })
 }
 
-pub(super) fn categories<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Categories> {
+pub(super) fn categories<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Categories> {
     Box::pin(async move {
         let found = ask.market.categories().await?;
         let items = found.into_iter().map(|(category, count)| Category { category: category.to_string(), count });
@@ -192,7 +201,7 @@ pub(super) fn categories<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Categories
     })
 }
 
-pub(super) fn suggestion<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, PriceSuggestion> {
+pub(super) fn suggestion<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, PriceSuggestion> {
     Box::pin(async move {
         let model = ask.text("pricing_model").and_then(PricingModel::from_name);
         let prices = ask.market.prices(ask.text("category"), model).await?;
@@ -205,7 +214,7 @@ pub(super) fn suggestion<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, PriceSugge
     })
 }
 
-pub(super) fn anomaly<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, PriceCheck> {
+pub(super) fn anomaly<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, PriceCheck> {
     Box::pin(async move {
         let (mut category, mut model) =
             (ask.text("category").map(str::to_owned), ask.text("pricing_model").and_then(PricingModel::from_name));
@@ -249,14 +258,14 @@ pub(super) fn anomaly<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, PriceCheck> {
     })
 }
 
-pub(super) fn community<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, CommunityStats> {
+pub(super) fn community<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, CommunityStats> {
     Box::pin(async move {
         let stats = ask.market.community().await?;
         Ok(CommunityStats { capabilities_on_sale: stats.capabilities, transactions: stats.transactions })
     })
 }
 
-pub(super) fn overview<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, IncomeOverview> {
+pub(super) fn overview<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, IncomeOverview> {
     Box::pin(async move {
         let earned = ask.market.income(ask.caller()?).await?;
         let total = earned.values().fold(Income::default(), |sum, one| sum.with(one));
@@ -265,7 +274,7 @@ pub(super) fn overview<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, IncomeOvervi
     })
 }
 
-pub(super) fn of_one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownIncome> {
+pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownIncome> {
     Box::pin(async move {
         let (caller, id) = (ask.caller()?, sale::id(ask));
         let earned = ask.market.income(caller).await?.remove(&id);
@@ -284,7 +293,7 @@ pub(super) fn of_one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, ShownIncome> {
     })
 }
 
-pub(super) fn records<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<IncomeRecord>> {
+pub(super) fn records<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<IncomeRecord>> {
     Box::pin(async move {
         let (role, status) = (Some(Role::Seller), Some(Status::Settled));
         let sales = ask.market.transactions(ask.caller()?, role, status, ask.paging()).await?;

@@ -4,20 +4,19 @@ use std::sync::LazyLock;
 
 use http::HeaderValue;
 use http::header::CACHE_CONTROL;
-use schemars::SchemaGenerator;
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::error::Code;
-use super::table::{Ask, Gives, Going, Param, ParamKind, ROUTES, Route, Schemed, Who};
+use super::table::{Going, MarketRequest, ROUTES, ResponseSchema, Route, Who};
 use super::{FORM, MAX_KEY, RefusedEnvelope};
 use web::body::Response;
+use web::openapi::{QueryParam, Schemas, operation_id, path_of, path_params, schema_of};
 use web::response::json;
 
 /// All but where the server is.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
 
-pub(super) fn show<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
+pub(super) fn show<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Response> {
     let base = ask.base();
     Box::pin(async move {
         let mut document = DOCUMENT.clone();
@@ -28,44 +27,16 @@ pub(super) fn show<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
     })
 }
 
-/// Types that are read and types that are written have different rules for what must be there.
-struct Schemas {
-    read: SchemaGenerator,
-    written: SchemaGenerator,
-}
-
-impl Schemas {
-    fn new() -> Schemas {
-        let settings = || {
-            SchemaSettings::draft2020_12().with(|settings| {
-                settings.definitions_path = "/components/schemas".into();
-                settings.meta_schema = None;
-            })
-        };
-        Schemas {
-            read: settings().for_deserialize().into_generator(),
-            written: settings().for_serialize().into_generator(),
-        }
-    }
-    fn read(&mut self, schema: Schemed) -> Value {
-        schema(&mut self.read).to_value()
-    }
-    fn written(&mut self, schema: Schemed) -> Value {
-        schema(&mut self.written).to_value()
-    }
-}
-
 pub(super) fn document() -> Value {
-    let mut schemas = Schemas::new();
-    let refused = schemas.written.subschema_for::<RefusedEnvelope<'_>>().to_value();
+    let mut schemas = Schemas::default();
+    let refused = schemas.written(schema_of::<RefusedEnvelope<'_>>);
     let mut paths = Map::new();
     for route in ROUTES.iter() {
-        let path = route.path.replace("{path*}", "{path}");
-        let item = paths.entry(path).or_insert_with(|| json!({}));
+        let item = paths.entry(path_of(route.path)).or_insert_with(|| json!({}));
         item[route.verb.as_str().to_lowercase()] = operation(route, &mut schemas, &refused);
     }
-    let mut components: Map<String, Value> = schemas.read.take_definitions(true);
-    components.extend(schemas.written.take_definitions(true));
+    let (mut components, written) = schemas.definitions();
+    components.extend(written);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -90,10 +61,11 @@ pub(super) fn document() -> Value {
 }
 
 fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
-    let name: String =
-        route.path.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
-    let mut parameters: Vec<Value> = named(route.path);
-    parameters.extend(route.query.iter().map(parameter));
+    let mut parameters: Vec<Value> = path_params(route.path, |name| match name {
+        "id" if route.path.starts_with("/transactions") => json!({ "type": "string", "pattern": ID }),
+        _ => json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
+    });
+    parameters.extend(route.query.iter().map(QueryParam::document));
     if route.keyed && route.who == Who::Caller {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
@@ -101,7 +73,7 @@ fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
             "schema": { "type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[\\x21-\\x7e]+$" },
         }));
     }
-    if let Gives::Events(_) = route.gives {
+    if let ResponseSchema::Events(_) = route.gives {
         parameters.push(json!({
             "name": "Last-Event-ID", "in": "header", "required": false,
             "description": "The id of the last event you have seen: you hear of what came after it.",
@@ -109,7 +81,7 @@ fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
         }));
     }
     let mut operation = json!({
-        "operationId": format!("{}{}", route.verb.as_str().to_lowercase(), name.trim_end_matches('_')),
+        "operationId": operation_id(route.verb.as_str(), route.path),
         "tags": [route.tag],
         "summary": route.summary,
         "parameters": parameters,
@@ -149,38 +121,6 @@ fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
 /// The id of a transaction, however it is spelled.
 const ID: &str = "^(task_|tx_)?[0-7][0-9a-hjkmnp-tv-z]{25}$";
 
-/// What the braces of a path stand for.
-fn named(path: &str) -> Vec<Value> {
-    let braced = path.split('/').filter_map(|one| one.strip_prefix('{')?.strip_suffix('}'));
-    let parameter = |name: &str| {
-        let schema = match name {
-            "id" if path.starts_with("/transactions") => {
-                json!({ "type": "string", "pattern": ID })
-            }
-            _ => json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
-        };
-        json!({ "name": name.trim_end_matches('*'), "in": "path", "required": true, "schema": schema })
-    };
-    braced.map(parameter).collect()
-}
-
-fn parameter(param: &Param) -> Value {
-    let schema = match param.kind {
-        ParamKind::Number { least, most, usual } => {
-            let mut schema = json!({ "type": "integer", "minimum": least, "maximum": most });
-            if let Some(usual) = usual {
-                schema["default"] = usual.into();
-            }
-            schema
-        }
-        ParamKind::OneOf(known) => json!({ "type": "string", "enum": known() }),
-        ParamKind::Text { most } => {
-            json!({ "type": "string", "minLength": 1, "maxLength": most, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$" })
-        }
-    };
-    json!({ "name": param.name, "in": "query", "required": false, "description": param.words, "schema": schema })
-}
-
 fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
     let html = json!({ "text/html": { "schema": { "type": "string" } } });
     let mut success = |schema| {
@@ -198,21 +138,21 @@ fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
         json!({ "application/json": { "schema": envelope } })
     };
     let content = match route.gives {
-        Gives::Data(schema) => Some(success(schema)),
-        Gives::DataOrHtml(schema) => {
+        ResponseSchema::Data(schema) => Some(success(schema)),
+        ResponseSchema::DataOrHtml(schema) => {
             let mut both = success(schema);
             both["text/html"] = html["text/html"].clone();
             Some(both)
         }
-        Gives::Bytes(schema) => {
+        ResponseSchema::Bytes(schema) => {
             let mut both = success(schema);
             both["*/*"] = json!({ "schema": { "type": "string", "format": "binary" } });
             Some(both)
         }
-        Gives::Json(schema) => Some(json!({ "application/json": { "schema": schemas.written(schema) } })),
-        Gives::Html => Some(html.clone()),
+        ResponseSchema::Json(schema) => Some(json!({ "application/json": { "schema": schemas.written(schema) } })),
+        ResponseSchema::Html => Some(html.clone()),
         // The schema is that of one event, as readers of streams take it.
-        Gives::Events(schema) => Some(json!({ "text/event-stream": {
+        ResponseSchema::Events(schema) => Some(json!({ "text/event-stream": {
             "schema": {
                 "type": "object",
                 "properties": { "event": { "type": "string" }, "data": { "type": "string" }, "id": { "type": "string" } },
@@ -220,13 +160,13 @@ fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
             },
             "x-event-data": schemas.written(schema),
         } })),
-        Gives::Nothing => None,
+        ResponseSchema::Nothing => None,
     };
     let mut responses = Map::new();
     if let Some(content) = content {
         responses.insert("200".to_owned(), json!({ "description": "Done.", "content": content }));
     }
-    if let Gives::Bytes(_) = route.gives {
+    if let ResponseSchema::Bytes(_) = route.gives {
         let part = json!({ "*/*": { "schema": { "type": "string", "format": "binary" } } });
         responses.insert("206".to_owned(), json!({ "description": "The range asked for.", "content": part }));
         responses.insert("304".to_owned(), json!({ "description": "You have it already." }));
@@ -239,7 +179,7 @@ fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
         numbers.dedup();
         let schema = json!({ "allOf": [refused, { "properties": { "code": { "enum": numbers } } }] });
         let mut content = json!({ "application/json": { "schema": schema } });
-        if let Gives::DataOrHtml(_) = route.gives {
+        if let ResponseSchema::DataOrHtml(_) = route.gives {
             content["text/html"] = html["text/html"].clone();
         }
         let mut response = json!({ "description": words(&codes, status), "content": content });

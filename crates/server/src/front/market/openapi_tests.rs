@@ -31,23 +31,23 @@ fn every_reference_leads_somewhere() {
 
 #[test]
 fn what_is_read_and_what_is_written_have_names_of_their_own() {
-    let mut schemas = Schemas::new();
+    let mut schemas = Schemas::default();
     for route in ROUTES.iter() {
         if let Some(takes) = route.takes {
             schemas.read(takes.schema);
         }
         match route.gives {
-            Gives::Data(schema)
-            | Gives::Json(schema)
-            | Gives::DataOrHtml(schema)
-            | Gives::Bytes(schema)
-            | Gives::Events(schema) => {
+            ResponseSchema::Data(schema)
+            | ResponseSchema::Json(schema)
+            | ResponseSchema::DataOrHtml(schema)
+            | ResponseSchema::Bytes(schema)
+            | ResponseSchema::Events(schema) => {
                 drop(schemas.written(schema));
             }
-            Gives::Html | Gives::Nothing => {}
+            ResponseSchema::Html | ResponseSchema::Nothing => {}
         }
     }
-    let (read, written) = (schemas.read.take_definitions(true), schemas.written.take_definitions(true));
+    let (read, written) = schemas.definitions();
     let both: Vec<&String> = read.keys().filter(|name| written.contains_key(*name)).collect();
     assert!(both.is_empty(), "{both:?}");
 }
@@ -59,12 +59,12 @@ fn every_route_is_documented_with_all_it_answers() {
     let mut ids = HashSet::new();
     let mut documented: BTreeMap<String, usize> = BTreeMap::new();
     for route in ROUTES.iter() {
-        let path = route.path.replace("{path*}", "{path}");
+        let path = path_of(route.path);
         let operation = &document["paths"][&path][route.verb.as_str().to_lowercase()];
         assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{operation}");
         *documented.entry(path.clone()).or_default() += 1;
         let responses = operation["responses"].as_object().unwrap();
-        assert_eq!(responses.contains_key("200"), !matches!(route.gives, Gives::Nothing), "{path}");
+        assert_eq!(responses.contains_key("200"), !matches!(route.gives, ResponseSchema::Nothing), "{path}");
         for code in route.refusals() {
             let schema = &responses[&code.status.to_string()]["content"]["application/json"]["schema"];
             let codes = schema["allOf"][1]["properties"]["code"]["enum"].as_array().unwrap();

@@ -9,18 +9,19 @@ use serde_json::{Map, Value};
 use trade::{Caller, NamedFile, OrderRequest as Wish};
 
 use super::error::Error;
-use super::table::{Ask, Going, Keyed, Param, ParamKind};
+use super::table::{Going, Keyed, MarketRequest};
 use super::{Page, names, printable};
+use web::openapi::{ParamKind, QueryParam};
 
-pub(super) const QUERY: [Param; 2] = [
-    Param {
+pub(super) const QUERY: [QueryParam; 2] = [
+    QueryParam {
         name: "role",
-        words: "Only what you bought, or only what you sold.",
+        description: "Only what you bought, or only what you sold.",
         kind: ParamKind::OneOf(|| vec![Role::Buyer.name(), Role::Seller.name()]),
     },
-    Param {
+    QueryParam {
         name: "status",
-        words: "Only those that stand here.",
+        description: "Only those that stand here.",
         kind: ParamKind::OneOf(|| names(Status::ALL, Status::name)),
     },
 ];
@@ -222,12 +223,12 @@ impl From<&Deliverable> for ShownFile {
 }
 
 /// The transaction of the path. What cannot be an id names none.
-fn id(ask: &Ask<'_>) -> Result<TransactionId, Error> {
-    let named = ask.named.first().map(AsRef::as_ref).unwrap_or_default();
+fn id(ask: &MarketRequest<'_>) -> Result<TransactionId, Error> {
+    let named = ask.http.id();
     named.parse().map_err(|_| trade::Error::Unknown(trade::MarketEntity::Transaction).into())
 }
 
-async fn step(ask: &Ask<'_>, action: Action) -> Result<Shown, Error> {
+async fn step(ask: &MarketRequest<'_>, action: Action) -> Result<Shown, Error> {
     let caller = ask.caller()?;
     let once = ask.once.clone().map(|once| (caller, once));
     let row = ask.market.act(&actor(caller), id(ask)?, action, once).await?;
@@ -238,7 +239,7 @@ fn actor(caller: &Caller) -> Actor {
     caller.actor()
 }
 
-pub(super) fn create<'a>(ask: &'a Ask<'a>, body: NewTransaction) -> Going<'a, Shown> {
+pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewTransaction) -> Going<'a, Shown> {
     Box::pin(async move {
         printable("capability_id", Some(&body.capability_id))?;
         printable("context_id", body.context_id.as_deref())?;
@@ -256,7 +257,7 @@ pub(super) fn create<'a>(ask: &'a Ask<'a>, body: NewTransaction) -> Going<'a, Sh
     })
 }
 
-pub(super) fn list<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
     Box::pin(async move {
         let (role, status) =
             (ask.text("role").and_then(Role::from_name), ask.text("status").and_then(Status::from_name));
@@ -265,14 +266,14 @@ pub(super) fn list<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
     })
 }
 
-pub(super) fn one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(async move {
         let row = ask.market.transaction(&actor(ask.caller()?), id(ask)?).await?;
         Ok(Shown::from(&row))
     })
 }
 
-pub(super) fn approve<'a>(ask: &'a Ask<'a>, body: ApprovalOfOrder) -> Going<'a, Shown> {
+pub(super) fn approve<'a>(ask: &'a MarketRequest<'a>, body: ApprovalOfOrder) -> Going<'a, Shown> {
     Box::pin(async move {
         let token = body.confirm_token.as_deref();
         let row = ask.market.approve(ask.caller()?, id(ask)?, token, ask.once.clone()).await?;
@@ -280,15 +281,15 @@ pub(super) fn approve<'a>(ask: &'a Ask<'a>, body: ApprovalOfOrder) -> Going<'a, 
     })
 }
 
-pub(super) fn freeze<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn freeze<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(step(ask, Action::Freeze))
 }
 
-pub(super) fn accept<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn accept<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(step(ask, Action::Accept))
 }
 
-pub(super) fn reject<'a>(ask: &'a Ask<'a>, body: RejectPurchase) -> Going<'a, Shown> {
+pub(super) fn reject<'a>(ask: &'a MarketRequest<'a>, body: RejectPurchase) -> Going<'a, Shown> {
     Box::pin(step(ask, Action::Reject { reason: body.reason.map(Into::into) }))
 }
 
@@ -302,7 +303,7 @@ pub(super) fn files(written: Vec<DeliveredFile>) -> Vec<NamedFile> {
     named.collect()
 }
 
-pub(super) fn deliver<'a>(ask: &'a Ask<'a>, body: Delivery) -> Going<'a, Shown> {
+pub(super) fn deliver<'a>(ask: &'a MarketRequest<'a>, body: Delivery) -> Going<'a, Shown> {
     Box::pin(async move {
         let id = id(ask)?;
         let mut deliverables = Vec::new();
@@ -315,10 +316,10 @@ pub(super) fn deliver<'a>(ask: &'a Ask<'a>, body: Delivery) -> Going<'a, Shown> 
     })
 }
 
-pub(super) fn confirm<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn confirm<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(step(ask, Action::Confirm))
 }
 
-pub(super) fn cancel<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn cancel<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(step(ask, Action::Cancel))
 }

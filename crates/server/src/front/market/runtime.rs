@@ -14,7 +14,7 @@ use trade::{Error as Refused, JobAct, JobEvent, Jobs, MarketEntity as What};
 use super::error::Error;
 use super::names;
 use super::purchases::{DeliveredFile, Shown as Transaction, files};
-use super::table::{Ask, Going};
+use super::table::{Going, MarketRequest};
 use crate::front::uumit::guest;
 use web::body::Response;
 use web::headers::last_event_id;
@@ -112,18 +112,18 @@ fn write_frame(piece: &mut Vec<u8>, id: Option<&str>, event: &str, data: &impl S
 }
 
 /// The last event that a program has seen.
-fn last(ask: &Ask<'_>) -> Result<Option<TransactionId>, Error> {
-    let Some(id) = last_event_id(&ask.head.headers) else { return Ok(None) };
+fn last(ask: &MarketRequest<'_>) -> Result<Option<TransactionId>, Error> {
+    let Some(id) = last_event_id(&ask.http.head.headers) else { return Ok(None) };
     id.ok().and_then(|id| id.parse().ok()).map(Some).ok_or_else(|| {
         Error::field("Last-Event-ID", "is no id of this stream's events: send the last one you got, or none")
     })
 }
 
-pub(super) fn connect<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
+pub(super) fn connect<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Response> {
     Box::pin(async move {
         let (caller, last) = (ask.caller()?, last(ask)?);
         let throttle = ask.server.throttle.as_ref();
-        let seat = throttle.map(|throttle| throttle.stream(&guest(caller), ask.address)).transpose()?.flatten();
+        let seat = throttle.map(|throttle| throttle.stream(&guest(caller), ask.http.address)).transpose()?.flatten();
         let feed = Feed { jobs: ask.market.jobs(caller, last).await?, user: caller.user.to_string() };
         Ok(EventStream::new(feed, ask.server.metrics.streams.clone()).permits([seat, None]).respond())
     })
@@ -178,7 +178,7 @@ pub(super) struct JobDone {
     transaction: Transaction,
 }
 
-pub(super) fn act<'a>(ask: &'a Ask<'a>, body: JobAction) -> Going<'a, JobDone> {
+pub(super) fn act<'a>(ask: &'a MarketRequest<'a>, body: JobAction) -> Going<'a, JobDone> {
     Box::pin(async move {
         let act = match &*body.action {
             "accept_job" => JobAct::Accept,

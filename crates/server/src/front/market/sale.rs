@@ -12,33 +12,34 @@ use trade::{Edit, Filter, Paging, Without};
 
 use super::error::Error;
 use super::purchases::Shown as Transaction;
-use super::table::{Ask, Going, Keyed, Param, ParamKind};
+use super::table::{Going, Keyed, MarketRequest};
 use super::{Page, names};
 use web::body::Response;
+use web::openapi::{ParamKind, QueryParam};
 use web::response::private_json;
 
-pub(super) const FILTER: [Param; 4] = [
-    Param { name: "category", words: "Only of this category.", kind: ParamKind::Text { most: 50 } },
-    Param {
+pub(super) const FILTER: [QueryParam; 4] = [
+    QueryParam { name: "category", description: "Only of this category.", kind: ParamKind::Text { most: 50 } },
+    QueryParam {
         name: "capability_type",
-        words: "Only of this type.",
+        description: "Only of this type.",
         kind: ParamKind::OneOf(|| names(CapabilityType::ALL, CapabilityType::name)),
     },
-    Param {
+    QueryParam {
         name: "pricing_model",
-        words: "Only with this price model.",
+        description: "Only with this price model.",
         kind: ParamKind::OneOf(|| names(PricingModel::ALL, PricingModel::name)),
     },
-    Param {
+    QueryParam {
         name: "keyword",
-        words: "Words that must all occur in title, description or tags.",
+        description: "Words that must all occur in title, description or tags.",
         kind: ParamKind::Text { most: 200 },
     },
 ];
 
-pub(super) const MINE: [Param; 1] = [Param {
+pub(super) const MINE: [QueryParam; 1] = [QueryParam {
     name: "status",
-    words: "Only those that stand here.",
+    description: "Only those that stand here.",
     kind: ParamKind::OneOf(|| names(Status::ALL, Status::name)),
 }];
 
@@ -330,18 +331,18 @@ pub(super) struct ShownCall {
     transaction: Transaction,
 }
 
-pub(super) fn id(ask: &Ask<'_>) -> CapabilityId {
-    ask.named.first().map(AsRef::as_ref).unwrap_or_default().into()
+pub(super) fn id(ask: &MarketRequest<'_>) -> CapabilityId {
+    ask.http.id().into()
 }
 
-pub(super) fn create<'a>(ask: &'a Ask<'a>, body: NewCapability) -> Going<'a, Shown> {
+pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewCapability) -> Going<'a, Shown> {
     Box::pin(async move {
         let made = ask.market.offer(ask.caller()?, body.try_into()?, None, ask.once.clone()).await?;
         Ok(Shown::own(&made))
     })
 }
 
-pub(super) fn edit<'a>(ask: &'a Ask<'a>, body: CapabilityEdit) -> Going<'a, Shown> {
+pub(super) fn edit<'a>(ask: &'a MarketRequest<'a>, body: CapabilityEdit) -> Going<'a, Shown> {
     Box::pin(async move {
         let mut without = Vec::new();
         let mut gone = |gone: bool, what: Without| {
@@ -381,7 +382,7 @@ pub(super) fn edit<'a>(ask: &'a Ask<'a>, body: CapabilityEdit) -> Going<'a, Show
     })
 }
 
-pub(super) fn list<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
     Box::pin(async move {
         let filter = Filter {
             category: ask.text("category").map(Into::into),
@@ -393,14 +394,14 @@ pub(super) fn list<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
     })
 }
 
-pub(super) fn mine<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn mine<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
     Box::pin(async move {
         let status = ask.text("status").and_then(Status::from_name);
         Ok(Page::of(ask.market.my_capabilities(ask.caller()?, status, ask.paging()).await?, Shown::own))
     })
 }
 
-pub(super) fn one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(async move {
         let one = ask.market.capability(ask.caller.as_ref(), &id(ask)).await?;
         let own = ask.caller.as_ref().is_some_and(|caller| caller.user == one.owner);
@@ -408,36 +409,36 @@ pub(super) fn one<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
     })
 }
 
-async fn change(ask: &Ask<'_>, action: Action) -> Result<Option<Capability>, Error> {
+async fn change(ask: &MarketRequest<'_>, action: Action) -> Result<Option<Capability>, Error> {
     let actor = ask.caller()?.actor();
     Ok(ask.market.change_capability(&actor, &id(ask), action, ask.once.clone()).await?)
 }
 
-async fn changed(ask: &Ask<'_>, action: Action) -> Result<Shown, Error> {
+async fn changed(ask: &MarketRequest<'_>, action: Action) -> Result<Shown, Error> {
     let after = change(ask, action).await?.ok_or(trade::Error::Unknown(trade::MarketEntity::Capability))?;
     Ok(Shown::own(&after))
 }
 
-pub(super) fn submit<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn submit<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(changed(ask, Action::Submit))
 }
 
-pub(super) fn online<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn online<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(changed(ask, Action::Online))
 }
 
-pub(super) fn offline<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn offline<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
     Box::pin(changed(ask, Action::Offline))
 }
 
-pub(super) fn remove<'a>(ask: &'a Ask<'a>, _: Keyed) -> Going<'a, Removed> {
+pub(super) fn remove<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Removed> {
     Box::pin(async move {
         change(ask, Action::Remove).await?;
         Ok(Removed::of(id(ask).to_string()))
     })
 }
 
-pub(super) fn invoke<'a>(ask: &'a Ask<'a>, body: Invocation) -> Going<'a, ShownCall> {
+pub(super) fn invoke<'a>(ask: &'a MarketRequest<'a>, body: Invocation) -> Going<'a, ShownCall> {
     Box::pin(async move {
         let invoked = ask.market.invoke(ask.caller()?, &id(ask), body.input, ask.once.clone()).await?;
         let row = &invoked.transaction;
@@ -454,9 +455,9 @@ pub(super) fn invoke<'a>(ask: &'a Ask<'a>, body: Invocation) -> Going<'a, ShownC
 const ON_CARD: Paging = Paging { page: 1, size: 100 };
 
 /// The card of a user, as A2A clients read it.
-pub(super) fn card<'a>(ask: &'a Ask<'a>) -> Going<'a, Response> {
+pub(super) fn card<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Response> {
     Box::pin(async move {
-        let user = UserId::from(ask.named.first().map(AsRef::as_ref).unwrap_or_default());
+        let user = UserId::from(ask.http.id());
         let known = ask.market.user(&user).await?.ok_or(trade::Error::Unknown(trade::MarketEntity::User))?;
         let sold = ask.market.sold_by(&known.id, ON_CARD).await?;
         let url = format!("{}/uumit/a2a", ask.base());

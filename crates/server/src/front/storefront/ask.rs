@@ -1,9 +1,8 @@
-//! A request that has been let in: its path, query, body and key are read.
+//! A request that was admitted: its path, query, body and key are read.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use dialects::framing::{query, scan};
+use dialects::framing::query;
 use http::request;
 use retail::{Caller, Error as Refused, Once, Shop, ShopEntity as What};
 use serde::de::DeserializeOwned;
@@ -13,58 +12,49 @@ use url::Url;
 use super::error::{Code, Error};
 use super::table::{Keyed, Route};
 use crate::Server;
-use web::headers::{check_media_type, idempotency_key, request_fingerprint};
+use web::context::{NotAnObject, RequestContext, object_text, read_object};
+use web::headers::{idempotency_key, request_fingerprint};
 
 /// Of an idempotency key.
 const MAX_KEY: usize = 255;
 /// Of a parameter in the query: nothing that is meant is longer.
 const MAX_PARAM: usize = 500;
 
-pub(super) struct Ask<'a> {
+pub(super) struct ShopRequest<'a> {
     server: &'a Arc<Server>,
     pub(super) shop: &'a Shop,
-    head: &'a request::Parts,
+    pub(super) http: RequestContext<'a>,
     pub(super) caller: Option<Caller>,
-    /// What stands for the braces of the path.
-    named: Vec<Cow<'a, str>>,
-    query: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// The body: the text of an object.
     text: &'a str,
     pub(super) once: Option<Once>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> ShopRequest<'a> {
+    /// `http` has no query yet: it is read here.
     pub(super) fn new(
         server: &'a Arc<Server>,
         shop: &'a Shop,
-        head: &'a request::Parts,
+        mut http: RequestContext<'a>,
         route: &Route,
         caller: Option<Caller>,
-        named: Vec<Cow<'a, str>>,
-        body: &'a [u8],
-    ) -> Result<Ask<'a>, Error> {
-        let mut asked: Vec<(Cow<'a, str>, Cow<'a, str>)> = Vec::new();
+    ) -> Result<ShopRequest<'a>, Error> {
+        let head = http.head;
         for pair in query::pairs(head.uri.query().unwrap_or_default()) {
             let (name, value) = pair?;
-            if asked.iter().any(|(known, _)| *known == name) {
+            if http.query_param(&name).is_some() {
                 return Err(Error::field(name, "is in the query more than once"));
             }
-            asked.push((name, value));
+            http.query.push((name, value));
         }
-        let text = read(server, head, body)?;
+        let text = read(server, head, http.body)?;
         let once = once(head, route.keyed, text)?;
-        Ok(Ask { server, shop, head, caller, named, query: asked, text, once })
-    }
-
-    /// What the path names at a place.
-    pub(super) fn named(&self, place: usize) -> &str {
-        self.named.get(place).map_or("", |one| one)
+        Ok(ShopRequest { server, shop, http, caller, text, once })
     }
 
     /// A parameter of the query that says something.
     pub(super) fn param(&self, name: &str) -> Result<Option<&str>, Error> {
-        let found = self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_ref());
-        match found.filter(|value| !value.is_empty()) {
+        match self.http.query_param(name).filter(|value| !value.is_empty()) {
             Some(value) if value.len() > MAX_PARAM || value.chars().any(char::is_control) => {
                 Err(Error::field(name, format!("must have at most {MAX_PARAM} printable characters")))
             }
@@ -97,13 +87,7 @@ impl<'a> Ask<'a> {
     }
 
     pub(super) fn body<B: DeserializeOwned>(&self) -> Result<B, Error> {
-        let mut json = serde_json::Deserializer::from_str(self.text);
-        serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let (path, words) = (error.path().to_string(), error.inner().to_string());
-            // Where in the text it stands helps nobody who sent an object.
-            let words = words.split(" at line ").next().unwrap_or_default().to_owned();
-            Error::field(if path == "." { "body".to_owned() } else { path }, format!("cannot be read: {words}"))
-        })
+        read_object(self.text).map_err(|error| Error::field(error.member, error.message))
     }
 
     /// The site that is named, or the one whose host this is; for those who may be there.
@@ -134,7 +118,7 @@ impl<'a> Ask<'a> {
 
     /// Where the caller reached us.
     pub(super) fn base(&self) -> String {
-        self.server.cards.base_url(&self.server.settings, self.head)
+        self.server.cards.base_url(&self.server.settings, self.http.head)
     }
 
     /// An address of this server, whole.
@@ -148,15 +132,11 @@ fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'
     if body.is_empty() {
         return Ok("{}");
     }
-    if let Err(fault) = check_media_type(&head.headers) {
-        return Err(Error::new(Code::MEDIA, fault.message));
-    }
-    let text = scan::scan(body, server.engine.limits().json_depth)?;
-    // Readers of structs take lists, too; nobody here does.
-    if !text.trim_start().starts_with('{') {
-        return Err(Error::field("body", "must be a JSON object"));
-    }
-    Ok(text)
+    object_text(head, body, server.engine.limits().json_depth).map_err(|error| match error {
+        NotAnObject::MediaType(fault) => Error::new(Code::MEDIA, fault.message),
+        NotAnObject::Unreadable(fault) => fault.into(),
+        NotAnObject::OtherValue => Error::field("body", "must be a JSON object"),
+    })
 }
 
 /// The caller's promise that a repeat is the same request.

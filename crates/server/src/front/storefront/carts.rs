@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use shop::{CartToken, Error as Rule, ProductId, Slug, VariantChoice as Which, VariantId, view};
 
 use super::Reply;
-use super::ask::Ask;
+use super::ask::ShopRequest;
 use super::catalogue::product_id;
 use super::error::Error;
 use super::table::Going;
@@ -81,7 +81,7 @@ pub(super) fn shown(held: &Held) -> Value {
 }
 
 /// The cart whose token this is, and its site; for those who may see it.
-pub(super) async fn cart(ask: &Ask<'_>, token: &str) -> Result<(CartToken, Slug), Error> {
+pub(super) async fn cart(ask: &ShopRequest<'_>, token: &str) -> Result<(CartToken, Slug), Error> {
     let token = CartToken::read(token).ok_or(Refused::Unknown(What::Cart))?;
     let slug = ask.shop.site_of_cart(&token).await?;
     ask.site(Some(slug.as_str())).await?;
@@ -89,13 +89,13 @@ pub(super) async fn cart(ask: &Ask<'_>, token: &str) -> Result<(CartToken, Slug)
 }
 
 /// One change of the cart that the path names.
-async fn act(ask: &Ask<'_>, change: CartChange) -> Result<Reply, Error> {
-    let (token, slug) = cart(ask, ask.named(0)).await?;
+async fn act(ask: &ShopRequest<'_>, change: CartChange) -> Result<Reply, Error> {
+    let (token, slug) = cart(ask, ask.http.path_param(0)).await?;
     let held = ask.shop.change_cart(&slug, &token, &change, ask.once.clone()).await?;
     Ok(Reply::ok(shown(&held)))
 }
 
-pub(super) fn create<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn create<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let new: New = ask.body()?;
         let site = ask.site(new.site_slug.as_deref()).await?;
@@ -104,15 +104,15 @@ pub(super) fn create<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn one<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
-        let (token, slug) = cart(ask, ask.named(0)).await?;
+        let (token, slug) = cart(ask, ask.http.path_param(0)).await?;
         Ok(Reply::ok(shown(&ask.shop.cart(&slug, &token).await?)))
     })
 }
 
 /// What a cart knows of its buyer. Items have addresses of their own.
-pub(super) fn change<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn change<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let change: Change = ask.body()?;
         if change.items.is_some() {
@@ -124,9 +124,9 @@ pub(super) fn change<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-pub(super) fn cancel<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn cancel<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
-        let (token, slug) = cart(ask, ask.named(0)).await?;
+        let (token, slug) = cart(ask, ask.http.path_param(0)).await?;
         match ask.shop.change_cart(&slug, &token, &CartChange::Cancel, ask.once.clone()).await {
             Ok(held) => Ok(Reply::ok(shown(&held))),
             // A repeat finds what it wanted.
@@ -142,46 +142,51 @@ pub(super) fn cancel<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-pub(super) fn add<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn add<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move { act(ask, ask.body::<Wanted>()?.change()?).await })
 }
 
 /// An item by its id, or by its product's where that is enough.
-fn item(ask: &Ask<'_>) -> Result<(ProductId, Option<VariantId>), Error> {
-    let named = ask.named(1);
+fn item(ask: &ShopRequest<'_>) -> Result<(ProductId, Option<VariantId>), Error> {
+    let named = ask.http.path_param(1);
     let (product, variant) = named.split_once(':').map_or((named, None), |(product, variant)| (product, Some(variant)));
     let unknown = |_| Error::from(Rule::NotInCart);
     let variant = variant.map(VariantId::check).transpose().map_err(unknown)?;
     Ok((ProductId::check(product).map_err(unknown)?, variant))
 }
 
-pub(super) fn update<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn update<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let ((product, variant), HowMany { quantity }) = (item(ask)?, ask.body()?);
         act(ask, CartChange::Update { product, variant, quantity }).await
     })
 }
 
-pub(super) fn remove<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn remove<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let (product, variant) = item(ask)?;
         act(ask, CartChange::Remove { product, variant }).await
     })
 }
 
-pub(super) fn coupon<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn coupon<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let Code { code } = ask.body()?;
         act(ask, CartChange::Coupon { code }).await
     })
 }
 
-pub(super) fn no_coupon<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn no_coupon<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(act(ask, CartChange::NoCoupon))
 }
 
 /// Where a checkout begins with an address, the cart knows it first.
-pub(super) async fn known_as(ask: &Ask<'_>, slug: &Slug, token: &CartToken, buyer: Option<Buyer>) -> Result<(), Error> {
+pub(super) async fn known_as(
+    ask: &ShopRequest<'_>,
+    slug: &Slug,
+    token: &CartToken,
+    buyer: Option<Buyer>,
+) -> Result<(), Error> {
     let Some(address) = buyer.and_then(|buyer| buyer.email) else { return Ok(()) };
     match ask.shop.change_cart(slug, token, &CartChange::Email { address }, None).await {
         // A repeat finds the cart in its checkout, where nothing changes any more.
@@ -190,10 +195,10 @@ pub(super) async fn known_as(ask: &Ask<'_>, slug: &Slug, token: &CartToken, buye
     }
 }
 
-pub(super) fn checkout<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn checkout<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let checkout: Checkout = ask.body()?;
-        let (token, slug) = cart(ask, ask.named(0)).await?;
+        let (token, slug) = cart(ask, ask.http.path_param(0)).await?;
         known_as(ask, &slug, &token, checkout.buyer).await?;
         let begun = ask.shop.checkout(&slug, &token, ask.once.clone()).await?;
         let url = ask.absolute(&begun.complete_url);

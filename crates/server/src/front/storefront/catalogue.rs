@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use shop::{Minor, ProductId, Site, view};
 
 use super::Reply;
-use super::ask::Ask;
+use super::ask::ShopRequest;
 use super::error::Error;
 use super::table::Going;
 
@@ -18,40 +18,40 @@ const MOST_IDS: usize = 50;
 const PAGES: usize = 10;
 const MOST_TAGS: usize = 100;
 
-fn shown(ask: &Ask<'_>, site: &Site, goods: &Goods) -> Value {
+fn shown(ask: &ShopRequest<'_>, site: &Site, goods: &Goods) -> Value {
     view::product(site, &ask.base(), &goods.stocked())
 }
 
-fn page(ask: &Ask<'_>, site: &Site, found: &Found) -> Reply {
+fn page(ask: &ShopRequest<'_>, site: &Site, found: &Found) -> Reply {
     let products: Vec<Value> = found.goods.iter().map(|goods| shown(ask, site, goods)).collect();
     Reply::ok(json!({ "products": products, "total": found.total, "next_cursor": found.cursor }))
 }
 
-pub(super) fn store<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn store<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
-        let site = ask.site(Some(ask.named(0))).await?;
+        let site = ask.site(Some(ask.http.path_param(0))).await?;
         let mut store = view::store(&site);
         store["product_count"] = ask.shop.product_count(&site.slug).await?.into();
         Ok(Reply::ok(store))
     })
 }
 
-pub(super) fn list_of_store<'a>(ask: &'a Ask<'a>) -> Going<'a> {
-    Box::pin(async move { listed(ask, Some(ask.named(0))).await })
+pub(super) fn list_of_store<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+    Box::pin(async move { listed(ask, Some(ask.http.path_param(0))).await })
 }
 
-pub(super) fn list<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn list<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move { listed(ask, ask.param("site_slug")?).await })
 }
 
-async fn listed(ask: &Ask<'_>, slug: Option<&str>) -> Result<Reply, Error> {
+async fn listed(ask: &ShopRequest<'_>, slug: Option<&str>) -> Result<Reply, Error> {
     let site = ask.site(slug).await?;
     let (tag, cursor) = (ask.param("tag")?.map(str::to_owned), ask.param("cursor")?.map(str::to_owned));
     let search = Search { tag, cursor, limit: ask.limit()?, ..Search::of("*") };
     Ok(page(ask, &site, &ask.shop.search(&site.slug, &search).await?))
 }
 
-pub(super) fn search<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn search<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let site = ask.site(ask.param("site_slug")?).await?;
         let price = |name| Ok::<_, Error>(ask.number(name, 0, Minor::MOST.0)?.map(Minor));
@@ -73,15 +73,15 @@ pub(super) fn search<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-pub(super) fn one_of_store<'a>(ask: &'a Ask<'a>) -> Going<'a> {
-    Box::pin(async move { product(ask, Some(ask.named(0)), ask.named(1)).await })
+pub(super) fn one_of_store<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+    Box::pin(async move { product(ask, Some(ask.http.path_param(0)), ask.http.path_param(1)).await })
 }
 
-pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
-    Box::pin(async move { product(ask, ask.param("site_slug")?, ask.named(0)).await })
+pub(super) fn one<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+    Box::pin(async move { product(ask, ask.param("site_slug")?, ask.http.path_param(0)).await })
 }
 
-async fn product(ask: &Ask<'_>, slug: Option<&str>, id: &str) -> Result<Reply, Error> {
+async fn product(ask: &ShopRequest<'_>, slug: Option<&str>, id: &str) -> Result<Reply, Error> {
     let site = ask.site(slug).await?;
     let goods = ask.shop.product(&site.slug, &product_id(id)?).await?;
     Ok(Reply::ok(shown(ask, &site, &goods)))
@@ -99,7 +99,7 @@ struct Batch {
     ids: Vec<String>,
 }
 
-pub(super) fn batch<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn batch<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let batch: Batch = ask.body()?;
         if batch.ids.is_empty() || batch.ids.len() > MOST_IDS {
@@ -116,7 +116,7 @@ pub(super) fn batch<'a>(ask: &'a Ask<'a>) -> Going<'a> {
 }
 
 /// The tags of products as collections. A look at so many products, not at every one there is: `complete` says which.
-pub(super) fn collections<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn collections<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let site = ask.site(ask.param("site_slug")?).await?;
         // Tags that differ only in their case are one; the first spelling is shown.

@@ -56,6 +56,12 @@ impl Error {
         Error { details: vec![(field, says)], ..refusal }
     }
 
+    /// A method that an address does not have.
+    pub(super) fn method(allow: String) -> Error {
+        let message = format!("this address answers to {allow} only");
+        Error { allow: Some(allow), ..Error::new(Code::VERB, message) }
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

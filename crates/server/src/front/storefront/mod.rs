@@ -2,7 +2,7 @@
 //! where a person completes a checkout.
 //!
 //! * `table`: the routes, and who may call them
-//! * `ask`: a request that has been let in
+//! * `ask`: a request that was admitted
 //! * `error`: errors with their code and status
 //! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: what is done
 //! * `page`: the page
@@ -28,7 +28,7 @@ use model::{Fault, Kind};
 use retail::Shop;
 use serde_json::{Value, json};
 
-use ask::Ask;
+use ask::ShopRequest;
 use error::{Code, Error};
 use table::Who;
 
@@ -37,6 +37,7 @@ use super::{RequestLog, rest};
 use crate::Server;
 use crate::oauth::{covers, endpoints};
 use web::body::Response;
+use web::context::RequestContext;
 use web::response::{Rejection, private_json};
 
 /// No request to these addresses is larger.
@@ -87,9 +88,10 @@ async fn call(
     log: &mut RequestLog,
 ) -> Result<Reply, Error> {
     let body = body?;
-    let (route, named) = table::find(&head.method, inside)?;
+    let (route, params) = table::find(&head.method, inside)?;
     let caller = who(server, route.who, head, log).await?;
-    let ask = Ask::new(server, shop, head, route, caller, named, &body)?;
+    let http = RequestContext { head, address: log.address, params, query: Vec::new(), body: &body };
+    let ask = ShopRequest::new(server, shop, http, route, caller)?;
     (route.go)(&ask).await
 }
 

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use shop::{ConfirmationToken, Order, OrderAct, OrderId, view};
 
 use super::Reply;
-use super::ask::Ask;
+use super::ask::ShopRequest;
 use super::error::Error;
 use super::table::Going;
 
-pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn one<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
-        let token = ConfirmationToken::read(ask.named(0)).ok_or(Refused::Unknown(What::Order))?;
+        let token = ConfirmationToken::read(ask.http.path_param(0)).ok_or(Refused::Unknown(What::Order))?;
         match ask.shop.order(&token).await? {
             Bought::Order { order, products } => {
                 ask.may_see(&order.workspace)?;
@@ -40,7 +40,7 @@ fn after(order: &Order) -> (i64, OrderId) {
     (order.created_at.0, order.id.clone())
 }
 
-pub(super) fn list<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn list<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let site = ask.site(ask.param("site_slug")?).await?;
         let caller = ask.caller.as_ref().ok_or(Refused::Unauthenticated("read:orders"))?;
@@ -56,9 +56,10 @@ pub(super) fn list<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-async fn act(ask: &Ask<'_>, act: OrderAct) -> Result<Reply, Error> {
+async fn act(ask: &ShopRequest<'_>, act: OrderAct) -> Result<Reply, Error> {
     let caller = ask.caller.as_ref().ok_or(Refused::Unauthenticated(shop::WRITE_ORDERS))?;
-    let order = ask.shop.act_on_order_once(caller, &OrderId::from(ask.named(0)), &act, ask.once.clone()).await?;
+    let order =
+        ask.shop.act_on_order_once(caller, &OrderId::from(ask.http.path_param(0)), &act, ask.once.clone()).await?;
     Ok(Reply::ok(view::order(&order, &[])))
 }
 
@@ -78,7 +79,7 @@ struct SentLine {
     quantity: u32,
 }
 
-pub(super) fn fulfil<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn fulfil<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let Sent { lines, tracking } = ask.body()?;
         if lines.len() > shop::cart::MAX_ITEMS {
@@ -92,14 +93,14 @@ pub(super) fn fulfil<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-pub(super) fn cancel<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn cancel<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(act(ask, OrderAct::Cancel))
 }
 
-pub(super) fn refund<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn refund<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(act(ask, OrderAct::Refund))
 }
 
-pub(super) fn give_back<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn give_back<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(act(ask, OrderAct::Return))
 }

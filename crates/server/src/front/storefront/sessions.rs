@@ -6,7 +6,7 @@ use serde_json::Value;
 use shop::{Buyer, ConfirmationToken, Error as Rule, SessionId, SessionStatus, view};
 
 use super::Reply;
-use super::ask::Ask;
+use super::ask::ShopRequest;
 use super::carts::{self, Wanted};
 use super::error::Error;
 use super::table::Going;
@@ -45,12 +45,12 @@ struct Cancelled {
     confirmation_token: String,
 }
 
-fn begun(ask: &Ask<'_>, begun: &Begun) -> Reply {
+fn begun(ask: &ShopRequest<'_>, begun: &Begun) -> Reply {
     let url = ask.absolute(&begun.complete_url);
     Reply::made(view::session(&begun.session, Some((begun.token.as_str(), &url))))
 }
 
-pub(super) fn create<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn create<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let new: New = ask.body()?;
         match (&new.cart_token, &new.line_items) {
@@ -75,7 +75,7 @@ pub(super) fn create<'a>(ask: &'a Ask<'a>) -> Going<'a> {
 
 /// A cart with these lines, and its checkout. Each step is known by the same key, so that a repeat goes on where it stopped;
 /// but a stranger's repeat is another purchase, for nobody knows whether two strangers are one.
-async fn by_lines(ask: &Ask<'_>, new: New) -> Result<Reply, Error> {
+async fn by_lines(ask: &ShopRequest<'_>, new: New) -> Result<Reply, Error> {
     let site = ask.site(new.site_slug.as_deref()).await?;
     let held = ask.shop.create_cart(ask.caller.as_ref(), &site.slug, ask.once.clone()).await?;
     let known = ask.once.as_ref().filter(|_| ask.caller.is_some());
@@ -104,14 +104,14 @@ async fn by_lines(ask: &Ask<'_>, new: New) -> Result<Reply, Error> {
 }
 
 /// The checkout of the path, for whoever has its token.
-fn of_path(ask: &Ask<'_>, token: &str) -> Result<(SessionId, ConfirmationToken), Error> {
-    let id = SessionId::from(ask.named(0));
+fn of_path(ask: &ShopRequest<'_>, token: &str) -> Result<(SessionId, ConfirmationToken), Error> {
+    let id = SessionId::from(ask.http.path_param(0));
     let token = ConfirmationToken::read(token).filter(|token| token.session() == id);
     Ok((id, token.ok_or(Refused::Unknown(What::Session))?))
 }
 
 /// A checkout, and its order once there is one.
-async fn shown(ask: &Ask<'_>, id: &SessionId, token: &ConfirmationToken) -> Result<Value, Error> {
+async fn shown(ask: &ShopRequest<'_>, id: &SessionId, token: &ConfirmationToken) -> Result<Value, Error> {
     let session = ask.shop.session(id, token).await?;
     ask.may_see(&session.workspace)?;
     let mut shown = view::session(&session, None);
@@ -123,7 +123,7 @@ async fn shown(ask: &Ask<'_>, id: &SessionId, token: &ConfirmationToken) -> Resu
     Ok(shown)
 }
 
-pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn one<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let said = ask.param("token")?.ok_or_else(|| Error::field("token", "is missing: the confirmation token"))?;
         let (id, token) = of_path(ask, said)?;
@@ -131,7 +131,7 @@ pub(super) fn one<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-pub(super) fn complete<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn complete<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let Completed { confirmation_token, buyer } = ask.body()?;
         let (id, token) = of_path(ask, &confirmation_token)?;
@@ -146,7 +146,7 @@ pub(super) fn complete<'a>(ask: &'a Ask<'a>) -> Going<'a> {
     })
 }
 
-pub(super) fn cancel<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn cancel<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
         let Cancelled { confirmation_token } = ask.body()?;
         let (id, token) = of_path(ask, &confirmation_token)?;

@@ -1,12 +1,13 @@
-//! The routes. What says more of a path comes first.
+//! The routes.
 
 use std::borrow::Cow;
 use std::pin::Pin;
+use std::sync::LazyLock;
 
-use dialects::framing::query;
 use http::Method;
+use web::routes::{NoRoute, RouteRow, RouteTable};
 
-use super::ask::Ask;
+use super::ask::ShopRequest;
 use super::error::{Code, Error};
 use super::{Reply, carts, catalogue, orders, sessions, x402};
 
@@ -37,7 +38,7 @@ pub(super) struct Route {
     path: &'static str,
     pub(super) who: Who,
     pub(super) keyed: Keyed,
-    pub(super) go: for<'a> fn(&'a Ask<'a>) -> Going<'a>,
+    pub(super) go: for<'a> fn(&'a ShopRequest<'a>) -> Going<'a>,
 }
 
 const READS: Who = Who::Scope("read:orders");
@@ -81,42 +82,25 @@ static ROUTES: &[Route] = routes! {
     GET "/api/x402/product/{slug}/{id}" Who::Anyone, Never => x402::pay;
 };
 
-/// What stands for the braces of a pattern, if a path fits it.
-fn fits<'a>(pattern: &str, path: &'a str) -> Option<Vec<&'a str>> {
-    let (mut named, mut given) = (Vec::new(), path.split('/'));
-    for expected in pattern.split('/') {
-        let one = given.next()?;
-        match (expected.starts_with('{'), one.is_empty()) {
-            (true, true) => return None,
-            (true, false) => named.push(one),
-            (false, _) if one != expected => return None,
-            (false, _) => {}
-        }
+impl RouteRow for Route {
+    fn method(&self) -> &str {
+        self.verb
     }
-    given.next().is_none().then_some(named)
+    fn path(&self) -> &'static str {
+        self.path
+    }
 }
 
-/// The route of a request, and what its path names.
+static TABLE: LazyLock<RouteTable<Route>> = LazyLock::new(|| RouteTable::new(ROUTES));
+
+/// The route of a request, and the parameters of its path.
 pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, Vec<Cow<'a, str>>), Error> {
-    let nothing =
-        || Error::new(Code::NOT_FOUND, "there is nothing at this address; docs/storefront.md tells which there are");
-    let best = ROUTES.iter().find_map(|route| Some((route, fits(route.path, path)?)));
-    let (like, named) = best.ok_or_else(nothing)?;
-    // HEAD asks for what GET would say; hyper leaves the body away.
-    let verb = if *verb == Method::HEAD { "GET" } else { verb.as_str() };
-    let mut here = ROUTES.iter().filter(|route| route.path == like.path);
-    let Some(route) = here.find(|route| route.verb == verb) else {
-        let here = ROUTES.iter().filter(|route| route.path == like.path);
-        let mut allow: Vec<&str> = here.map(|route| route.verb).collect();
-        if allow.contains(&"GET") {
-            allow.push("HEAD");
+    TABLE.find(verb, path).map_err(|error| match error {
+        NoRoute::Path => {
+            Error::new(Code::NOT_FOUND, "there is nothing at this address; docs/storefront.md tells which there are")
         }
-        let allow = allow.join(", ");
-        let message = format!("this address answers to {allow} only");
-        return Err(Error { allow: Some(allow), ..Error::new(Code::VERB, message) });
-    };
-    let named = named.into_iter().map(|one| query::decode_segment(one).map_err(|_| nothing()));
-    Ok((route, named.collect::<Result<_, _>>()?))
+        NoRoute::Method { allow } => Error::method(allow),
+    })
 }
 
 #[cfg(test)]

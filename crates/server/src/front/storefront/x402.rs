@@ -7,14 +7,14 @@ use shop::cart::MAX_QUANTITY;
 use shop::{Error as Rule, VariantChoice as Which, VariantId};
 
 use super::Reply;
-use super::ask::Ask;
+use super::ask::ShopRequest;
 use super::catalogue::product_id;
 use super::table::Going;
 
-pub(super) fn pay<'a>(ask: &'a Ask<'a>) -> Going<'a> {
+pub(super) fn pay<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     Box::pin(async move {
-        let site = ask.site(Some(ask.named(0))).await?;
-        let goods = ask.shop.product(&site.slug, &product_id(ask.named(1))?).await?;
+        let site = ask.site(Some(ask.http.path_param(0))).await?;
+        let goods = ask.shop.product(&site.slug, &product_id(ask.http.path_param(1))?).await?;
         let quantity = ask.number("quantity", 1, i64::from(MAX_QUANTITY))?.unwrap_or(1);
         ask.param("email")?.map(shop::cart::email).transpose()?;
         let id = ask.param("variant_id")?.map(VariantId::check).transpose()?;

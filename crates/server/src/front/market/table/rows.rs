@@ -5,12 +5,14 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::{
-    Ask, Gives, Going, Keyed, PAGES, Reply, Route, Who, act, any_object, decoded, freely, get, schemed, whole, written,
+    Going, Keyed, MarketRequest, PAGES, Reply, ResponseSchema, Route, Who, act, any_object, decoded, freely, get,
+    whole, written,
 };
 use crate::front::market::error::Code;
 use crate::front::market::{
     demands, doors, elsewhere, externals, files, money, more, openapi, purchases, quote, runtime, sale,
 };
+use web::openapi::schema_of;
 
 const STEP: &[Code] = &[Code::DENIED, Code::STATE];
 /// What a change of a capability may come to.
@@ -149,20 +151,25 @@ pub(in crate::front::market) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new
         "interop",
         vec![
             get("/public/community-stats", "How much goes on here", more::community).who(Who::Anyone),
-            whole("/agents/{id}/card", "A seller's agent card", Gives::Json(any_object), sale::card)
+            whole("/agents/{id}/card", "A seller's agent card", ResponseSchema::Json(any_object), sale::card)
                 .may(&[Code::MISSING]),
-            whole("/agents/{id}/.well-known/agent.json", "A seller's agent card", Gives::Json(any_object), sale::card)
-                .may(&[Code::MISSING]),
+            whole(
+                "/agents/{id}/.well-known/agent.json",
+                "A seller's agent card",
+                ResponseSchema::Json(any_object),
+                sale::card,
+            )
+            .may(&[Code::MISSING]),
             get("/interop/debug", "Where everything is, and which headers it takes", elsewhere::debug).who(Who::Anyone),
-            whole("/openapi.json", "This document", Gives::Json(any_object), openapi::show),
-            whole("/public/openapi.json", "This document", Gives::Json(any_object), openapi::show),
+            whole("/openapi.json", "This document", ResponseSchema::Json(any_object), openapi::show),
+            whole("/public/openapi.json", "This document", ResponseSchema::Json(any_object), openapi::show),
         ],
     );
     let cash = "Cash goes in and out elsewhere: always refused with 3002";
-    type Never = for<'a> fn(&'a Ask<'a>, Keyed) -> Going<'a, ()>;
+    type Never = for<'a> fn(&'a MarketRequest<'a>, Keyed) -> Going<'a, ()>;
     let refused = |verb: &Method, path, words, go: Never, code: Code, who| {
         let mut route = act(verb.clone(), path, words, go).who(who).may(&[code]);
-        route.gives = Gives::Nothing;
+        route.gives = ResponseSchema::Nothing;
         if *verb == Method::GET {
             route.takes = None;
         }
@@ -294,7 +301,7 @@ fn runtime() -> Vec<Route> {
     let connect = whole(
         "/agent-runtime/connect",
         "Your sales as work for a program of yours: those that wait, then those that come",
-        Gives::Events(schemed::<runtime::Dispatch>),
+        ResponseSchema::Events(schema_of::<runtime::Dispatch>),
         runtime::connect,
     );
     let act = act(Method::POST, "/agent-runtime/act", "What your program does with a job", runtime::act);
@@ -307,7 +314,7 @@ fn deliverables() -> Vec<Route> {
         Method::POST,
         files::UPLOAD,
         "Bring a file for one of your sales; the same again is the same file",
-        Gives::Data(schemed::<files::Kept>),
+        ResponseSchema::Data(schema_of::<files::Kept>),
         files::upload,
     );
     let grant = act(
@@ -320,7 +327,7 @@ fn deliverables() -> Vec<Route> {
         Method::GET,
         "/deliverables/{access_token}/download",
         "The file of a token, or where it is",
-        Gives::Bytes(schemed::<files::Link>),
+        ResponseSchema::Bytes(schema_of::<files::Link>),
         files::download,
     );
     vec![
@@ -345,8 +352,8 @@ fn doors() -> Vec<Route> {
     if let Some(takes) = &mut approve.takes {
         takes.form = true;
     }
-    if let Gives::Data(schema) = approve.gives {
-        approve.gives = Gives::DataOrHtml(schema);
+    if let ResponseSchema::Data(schema) = approve.gives {
+        approve.gives = ResponseSchema::DataOrHtml(schema);
     }
     approve.go = Box::new(|ask, text| {
         let body = decoded(text);
@@ -388,6 +395,6 @@ fn doors() -> Vec<Route> {
             .who(Who::Anyone)
             .may(&[Code::TOO_OFTEN, Code::MISSING, Code::INVALID]),
         approve,
-        whole("/auth/device", "The page where a person lets a device in", Gives::Html, doors::page),
+        whole("/auth/device", "The page where a person lets a device in", ResponseSchema::Html, doors::page),
     ]
 }

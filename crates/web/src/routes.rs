@@ -1,0 +1,166 @@
+//! A table of routes: patterns of paths with parameters in braces, the more specific before the less, and the methods that
+//! each path has.
+//!
+//! `{name}` stands for one segment that is not empty, `{path*}` at the end for all segments that follow.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use dialects::framing::query;
+use http::Method;
+
+/// A row of a table.
+pub trait RouteRow {
+    fn method(&self) -> &str;
+    fn path(&self) -> &'static str;
+}
+
+/// Rows by the first segment of their path, which is a literal in each; the most specific first.
+pub struct RouteTable<R: 'static> {
+    by_first: HashMap<&'static str, Vec<&'static R>>,
+}
+
+/// A request that no route answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoRoute {
+    /// The path is unknown.
+    Path,
+    /// The path has only these methods, as the header `Allow` lists them.
+    Method { allow: String },
+}
+
+impl<R: RouteRow> RouteTable<R> {
+    pub fn new(rows: &'static [R]) -> RouteTable<R> {
+        let mut by_first: HashMap<&str, Vec<&R>> = HashMap::new();
+        for row in rows {
+            by_first.entry(first_segment(row.path())).or_default().push(row);
+        }
+        for rows in by_first.values_mut() {
+            rows.sort_by_cached_key(|row| Reverse(specificity(row.path())));
+        }
+        RouteTable { by_first }
+    }
+
+    /// The route of a request, and the decoded parameters of its path. HEAD is answered as GET is; hyper leaves the body out.
+    pub fn find<'a>(&self, method: &Method, path: &'a str) -> Result<(&'static R, Vec<Cow<'a, str>>), NoRoute> {
+        let likely = self.by_first.get(first_segment(path)).map_or(&[][..], |rows| rows);
+        let best = likely.iter().find_map(|row| Some((row.path(), path_params(row.path(), path)?)));
+        let (pattern, params) = best.ok_or(NoRoute::Path)?;
+        let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
+        let at_path = || likely.iter().filter(|row| row.path() == pattern);
+        let Some(row) = at_path().find(|row| row.method() == method) else {
+            let mut allow: Vec<&str> = at_path().map(|row| row.method()).collect();
+            if allow.contains(&"GET") {
+                allow.push("HEAD");
+            }
+            return Err(NoRoute::Method { allow: allow.join(", ") });
+        };
+        let params = params.into_iter().map(|one| query::decode_segment(one).map_err(|_| NoRoute::Path));
+        Ok((row, params.collect::<Result<_, _>>()?))
+    }
+}
+
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').skip(1)
+}
+
+pub fn first_segment(path: &str) -> &str {
+    segments(path).next().unwrap_or_default()
+}
+
+/// The segments that stand for the braces of a pattern, if a path fits it.
+fn path_params<'a>(pattern: &str, path: &'a str) -> Option<Vec<&'a str>> {
+    let (mut params, mut given) = (Vec::new(), segments(path));
+    for expected in segments(pattern) {
+        if expected == "{path*}" {
+            return given.next().is_some().then_some(params);
+        }
+        let one = given.next()?;
+        match (expected.starts_with('{'), one.is_empty()) {
+            (true, true) => return None,
+            (true, false) => params.push(one),
+            (false, _) if one != expected => return None,
+            (false, _) => {}
+        }
+    }
+    given.next().is_none().then_some(params)
+}
+
+/// For each segment of a pattern whether it is a literal, a parameter or the rest.
+fn specificity(pattern: &str) -> Vec<u8> {
+    let weigh = |one: &str| match one {
+        "{path*}" => 0,
+        one if one.starts_with('{') => 1,
+        _ => 2,
+    };
+    segments(pattern).map(weigh).collect()
+}
+
+/// Whether some path fits both patterns and neither is more specific: a table must have no such two.
+pub fn overlap(a: &str, b: &str) -> bool {
+    let (one, other): (Vec<&str>, Vec<&str>) = (segments(a).collect(), segments(b).collect());
+    let literal = |text: &str| !text.starts_with('{');
+    specificity(a) == specificity(b) && one.iter().zip(&other).all(|(x, y)| x == y || !literal(x) || !literal(y))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Row(&'static str, &'static str);
+
+    impl RouteRow for Row {
+        fn method(&self) -> &str {
+            self.0
+        }
+        fn path(&self) -> &'static str {
+            self.1
+        }
+    }
+
+    static ROWS: &[Row] = &[
+        Row("GET", "/things/{id}"),
+        Row("GET", "/things/mine"),
+        Row("POST", "/things/{id}"),
+        Row("DELETE", "/things/{id}/parts/{part}"),
+        Row("POST", "/rest/{path*}"),
+    ];
+
+    fn found(method: Method, path: &str) -> Result<(&'static str, Vec<String>), NoRoute> {
+        let found = RouteTable::new(ROWS).find(&method, path);
+        found.map(|(row, params)| (row.1, params.into_iter().map(Cow::into_owned).collect()))
+    }
+
+    #[test]
+    fn the_more_specific_pattern_answers_and_parameters_are_decoded() {
+        assert_eq!(found(Method::GET, "/things/mine"), Ok(("/things/mine", vec![])));
+        assert_eq!(found(Method::HEAD, "/things/a%20b"), Ok(("/things/{id}", vec!["a b".to_owned()])));
+        let both = vec!["a".to_owned(), "b".to_owned()];
+        assert_eq!(found(Method::DELETE, "/things/a/parts/b"), Ok(("/things/{id}/parts/{part}", both)));
+        assert_eq!(found(Method::POST, "/rest/a/b/c"), Ok(("/rest/{path*}", vec![])));
+    }
+
+    #[test]
+    fn a_known_path_without_the_method_lists_those_it_has() {
+        let allow = |methods: &str| Err(NoRoute::Method { allow: methods.to_owned() });
+        assert_eq!(found(Method::PUT, "/things/x"), allow("GET, POST, HEAD"));
+        assert_eq!(found(Method::POST, "/things/mine"), allow("GET, HEAD"));
+        assert_eq!(found(Method::GET, "/rest/x"), allow("POST"));
+    }
+
+    #[test]
+    fn other_paths_are_unknown() {
+        for path in
+            ["", "/", "/things", "/things/", "/things/a/parts", "/things/a/parts/", "/rest", "/things/%zz", "/x"]
+        {
+            assert_eq!(found(Method::GET, path), Err(NoRoute::Path), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn overlapping_patterns_are_found() {
+        assert!(overlap("/a/{x}/b", "/a/{y}/b"));
+        assert!(!overlap("/a/{x}", "/a/b") && !overlap("/a/b", "/a/c"));
+    }
+}
