@@ -4,6 +4,17 @@
 //! A hint is only a hint. Readers that need certainty read the log; changes without a hint are found by polling every
 //! second. Cached values that are not followed (settled tasks, access keys) have a version in the store, which is
 //! polled twice a second.
+//!
+//! * A turn runs in the process that received its message. A process that finds a turn whose holder is gone takes it
+//!   over by its agent's rule, with a new attempt and so a higher epoch; the first commit decides. A holder that was
+//!   only paused reads in the log that the turn is another's, and stops its agent.
+//! * "Gone" means left, or a lease that was not renewed while the database was there and the observer could reach it. A
+//!   wrong judgement costs a repeated attempt, never a wrong log.
+//! * A task that is followed here is read up to date before every answer about it, so that an answer is never older than
+//!   one that another process gave.
+//! * A process takes over only turns of agents that it serves.
+//! * Timers are fired by the holder of the turn, and by any process once they are late. Times are the database's.
+//!   Counters have a row per process. Rates, quotas and leases of workers are each process's own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

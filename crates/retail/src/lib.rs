@@ -13,6 +13,15 @@
 //! * `expiry`: what expires
 //! * `verify`: whether stock and money are what the rows say
 //! * `records`: the stored records
+//!
+//! The store agent is an agent, not a product that moves tasks: one message is one turn, and streams, lists, cancel and
+//! push are the engine's. A turn that runs again is known by its id, so that no cart or checkout is made twice. A
+//! message that answers a question is read together with the earlier messages of its task, by the turn and by the
+//! endpoint that checks what the sender may do: an answer never needs less than the request.
+//!
+//! Shops need an engine, and an engine starts with its agents: between them is a [`ShopHandle`], at which a recovered
+//! turn waits until the shops are open. The agent is at every mount; a system cannot have it as a node, because no
+//! endpoint would check the sender there.
 
 mod agent;
 mod carts;

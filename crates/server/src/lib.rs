@@ -6,6 +6,17 @@
 //!
 //! A [`Server`] never changes: a request sees one from its first to its last byte. Other settings are another server, which
 //! [`Serving`] puts in its place.
+//!
+//! * One owner: at an address that products share, `front::rpc::answer` decides once whose a request is. A product's
+//!   front that leaves a method to the generations calls `rpc::answer_to`, which decides nothing.
+//! * One call: a decoded call becomes an `EffectiveCall` before anything is checked. Only there `Last-Event-ID` is read.
+//! * One permission: `Server::permits` (or `allows`, where a front has checked scopes) is asked before a task is looked
+//!   up.
+//! * Bodies: `intake` reads the rest of a refused request within bounds before the answer; `linger` reads what is left
+//!   after the writing side is closed. A connection that is closed with unread bytes is reset, and a client that writes
+//!   first would lose the answer.
+//! * Panics: `service` answers 500 for a request, `web::body` ends a stream, the engine fails a turn; the hook of
+//!   [`panics`] logs and counts them. A stack overflow cannot be caught, so depth is bounded where input decides it.
 
 pub mod accept;
 pub mod admin;

@@ -19,6 +19,31 @@
 //! * `till`: agents with a price, and budgets
 //! * `commit`, `records`: a step as a commit, and the stored records
 //! * `idempotency`, `expiry`: repeated requests, and the removal of expired records
+//!
+//! A count that a limit is checked against is part of the commit. Sales of a capability with limits are one row with the
+//! counts of its day and minute (`market::quota`), replaced by every order against its version. For lists with a bound
+//! (`bounded`: open demands, waiting devices) every addition raises the version of one record, which is read before the
+//! list is counted. Bounds that only protect the store (notices that wait for a webhook) are counted without that and
+//! can be passed by concurrent commits.
+//!
+//! A task that no turn has driven belongs to its product: the engine neither cancels nor removes it before the product
+//! has ended it. The code that fires a timer replaces the timer it has read, and a step sets a timer only while the
+//! record it depends on is unchanged. `strays` finds purchases without a timer.
+//!
+//! Values that follow from others are not stored: a balance is the sum of its lines, the hold and the entries of a
+//! purchase follow from its row, the id of an entry from its name, so that the store refuses a second one. `verify`
+//! recomputes all of it from the journal and the rows.
+//!
+//! Rows are records in lists. A user's purchases under way are in one list whatever their status, so that a step moves
+//! nothing there; ended purchases are in a list per outcome. A change of a row touches only the lists it enters or
+//! leaves.
+//!
+//! After each step `sellers` looks for the next step that needs no person (an agent's turn, a callback, an automatic
+//! party of the demo). The timer of the step repeats that look, in any process. A repeated action is refused by the
+//! rules.
+//!
+//! Receivers of a notice are read before the step and written with it, one record for each webhook and event. A process
+//! takes a notice by postponing its next attempt against its version, so that one process delivers it.
 
 mod bounded;
 mod commit;

@@ -10,6 +10,11 @@
 //! * `answer` understands approvals
 //! * `work` is one turn over time
 //! * `picture` is the graph for operators, with how a task on it stands
+//!
+//! The id of a child task is made of its parent's id and its key (run, node, visit): opening it twice is refused by the
+//! store, and no record or alias is needed. A child is in one view, its parent's. An agent that is cut off cannot stop
+//! its children, so the engine does: a turn with children has a bound name that begins with `system:`, and any end of
+//! such a task other than completed cancels its children.
 
 mod answer;
 mod journal;

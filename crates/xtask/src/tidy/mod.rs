@@ -5,6 +5,7 @@
 
 mod allowed;
 mod edges;
+mod glossary;
 mod links;
 mod members;
 mod modules;
@@ -64,6 +65,11 @@ const RULES: &[Rule] = &[
         name: "modules",
         advice: "begin every module with a `//!` sentence that says what it holds",
         check: modules::undocumented,
+    },
+    Rule {
+        name: "glossary",
+        advice: "docs/glossary.md has at most forty words that code uses: rename, or take the word out",
+        check: glossary::check,
     },
     Rule { name: "length", advice: "split a file of more than 700 lines by topic", check: modules::too_long },
     Rule { name: "links", advice: "name a file, heading or module that exists", check: links::check },

@@ -1,4 +1,15 @@
 //! Shops, with the keys and tokens of their workspaces.
+//!
+//! The store agent's endpoint has one wire, `dialects::aly`, on the fronts of 1.0. A workspace is a tenant. Before there
+//! is a task, the `Storekeeper` port says which scope and workspace a message needs; a request that lacks them leaves
+//! nothing behind.
+//!
+//! OAuth stores clients, codes, grants and keys as records, and the hash of each secret. A grant is one record with all
+//! its tokens: looking a token up is one read, ending a grant is one commit. Codes and refresh tokens are used up by a
+//! change against the record's version. Each names the key it was made with, so revoking a key is one write.
+//!
+//! The token of a cart, checkout or order is its holder's only credential. It is part of paths, so the request log gets
+//! the path without it. The checkout page and OAuth's pages allow one style sheet by its hash and no script.
 
 pub mod admin;
 mod routes;
