@@ -6,5 +6,5 @@ use server::products::market::MarketProduct;
 use server::products::shop::ShopProduct;
 use server::products::systems::SystemsProduct;
 
-/// Order matters: at a shared address the first product that claims a request gets it.
+/// Asked in this order for an admin command.
 pub(crate) static PRODUCTS: [&dyn ProductKind; 4] = [&MarketProduct, &SystemsProduct, &ShopProduct, &AssistantsProduct];
