@@ -7,10 +7,9 @@
 use model::{Fault, Kind};
 
 use crate::a2a_v1::version;
-use crate::framing::scan;
 use crate::framing::shape::shortened;
 use crate::wire::JsonWire;
-use crate::{a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, orloj, uumit};
+use crate::{a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1};
 
 /// The versions a request may state, as faults list them.
 pub const SUPPORTED_VERSIONS: &str = "1.0, 0.3";
@@ -138,88 +137,6 @@ pub fn decide_route(path: &str, stated: Option<Version>) -> Result<&'static dyn 
             let message = format!("this route is one of A2A 1.0, and A2A-Version says {major}.{minor}");
             Err(Refusal { wire: newest, fault: unsupported(message) })
         }
-    }
-}
-
-/// The products that share an address with the generations of A2A. A product's rows hold only where it is mounted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Products {
-    pub uumit: bool,
-    pub orloj: bool,
-}
-
-impl Products {
-    pub fn any(self) -> bool {
-        self.uumit || self.orloj
-    }
-}
-
-/// Whose a request is at an address that products share with the generations of A2A.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    Uumit,
-    Orloj,
-    /// Orloj's unless the agent at the address has such a task. The server has to look it up.
-    OrlojUnlessKnown,
-    /// The first generation, also where the method's name would not tell.
-    First,
-    /// Nobody in particular: as if no product were there.
-    Any,
-}
-
-/// What headers tell, before a body is read; `None` when they leave it to the params.
-///
-/// | # | the request | is |
-/// |---|---|---|
-/// | 1 | says `X-A2A-Dialect` | of that dialect |
-/// | 2 | says `X-Platform-User-Id` | UUMit's |
-/// | 2a | shows a token that only Orloj's endpoints know | Orloj's |
-pub fn by_headers(dialect: Option<&str>, platform_user: bool, orloj_token: bool, products: Products) -> Option<Owner> {
-    match dialect {
-        Some(uumit::NAME) if products.uumit => Some(Owner::Uumit),
-        Some(orloj::NAME) if products.orloj => Some(Owner::Orloj),
-        Some(_) => Some(Owner::Any),
-        None if platform_user && products.uumit => Some(Owner::Uumit),
-        None if orloj_token && products.orloj => Some(Owner::Orloj),
-        None => None,
-    }
-}
-
-/// What params tell, where headers do not. Only methods that a product has are looked at: what every call of a newer
-/// generation pays is one comparison of names.
-///
-/// | # | `params` | is |
-/// |---|---|---|
-/// | 3 | has `capability_id` | UUMit's |
-/// | 4 | has `sessionId` | of 0.1 |
-/// | 5 | has an `id` that begins with `task_` or `tx_`, and no `message` | UUMit's |
-/// | 6 | has a `message` | Orloj's |
-/// | 7 | of `tasks/get` and `tasks/cancel` has an `id` that the agent at the address does not know | Orloj's |
-/// | 8 | anything else | as ever |
-pub fn by_params(method: &str, params: Option<&str>, products: Products) -> Owner {
-    if !uumit::METHODS.contains(&method) && !orloj::METHODS.contains(&method) {
-        return Owner::Any;
-    }
-    let (mut session, mut theirs, mut message) = (false, false, false);
-    for (name, value) in params.into_iter().flat_map(scan::members) {
-        match name {
-            "capability_id" if products.uumit => return Owner::Uumit,
-            "sessionId" => session = true,
-            "id" => theirs = value.starts_with("\"task_") || value.starts_with("\"tx_"),
-            "message" => message = true,
-            _ => {}
-        }
-    }
-    if session {
-        Owner::First
-    } else if products.uumit && theirs && !message {
-        Owner::Uumit
-    } else if products.orloj && message {
-        Owner::Orloj
-    } else if products.orloj && matches!(method, "tasks/get" | "tasks/cancel") {
-        Owner::OrlojUnlessKnown
-    } else {
-        Owner::Any
     }
 }
 

@@ -9,7 +9,7 @@ use model::{Caller, Place, Visibility};
 
 use uuid::Uuid;
 
-use crate::product::{ProductEndpoint, ProductRoute, ProductService};
+use crate::product::{ProductEndpoint, ProductRoute, ProductService, SharedAddress};
 use crate::settings::{self, Door, Mount};
 use crate::{Settings, products};
 
@@ -165,6 +165,11 @@ impl Mounts {
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
         &self.default
+    }
+
+    /// The products that share this path with the default agent, in their order.
+    pub(crate) fn shared<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a dyn SharedAddress> + Clone + 'a {
+        self.products.iter().filter_map(|product| product.shared()).filter(move |shared| shared.paths().contains(&path))
     }
 
     pub(crate) fn products(&self) -> &[Box<dyn ProductService>] {

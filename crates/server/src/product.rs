@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use dialects::framing::{jsonrpc, scan};
 use engine::Engine;
 use futures_util::future::BoxFuture;
-use http::request;
+use http::{HeaderMap, request};
 use hyper::body::Incoming;
 use model::ports::till::Books;
 use model::{AccessKey, Fault};
@@ -13,6 +14,7 @@ use web::body::Response;
 
 use crate::admin::AdminCommand;
 use crate::front::RequestLog;
+use crate::mount::Mounted;
 use crate::{Server, service};
 
 /// A product, before it is configured.
@@ -59,10 +61,103 @@ pub(crate) trait ProductService: Send + Sync {
         None
     }
 
+    /// The addresses that the product shares with agents.
+    fn shared(&self) -> Option<&dyn SharedAddress> {
+        None
+    }
+
+    /// Claims a request at an agent's own address that states no version of the protocol. `body` is none where it could
+    /// not be read.
+    fn claim<'a>(
+        &'a self,
+        _server: &'a Arc<Server>,
+        _head: &'a request::Parts,
+        _body: Option<&Bytes>,
+    ) -> Option<Box<dyn ProductEndpoint + 'a>> {
+        None
+    }
+
     /// Whether the headers show one of the product's own callers. Such a caller may send a large body to an address that
     /// agents and products share.
     fn knows_caller<'a>(&'a self, _server: &'a Arc<Server>, _head: &'a request::Parts) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(false))
+    }
+}
+
+/// An address that a product shares with the default agent: some requests there are the product's. Products are asked in
+/// their order, by headers first, then by params. A request that states a dialect is never asked about.
+pub(crate) trait SharedAddress: Send + Sync {
+    fn paths(&self) -> &'static [&'static str];
+
+    /// The methods that the product has there. Only their params are looked at.
+    fn methods(&self) -> &'static [&'static str];
+
+    /// The product's name in `X-A2A-Dialect`.
+    fn dialect(&self) -> &'static str;
+
+    /// Whether the headers say that the request is the product's.
+    fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool;
+
+    /// Whether the params say so. `has_session` tells that they have `sessionId`, a member of the first generation.
+    fn by_params(&self, method: &str, params: Option<&str>, has_session: bool) -> Ownership;
+
+    /// Whether the request is the product's where the params leave it open ([`Ownership::IfUnknown`]).
+    fn owns<'a>(&'a self, call: SharedCall<'a>) -> BoxFuture<'a, bool>;
+
+    /// Answers a request that is the product's by its headers; its body may be unreadable.
+    fn answer_unread<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response>;
+
+    /// Answers a request that is the product's by its params.
+    fn answer<'a>(&'a self, call: SharedCall<'a>, log: &'a mut RequestLog) -> BoxFuture<'a, Response>;
+}
+
+/// A JSON-RPC request at a shared address.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedCall<'a> {
+    pub(crate) server: &'a Arc<Server>,
+    pub(crate) mounted: &'a Mounted,
+    pub(crate) head: &'a request::Parts,
+    pub(crate) request: &'a jsonrpc::Request<'a>,
+}
+
+/// What the params of a request say about its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    No,
+    Yes,
+    /// The product's unless the agent at the address knows the task.
+    IfUnknown,
+}
+
+/// The owner of a request at a shared address, as far as its params tell.
+pub(crate) enum SharedOwner<'a> {
+    Product(&'a dyn SharedAddress),
+    /// The product's unless the agent at the address knows the task.
+    ProductIfUnknown(&'a dyn SharedAddress),
+    /// The first generation, also where the method's name would not tell.
+    FirstGeneration,
+    Agent,
+}
+
+impl<'a> SharedOwner<'a> {
+    /// Only methods that a product has are looked at: a call of a newer generation pays a comparison of names.
+    pub(crate) fn by_params(
+        products: impl Iterator<Item = &'a dyn SharedAddress> + Clone,
+        method: &str,
+        params: Option<&str>,
+    ) -> SharedOwner<'a> {
+        if !products.clone().any(|product| product.methods().contains(&method)) {
+            return SharedOwner::Agent;
+        }
+        let has_session = params.into_iter().flat_map(scan::members).any(|(name, _)| name == "sessionId");
+        for product in products.filter(|product| product.methods().contains(&method)) {
+            match product.by_params(method, params, has_session) {
+                Ownership::No => {}
+                Ownership::Yes => return SharedOwner::Product(product),
+                Ownership::IfUnknown => return SharedOwner::ProductIfUnknown(product),
+            }
+        }
+        if has_session { SharedOwner::FirstGeneration } else { SharedOwner::Agent }
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) enum Address {
 
 /// Whether a request at the shared address is the product's. It states no version of A2A; it names the product's dialect, or
 /// none and one of the product's methods, or is no request at all.
-pub(super) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> bool {
+pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> bool {
     if let Some(dialect) = head.headers.get(&A2A_DIALECT) {
         return dialect == langgraph::NAME || dialect == langgraph::CURRENT_NAME;
     }

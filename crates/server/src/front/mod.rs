@@ -48,7 +48,7 @@ use crate::{Server, callers};
 
 static A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
 /// The user that a key of the market acts for.
-static PLATFORM_USER: HeaderName = HeaderName::from_static("x-platform-user-id");
+pub(crate) static PLATFORM_USER: HeaderName = HeaderName::from_static("x-platform-user-id");
 static A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
 static X_A2A_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
 /// Which dialect answered; in a request, which one should.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::decide::{self, Decided, Owner, Products, Refusal};
+use dialects::decide::{self, Decided, Refusal};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
@@ -13,12 +13,12 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{StatusCode, request};
 use model::{Call, Caller, Fault, Kind};
 
-use super::langgraph::{self, Address};
 use super::{
-    A2A_DIALECT, CallContext, Done, EffectiveCall, PLATFORM_USER, RequestLog, into_body, operation, orloj, sign,
-    stated_version, status_of, stream, terms, uumit, who,
+    A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, operation, sign, stated_version, status_of,
+    stream, terms, who,
 };
 use crate::mount::Mounted;
+use crate::product::{EndpointRequest, RequestBody, SharedCall, SharedOwner};
 use crate::{Server, callers};
 use web::body::{Response, counted};
 use web::response::json;
@@ -32,29 +32,25 @@ pub(crate) async fn answer(
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
 ) -> Response {
-    // Where products share the address, a request may be one of their own.
-    let products = match head.uri.path() {
-        "/a2a" | "/a2a/" => {
-            Products { uumit: server.settings.market.is_some(), orloj: server.settings.orloj.is_some() }
-        }
-        "/" => Products { uumit: server.settings.market.is_some(), orloj: false },
-        _ => Products::default(),
-    };
-    let by_headers = if products.any() { owner_by_headers(server, head, products) } else { Some(Owner::Any) };
-    if by_headers == Some(Owner::Uumit) {
-        return uumit::answer(server, head, body, log).await;
-    }
-    if by_headers == Some(Owner::Orloj) {
-        return Box::pin(orloj::answer(server, None, head, body, log)).await;
+    let shared = || server.mounts.shared(head.uri.path());
+    let named = head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
+    let by_headers = shared().find(|product| match named {
+        Some(name) => name == product.dialect(),
+        None => product.by_headers(server, &head.headers),
+    });
+    if let Some(product) = by_headers {
+        let body = RequestBody::of(body);
+        return product.answer_unread(EndpointRequest { server, head, body, log }).await;
     }
     // Until the method is known, the version alone says how to complain.
     let version = stated_version(head);
     let stated = version.as_ref().ok().copied().flatten();
-    if matches!(version, Ok(None))
-        && let Some(assistant) = server.mounts.assistant_at(head.uri.path())
-        && body.as_ref().map_or(true, |body| langgraph::is_owner(server, head, body))
-    {
-        return Box::pin(langgraph::answer(server, assistant, Address::Shared, head, body, log)).await;
+    if matches!(version, Ok(None)) {
+        let read = body.as_ref().ok();
+        let claimed = server.mounts.products().iter().find_map(|product| product.claim(server, head, read));
+        if let Some(endpoint) = claimed {
+            return endpoint.answer(EndpointRequest { server, head, body: RequestBody::of(body), log }).await;
+        }
     }
     let first = decide::by_version(stated);
     let text = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
@@ -82,16 +78,17 @@ pub(crate) async fn answer(
             return refuse(wire, &id, &fault, Operation::Unknown, log);
         }
     };
-    let by_params = || decide::by_params(&request.method, request.params.map(|params| params.get()), products);
-    let owner = by_headers.unwrap_or_else(by_params);
+    // A request that states a dialect is of that dialect.
+    let owner = match named {
+        None => SharedOwner::by_params(shared(), &request.method, request.params.map(|params| params.get())),
+        Some(_) => SharedOwner::Agent,
+    };
+    let call = SharedCall { server, mounted, head, request: &request };
     let by = match owner {
-        Owner::Uumit => return uumit::answer_to(server, head, &request, log).await,
-        Owner::Orloj => return Box::pin(orloj::answer_to(server, None, head, &request, log)).await,
-        Owner::OrlojUnlessKnown if Box::pin(orloj::owns(server, mounted, head, &request)).await => {
-            return Box::pin(orloj::answer_to(server, None, head, &request, log)).await;
-        }
-        Owner::First => By::FirstGeneration,
-        Owner::OrlojUnlessKnown | Owner::Any => By::Anybody,
+        SharedOwner::Product(product) => return product.answer(call, log).await,
+        SharedOwner::ProductIfUnknown(product) if product.owns(call).await => return product.answer(call, log).await,
+        SharedOwner::FirstGeneration => By::FirstGeneration,
+        SharedOwner::ProductIfUnknown(_) | SharedOwner::Agent => By::Anybody,
     };
     answer_to(server, mounted, head, &request, version, by, log).await
 }
@@ -237,13 +234,6 @@ impl Attempt<'_> {
             }
         }
     }
-}
-
-/// What the headers say of whose a request is.
-fn owner_by_headers(server: &Server, head: &request::Parts, products: Products) -> Option<Owner> {
-    let dialect = head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
-    let platform_user = head.headers.contains_key(&PLATFORM_USER);
-    decide::by_headers(dialect, platform_user, orloj::is_token(server, &head.headers), products)
 }
 
 /// The dialect of whoever opened the task that a request of no particular generation is about.

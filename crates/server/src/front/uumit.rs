@@ -74,7 +74,7 @@ pub(crate) async fn answer(
 }
 
 /// The answer to a request that was read already.
-pub(super) async fn answer_to(
+pub(crate) async fn answer_to(
     server: &Arc<Server>,
     head: &request::Parts,
     request: &jsonrpc::Request<'_>,

@@ -108,7 +108,7 @@ pub(crate) async fn answer(
 }
 
 /// The answer to a request that was read already.
-pub(super) async fn answer_to(
+pub(crate) async fn answer_to(
     server: &Arc<Server>,
     named: Option<&str>,
     head: &request::Parts,
@@ -136,7 +136,7 @@ pub(super) async fn answer_to(
 }
 
 /// Whether somebody shows a token of these endpoints, good or expired.
-pub(super) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
+pub(crate) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
     server.orloj.as_ref().is_some_and(|house| house.token(headers).is_some())
 }
 
@@ -145,7 +145,7 @@ pub(super) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
 ///
 /// A caller whom the agent would refuse is refused there, whatever the agent has: only a task that a system has is
 /// answered here.
-pub(super) async fn owns(
+pub(crate) async fn owns(
     server: &Arc<Server>,
     agent: &Mounted,
     head: &request::Parts,

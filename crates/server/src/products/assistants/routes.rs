@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request;
 use model::Fault;
@@ -37,6 +38,17 @@ impl ProductService for AssistantsService {
         Some(Box::new(AssistantsEndpoint::Assistant(name)))
     }
 
+    fn claim<'a>(
+        &'a self,
+        server: &'a Arc<Server>,
+        head: &'a request::Parts,
+        body: Option<&Bytes>,
+    ) -> Option<Box<dyn ProductEndpoint + 'a>> {
+        let id = server.mounts.assistant_at(head.uri.path())?;
+        let is_owner = body.is_none_or(|body| langgraph::is_owner(server, head, body));
+        is_owner.then(|| Box::new(AssistantsEndpoint::Shared(id)) as Box<dyn ProductEndpoint + 'a>)
+    }
+
     /// The query of a card's address may name an assistant.
     fn card<'a>(&'a self, request: CardRequest<'a>) -> Option<BoxFuture<'a, Option<Response>>> {
         let CardRequest { server, head, .. } = request;
@@ -50,20 +62,22 @@ impl ProductService for AssistantsService {
 
 enum AssistantsEndpoint<'a> {
     Assistant(&'a str),
+    /// At an agent's own address.
+    Shared(&'a str),
     Card,
 }
 
 impl ProductEndpoint for AssistantsEndpoint<'_> {
     fn accepts(&self, _server: &Server) -> Accepts {
         match self {
-            AssistantsEndpoint::Assistant(_) => Accepts::Any(None),
+            AssistantsEndpoint::Assistant(_) | AssistantsEndpoint::Shared(_) => Accepts::Any(None),
             AssistantsEndpoint::Card => Accepts::Get,
         }
     }
 
     fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
-            let AssistantsEndpoint::Assistant(id) = self else { return Ok(()) };
+            let (AssistantsEndpoint::Assistant(id) | AssistantsEndpoint::Shared(id)) = self else { return Ok(()) };
             match id.parse().ok().and_then(|id| server.mounts.assistant(id)) {
                 Some(mounted) => at_mount(server, mounted, head).await,
                 // Only a caller who is let in learns that the assistant does not exist.
@@ -83,6 +97,9 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
                 AssistantsEndpoint::Assistant(id) => {
                     langgraph::answer(server, id, Address::Own, head, body.into_bytes(), log).await
                 }
+                AssistantsEndpoint::Shared(id) => {
+                    langgraph::answer(server, id, Address::Shared, head, body.into_bytes(), log).await
+                }
                 AssistantsEndpoint::Card => langgraph::card_by_query(server, head),
             }
         })
@@ -96,7 +113,7 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
         log: &'a mut RequestLog,
     ) -> BoxFuture<'a, Response> {
         match self {
-            AssistantsEndpoint::Assistant(_) => {
+            AssistantsEndpoint::Assistant(_) | AssistantsEndpoint::Shared(_) => {
                 self.answer(EndpointRequest { server, head, body: RequestBody::Refused(fault), log })
             }
             AssistantsEndpoint::Card => Box::pin(async move { refused_as_text(&fault) }),

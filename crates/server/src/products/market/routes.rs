@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use dialects::framing::scan;
 use futures_util::future::BoxFuture;
-use http::request;
+use http::{HeaderMap, request};
 use model::{Fault, Kind};
 use web::body::Response;
 
-use crate::front::{self, RequestLog, uumit};
-use crate::product::{Accepts, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody};
+use crate::front::{self, PLATFORM_USER, RequestLog, uumit};
+use crate::product::{
+    Accepts, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody, SharedAddress,
+    SharedCall,
+};
 use crate::{Server, callers, intake};
 
 pub(crate) struct MarketService;
@@ -18,8 +22,57 @@ impl ProductService for MarketService {
         ProductRoute::of(route(path))
     }
 
+    fn shared(&self) -> Option<&dyn SharedAddress> {
+        Some(self)
+    }
+
     fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
         Box::pin(async move { identify(server, head).await.is_ok() })
+    }
+}
+
+impl SharedAddress for MarketService {
+    fn paths(&self) -> &'static [&'static str] {
+        &["/", "/a2a", "/a2a/"]
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &dialects::uumit::METHODS
+    }
+
+    fn dialect(&self) -> &'static str {
+        dialects::uumit::NAME
+    }
+
+    fn by_headers(&self, _server: &Server, headers: &HeaderMap) -> bool {
+        headers.contains_key(&PLATFORM_USER)
+    }
+
+    /// `capability_id` is the market's alone. An id of the market's form is too, where there is no message.
+    fn by_params(&self, _method: &str, params: Option<&str>, has_session: bool) -> Ownership {
+        let (mut is_named, mut has_message) = (false, false);
+        for (name, value) in params.into_iter().flat_map(scan::members) {
+            match name {
+                "capability_id" => return Ownership::Yes,
+                "id" => is_named = value.starts_with("\"task_") || value.starts_with("\"tx_"),
+                "message" => has_message = true,
+                _ => {}
+            }
+        }
+        if is_named && !has_message && !has_session { Ownership::Yes } else { Ownership::No }
+    }
+
+    fn owns<'a>(&'a self, _call: SharedCall<'a>) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
+
+    fn answer_unread<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response> {
+        let EndpointRequest { server, head, body, log } = request;
+        Box::pin(async move { uumit::answer(server, head, body.into_bytes(), log).await })
+    }
+
+    fn answer<'a>(&'a self, call: SharedCall<'a>, log: &'a mut RequestLog) -> BoxFuture<'a, Response> {
+        Box::pin(uumit::answer_to(call.server, call.head, call.request, log))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use dialects::framing::scan;
 use futures_util::future::BoxFuture;
-use http::request;
+use http::{HeaderMap, request};
 use model::Fault;
 use web::body::Response;
 
@@ -11,7 +12,10 @@ use crate::Server;
 use crate::front::resources::{self, Collection};
 use crate::front::{RequestLog, orloj};
 use crate::mount::{CARD, OLD_CARD};
-use crate::product::{Accepts, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody};
+use crate::product::{
+    Accepts, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody, SharedAddress,
+    SharedCall,
+};
 use crate::resources::{DOCUMENT_BYTES, Sort};
 use crate::service::refused_as_text;
 
@@ -24,6 +28,10 @@ impl ProductService for SystemsService {
         })
     }
 
+    fn shared(&self) -> Option<&dyn SharedAddress> {
+        Some(self)
+    }
+
     fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             match &server.orloj {
@@ -31,6 +39,50 @@ impl ProductService for SystemsService {
                 None => false,
             }
         })
+    }
+}
+
+impl SharedAddress for SystemsService {
+    fn paths(&self) -> &'static [&'static str] {
+        &["/a2a", "/a2a/"]
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &dialects::orloj::METHODS
+    }
+
+    fn dialect(&self) -> &'static str {
+        dialects::orloj::NAME
+    }
+
+    /// A token that only the systems' endpoints know.
+    fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool {
+        orloj::is_token(server, headers)
+    }
+
+    fn by_params(&self, method: &str, params: Option<&str>, has_session: bool) -> Ownership {
+        if has_session {
+            Ownership::No
+        } else if params.into_iter().flat_map(scan::members).any(|(name, _)| name == "message") {
+            Ownership::Yes
+        } else if matches!(method, "tasks/get" | "tasks/cancel") {
+            Ownership::IfUnknown
+        } else {
+            Ownership::No
+        }
+    }
+
+    fn owns<'a>(&'a self, call: SharedCall<'a>) -> BoxFuture<'a, bool> {
+        Box::pin(orloj::owns(call.server, call.mounted, call.head, call.request))
+    }
+
+    fn answer_unread<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response> {
+        let EndpointRequest { server, head, body, log } = request;
+        Box::pin(async move { orloj::answer(server, None, head, body.into_bytes(), log).await })
+    }
+
+    fn answer<'a>(&'a self, call: SharedCall<'a>, log: &'a mut RequestLog) -> BoxFuture<'a, Response> {
+        Box::pin(orloj::answer_to(call.server, None, call.head, call.request, log))
     }
 }
 
