@@ -9,7 +9,7 @@ use model::{Caller, Place, Visibility};
 
 use uuid::Uuid;
 
-use crate::product::{ProductEndpoint, ProductRoute, ProductService, SharedAddress};
+use crate::product::{ProductEndpoint, ProductRoute, ProductService, SendGuard, SharedAddress};
 use crate::settings::{self, Door, Mount};
 use crate::{Settings, products};
 
@@ -41,6 +41,8 @@ pub(crate) struct Mounted {
     pub(crate) retired: bool,
     /// The tenant of all its tasks, where there is but one.
     pub(crate) tenant: Option<Arc<str>>,
+    /// Checks messages before a task exists, where a product guards the agent.
+    pub(crate) send_guard: Option<Arc<dyn SendGuard>>,
     visibility: Visibility,
     parties: Vec<Arc<str>>,
     /// The places of a caller without a credential, one for each dialect: by far the commonest, made once.
@@ -60,6 +62,7 @@ impl Mounted {
             door: door.unwrap_or(usual),
             retired: settings.retired.contains(agent),
             tenant,
+            send_guard: None,
             visibility: visibility.unwrap_or(settings.visibility),
             parties,
             anonymous: Vec::new(),
@@ -141,7 +144,7 @@ impl Mounts {
                 return refuse(format!("mounts: {name:?} has parties; set its visibility to parties, too"));
             }
         }
-        let mut mounted = HashMap::new();
+        let mut mounted: HashMap<Arc<str>, Mounted> = HashMap::new();
         for agent in agents.iter().chain(&settings.retired) {
             if agent.is_empty() || RESERVED.contains(&&**agent) || agent.contains([':', '.', '/', '?', '#', '%', ' ']) {
                 let reserved = RESERVED.join(", ");
@@ -159,8 +162,14 @@ impl Mounts {
         }
         let assistants = settings.langgraph.assistants.iter().cloned().collect();
         let langgraph = settings.langgraph.profile;
+        let products = products::services(settings);
+        for (agent, guard) in products.iter().filter_map(|product| product.send_guard()) {
+            if let Some(mounted) = mounted.get_mut(agent) {
+                mounted.send_guard = Some(guard);
+            }
+        }
         let (order, default) = (agents.to_vec(), default.clone());
-        Ok(Mounts { agents: mounted, order, default, langgraph, products: products::services(settings), assistants })
+        Ok(Mounts { agents: mounted, order, default, langgraph, products, assistants })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {

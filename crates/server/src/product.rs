@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, request};
 use hyper::body::Incoming;
 use model::ports::till::Books;
-use model::{AccessKey, Fault};
+use model::{AccessKey, Caller, Fault, Place};
 use web::body::Response;
 
 use crate::admin::AdminCommand;
@@ -61,6 +61,11 @@ pub(crate) trait ProductService: Send + Sync {
         None
     }
 
+    /// Checks messages to one agent at the addresses of other dialects; the product's own endpoint checks by itself.
+    fn send_guard(&self) -> Option<(&Arc<str>, Arc<dyn SendGuard>)> {
+        None
+    }
+
     /// The addresses that the product shares with agents.
     fn shared(&self) -> Option<&dyn SharedAddress> {
         None
@@ -82,6 +87,21 @@ pub(crate) trait ProductService: Send + Sync {
     fn knows_caller<'a>(&'a self, _server: &'a Arc<Server>, _head: &'a request::Parts) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(false))
     }
+}
+
+/// Decides whether a message may be sent, before a task exists.
+pub(crate) trait SendGuard: Send + Sync {
+    /// The dialect whose endpoint checks by itself.
+    fn own_dialect(&self) -> &'static str;
+
+    /// `caller` is none without a credential.
+    fn admit<'a>(
+        &'a self,
+        engine: &'a Engine,
+        place: &'a Place,
+        send: &'a model::Send,
+        caller: Option<&'a Caller>,
+    ) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
 /// An address that a product shares with the default agent: some requests there are the product's. Products are asked in

@@ -387,7 +387,12 @@ impl<'a> Desk<'a> {
 }
 
 /// What a message to the store agent needs of its sender, who has it; `None` is a stranger.
-async fn admit(aly: &Aly, send: &Send, caller: Option<&Caller>, task: Option<&Task>) -> Result<Needs, Fault> {
+pub(crate) async fn admit(
+    aly: &Aly,
+    send: &Send,
+    caller: Option<&Caller>,
+    task: Option<&Task>,
+) -> Result<Needs, Fault> {
     let needs = aly.storekeeper.needs(task, &send.message).await?;
     if let Some(scope) = needs.scope {
         let Some(caller) = caller else {
@@ -402,26 +407,6 @@ async fn admit(aly: &Aly, send: &Send, caller: Option<&Caller>, task: Option<&Ta
         }
     }
     Ok(needs)
-}
-
-/// The same at the store agent's other mounts, where callers have another dialect and the server's own keys. Messages to
-/// other agents are not asked about.
-pub(super) async fn admit_elsewhere(asked: &CallContext<'_>, place: &Place, send: &Send) -> Result<(), Fault> {
-    match &asked.server.settings.aly {
-        Some(aly) if aly.agent == asked.mounted.agent && asked.wire.facts().name != aly::NAME => {
-            let caller = Some(&*asked.caller).filter(|caller| caller.authenticated);
-            // Boxed: it is rare, and every send would carry it.
-            let admitted = Box::pin(async move {
-                let task = match send.task.as_deref().or(send.alias.as_deref()) {
-                    Some(id) => asked.server.engine.get(place, id).await.ok(),
-                    None => None,
-                };
-                admit(aly, send, caller, task.as_deref()).await
-            });
-            admitted.await.map(drop)
-        }
-        Some(_) | None => Ok(()),
-    }
 }
 
 /// Whether everybody has to be known here.

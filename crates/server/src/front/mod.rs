@@ -177,13 +177,24 @@ impl CallContext<'_> {
         }
     }
 
+    /// Asks the product that guards this agent. Other agents cost a look at an `Option`.
+    async fn check_send(&self, place: &Place, send: &model::Send) -> Result<(), Fault> {
+        match &self.mounted.send_guard {
+            Some(guard) if guard.own_dialect() != self.wire.facts().name => {
+                let caller = Some(&*self.caller).filter(|caller| caller.authenticated);
+                guard.admit(&self.server.engine, place, send, caller).await
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     async fn carry_out(&self, place: &Arc<Place>, effective: EffectiveCall, body: &[u8]) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         let EffectiveCall { call, tenant, start } = effective;
         // Futures that open a task are large. They are boxed, so that a read does not carry their weight.
         match call {
             Call::Send(mut send) => {
-                aly::admit_elsewhere(self, place, &send).await?;
+                self.check_send(place, &send).await?;
                 self.complete(&mut send, body)?;
                 let view = TaskView::with_history(send.history);
                 let answer = match Box::pin(engine.send(place, *send)).await? {
@@ -195,7 +206,7 @@ impl CallContext<'_> {
                 Ok(Done::Sent(answer, view))
             }
             Call::Stream(mut send) => {
-                aly::admit_elsewhere(self, place, &send).await?;
+                self.check_send(place, &send).await?;
                 self.complete(&mut send, body)?;
                 let (view, shown) = (TaskView::with_history(send.history), send.alias.as_deref().map(Arc::from));
                 let subscription = Box::pin(engine.stream(place, *send)).await?;

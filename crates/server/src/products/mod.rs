@@ -18,7 +18,7 @@ pub(crate) fn services(settings: &Settings) -> Vec<Box<dyn ProductService>> {
         services.push(Box::new(systems::SystemsService));
     }
     if let Some(aly) = &settings.aly {
-        services.push(Box::new(shop::ShopService { sells: aly.shop.is_some() }));
+        services.push(Box::new(shop::ShopService::new(aly)));
     }
     if settings.langgraph.profile.is_some() {
         services.push(Box::new(assistants::AssistantsService));

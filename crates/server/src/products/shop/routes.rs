@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use engine::Engine;
 use futures_util::future::BoxFuture;
 use http::request;
-use model::Fault;
+use model::{Caller, Fault, Place};
 use web::body::Response;
 
 use crate::Server;
@@ -14,13 +15,53 @@ use crate::front::{RequestLog, rest, storefront};
 use crate::mount::{CARD, OLD_CARD};
 use crate::oauth::endpoints::{self, Document};
 use crate::product::{
-    Accepts, CardRequest, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody,
+    Accepts, CardRequest, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody, SendGuard,
 };
 use crate::service::refused_as_text;
+use crate::settings::Aly;
 
 pub(crate) struct ShopService {
+    agent: Arc<str>,
     /// Whether there are shops besides the store agent's endpoint.
-    pub(crate) sells: bool,
+    sells: bool,
+    guard: Arc<ShopGuard>,
+}
+
+impl ShopService {
+    pub(crate) fn new(aly: &Aly) -> ShopService {
+        ShopService {
+            agent: aly.agent.clone(),
+            sells: aly.shop.is_some(),
+            guard: Arc::new(ShopGuard { aly: aly.clone() }),
+        }
+    }
+}
+
+/// Asks at every address of the store agent what a message needs: a scope, and the workspace of its site.
+struct ShopGuard {
+    aly: Aly,
+}
+
+impl SendGuard for ShopGuard {
+    fn own_dialect(&self) -> &'static str {
+        dialects::aly::NAME
+    }
+
+    fn admit<'a>(
+        &'a self,
+        engine: &'a Engine,
+        place: &'a Place,
+        send: &'a model::Send,
+        caller: Option<&'a Caller>,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let task = match send.task.as_deref().or(send.alias.as_deref()) {
+                Some(id) => engine.get(place, id).await.ok(),
+                None => None,
+            };
+            aly::admit(&self.aly, send, caller, task.as_deref()).await.map(drop)
+        })
+    }
 }
 
 impl ProductService for ShopService {
@@ -28,6 +69,10 @@ impl ProductService for ShopService {
         route(path, self.sells).map_or(ProductRoute::NotMine, |found| {
             found.map_or(ProductRoute::Nothing, |endpoint| ProductRoute::Found(Box::new(endpoint)))
         })
+    }
+
+    fn send_guard(&self) -> Option<(&Arc<str>, Arc<dyn SendGuard>)> {
+        Some((&self.agent, self.guard.clone()))
     }
 
     /// A shop's own host has the shop's card.

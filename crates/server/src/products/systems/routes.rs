@@ -48,7 +48,7 @@ impl SharedAddress for SystemsService {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &dialects::orloj::METHODS
+        dialects::orloj::METHODS
     }
 
     fn dialect(&self) -> &'static str {
