@@ -148,11 +148,11 @@ impl Aly {
     }
 
     /// The server's settings, before the shops exist.
-    pub(crate) fn settings(&self) -> anyhow::Result<server::settings::Aly> {
+    pub(crate) fn settings(&self) -> anyhow::Result<server::products::shop::Aly> {
         self.check()?;
         let sites = self.sites.iter().map(|(slug, site)| (slug.clone(), site.0.workspace.as_str().into())).collect();
         let agent = self.agent.as_deref().unwrap_or(retail::AGENT);
-        let mut all = server::settings::Aly::new(agent, Arc::new(Sites(sites)));
+        let mut all = server::products::shop::Aly::new(agent, Arc::new(Sites(sites)));
         all.documentation_url.clone_from(&self.documentation_url);
         if let Some(platform) = &self.platform {
             all.platform.clone_from(platform);

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::{Map, Value};
-use server::settings::{Key, Settings};
+use server::products::systems::Orloj;
+use server::settings::Key;
 use systems::Systems;
 
 use crate::{demo, demo_market};
@@ -58,8 +59,7 @@ pub(crate) fn tokens(data: &Path) -> anyhow::Result<Tokens> {
 }
 
 /// Adds the tokens to the settings.
-pub(crate) fn let_in(settings: &mut Settings, tokens: &Tokens) {
-    let Some(orloj) = &mut settings.orloj else { return };
+pub(crate) fn let_in(orloj: &mut Orloj, tokens: &Tokens) {
     let systems = [PUBLIC, ASKS].map(|system| format!("system:{system}")).into();
     // A token without scopes permits everything.
     for (name, secret, scopes) in

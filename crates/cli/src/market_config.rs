@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use server::settings::Uumit;
+use server::products::market::Uumit;
 
 use crate::config::{nearest, secret};
 use crate::price_config::WrittenBudgets;

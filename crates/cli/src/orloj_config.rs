@@ -6,7 +6,8 @@ use anyhow::{Context, bail};
 use model::Again;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use server::settings::{Key, OrlojSystem};
+use server::products::systems::OrlojSystem;
+use server::settings::Key;
 use systems::spec::{A2aAuth, System};
 
 use crate::config::{Config, secret};
@@ -126,7 +127,7 @@ impl Orloj {
         &self,
         config: &Config,
         systems: Vec<OrlojSystem>,
-    ) -> anyhow::Result<server::settings::Orloj> {
+    ) -> anyhow::Result<server::products::systems::Orloj> {
         for (name, value, least, most) in [
             ("send_wait_max_s", self.send_wait_max_s, 1, 86_400),
             ("body_bytes", self.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
@@ -141,7 +142,7 @@ impl Orloj {
             }
         }
         self.resources.check()?;
-        let mut all = server::settings::Orloj::new(systems);
+        let mut all = server::products::systems::Orloj::new(systems);
         all.wait_ms = match self.send_mode {
             SendMode::Wait => Some(self.send_wait_max_s.map_or(30 * 60_000, |seconds| seconds * 1_000)),
             SendMode::Return => None,

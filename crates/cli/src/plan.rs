@@ -2,10 +2,16 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use server::Settings;
-use server::settings::{CardForm, Key, Langgraph, Orloj, Timeouts};
+use server::product::ProductService;
+use server::products::assistants::AssistantsService;
+use server::products::shop;
+use server::products::systems::{Orloj, SystemsService};
+use server::resources::Shelf;
+use server::settings::{CardForm, Key, Timeouts};
 use stores::{postgres, sqlite};
 
 use crate::aly_config::Aly;
@@ -13,6 +19,7 @@ use crate::command::{Auth, Serve};
 use crate::config::{Card, Collected, Config, DATA_HERE, Durability, in_file, secret};
 use crate::market_config::{Market, Switch};
 use crate::price_config::Prices;
+use crate::products::PRODUCTS;
 use crate::roster::Roster;
 use crate::store::{Choice, Place};
 use crate::{demo_aly, demo_orloj, guard};
@@ -104,13 +111,11 @@ impl Plan {
         Some(plan)
     }
 
-    /// Every agent is an assistant too; the product's own endpoint exists in the demo and where the config asks for
-    /// it.
-    fn langgraph(&self) -> Langgraph {
-        let assistants = self.roster.names().map(|name| (agents::assistant::assistant_id(name), name.clone()));
+    /// Assistants have an endpoint of their own in the demo and where the config asks for it.
+    pub(crate) fn assistants(&self) -> Option<Arc<dyn ProductService>> {
         let wanted = self.config.langgraph.as_ref().map(|wanted| wanted.profile.unwrap_or_default().into());
-        let profile = wanted.or(self.is_demo().then_some(dialects::langgraph::Profile::Documented));
-        Langgraph { profile, assistants: assistants.collect() }
+        let profile = wanted.or(self.is_demo().then_some(dialects::langgraph::Profile::Documented))?;
+        Some(Arc::new(AssistantsService::new(profile)))
     }
 
     /// The config of Orloj's endpoints, which exist in the demo and where the config asks for them.
@@ -122,6 +127,20 @@ impl Plan {
     fn orloj(&self) -> anyhow::Result<Option<Orloj>> {
         let Some(wanted) = self.wanted_orloj() else { return Ok(None) };
         wanted.settings(&self.config, self.roster.shown_systems().collect()).map(Some)
+    }
+
+    /// The systems' endpoints with these resources; `before` are those that they replace.
+    pub(crate) fn systems(
+        &self,
+        resources: &Shelf,
+        before: Option<&SystemsService>,
+    ) -> anyhow::Result<Option<Arc<dyn ProductService>>> {
+        let Some(mut orloj) = self.orloj()? else { return Ok(None) };
+        if self.is_demo() {
+            demo_orloj::let_in(&mut orloj, &demo_orloj::tokens(&self.data)?);
+        }
+        orloj.resources = Some(resources.clone());
+        Ok(Some(Arc::new(SystemsService::new(orloj, before))))
     }
 
     /// The market's terms, if there is one: in the demo, and where the config asks for it.
@@ -182,6 +201,7 @@ impl Plan {
         let keys = wrong.take(read_keys(&config.auth.keys)).unwrap_or_default();
         let orloj = wrong.take(self.orloj()).flatten();
         let aly = wrong.take(config.aly.as_ref().map(Aly::settings).transpose()).flatten();
+        let agent_ids = self.roster.names().map(|name| (agents::assistant::assistant_id(name), name.clone()));
         let issuers = config.auth.jwt.iter().filter_map(|issuer| wrong.take(issuer.settings())).collect();
         let throttle = wrong.take(guard::throttle(&config.limits, &self.data));
         let trusted_proxies = wrong.take(guard::networks(&config.trusted_proxies)).unwrap_or_default();
@@ -193,10 +213,9 @@ impl Plan {
             agents: self.roster.names().cloned().collect(),
             default_agent: self.roster.default.clone(),
             retired: Vec::new(),
-            langgraph: self.langgraph(),
-            market: None,
-            orloj,
-            aly,
+            agent_ids: agent_ids.collect(),
+            products: Vec::new(),
+            product_scopes: PRODUCTS.iter().flat_map(|product| product.scopes()).collect(),
             files: config.files.settings(),
             auth_required: self.needs_key(),
             keys,
@@ -229,6 +248,12 @@ impl Plan {
             jwks: None,
         };
         settings.check()?;
+        if let Some(orloj) = orloj {
+            SystemsService::new(orloj, None).check(&settings)?;
+        }
+        if let Some(aly) = aly {
+            shop::check(&aly, &settings)?;
+        }
         Ok(settings)
     }
 

@@ -14,8 +14,12 @@ use engine::Engine;
 use model::{Fault, Kind};
 use serde_json::{Value, json};
 use server::log::Sink;
+use server::product::ProductService;
+use server::products::market::MarketService;
+use server::products::shop::ShopService;
+use server::products::systems::SystemsService;
 use server::resources::{Ask, Draft, Loaded, Refusal, Resource, Shelf, Sort, Verb, Write};
-use server::settings::{Settings, Uumit};
+use server::settings::Settings;
 use server::{Serving, admin};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -28,7 +32,7 @@ use crate::market_config::Market;
 use crate::plan::Plan;
 use crate::resources::{self, Taken, Trouble};
 use crate::roster::{Built, Changes};
-use crate::{demo_orloj, guard, price_config, replicas};
+use crate::{guard, price_config, replicas};
 
 /// How often the file is checked. It is read once it has looked the same twice, so that a half-written file is not
 /// read.
@@ -114,6 +118,7 @@ impl Fixed {
 /// The open market and its terms. It opens and closes with the server; its terms can change.
 pub(crate) struct Open {
     pub(crate) market: trade::Market,
+    pub(crate) service: Arc<MarketService>,
     config: Market,
     is_demo: bool,
 }
@@ -125,11 +130,8 @@ impl Open {
             let cause = fault.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
             anyhow::anyhow!("cannot open the market: {fault}{cause}")
         })?;
-        Ok(Open { market, config, is_demo })
-    }
-
-    pub(crate) fn settings(&self) -> Uumit {
-        self.config.settings(self.market.clone())
+        let service = Arc::new(MarketService::new(config.settings(market.clone())));
+        Ok(Open { market, service, config, is_demo })
     }
 
     /// The market's new terms, if the config sets valid ones.
@@ -175,6 +177,7 @@ pub(crate) struct Reloader {
     pub(crate) certificate: Arc<Notify>,
     pub(crate) asked: mpsc::Receiver<oneshot::Sender<Value>>,
     pub(crate) open: Option<Open>,
+    pub(crate) shop: Option<Arc<ShopService>>,
     /// The config in force.
     pub(crate) config: Config,
     /// The stored resources, and the queue of changes to them.
@@ -318,18 +321,14 @@ impl Reloader {
     }
 
     fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, trade::Config)>)> {
-        let mut settings = plan.settings()?;
-        if plan.is_demo() {
-            demo_orloj::let_in(&mut settings, &demo_orloj::tokens(&plan.data)?);
-        }
-        if let Some(orloj) = &mut settings.orloj {
-            orloj.resources = Some(self.shelf.clone());
-        }
+        let settings = plan.settings()?;
         let next = self.open.as_ref().map(|open| open.next(plan.market())).transpose()?;
-        if let (Some(open), Some((next, _))) = (&self.open, &next) {
-            settings.market = Some(next.settings(open.market.clone()));
-        }
-        Ok((settings, next))
+        let mut products: Vec<Arc<dyn ProductService>> = Vec::new();
+        products.extend(self.open.as_ref().map(|open| open.service.clone() as Arc<dyn ProductService>));
+        products.extend(plan.systems(&self.shelf, self.serving.now().product::<SystemsService>())?);
+        products.extend(self.shop.clone().map(|shop| shop as Arc<dyn ProductService>));
+        products.extend(plan.assistants());
+        Ok((Settings { products, ..settings }, next))
     }
 
     /// Requests use the plan from now on.
@@ -355,7 +354,7 @@ impl Reloader {
 
     /// Takes over the changes of other processes since the last check.
     async fn look_elsewhere(&mut self) {
-        if self.serving.now().orloj_resources().is_none() {
+        if self.serving.now().product::<SystemsService>().is_none() {
             return;
         }
         let outcome = match server::resources::shelf::revision(self.engine().store()).await {

@@ -15,8 +15,8 @@ use anyhow::{anyhow, bail};
 use model::Json;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
+use server::products::systems::OrlojSystem;
 use server::resources::{Resource, Sort};
-use server::settings::OrlojSystem;
 
 use crate::aly_config::Aly;
 use crate::config::{Collected, Config, nearest};

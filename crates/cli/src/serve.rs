@@ -9,6 +9,8 @@ use model::ports::courier::Courier;
 use model::ports::store::Store;
 use retail::Shop;
 use server::accept::{self, Accept};
+use server::product::ProductService;
+use server::products::shop::ShopService;
 use server::resources::{Loaded, Resource, Shelf};
 use server::{Server, Settings, admin, log::Sink, product};
 use tokio::runtime::{Handle, Runtime};
@@ -147,26 +149,27 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         Some(config) => Some(Open::start(&engine, config, plan.is_demo()).await?),
         None => None,
     };
-    let market = open.as_ref().map(Open::settings);
-    let mut settings = Settings { listen: address, jwks, market, ..settings };
-    if let Some(orloj) = &mut settings.orloj {
-        orloj.resources = Some(shelf.clone());
-    }
     let base = banner::base(plan, address);
-    let shop = match (&plan.config.aly, &mut settings.aly) {
-        (Some(aly), Some(settings)) if aly.has_shops() => {
-            let shop = open_shops(&engine, aly, plan.config.public_url.as_deref().unwrap_or(&base)).await?;
-            built.counter.open(shop.clone());
-            settings.storekeeper = Arc::new(shop.clone());
-            settings.shop = Some(shop.clone());
-            Some(shop)
+    let shop = match &plan.config.aly {
+        Some(aly) => {
+            let mut settings = aly.settings()?;
+            if aly.has_shops() {
+                let shop = open_shops(&engine, aly, plan.config.public_url.as_deref().unwrap_or(&base)).await?;
+                built.counter.open(shop.clone());
+                settings.storekeeper = Arc::new(shop.clone());
+                settings.shop = Some(shop);
+            }
+            Some(Arc::new(ShopService::new(engine.clone(), settings)))
         }
-        (Some(_) | None, _) => None,
+        None => None,
     };
+    let mut products: Vec<Arc<dyn ProductService>> = Vec::new();
+    products.extend(open.as_ref().map(|open| open.service.clone() as Arc<dyn ProductService>));
+    products.extend(plan.systems(&shelf, None)?);
+    products.extend(shop.clone().map(|shop| shop as Arc<dyn ProductService>));
+    products.extend(plan.assistants());
     let tokens = if plan.is_demo() { Some(demo_orloj::tokens(&plan.data)?) } else { None };
-    if let Some(tokens) = &tokens {
-        demo_orloj::let_in(&mut settings, tokens);
-    }
+    let settings = Settings { listen: address, jwks, products, ..settings };
     let server = Server::new(engine.clone(), settings, told.sink.clone())?;
     let loaded = admin::load_keys(&engine, server.callers()).await;
     loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({})", fault.cause_text()))?;
@@ -196,8 +199,8 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         if let Some(open) = &open {
             demo_market::open(&open.market, &shown).await.context("cannot open the demo's market")?;
         }
-        if let (Some(shop), Some(keys)) = (&shop, server.oauth()) {
-            demo_aly::open(shop, keys, &shown).await.context("cannot open the demo's shop")?;
+        if let Some((keys, open)) = shop.as_ref().and_then(|shop| Some((shop.oauth(), shop.shop()?))) {
+            demo_aly::open(open, keys, &shown).await.context("cannot open the demo's shop")?;
         }
     }
     banner::print(plan, address, &server, first_key.as_ref());
@@ -219,6 +222,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         certificate,
         asked,
         open,
+        shop,
         config,
         shelf,
         wishes,

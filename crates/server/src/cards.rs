@@ -169,10 +169,16 @@ impl Server {
         can_be_known && !mounted.retired
     }
 
-    /// Whether callers need a credential at this mount: its own rule, or a system's `auth: bearer`.
+    /// Whether callers need a credential at this mount: its own rule, or a product's as soon as any credential exists.
     pub(crate) fn requires(&self, mounted: &Mounted) -> bool {
-        let bearer = || mounted.bearer && self.orloj.as_ref().is_some_and(|house| house.asks_for_tokens(self));
+        let bearer = || mounted.bearer && self.has_credentials();
         mounted.door == Door::Required || bearer()
+    }
+
+    /// Whether any credential exists or is required.
+    pub(crate) fn has_credentials(&self) -> bool {
+        let of_product = || self.settings.products.iter().any(|product| product.has_credentials());
+        self.callers.required() || self.callers.has_any() || of_product()
     }
 
     /// Whether the policy lets callers without a credential do something with this agent, though one is required.

@@ -32,7 +32,7 @@ mod intake;
 mod linger;
 mod links;
 mod metrics;
-mod mount;
+pub mod mount;
 pub mod oauth;
 mod operations;
 pub mod panics;
@@ -47,11 +47,13 @@ pub mod settings;
 mod throttle;
 mod tls;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use engine::Engine;
 use model::{Call, Caller, Fault, Kind, MemoryBudget};
 use policy::Policy;
+use product::ProductService;
 
 pub use serving::Serving;
 pub use settings::Settings;
@@ -68,12 +70,6 @@ pub struct Server {
     pub(crate) scopes: scopes::Scopes,
     /// None where nothing is limited.
     pub(crate) throttle: Option<throttle::Throttle>,
-    /// The market's own limit, where it has one.
-    pub(crate) pace: Option<front::market::pace::RequestRate>,
-    /// What Orloj's endpoints know and count, where they are.
-    pub(crate) orloj: Option<front::orloj::House>,
-    /// Keys and tokens of workspaces, where Aly's endpoints are.
-    pub(crate) oauth: Option<oauth::Oauth>,
     pub(crate) tls: Option<Arc<tls::Tls>>,
     pub(crate) cards: cards::Cards,
     pub(crate) cache: Arc<cache::Cache>,
@@ -91,8 +87,7 @@ pub struct Server {
 impl Server {
     pub fn new(engine: Engine, settings: Settings, log: log::Sink) -> Result<Arc<Server>, settings::Error> {
         front::worker::check(&engine.agents(), &settings)?;
-        front::orloj::check(&settings)?;
-        front::aly::check(&settings)?;
+        settings.check_products()?;
         let metrics = metrics::Metrics::new();
         Ok(Arc::new(Server {
             mounts: mount::Mounts::new(&settings)?,
@@ -103,9 +98,6 @@ impl Server {
             cards: cards::Cards::new(&settings),
             cache: Arc::new(cache::Cache::new(settings.cache_bytes, engine.limits().retention_ms)),
             throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
-            pace: front::market::pace::RequestRate::new(&settings),
-            orloj: front::orloj::House::new(&settings, None),
-            oauth: settings.aly.as_ref().map(|aly| oauth::Oauth::new(engine.clone(), aly.oauth.clone())),
             metrics: Arc::new(metrics),
             links: links::Links::new(engine.store().clone(), engine.sealer().cloned()),
             answers: MemoryBudget::new(settings.answers_bytes),
@@ -135,9 +127,6 @@ impl Server {
                 self.metrics.rate_limited.clone(),
                 self.throttle.as_ref(),
             ),
-            pace: self.pace.clone(),
-            orloj: front::orloj::House::new(&settings, self.orloj.as_ref()),
-            oauth: self.oauth.clone(),
             metrics: self.metrics.clone(),
             engine: self.engine.clone(),
             links: self.links.clone(),
@@ -149,9 +138,10 @@ impl Server {
         })
     }
 
-    /// Keys and tokens of workspaces, where there are any.
-    pub fn oauth(&self) -> Option<&oauth::Oauth> {
-        self.oauth.as_ref()
+    /// The product of this type, where it is served.
+    pub fn product<T: ProductService>(&self) -> Option<&T> {
+        let products = self.settings.products.iter();
+        products.map(|product| &**product as &dyn Any).find_map(|product| product.downcast_ref())
     }
 
     /// The policy in force.
@@ -217,11 +207,6 @@ impl Server {
 
     pub fn default_agent(&self) -> &Arc<str> {
         self.mounts.default_agent()
-    }
-
-    /// The systems and agents there are, where they are shown and changed.
-    pub fn orloj_resources(&self) -> Option<&resources::Shelf> {
-        self.settings.orloj.as_ref()?.resources.as_ref()
     }
 
     pub fn engine(&self) -> &Engine {

@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dialects::langgraph::Profile;
 use dialects::wire::Codec;
 use model::{Caller, Place, Visibility};
 
 use uuid::Uuid;
 
+use crate::Settings;
 use crate::product::{ProductEndpoint, ProductRoute, ProductService, SendGuard, SharedAddress};
 use crate::settings::{self, Door, Mount};
-use crate::{Settings, products};
 
 /// Names an agent cannot have: they are routes.
 pub(crate) const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
@@ -24,14 +23,13 @@ pub(crate) struct Mounts {
     agents: HashMap<Arc<str>, Mounted>,
     order: Vec<Arc<str>>,
     default: Arc<str>,
-    langgraph: Option<Profile>,
     /// In the order in which they are asked.
-    products: Vec<Box<dyn ProductService>>,
-    assistants: HashMap<Uuid, Arc<str>>,
+    products: Vec<Arc<dyn ProductService>>,
+    ids: HashMap<Uuid, Arc<str>>,
 }
 
 /// An agent at its path.
-pub(crate) struct Mounted {
+pub struct Mounted {
     pub(crate) agent: Arc<str>,
     pub(crate) door: Door,
     /// A system with `auth: bearer`, whose `mounts` entry says nothing else: closed to callers without a credential at
@@ -54,8 +52,7 @@ impl Mounted {
         let own = settings.mounts.iter().find(|(name, _)| name == agent).map(|(_, own)| own.clone());
         let Mount { visibility, tenant, parties, door } = own.unwrap_or_default();
         let usual = if settings.auth_required { Door::Required } else { Door::Optional };
-        let systems = settings.orloj.iter().flat_map(|orloj| &orloj.systems);
-        let bearer = door.is_none() && systems.into_iter().any(|system| system.name == *agent && !system.public);
+        let bearer = door.is_none() && settings.products.iter().any(|product| product.requires_credential(agent));
         let mut mounted = Mounted {
             agent: agent.clone(),
             bearer,
@@ -160,16 +157,15 @@ impl Mounts {
             let known = agents.join(", ");
             return refuse(format!("the default agent {default:?} is not served; choose one of: {known}"));
         }
-        let assistants = settings.langgraph.assistants.iter().cloned().collect();
-        let langgraph = settings.langgraph.profile;
-        let products = products::services(settings);
+        let ids = settings.agent_ids.iter().cloned().collect();
+        let products = settings.products.clone();
         for (agent, guard) in products.iter().filter_map(|product| product.send_guard()) {
             if let Some(mounted) = mounted.get_mut(agent) {
                 mounted.send_guard = Some(guard);
             }
         }
         let (order, default) = (agents.to_vec(), default.clone());
-        Ok(Mounts { agents: mounted, order, default, langgraph, products, assistants })
+        Ok(Mounts { agents: mounted, order, default, products, ids })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
@@ -181,29 +177,22 @@ impl Mounts {
         self.products.iter().filter_map(|product| product.shared()).filter(move |shared| shared.paths().contains(&path))
     }
 
-    pub(crate) fn products(&self) -> &[Box<dyn ProductService>] {
+    pub(crate) fn products(&self) -> &[Arc<dyn ProductService>] {
         &self.products
     }
 
-    /// The face LangSmith's endpoint shows, where it is served.
-    pub(crate) fn langgraph(&self) -> Option<Profile> {
-        self.langgraph
+    /// The id of an agent.
+    pub(crate) fn id_of(&self, agent: &str) -> Option<Uuid> {
+        self.ids.iter().find(|(_, known)| ***known == *agent).map(|(id, _)| *id)
     }
 
-    /// The id under which an agent is an assistant.
-    pub(crate) fn assistant_id(&self, agent: &str) -> Option<Uuid> {
-        self.assistants.iter().find(|(_, known)| ***known == *agent).map(|(id, _)| *id)
+    /// The agent with this id.
+    pub(crate) fn agent_by_id(&self, id: Uuid) -> Option<&Mounted> {
+        self.ids.get(&id).and_then(|agent| self.agents.get(agent))
     }
 
-    /// The agent that is this assistant.
-    pub(crate) fn assistant(&self, id: Uuid) -> Option<&Mounted> {
-        self.assistants.get(&id).and_then(|agent| self.agents.get(agent))
-    }
-
-    /// The assistant that a path names by its id at the address that LangSmith documents, which the generations of A2A
-    /// share.
-    pub(crate) fn assistant_at<'p>(&self, path: &'p str) -> Option<&'p str> {
-        self.langgraph?;
+    /// The id in a path `/a2a/{id}`, where no agent has it as its name.
+    pub(crate) fn id_at<'p>(&self, path: &'p str) -> Option<&'p str> {
         let name = path.strip_prefix("/a2a/")?;
         let name = name.strip_suffix('/').unwrap_or(name);
         let is_id = name.parse::<Uuid>().is_ok() && !self.agents.contains_key(name);
@@ -261,7 +250,7 @@ impl Mounts {
         if is_route(below) {
             return Target::Rest(default, &path["/a2a".len()..]);
         }
-        let named = self.agents.get(name).or_else(|| self.assistant(name.parse().ok()?));
+        let named = self.agents.get(name).or_else(|| self.agent_by_id(name.parse().ok()?));
         let Some(mounted) = named else {
             // 0.2 clients ask for it beside the agent's own address.
             let beside = path.ends_with(OLD_EXTENDED_CARD) && below.len() + 1 == OLD_EXTENDED_CARD.len();
@@ -295,7 +284,12 @@ fn is_route(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::BoxFuture;
+    use web::body::Response;
+
     use super::*;
+    use crate::Server;
+    use crate::product::{Accepts, EndpointRequest};
 
     fn mounts() -> Mounts {
         Mounts::new(&Settings::test(&["echo", "scripted"])).unwrap()
@@ -364,13 +358,42 @@ mod tests {
         }
     }
 
+    /// A product with the address `/shop/a2a`, which answers for agents that nobody serves.
+    struct Fake;
+
+    impl ProductService for Fake {
+        fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
+            match path.strip_prefix("/shop") {
+                Some("/a2a") => ProductRoute::Found(Box::new(FakeEndpoint)),
+                Some(below) if below.starts_with('/') => ProductRoute::Nothing,
+                Some(_) | None => ProductRoute::NotMine,
+            }
+        }
+
+        fn unknown_agent<'a>(&'a self, name: &'a str) -> Option<Box<dyn ProductEndpoint + 'a>> {
+            name.parse::<Uuid>().is_ok().then(|| Box::new(FakeEndpoint) as Box<dyn ProductEndpoint>)
+        }
+    }
+
+    struct FakeEndpoint;
+
+    impl ProductEndpoint for FakeEndpoint {
+        fn accepts(&self, _server: &Server) -> Accepts {
+            Accepts::Get
+        }
+
+        fn answer<'a>(&'a self, _request: EndpointRequest<'a>) -> BoxFuture<'a, Response> {
+            Box::pin(std::future::pending())
+        }
+    }
+
     #[test]
-    fn an_id_is_an_assistant_at_the_documented_path_only_where_the_endpoint_is_served() {
+    fn an_id_is_an_agents_address_and_products_answer_for_unknown_ones() {
         let (known, unknown) = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222");
         let mut settings = Settings::test(&["echo", "scripted"]);
-        settings.langgraph.assistants = vec![(known.parse().unwrap(), "echo".into())];
+        settings.agent_ids = vec![(known.parse().unwrap(), "echo".into())];
         for served in [true, false] {
-            settings.langgraph.profile = served.then_some(Profile::Documented);
+            settings.products = if served { vec![Arc::new(Fake)] } else { Vec::new() };
             let mounted = Mounts::new(&settings).unwrap();
             for (id, end, post, expected) in [
                 (known, "", true, "rpc echo".to_owned()),
@@ -382,28 +405,20 @@ mod tests {
             ] {
                 let path = format!("/a2a/{id}{end}");
                 assert_eq!(name(mounted.resolve(&path, post)), expected, "{path} {post} {served}");
-                let shared = served && matches!(end, "" | "/");
-                assert_eq!(mounted.assistant_at(&path), shared.then_some(id), "{path} {served}");
+                assert_eq!(mounted.id_at(&path), matches!(end, "" | "/").then_some(id), "{path} {served}");
             }
-            assert_eq!(mounted.assistant_at("/a2a/echo"), None);
-            assert_eq!(mounted.assistant_at("/a2a"), None);
+            assert_eq!(mounted.id_at("/a2a/echo"), None);
+            assert_eq!(mounted.id_at("/a2a"), None);
         }
     }
 
     #[test]
     fn a_product_has_its_addresses_only_where_it_is_configured_and_leaves_the_others_alone() {
-        let orloj = Some(crate::settings::Orloj::new(Vec::new()));
-        let mounted = Mounts::new(&Settings { orloj, ..Settings::test(&["echo"]) }).unwrap();
+        let mounted = Mounts::new(&Settings { products: vec![Arc::new(Fake)], ..Settings::test(&["echo"]) }).unwrap();
         for (path, with, without) in [
-            ("/orloj/a2a", "product", "unknown"),
-            ("/v1/agent-systems/sum/a2a", "product", "unknown"),
-            ("/v1/a2a/agents", "product", "unknown"),
-            ("/v1/agents", "product", "unknown"),
-            ("/orloj/v1/tasks", "product", "unknown"),
-            ("/orloj/v1/tasksx", "unknown", "unknown"),
-            ("/api/v1/capabilities", "unknown", "unknown"),
-            ("/oauth/token", "unknown", "unknown"),
-            ("/langgraph/a2a/x", "unknown", "unknown"),
+            ("/shop/a2a", "product", "unknown"),
+            ("/shop/other", "unknown", "unknown"),
+            ("/shops", "unknown", "unknown"),
             ("/v1/tasks", "rest echo /v1/tasks", "rest echo /v1/tasks"),
             ("/a2a", "rpc echo", "rpc echo"),
             ("/v1/message:send", "rest echo /v1/message:send", "rest echo /v1/message:send"),

@@ -60,7 +60,7 @@ impl Server {
                 "title": profile.title,
                 "description": profile.description,
                 "default": name == self.mounts.default_agent(),
-                "assistantId": self.mounts.assistant_id(name).map(|id| id.to_string()),
+                "assistantId": self.mounts.id_of(name).map(|id| id.to_string()),
                 "url": format!("{base}/a2a/{name}"),
                 "card": format!("{base}/a2a/{name}{}", crate::mount::CARD),
             }))

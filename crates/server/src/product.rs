@@ -1,5 +1,7 @@
 //! The port for products: what a product adds to the server. The binary lists the products it has.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,7 +17,7 @@ use web::body::Response;
 use crate::admin::AdminCommand;
 use crate::front::RequestLog;
 use crate::mount::Mounted;
-use crate::{Server, service};
+use crate::{Server, Settings, service, settings};
 
 /// A product, before it is configured.
 pub trait ProductKind: Sync {
@@ -25,6 +27,11 @@ pub trait ProductKind: Sync {
     /// The commands it has at the admin socket.
     fn admin(&self) -> &'static [AdminCommand] {
         &[]
+    }
+
+    /// The scopes of keys that the product defines.
+    fn scopes(&self) -> Vec<&'static str> {
+        Vec::new()
     }
 
     /// Settles what turns cost. It is needed wherever tasks end, also without a config for the product. One product has it.
@@ -47,7 +54,12 @@ pub fn settlement(products: &[&'static dyn ProductKind]) -> Option<Arc<dyn Books
 }
 
 /// A product that is configured, in one version of the server.
-pub(crate) trait ProductService: Send + Sync {
+pub trait ProductService: Any + Send + Sync {
+    /// The first obstacle to a server with these settings.
+    fn check(&self, _settings: &Settings) -> Result<(), settings::Error> {
+        Ok(())
+    }
+
     /// Finds the product's endpoint for a path.
     fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a>;
 
@@ -64,6 +76,31 @@ pub(crate) trait ProductService: Send + Sync {
     /// Checks messages to one agent at the addresses of other dialects; the product's own endpoint checks by itself.
     fn send_guard(&self) -> Option<(&Arc<str>, Arc<dyn SendGuard>)> {
         None
+    }
+
+    /// The agent that the product's scopes are for.
+    fn scoped_agent(&self) -> Option<&Arc<str>> {
+        None
+    }
+
+    /// Whether callers of an agent need a credential as soon as any credential exists.
+    fn requires_credential(&self, _agent: &str) -> bool {
+        false
+    }
+
+    /// Whether the product has credentials of its own.
+    fn has_credentials(&self) -> bool {
+        false
+    }
+
+    /// Whether credentials of the product put tasks of an agent into tenants.
+    fn separates_tenants(&self, _agent: &str) -> bool {
+        false
+    }
+
+    /// The largest body that an endpoint takes, if it is larger than the server's limit.
+    fn largest_body(&self) -> usize {
+        0
     }
 
     /// The addresses that the product shares with agents.
@@ -89,8 +126,14 @@ pub(crate) trait ProductService: Send + Sync {
     }
 }
 
+impl fmt::Debug for dyn ProductService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProductService")
+    }
+}
+
 /// Decides whether a message may be sent, before a task exists.
-pub(crate) trait SendGuard: Send + Sync {
+pub trait SendGuard: Send + Sync {
     /// The dialect whose endpoint checks by itself.
     fn own_dialect(&self) -> &'static str;
 
@@ -106,7 +149,7 @@ pub(crate) trait SendGuard: Send + Sync {
 
 /// An address that a product shares with the default agent: some requests there are the product's. Products are asked in
 /// their order, by headers first, then by params. A request that states a dialect is never asked about.
-pub(crate) trait SharedAddress: Send + Sync {
+pub trait SharedAddress: Send + Sync {
     fn paths(&self) -> &'static [&'static str];
 
     /// The methods that the product has there. Only their params are looked at.
@@ -133,16 +176,16 @@ pub(crate) trait SharedAddress: Send + Sync {
 
 /// A JSON-RPC request at a shared address.
 #[derive(Clone, Copy)]
-pub(crate) struct SharedCall<'a> {
-    pub(crate) server: &'a Arc<Server>,
-    pub(crate) mounted: &'a Mounted,
-    pub(crate) head: &'a request::Parts,
-    pub(crate) request: &'a jsonrpc::Request<'a>,
+pub struct SharedCall<'a> {
+    pub server: &'a Arc<Server>,
+    pub mounted: &'a Mounted,
+    pub head: &'a request::Parts,
+    pub request: &'a jsonrpc::Request<'a>,
 }
 
 /// What the params of a request say about its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ownership {
+pub enum Ownership {
     No,
     Yes,
     /// The product's unless the agent at the address knows the task.
@@ -150,7 +193,7 @@ pub(crate) enum Ownership {
 }
 
 /// The owner of a request at a shared address, as far as its params tell.
-pub(crate) enum SharedOwner<'a> {
+pub enum SharedOwner<'a> {
     Product(&'a dyn SharedAddress),
     /// The product's unless the agent at the address knows the task.
     ProductIfUnknown(&'a dyn SharedAddress),
@@ -161,7 +204,7 @@ pub(crate) enum SharedOwner<'a> {
 
 impl<'a> SharedOwner<'a> {
     /// Only methods that a product has are looked at: a call of a newer generation pays a comparison of names.
-    pub(crate) fn by_params(
+    pub fn by_params(
         products: impl Iterator<Item = &'a dyn SharedAddress> + Clone,
         method: &str,
         params: Option<&str>,
@@ -182,15 +225,15 @@ impl<'a> SharedOwner<'a> {
 }
 
 /// A request for an agent's card.
-pub(crate) struct CardRequest<'a> {
-    pub(crate) server: &'a Arc<Server>,
-    pub(crate) head: &'a request::Parts,
-    pub(crate) is_origin: bool,
-    pub(crate) log: &'a mut RequestLog,
+pub struct CardRequest<'a> {
+    pub server: &'a Arc<Server>,
+    pub head: &'a request::Parts,
+    pub is_origin: bool,
+    pub log: &'a mut RequestLog,
 }
 
 /// The meaning of a path to a product.
-pub(crate) enum ProductRoute<'a> {
+pub enum ProductRoute<'a> {
     /// The path belongs to the product.
     Found(Box<dyn ProductEndpoint + 'a>),
     /// The path is below an address of the product, and nothing is there.
@@ -201,14 +244,14 @@ pub(crate) enum ProductRoute<'a> {
 
 impl<'a> ProductRoute<'a> {
     /// The endpoint, or a path that is not the product's.
-    pub(crate) fn of(endpoint: Option<impl ProductEndpoint + 'a>) -> ProductRoute<'a> {
+    pub fn of(endpoint: Option<impl ProductEndpoint + 'a>) -> ProductRoute<'a> {
         endpoint.map_or(ProductRoute::NotMine, |endpoint| ProductRoute::Found(Box::new(endpoint)))
     }
 }
 
 /// The requests that an endpoint takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accepts {
+pub enum Accepts {
     /// GET and HEAD; no body is read.
     Get,
     /// POST with a JSON body of at most so many bytes; `None` is the server's limit.
@@ -220,7 +263,7 @@ pub(crate) enum Accepts {
 }
 
 /// The body of a request for an endpoint.
-pub(crate) enum RequestBody {
+pub enum RequestBody {
     Read(Bytes),
     /// Too large, too slow, of another media type, or refused for another reason.
     Refused(Fault),
@@ -229,12 +272,12 @@ pub(crate) enum RequestBody {
 }
 
 impl RequestBody {
-    pub(crate) fn of(read: Result<Bytes, Fault>) -> RequestBody {
+    pub fn of(read: Result<Bytes, Fault>) -> RequestBody {
         read.map_or_else(RequestBody::Refused, RequestBody::Read)
     }
 
     /// The body that was read; none of it for an endpoint that reads by itself.
-    pub(crate) fn into_bytes(self) -> Result<Bytes, Fault> {
+    pub fn into_bytes(self) -> Result<Bytes, Fault> {
         match self {
             RequestBody::Read(bytes) => Ok(bytes),
             RequestBody::Refused(fault) => Err(fault),
@@ -244,15 +287,15 @@ impl RequestBody {
 }
 
 /// A request for an endpoint.
-pub(crate) struct EndpointRequest<'a> {
-    pub(crate) server: &'a Arc<Server>,
-    pub(crate) head: &'a request::Parts,
-    pub(crate) body: RequestBody,
-    pub(crate) log: &'a mut RequestLog,
+pub struct EndpointRequest<'a> {
+    pub server: &'a Arc<Server>,
+    pub head: &'a request::Parts,
+    pub body: RequestBody,
+    pub log: &'a mut RequestLog,
 }
 
 /// One address of a product.
-pub(crate) trait ProductEndpoint: Send + Sync {
+pub trait ProductEndpoint: Send + Sync {
     fn accepts(&self, server: &Server) -> Accepts;
 
     /// Whether a refusal names the id of the JSON-RPC request.

@@ -33,12 +33,10 @@ const SYSTEM: &str = "system:";
 pub(crate) struct Scopes {
     /// Named by rules of the policy.
     policy: Vec<Pattern>,
-    /// The agent that the product's scopes are about, where it is served.
-    store_agent: Option<Arc<str>>,
-}
-
-fn is_product(scope: &str) -> bool {
-    dialects::aly::SCOPES.iter().any(|(name, _)| *name == scope)
+    /// Defined by products.
+    of_products: Vec<&'static str>,
+    /// The agent that they are for, where it is served.
+    scoped_agent: Option<Arc<str>>,
 }
 
 fn is_system(scope: &str) -> bool {
@@ -56,15 +54,20 @@ pub fn named_by(rules: &[Rule]) -> impl Iterator<Item = &str> {
 
 /// That every one of these is known: Rialto's own, a system's, a product's, or one that `policy` names. The refusal lists
 /// the known ones.
-pub(crate) fn check_known<'a>(scopes: &[String], policy: impl Iterator<Item = &'a str>) -> Result<(), String> {
+pub(crate) fn check_known<'a>(
+    scopes: &[String],
+    of_products: &[&str],
+    policy: impl Iterator<Item = &'a str>,
+) -> Result<(), String> {
     let policy: Vec<&str> = policy.collect();
     let by_policy = |scope: &str| policy.iter().any(|text| Pattern::new(text).fits(scope));
+    let is_product = |scope: &str| of_products.contains(&scope);
     let known = |scope: &&String| own(scope).is_some() || is_system(scope) || is_product(scope) || by_policy(scope);
     let Some(unknown) = scopes.iter().find(|scope| !known(scope)) else { return Ok(()) };
     let unknown: String = unknown.chars().take(64).collect();
     let mut all: Vec<&str> = TASKS.iter().chain(&ROLES).map(|(name, _)| *name).collect();
     all.push("system:NAME");
-    all.extend(dialects::aly::SCOPES.iter().map(|(name, _)| *name));
+    all.extend(of_products);
     all.extend(policy);
     let all = all.join(", ");
     Err(format!(
@@ -76,16 +79,17 @@ impl Scopes {
     pub(crate) fn new(settings: &Settings) -> Result<Scopes, settings::Error> {
         let rules = settings.policy.as_deref().unwrap_or_default();
         for key in &settings.keys {
-            check_known(&key.scopes, named_by(rules))
+            check_known(&key.scopes, &settings.product_scopes, named_by(rules))
                 .map_err(|text| settings::Error(format!("auth.keys: {:?}: {text}", key.name)))?;
         }
-        let store_agent = settings.aly.as_ref().map(|aly| aly.agent.clone());
-        Ok(Scopes { policy: named_by(rules).map(Pattern::new).collect(), store_agent })
+        let scoped_agent = settings.products.iter().find_map(|product| product.scoped_agent().cloned());
+        let of_products = settings.product_scopes.clone();
+        Ok(Scopes { policy: named_by(rules).map(Pattern::new).collect(), of_products, scoped_agent })
     }
 
     /// Whether a name is known here.
     fn knows(&self, scope: &str) -> bool {
-        own(scope).is_some() || is_system(scope) || is_product(scope) || self.is_of_policy(scope)
+        own(scope).is_some() || is_system(scope) || self.of_products.contains(&scope) || self.is_of_policy(scope)
     }
 
     /// Whether the policy decides about a name. About those of tasks it does not decide alone.
@@ -99,7 +103,7 @@ impl Scopes {
         }
         match scope.strip_prefix(SYSTEM) {
             Some(name) => name == "*" || name == agent,
-            None => is_product(scope) && self.store_agent.as_deref() == Some(agent),
+            None => self.of_products.contains(&scope) && self.scoped_agent.as_deref() == Some(agent),
         }
     }
 

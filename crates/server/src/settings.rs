@@ -4,13 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::ports::storekeeper::Storekeeper;
-use model::{Again, Time, Visibility};
+use model::{Time, Visibility};
+use uuid::Uuid;
 
 pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
-pub use crate::oauth::Rules as OauthRules;
 pub use crate::policy::{Effect, Rule};
-use crate::resources::Shelf;
+use crate::product::ProductService;
 pub use crate::throttle::Limits as ThrottleLimits;
 pub use web::client_address::Network;
 pub use web::limiter::Rate;
@@ -63,14 +62,13 @@ pub struct Settings {
     pub backlog: i32,
     /// Between comment lines on a silent stream.
     pub heartbeat_ms: u64,
-    pub langgraph: Langgraph,
+    /// An id for each agent that has one; `/a2a/{id}` is its address, too.
+    pub agent_ids: Vec<(Uuid, Arc<str>)>,
     pub files: Files,
-    /// The market, where there is one.
-    pub market: Option<Uumit>,
-    /// Orloj's endpoints, where they are served.
-    pub orloj: Option<Orloj>,
-    /// Aly's endpoints, where they are served.
-    pub aly: Option<Aly>,
+    /// The products that are served, in the order in which they are asked for an address.
+    pub products: Vec<Arc<dyn ProductService>>,
+    /// The scopes that products define, also those of products that are not served.
+    pub product_scopes: Vec<&'static str>,
     /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
     pub jwks: Option<String>,
 }
@@ -85,8 +83,7 @@ impl Settings {
     pub fn check(&self) -> Result<(), Error> {
         crate::mount::Mounts::new(self)?;
         crate::callers::Callers::new(self, None)?;
-        crate::front::orloj::check(self)?;
-        crate::front::aly::check(self)?;
+        self.check_products()?;
         if let Some(rules) = &self.policy {
             crate::policy::Policy::new(rules)?;
         }
@@ -95,6 +92,10 @@ impl Settings {
             crate::tls::Tls::load(files)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn check_products(&self) -> Result<(), Error> {
+        self.products.iter().try_for_each(|product| product.check(self))
     }
 }
 
@@ -115,8 +116,6 @@ impl Settings {
             backlog: before.backlog,
             cache_bytes: before.cache_bytes,
             jwks: before.jwks.clone(),
-            market: before.market.clone(),
-            aly: before.aly.clone(),
             files: before.files,
             mounts: self.mounts.iter().cloned().chain(kept).collect(),
             retired,
@@ -142,11 +141,10 @@ impl Settings {
             trusted_proxies: Vec::new(),
             tls: None,
             jwks: None,
-            langgraph: Langgraph::default(),
+            agent_ids: Vec::new(),
             files: Files::default(),
-            market: None,
-            orloj: None,
-            aly: None,
+            products: Vec::new(),
+            product_scopes: Vec::new(),
             cors_origins: Vec::new(),
             cors_loopback: false,
             card: CardForm::Hybrid,
@@ -163,14 +161,6 @@ impl Settings {
     }
 }
 
-/// LangSmith's endpoint: which of its faces it shows, and which agent is which assistant.
-#[derive(Clone, Debug, Default)]
-pub struct Langgraph {
-    /// Without one there is no such endpoint; agents are found by their ids all the same.
-    pub profile: Option<dialects::langgraph::Profile>,
-    pub assistants: Vec<(uuid::Uuid, Arc<str>)>,
-}
-
 /// How large files are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Files {
@@ -183,108 +173,6 @@ pub struct Files {
 impl Default for Files {
     fn default() -> Files {
         Files { inline_max_bytes: Some(1 << 20), url_expires_s: 3_600 }
-    }
-}
-
-/// UUMit's endpoints: `/api/v1`, `/uumit`, and its rows at `/a2a`.
-#[derive(Clone, Debug)]
-pub struct Uumit {
-    pub market: trade::Market,
-    /// The JSON-RPC code of what cannot be done any more, or not yet.
-    pub invalid_state_code: i32,
-    /// How long a subscription without an end stays open.
-    pub window_ms: u64,
-    /// Requests a minute of one key, else of one address; none by default.
-    pub requests_per_minute: Option<u32>,
-}
-
-impl Uumit {
-    pub fn new(market: trade::Market) -> Uumit {
-        Uumit { market, invalid_state_code: -32602, window_ms: 60_000, requests_per_minute: None }
-    }
-}
-
-/// Orloj's endpoints: `/orloj`, `/v1/agent-systems` and its relatives, and its rows at `/a2a`.
-#[derive(Clone, Debug)]
-pub struct Orloj {
-    /// The systems that are shown, in order.
-    pub systems: Vec<OrlojSystem>,
-    /// Tokens that are good here and nowhere else.
-    pub tokens: Vec<Key>,
-    /// Agents elsewhere, for the registry: name and address.
-    pub remotes: Vec<(Arc<str>, String)>,
-    /// How long a send waits for the end of its task; `None` does not wait at all.
-    pub wait_ms: Option<u64>,
-    /// What a send means whose id has a task already.
-    pub again: Again,
-    /// A request's body.
-    pub body_bytes: usize,
-    /// Sends that wait, and streams, at a time; none by default.
-    pub waiting: Option<u32>,
-    pub streams: Option<u32>,
-    /// Requests a minute of one address; none by default.
-    pub requests_per_minute: Option<u32>,
-    /// The version that cards say.
-    pub protocol_version: String,
-    /// The systems and agents there are, where they are shown and changed.
-    pub resources: Option<Shelf>,
-}
-
-impl Orloj {
-    pub fn new(systems: Vec<OrlojSystem>) -> Orloj {
-        Orloj {
-            systems,
-            tokens: Vec::new(),
-            remotes: Vec::new(),
-            wait_ms: Some(30 * 60_000),
-            again: Again::Restart,
-            body_bytes: 1 << 20,
-            waiting: None,
-            streams: None,
-            requests_per_minute: None,
-            protocol_version: "1.0".into(),
-            resources: None,
-        }
-    }
-}
-
-/// A system that is shown at Orloj's endpoints: an agent of that name.
-#[derive(Clone, Debug)]
-pub struct OrlojSystem {
-    pub name: Arc<str>,
-    pub namespace: Arc<str>,
-    /// Anybody may call it; else who has a token that is good for it.
-    pub public: bool,
-    /// What it is made of.
-    pub agents: Vec<Arc<str>>,
-}
-
-/// Aly's endpoints: `/api/a2a`, `/oauth`, and both below `/aly`.
-#[derive(Clone)]
-pub struct Aly {
-    /// The store agent, which must be one of the agents served.
-    pub agent: Arc<str>,
-    /// Who knows what a message to it asks for.
-    pub storekeeper: Arc<dyn Storekeeper>,
-    /// The shops behind it, where they are Rialto's own: their storefront and checkout page.
-    pub shop: Option<retail::Shop>,
-    pub oauth: OauthRules,
-    /// What the card of no shop in particular is called.
-    pub platform: String,
-    /// Where cards say that one can read more.
-    pub documentation_url: Option<String>,
-}
-
-impl Aly {
-    pub fn new(agent: impl Into<Arc<str>>, storekeeper: Arc<dyn Storekeeper>) -> Aly {
-        let (agent, platform) = (agent.into(), "Rialto shops".into());
-        Aly { agent, storekeeper, shop: None, oauth: OauthRules::default(), platform, documentation_url: None }
-    }
-}
-
-impl std::fmt::Debug for Aly {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Aly").field("agent", &self.agent).field("oauth", &self.oauth).finish_non_exhaustive()
     }
 }
 

@@ -208,8 +208,9 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
         Request::KeysCreate { name, tenant, scopes, policy_scopes, expires_in_ms } => {
             let server = context.running.map(|running| running.serving.now());
             let rules = server.as_ref().and_then(|server| server.settings.policy.as_deref()).unwrap_or_default();
+            let of_products: Vec<&str> = context.products.iter().flat_map(|product| product.scopes()).collect();
             let named = policy_scopes.iter().map(String::as_str).chain(named_by(rules));
-            check_known(&scopes, named).map_err(|text| Fault::new(Kind::InvalidParams, text))?;
+            check_known(&scopes, &of_products, named).map_err(|text| Fault::new(Kind::InvalidParams, text))?;
             let (key, shown) = keys::create(engine, keys::Wish { name, tenant, scopes, expires_in_ms }).await?;
             context.key_changed("created", &key);
             Ok(shown)

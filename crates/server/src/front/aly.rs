@@ -27,20 +27,19 @@ use super::{A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, int
 use crate::mount::Mounted;
 use crate::oauth::{Oauth, covers, endpoints};
 use crate::products::shop::ShopEndpoint;
-use crate::settings::{self, Aly, Door, Settings};
+use crate::products::shop::{Aly, ShopService};
+use crate::settings::{self, Door, Settings};
 use crate::{Server, callers, intake};
 use web::body::{Body, Response};
 use web::credentials::bearer;
 use web::response::{json, not_allowed};
 
 /// What would stop the endpoints from being served.
-pub(crate) fn check(settings: &Settings) -> Result<(), settings::Error> {
-    match &settings.aly {
-        Some(aly) if !settings.agents.contains(&aly.agent) => {
-            Err(settings::Error(format!("aly: there is no agent {:?} to be the store agent", aly.agent)))
-        }
-        Some(_) | None => Ok(()),
+pub fn check(aly: &Aly, settings: &Settings) -> Result<(), settings::Error> {
+    if settings.agents.contains(&aly.agent) {
+        return Ok(());
     }
+    Err(settings::Error(format!("aly: there is no agent {:?} to be the store agent", aly.agent)))
 }
 
 /// A request at `/api/a2a` or below it.
@@ -111,7 +110,8 @@ pub(crate) enum Shown {
 
 impl<'a> Desk<'a> {
     fn open(server: &'a Arc<Server>, head: &'a request::Parts) -> Option<Desk<'a>> {
-        let (aly, oauth) = (server.settings.aly.as_ref()?, server.oauth.as_ref()?);
+        let service = ShopService::of(server)?;
+        let (aly, oauth) = (&service.settings, service.oauth());
         let mounted = server.mounts.agent(&aly.agent)?;
         Some(Desk { server, aly, oauth, mounted, head })
     }

@@ -83,7 +83,6 @@ pub(crate) async fn at_mount(server: &Server, mounted: &Mounted, head: &request:
 
 /// The largest body that any address takes.
 pub(crate) fn largest_body(engine: &engine::Engine, settings: &crate::Settings) -> usize {
-    let market = settings.market.as_ref().map_or(0, super::market::largest_body);
-    let orloj = settings.orloj.as_ref().map_or(0, |orloj| orloj.body_bytes);
-    engine.limits().body_bytes.max(market).max(orloj)
+    let of_products = settings.products.iter().map(|product| product.largest_body()).max();
+    engine.limits().body_bytes.max(of_products.unwrap_or_default())
 }

@@ -26,6 +26,7 @@ use super::{A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body
 use crate::Server;
 use crate::callers;
 use crate::mount::Mounted;
+use crate::products::assistants::AssistantsService;
 use web::body::Response;
 use web::response::json;
 
@@ -64,7 +65,7 @@ pub(crate) async fn answer(
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
 ) -> Response {
-    let Some(profile) = server.mounts.langgraph() else { return reply(errors::detail(404, "Not Found")) };
+    let Some(profile) = AssistantsService::profile(server) else { return reply(errors::detail(404, "Not Found")) };
     log.dialect = profile.wire("").name();
     if head.method != Method::POST {
         return other_verb(server, profile, assistant, head);
@@ -244,7 +245,7 @@ fn named(fault: Fault, request: &Request) -> Fault {
 }
 
 fn find<'s>(server: &'s Server, assistant: &str) -> Option<&'s Mounted> {
-    server.mounts.assistant(assistant.parse().ok()?)
+    server.mounts.agent_by_id(assistant.parse().ok()?)
 }
 
 /// Whether an assistant reads text: its input has `messages`, the product would say.
@@ -270,7 +271,7 @@ pub(crate) fn card_by_query(server: &Arc<Server>, head: &request::Parts) -> Resp
 }
 
 fn assistant_card(server: &Arc<Server>, assistant: Option<&str>, head: &request::Parts) -> Response {
-    let Some(profile) = server.mounts.langgraph() else { return reply(errors::detail(404, "Not Found")) };
+    let Some(profile) = AssistantsService::profile(server) else { return reply(errors::detail(404, "Not Found")) };
     let Some(id) = assistant.filter(|id| !id.is_empty()) else {
         return reply(Reply { status: 400, body: card::refused("Missing required query parameter: assistant_id") });
     };

@@ -390,12 +390,8 @@ impl Server {
     /// holder's tasks with this agent into a tenant (a key, a token of an issuer, of a workspace or of systems), tenants are
     /// walls.
     fn lets_choose_tenant(&self, mounted: &Mounted) -> bool {
-        let is_shop = self.settings.aly.as_ref().is_some_and(|aly| aly.agent == mounted.agent);
-        let is_system =
-            || self.settings.orloj.as_ref().is_some_and(|orloj| orloj.systems.iter().any(|s| s.name == mounted.agent));
-        let has_tokens = || self.orloj.as_ref().is_some_and(orloj::House::has_tokens);
-        let walled = is_shop || mounted.tenant.is_some() || self.callers.has_any() || (has_tokens() && is_system());
-        !walled
+        let of_product = || self.settings.products.iter().any(|product| product.separates_tenants(&mounted.agent));
+        !(mounted.tenant.is_some() || self.callers.has_any() || of_product())
     }
 }
 

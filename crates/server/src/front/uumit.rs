@@ -27,7 +27,7 @@ use trade::{
 
 use super::{A2A_DIALECT, PLATFORM_USER, RequestLog};
 use crate::Server;
-use crate::settings::Uumit;
+use crate::products::market::{MarketService, Uumit};
 use web::body::{Body, Response};
 use web::concurrency::ConcurrencyPermit;
 use web::credentials;
@@ -82,7 +82,7 @@ pub(crate) async fn answer_to(
 ) -> Response {
     log.dialect = uumit::NAME;
     log.agent = Some(trade::AGENT.into());
-    let Some(uumit) = &server.settings.market else {
+    let Some(uumit) = MarketService::settings(server) else {
         let fault = Fault::new(Kind::MethodNotFound, "there is no market here");
         return respond(&Error::of_fault(&fault, Line::InvalidParams.code()), &request.id);
     };
@@ -407,7 +407,9 @@ fn sign(mut response: Response) -> Response {
 pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
     log.operation = "card";
     log.dialect = uumit::NAME;
-    let Some(uumit) = &server.settings.market else { return super::rest::nothing_at(head.uri.path(), head, log) };
+    let Some(uumit) = MarketService::settings(server) else {
+        return super::rest::nothing_at(head.uri.path(), head, log);
+    };
     match uumit.market.on_sale(&Filter::default(), Paging { page: 1, size: SKILLS }).await {
         Ok(page) => {
             let mut response = json(card::platform(&endpoint(server, head), &page.items));

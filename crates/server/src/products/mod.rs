@@ -5,35 +5,14 @@ pub mod market;
 pub mod shop;
 pub mod systems;
 
-use crate::Settings;
-use crate::product::ProductService;
-
-/// The products that the settings have, in the order in which they are asked for an address.
-pub(crate) fn services(settings: &Settings) -> Vec<Box<dyn ProductService>> {
-    let mut services: Vec<Box<dyn ProductService>> = Vec::new();
-    if settings.market.is_some() {
-        services.push(Box::new(market::MarketService));
-    }
-    if settings.orloj.is_some() {
-        services.push(Box::new(systems::SystemsService));
-    }
-    if let Some(aly) = &settings.aly {
-        services.push(Box::new(shop::ShopService::new(aly)));
-    }
-    if settings.langgraph.profile.is_some() {
-        services.push(Box::new(assistants::AssistantsService));
-    }
-    services
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::product::{SharedAddress, SharedOwner};
 
-    const MARKET: &[&dyn SharedAddress] = &[&market::MarketService];
-    const SYSTEMS: &[&dyn SharedAddress] = &[&systems::SystemsService];
-    const BOTH: &[&dyn SharedAddress] = &[&market::MarketService, &systems::SystemsService];
+    const MARKET: &[&dyn SharedAddress] = &[&market::MarketAddress];
+    const SYSTEMS: &[&dyn SharedAddress] = &[&systems::SystemsAddress];
+    const BOTH: &[&dyn SharedAddress] = &[&market::MarketAddress, &systems::SystemsAddress];
 
     fn owner(products: &[&dyn SharedAddress], method: &str, params: Option<&str>) -> String {
         match SharedOwner::by_params(products.iter().copied(), method, params) {

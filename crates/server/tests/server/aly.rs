@@ -10,7 +10,8 @@ use model::{Content, Fault, Limits, Message, Task};
 use serde_json::{Value, json};
 use server::courier::{HttpCourier, Options, OutboundPolicy, Seal};
 use server::oauth::NewKey;
-use server::settings::{Aly, Door, Mount};
+use server::products::shop::{self, Aly, ShopService};
+use server::settings::{Door, Mount};
 use server::{Server, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -65,7 +66,8 @@ pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Aly)) -> Runnin
     let (mut settings, mut aly) = (settings(), Aly::new("scripted", Arc::new(Keeper)));
     settings.keys = vec![key("house", "acme-ws")];
     change(&mut settings, &mut aly);
-    settings.aly = Some(aly);
+    settings.products.push(Arc::new(ShopService::new(engine.clone(), aly)));
+    settings.product_scopes = SCOPES.iter().map(|(name, _)| *name).collect();
     let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     start_on(engine, settings, http).await
 }
@@ -79,7 +81,7 @@ pub(crate) async fn key_of(running: &Running, workspace: &str, scopes: &[&str]) 
     let server: Arc<Server> = running.serving.now();
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
     let new = NewKey { workspace: workspace.into(), name: "a test".into(), scopes, expires_at: None };
-    server.oauth().unwrap().make_key(new).await.unwrap().0
+    server.product::<ShopService>().unwrap().oauth().make_key(new).await.unwrap().0
 }
 
 fn saying(text: &str) -> Value {
@@ -612,9 +614,8 @@ async fn without_a_shop_there_is_nothing() {
     for path in ["/api/a2a", "/aly/api/a2a", "/oauth/token", "/.well-known/oauth-authorization-server"] {
         assert_eq!(running.post(path, &json!({})).send().await.unwrap().status(), 404, "{path}");
     }
-    let mut settings = settings();
-    settings.aly = Some(Aly::new("nobody", Arc::new(Keeper)));
-    assert!(settings.check().unwrap_err().to_string().contains("nobody"));
+    let refused = shop::check(&Aly::new("nobody", Arc::new(Keeper)), &settings()).unwrap_err();
+    assert!(refused.to_string().contains("nobody"));
     let running = plain().await;
     for path in ["/aly", "/aly/", "/aly/else", "/api/a2ab", "/oauthx", "/oauth/else", "/api/a2a/else"] {
         assert_eq!(running.get(path).send().await.unwrap().status(), 404, "{path}");

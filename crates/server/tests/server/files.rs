@@ -22,7 +22,8 @@ use model::{
 };
 use serde_json::{Value, json};
 use server::Settings;
-use server::settings::{Files, Langgraph};
+use server::products::assistants::AssistantsService;
+use server::settings::Files;
 use sha2::{Digest, Sha256};
 
 use crate::kit::{Running, saying, sends, start_on, until};
@@ -166,11 +167,9 @@ async fn serve_with(len: usize, change: impl FnOnce(&mut Settings)) -> (Running,
     let store = Arc::new(Counting { inner: stores::memory::Store::new(), blobs: AtomicUsize::new(0) });
     let engine = Engine::start(store.clone(), vec![Maker::making(len)], Limits::default(), None).await.unwrap();
     let assistant = "0190f3c4-1111-4222-8333-444455556666".parse().unwrap();
-    let langgraph = Langgraph {
-        profile: Some(dialects::langgraph::Profile::default()),
-        assistants: vec![(assistant, "maker".into())],
-    };
-    let mut settings = Settings { langgraph, ..Settings::test(&["maker"]) };
+    let assistants = AssistantsService::new(dialects::langgraph::Profile::default());
+    let (products, agent_ids) = (vec![Arc::new(assistants) as _], vec![(assistant, "maker".into())]);
+    let mut settings = Settings { products, agent_ids, ..Settings::test(&["maker"]) };
     change(&mut settings);
     (start_on(engine, settings, reqwest::Client::new()).await, store)
 }

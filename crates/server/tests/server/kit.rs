@@ -9,7 +9,8 @@ use model::{Kind, Limits};
 use serde_json::{Value, json};
 use server::accept::{self, Accept};
 use server::log::Sink;
-use server::settings::{Effect, Key, Rule, Uumit};
+use server::products::market::{MarketService, Uumit};
+use server::settings::{Effect, Key, Rule};
 use server::{Server, Serving, Settings};
 
 pub(crate) struct Running {
@@ -72,7 +73,7 @@ pub(crate) async fn start_agents(
     start_on(engine(agents).await, settings, http).await
 }
 
-async fn engine(agents: Vec<Arc<dyn model::ports::agent::Agent>>) -> Engine {
+pub(crate) async fn engine(agents: Vec<Arc<dyn model::ports::agent::Agent>>) -> Engine {
     let store = Arc::new(stores::memory::Store::new());
     Engine::start(store, agents, Limits::default(), None).await.unwrap()
 }
@@ -83,7 +84,8 @@ pub(crate) async fn start_market(settings: Settings, config: trade::Config, serv
     let engine = engine(agents).await;
     let mut uumit = Uumit::new(trade::Market::start(engine.clone(), config, true).await.unwrap());
     serve(&mut uumit);
-    start_on(engine, Settings { market: Some(uumit), ..settings }, reqwest::Client::new()).await
+    let products = vec![Arc::new(MarketService::new(uumit)) as _];
+    start_on(engine, Settings { products, ..settings }, reqwest::Client::new()).await
 }
 
 /// A server over an engine that is there already.

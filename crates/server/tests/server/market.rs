@@ -10,7 +10,7 @@ use market::Ut;
 use model::Limits;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use server::settings::Uumit;
+use server::products::market::{MarketService, Uumit};
 use server::{Settings, courier};
 use std::sync::Arc;
 use trade::{Config, Market, NewKey, NewUser};
@@ -48,7 +48,8 @@ async fn house_in(settings: Settings, uumit: impl FnOnce(Uumit) -> Uumit) -> Hou
         market.open_user(new).await.unwrap();
         market.issue_key(NewKey::User(user.into()), Some(&key(user))).await.unwrap();
     }
-    let settings = Settings { market: Some(uumit(Uumit::new(market.clone()))), ..settings };
+    let served = MarketService::new(uumit(Uumit::new(market.clone())));
+    let settings = Settings { products: vec![Arc::new(served)], ..settings };
     let http = reqwest::Client::new();
     House { running: start_on(engine, settings, http.clone()).await, market, http }
 }

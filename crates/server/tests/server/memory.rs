@@ -1,10 +1,13 @@
 //! Bounds of memory: bodies before their caller is known, all bodies together, connections.
 
+use std::sync::Arc;
+
 use dialects::langgraph::Profile;
 use model::Kind;
 use serde_json::{Value, json};
 use server::Settings;
-use server::settings::{Langgraph, Timeouts};
+use server::products::assistants::AssistantsService;
+use server::settings::Timeouts;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -67,8 +70,8 @@ fn guarded() -> Settings {
 async fn addresses() -> Vec<(&'static str, Running, String)> {
     let assistant = uuid::Uuid::from_u128(7);
     let langgraph = |profile| {
-        let assistants = vec![(assistant, "echo".into())];
-        Settings { langgraph: Langgraph { profile: Some(profile), assistants }, ..guarded() }
+        let products = vec![Arc::new(AssistantsService::new(profile)) as _];
+        Settings { products, agent_ids: vec![(assistant, "echo".into())], ..guarded() }
     };
     let market = || start_market(guarded(), trade::Config::default(), |_| {});
     let systems = || {

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::RecordQuery;
 use serde_json::{Value, json};
+use server::products::shop::ShopService;
 use sha2::{Digest, Sha256};
 
 use crate::aly::{ask, code, key_of, open};
@@ -442,7 +443,7 @@ async fn what_is_revoked_is_over() {
     assert_eq!(renew(&running, &client, &more["refresh_token"]).await.1["error"], "invalid_grant");
     // A key, too.
     let server = running.serving.now();
-    let oauth = server.oauth().unwrap();
+    let oauth = server.product::<ShopService>().unwrap().oauth();
     assert!(is_good(&running, &json!(key)).await);
     let id = oauth.keys("acme-ws").await.unwrap()[0].id.clone();
     assert!(oauth.revoke_key("other-ws", &id).await.unwrap().is_none());
@@ -582,7 +583,7 @@ async fn there_are_only_so_many_of_each() {
         scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         expires_at: None,
     };
-    let oauth = server.oauth().unwrap();
+    let oauth = server.product::<ShopService>().unwrap().oauth();
     assert!(oauth.make_key(new("", &[])).await.is_err() && oauth.make_key(new("x", &["no:such"])).await.is_err());
     for name in ["two", "three"] {
         oauth.make_key(new(name, &["read:sites"])).await.unwrap();

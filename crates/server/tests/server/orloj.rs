@@ -7,7 +7,8 @@ use model::Again;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use server::Settings;
-use server::settings::{Key, Orloj, OrlojSystem};
+use server::products::systems::{Orloj, OrlojSystem, SystemsService};
+use server::settings::Key;
 use systems::System;
 
 mod access;
@@ -42,7 +43,7 @@ pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Orloj)) -> Runn
     let mut orloj = Orloj::new(SYSTEMS.map(shown).into());
     orloj.tokens = vec![token("bound", &["system:asks", "system:guarded"]), token("other", &["system:asks"])];
     change(&mut settings, &mut orloj);
-    settings.orloj = Some(orloj);
+    settings.products.push(Arc::new(SystemsService::new(orloj, None)));
     start_agents(settings, all, reqwest::Client::new()).await
 }
 

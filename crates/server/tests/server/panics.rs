@@ -7,9 +7,9 @@ use model::ports::storekeeper::{Needs, Shop, Storekeeper};
 use model::{Fault, Message, Task};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use server::settings::Aly;
+use server::products::shop::{Aly, ShopService};
 
-use crate::kit::{Running, saying, settings, start_with};
+use crate::kit::{Running, engine, saying, settings, start_on};
 
 /// A storekeeper that panics when it is told to.
 struct Clumsy;
@@ -32,9 +32,11 @@ impl Storekeeper for Clumsy {
 
 async fn open(http: reqwest::Client) -> Running {
     server::panics::watch();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let engine = engine(agents).await;
     let mut settings = settings();
-    settings.aly = Some(Aly::new("scripted", Arc::new(Clumsy)));
-    start_with(settings, http).await
+    settings.products = vec![Arc::new(ShopService::new(engine.clone(), Aly::new("scripted", Arc::new(Clumsy))))];
+    start_on(engine, settings, http).await
 }
 
 fn rpc(method: &str, params: &Value) -> Value {

@@ -10,7 +10,9 @@ use model::Limits;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use server::Settings;
-use server::settings::{Langgraph, Uumit};
+use server::product::ProductService;
+use server::products::assistants::AssistantsService;
+use server::products::market::{MarketService, Uumit};
 use trade::{BilledAgent as Priced, BillingTerms as Terms, Budgets, Config, Market, NewUser, PRICE_EXTENSION};
 
 use crate::kit::{As as _, Running, key, saying, sends, settings, start_on};
@@ -41,11 +43,14 @@ async fn shop() -> (Running, Market) {
         market.open_user(NewUser { id: Some(user.into()), ..NewUser::default() }).await.unwrap();
         market.credit(&user.into(), ut("100"), user, None).await.unwrap();
     }
-    let assistants = vec![(agents::assistant::assistant_id("echo"), Arc::from("echo"))];
+    let agent_ids = vec![(agents::assistant::assistant_id("echo"), Arc::from("echo"))];
+    let assistants = AssistantsService::new(dialects::langgraph::Profile::Documented);
+    let market_service = MarketService::new(Uumit::new(market.clone()));
+    let products: Vec<Arc<dyn ProductService>> = vec![Arc::new(market_service), Arc::new(assistants)];
     let settings = Settings {
         keys: ["ann", "bob", "carol"].map(|name| key(name, "default")).into(),
-        market: Some(Uumit::new(market.clone())),
-        langgraph: Langgraph { profile: Some(dialects::langgraph::Profile::Documented), assistants },
+        products,
+        agent_ids,
         ..settings()
     };
     (start_on(engine, settings, reqwest::Client::new()).await, market)

@@ -5,8 +5,8 @@ use model::{AccessKey, Expect, RecordChange};
 use serde_json::{Value, json};
 use server::Settings;
 use server::admin::{AdminContext, AdminRequest, Request, Running as Operated};
-use server::products::shop::ShopProduct;
 use server::products::shop::admin::{ShopOperation, request as shop_request};
+use server::products::shop::{ShopProduct, ShopService};
 
 use crate::aly::{key_of, open};
 use crate::kit::{Running, key, settings};
@@ -103,7 +103,7 @@ async fn end(running: &Running, kind: Kind, how: End, secret: &str) {
     match (kind, how) {
         (Kind::Workspace, End::Revoked) => {
             let server = running.serving.now();
-            let all = server.oauth().unwrap().keys(WORKSPACE).await.unwrap();
+            let all = server.product::<ShopService>().unwrap().oauth().keys(WORKSPACE).await.unwrap();
             let id = all.last().unwrap().id.to_string();
             let wish = ShopOperation::KeyRevoke { workspace: WORKSPACE.into(), id };
             let done = operate(running, shop_request(wish).unwrap()).await;
@@ -216,7 +216,10 @@ async fn operators_list_and_remove_clients_and_grants() {
     let of = |workspace: Option<&str>| ShopOperation::ClientList { workspace: workspace.map(str::to_owned) };
     let listed = ask(of(Some(WORKSPACE))).await;
     assert_eq!(listed["clients"].as_array().unwrap().len(), 1, "{listed}");
-    let (client, key) = (&listed["clients"][0], running.serving.now().oauth().unwrap().keys(WORKSPACE).await.unwrap());
+    let (client, key) = (
+        &listed["clients"][0],
+        running.serving.now().product::<ShopService>().unwrap().oauth().keys(WORKSPACE).await.unwrap(),
+    );
     assert_eq!((&client["id"], &client["made_with"]), (&json!(made.own.0), &json!(&*key[0].id)), "{client}");
     assert_eq!(ask(of(None)).await["clients"][0]["id"], json!(made.client), "one that registered itself");
     assert_eq!(ask(of(Some("other-ws"))).await["clients"], json!([]));

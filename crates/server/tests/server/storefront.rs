@@ -9,7 +9,8 @@ use reqwest::{Method, RequestBuilder};
 use retail::{Config, OnPage, Payments, Shop};
 use serde_json::{Value, json};
 use server::Settings;
-use server::settings::{Aly, Door, Mount, Rate};
+use server::products::shop::{Aly, ShopService};
+use server::settings::{Door, Mount, Rate};
 use shop::import::Format;
 use shop::{Currency, Minor, Rules, Site, SiteTerms as Terms};
 
@@ -69,7 +70,8 @@ pub(crate) async fn mall_paid(payments: Arc<dyn Payments>, change: impl FnOnce(&
     let (mut settings, mut aly) = (settings(), Aly::new("scripted", Arc::new(Keeper)));
     settings.keys = vec![key("house", "acme-ws")];
     aly.shop = Some(shop.clone());
-    settings.aly = Some(aly);
+    settings.products.push(Arc::new(ShopService::new(engine.clone(), aly)));
+    settings.product_scopes = dialects::aly::SCOPES.iter().map(|(name, _)| *name).collect();
     change(&mut settings);
     let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let running = start_on(engine, settings, http.clone()).await;

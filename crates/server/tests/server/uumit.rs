@@ -6,7 +6,7 @@ use market::{Actor, TransactionId, UserId, Ut, autonomy};
 use model::Json;
 use serde_json::{Value, json};
 use server::Settings;
-use server::settings::Uumit;
+use server::products::market::Uumit;
 use trade::{Market, NewKey, NewUser};
 
 use crate::kit::{Running, settings, start, start_market, until};

@@ -12,7 +12,7 @@ use trade::{Allowed, File, NotGiven, Upload};
 use super::error::{Code, Error};
 use super::table::{Going, MarketRequest, Reply, written};
 use crate::Server;
-use crate::settings::Uumit;
+use crate::products::market::{MarketService, Uumit};
 use web::body::{room, with_room};
 use web::file_response::{self, FileFacts};
 use web::openapi::{ParamKind, QueryParam};
@@ -46,7 +46,7 @@ pub(super) const DOWNLOAD: [QueryParam; 1] = [QueryParam {
 
 /// How much of a body is read, where that is not what it always is.
 pub(crate) fn body_bytes(server: &Server, below: &str) -> Option<usize> {
-    let uumit = server.settings.market.as_ref()?;
+    let uumit = MarketService::settings(server)?;
     (below == UPLOAD).then(|| largest_body(uumit).max(server.engine.limits().body_bytes))
 }
 

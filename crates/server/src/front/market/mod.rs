@@ -40,6 +40,7 @@ use table::{Keyed, MarketRequest, Reply, Route, Who};
 use super::PLATFORM_USER;
 use super::RequestLog;
 use crate::Server;
+use crate::products::market::MarketService;
 use web::body::Response;
 use web::response::{Rejection, private_json};
 
@@ -79,7 +80,7 @@ async fn call(
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
 ) -> Result<Reply, Error> {
-    let Some(uumit) = &server.settings.market else { return Err(Error::missing("there is no market here")) };
+    let Some(uumit) = MarketService::settings(server) else { return Err(Error::missing("there is no market here")) };
     let market = &uumit.market;
     let found = table::find(&head.method, below);
     let shown = credentials(&head.headers);

@@ -10,7 +10,7 @@ use model::{Fault, Kind};
 
 use crate::Server;
 use crate::front::RequestLog;
-use crate::settings::Settings;
+use crate::products::market::{MarketService, Uumit};
 use web::client_address::network_of;
 use web::limiter::{Limiter, Rate};
 
@@ -23,8 +23,8 @@ pub(crate) struct RequestRate {
 }
 
 impl RequestRate {
-    pub(crate) fn new(settings: &Settings) -> Option<RequestRate> {
-        let per_minute = NonZeroU32::new(settings.market.as_ref()?.requests_per_minute?)?;
+    pub(crate) fn new(settings: &Uumit) -> Option<RequestRate> {
+        let per_minute = NonZeroU32::new(settings.requests_per_minute?)?;
         let limiter = Arc::new(Limiter::new(Rate { per_minute, burst: per_minute }));
         Some(RequestRate { limiter, hasher: RandomState::new() })
     }
@@ -32,7 +32,7 @@ impl RequestRate {
 
 /// One request more. A key counts only once it is `known` to be one: whoever makes keys up is counted by address.
 pub(crate) fn keep(server: &Server, headers: &HeaderMap, known: bool, log: &RequestLog) -> Result<(), Fault> {
-    let Some(pace) = &server.pace else { return Ok(()) };
+    let Some(pace) = server.product::<MarketService>().and_then(|market| market.rate.as_ref()) else { return Ok(()) };
     let key = match headers.get("x-api-key").filter(|_| known) {
         Some(key) => pace.hasher.hash_one(key.as_bytes()),
         None => pace.hasher.hash_one(network_of(log.address)),

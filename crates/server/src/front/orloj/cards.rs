@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::RequestLog;
 use super::{Desk, address, refused, signed};
 use crate::Server;
-use crate::settings::{Orloj, OrlojSystem};
+use crate::products::systems::{Orloj, OrlojSystem};
 use web::body::Response;
 use web::response::{json, text};
 

@@ -13,7 +13,7 @@ use super::super::load_all;
 use super::{PLAIN, address};
 use crate::Server;
 use crate::links::Terms;
-use crate::settings::OrlojSystem;
+use crate::products::systems::OrlojSystem;
 use web::sse::{EventSource, Flow};
 
 /// A stream as it is served: the whole task at every change of its status, until it has ended.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use http::HeaderMap;
 use model::{Caller, Fault, Kind, Time};
 
-use crate::settings::{Key, Settings};
+use crate::products::systems::{Orloj, SystemsService};
+use crate::settings::Key;
 use crate::{Server, callers};
 use web::concurrency::ConcurrencyLimit;
 use web::credentials::bearer;
@@ -26,8 +27,7 @@ pub(crate) struct House {
 
 impl House {
     /// What was used up `before` stays used up.
-    pub(crate) fn new(settings: &Settings, before: Option<&House>) -> Option<House> {
-        let orloj = settings.orloj.as_ref()?;
+    pub(crate) fn new(orloj: &Orloj, before: Option<&House>) -> House {
         let known = |key: &Key| {
             let Key { name, tenant, scopes, .. } = key;
             let caller = Caller {
@@ -43,13 +43,13 @@ impl House {
             let fresh = || Arc::new(Limiter::new(Rate { per_minute, burst: per_minute }));
             (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
         });
-        Some(House {
+        House {
             tokens: orloj.tokens.iter().map(known).collect(),
             pace,
             hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
             waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
             streams: before.map(|before| before.streams.clone()).unwrap_or_default(),
-        })
+        }
     }
 
     /// Whether there is a token to show.
@@ -62,17 +62,6 @@ impl House {
         server.callers.required() || server.callers.has_any() || self.has_tokens()
     }
 
-    /// Whether a caller with these headers may call anything here. Which system it calls is known once its request is read.
-    pub(crate) async fn lets_in(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
-        let caller = match self.token(headers) {
-            Some(known) => known?,
-            None => server.callers.identify(headers).await?,
-        };
-        let asks = self.asks_for_tokens(server);
-        let public = || server.settings.orloj.as_ref().is_some_and(|orloj| orloj.systems.iter().any(|s| s.public));
-        if caller.authenticated || !asks || public() { Ok(()) } else { Err(callers::nobody()) }
-    }
-
     /// Whose token of these endpoints is shown, if one is.
     pub(super) fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
         let (caller, end) = self.tokens.get(&callers::hash(bearer(headers)?))?;
@@ -80,5 +69,18 @@ impl House {
             return Some(Err(Fault::new(Kind::Unauthenticated, "the token has expired; ask for a new one")));
         }
         Some(Ok(caller.clone()))
+    }
+}
+
+impl SystemsService {
+    /// Whether a caller with these headers may call anything here. Which system it calls is known once its request is read.
+    pub(crate) async fn lets_in(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
+        let caller = match self.state.token(headers) {
+            Some(known) => known?,
+            None => server.callers.identify(headers).await?,
+        };
+        let asks = self.state.asks_for_tokens(server);
+        let public = || self.settings.systems.iter().any(|system| system.public);
+        if caller.authenticated || !asks || public() { Ok(()) } else { Err(callers::nobody()) }
     }
 }

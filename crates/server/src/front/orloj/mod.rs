@@ -39,7 +39,8 @@ use super::{A2A_DIALECT, RequestLog, complete, into_body, rpc, stated_version, t
 use crate::Server;
 use crate::callers;
 use crate::mount::Mounted;
-use crate::settings::{self, Door, Orloj, OrlojSystem, Settings};
+use crate::products::systems::{Orloj, OrlojSystem, SystemsService};
+use crate::settings::{self, Door, Settings};
 use web::body::{Body, Response};
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
@@ -54,8 +55,7 @@ pub(super) const NAMES: &str = "orloj/name";
 const PLAIN: TaskView = TaskView { history: Some(0), artifacts: true };
 
 /// What would stop the endpoints from being served.
-pub(crate) fn check(settings: &Settings) -> Result<(), settings::Error> {
-    let Some(orloj) = &settings.orloj else { return Ok(()) };
+pub(crate) fn check(orloj: &Orloj, settings: &Settings) -> Result<(), settings::Error> {
     for system in &orloj.systems {
         if !settings.agents.contains(&system.name) {
             return Err(settings::Error(format!("orloj: there is no system {:?} to show", system.name)));
@@ -137,7 +137,7 @@ pub(crate) async fn answer_to(
 
 /// Whether somebody shows a token of these endpoints, good or expired.
 pub(crate) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
-    server.orloj.as_ref().is_some_and(|house| house.token(headers).is_some())
+    SystemsService::of(server).is_some_and(|systems| systems.state.token(headers).is_some())
 }
 
 /// Whether a `tasks/get` or `tasks/cancel` at a shared address is answered here: the agent at that address does not have
@@ -151,7 +151,7 @@ pub(crate) async fn owns(
     head: &request::Parts,
     request: &jsonrpc::Request<'_>,
 ) -> bool {
-    let (Some(house), Some(orloj)) = (&server.orloj, &server.settings.orloj) else { return false };
+    let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else { return false };
     let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
     let (Call::Get(model::Get { task, .. }) | Call::Cancel(Cancel { task, .. })) = &decoded.call else { return false };
     let Ok(caller) = identify(server, house, &head.headers).await else { return false };
@@ -230,7 +230,7 @@ impl<'a> Desk<'a> {
         head: &'a request::Parts,
         log: &RequestLog,
     ) -> Result<Desk<'a>, Error> {
-        let (Some(house), Some(orloj)) = (&server.orloj, &server.settings.orloj) else {
+        let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else {
             return Err(Error::not_enabled());
         };
         if let Some((_, limiter)) = &house.pace

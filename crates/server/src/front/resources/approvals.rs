@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::Clerk;
 use super::error::Error;
 use super::tasks::{self, Found, Run, Runs, step};
+use crate::products::systems::OrlojSystem;
 use crate::resources::{API_VERSION, document};
-use crate::settings::OrlojSystem;
 use web::body::Response;
 
 /// Runs that are looked at for approvals that were decided; those that wait are all found, up to the second number.

@@ -19,8 +19,8 @@ use super::super::orloj::{MOUNT, NAMES};
 use super::error::Error;
 use super::{Clerk, watch};
 use crate::Server;
+use crate::products::systems::OrlojSystem;
 use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Sort, document};
-use crate::settings::OrlojSystem;
 use web::body::{Body, Response};
 
 /// The member of a message's metadata in which a run's own is kept, and that of the steps of a system.

@@ -36,6 +36,7 @@ use super::aly::{self, Shown};
 use super::{RequestLog, rest};
 use crate::Server;
 use crate::oauth::{covers, endpoints};
+use crate::products::shop::ShopService;
 use web::body::Response;
 use web::context::RequestContext;
 use web::response::{Rejection, private_json};
@@ -76,7 +77,7 @@ pub(crate) async fn answer(
 }
 
 fn shop_of(server: &Server) -> Option<&Shop> {
-    server.settings.aly.as_ref()?.shop.as_ref()
+    ShopService::settings(server)?.shop.as_ref()
 }
 
 async fn call(
@@ -103,7 +104,9 @@ async fn who(
     log: &mut RequestLog,
 ) -> Result<Option<retail::Caller>, Error> {
     let throttle = server.throttle.as_ref();
-    let Some(oauth) = &server.oauth else { return Err(Error::new(Code::NOT_FOUND, "there is no shop here")) };
+    let Some(oauth) = ShopService::of(server).map(ShopService::oauth) else {
+        return Err(Error::new(Code::NOT_FOUND, "there is no shop here"));
+    };
     let shown = match aly::identify(server, oauth, &head.headers).await {
         Ok(shown) => shown,
         Err(fault) => {
@@ -135,7 +138,7 @@ async fn who(
 
 /// Whether the operator wants everybody to be known: then the window is not open to strangers, either.
 fn is_closed(server: &Server) -> bool {
-    let agent = server.settings.aly.as_ref().and_then(|aly| server.mounts.agent(&aly.agent));
+    let agent = ShopService::settings(server).and_then(|aly| server.mounts.agent(&aly.agent));
     agent.is_none_or(|mounted| aly::is_closed(server, mounted))
 }
 

@@ -2,7 +2,7 @@
 
 mod routes;
 
-pub(crate) use routes::AssistantsService;
+pub use routes::AssistantsService;
 
 use crate::product::ProductKind;
 

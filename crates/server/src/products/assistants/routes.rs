@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use dialects::langgraph::Profile;
 use futures_util::future::BoxFuture;
 use http::request;
 use model::Fault;
@@ -18,7 +19,20 @@ use crate::product::{
 use crate::service::refused_as_text;
 use crate::{Server, callers};
 
-pub(crate) struct AssistantsService;
+pub struct AssistantsService {
+    profile: Profile,
+}
+
+impl AssistantsService {
+    pub fn new(profile: Profile) -> AssistantsService {
+        AssistantsService { profile }
+    }
+
+    /// The profile of the endpoint, where it is served.
+    pub(crate) fn profile(server: &Server) -> Option<Profile> {
+        server.product::<AssistantsService>().map(|service| service.profile)
+    }
+}
 
 impl ProductService for AssistantsService {
     fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
@@ -44,7 +58,7 @@ impl ProductService for AssistantsService {
         head: &'a request::Parts,
         body: Option<&Bytes>,
     ) -> Option<Box<dyn ProductEndpoint + 'a>> {
-        let id = server.mounts.assistant_at(head.uri.path())?;
+        let id = server.mounts.id_at(head.uri.path())?;
         let is_owner = body.is_none_or(|body| langgraph::is_owner(server, head, body));
         is_owner.then(|| Box::new(AssistantsEndpoint::Shared(id)) as Box<dyn ProductEndpoint + 'a>)
     }
@@ -78,7 +92,7 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
     fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             let (AssistantsEndpoint::Assistant(id) | AssistantsEndpoint::Shared(id)) = self else { return Ok(()) };
-            match id.parse().ok().and_then(|id| server.mounts.assistant(id)) {
+            match id.parse().ok().and_then(|id| server.mounts.agent_by_id(id)) {
                 Some(mounted) => at_mount(server, mounted, head).await,
                 // Only a caller who is let in learns that the assistant does not exist.
                 None => {
@@ -136,14 +150,16 @@ mod tests {
             ("/langgraph", "nothing"),
             ("/a2a/x", "not mine"),
         ] {
-            let found = match AssistantsService.route(path) {
+            let found = match AssistantsService::new(Profile::Documented).route(path) {
                 ProductRoute::Found(_) => "found",
                 ProductRoute::Nothing => "nothing",
                 ProductRoute::NotMine => "not mine",
             };
             assert_eq!(found, expected, "{path}");
         }
-        assert!(AssistantsService.unknown_agent("22222222-2222-4222-8222-222222222222").is_some());
-        assert!(AssistantsService.unknown_agent("echo").is_none());
+        assert!(
+            AssistantsService::new(Profile::Documented).unknown_agent("22222222-2222-4222-8222-222222222222").is_some()
+        );
+        assert!(AssistantsService::new(Profile::Documented).unknown_agent("echo").is_none());
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trade::{Config, Error as Refused, Market, MarketEntity as What, NewKey, NewUser, Report, StatementLine};
 
+use super::MarketService;
 use crate::admin::{AdminCommand, AdminContext, AdminRequest, Secret, wrong_arguments};
 
 /// So many differences are told; who has more has one trouble, not many.
@@ -101,7 +102,7 @@ async fn market(engine: &Engine, running: Option<Market>, tenant: Option<String>
 async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fault> {
     let Arguments { tenant, wish } = serde_json::from_value(arguments).map_err(wrong_arguments)?;
     let server = context.running.map(|running| running.serving.now());
-    let running = server.and_then(|server| server.settings.market.as_ref().map(|open| open.market.clone()));
+    let running = server.and_then(|server| MarketService::settings(&server).map(|open| open.market.clone()));
     let market = &market(context.engine, running, tenant).await?;
     match wish {
         MarketOperation::Open { id, account, password, platforms, limits, key } => {

@@ -2,8 +2,12 @@
 
 pub mod admin;
 mod routes;
+mod settings;
 
-pub(crate) use routes::MarketService;
+#[cfg(test)]
+pub(crate) use routes::MarketAddress;
+pub use routes::MarketService;
+pub use settings::Uumit;
 
 use std::sync::Arc;
 

@@ -8,6 +8,8 @@ use http::{HeaderMap, request};
 use model::{Fault, Kind};
 use web::body::Response;
 
+use super::Uumit;
+use crate::front::market::pace::RequestRate;
 use crate::front::{self, PLATFORM_USER, RequestLog, uumit};
 use crate::product::{
     Accepts, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody, SharedAddress,
@@ -15,15 +17,34 @@ use crate::product::{
 };
 use crate::{Server, callers, intake};
 
-pub(crate) struct MarketService;
+pub struct MarketService {
+    settings: Uumit,
+    pub(crate) rate: Option<RequestRate>,
+}
+
+impl MarketService {
+    pub fn new(settings: Uumit) -> MarketService {
+        let rate = RequestRate::new(&settings);
+        MarketService { settings, rate }
+    }
+
+    /// The market's settings, where it is served.
+    pub(crate) fn settings(server: &Server) -> Option<&Uumit> {
+        server.product::<MarketService>().map(|service| &service.settings)
+    }
+}
 
 impl ProductService for MarketService {
     fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
         ProductRoute::of(route(path))
     }
 
+    fn largest_body(&self) -> usize {
+        front::market::largest_body(&self.settings)
+    }
+
     fn shared(&self) -> Option<&dyn SharedAddress> {
-        Some(self)
+        Some(&MarketAddress)
     }
 
     fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
@@ -31,7 +52,10 @@ impl ProductService for MarketService {
     }
 }
 
-impl SharedAddress for MarketService {
+/// The addresses that the market shares with the default agent.
+pub(crate) struct MarketAddress;
+
+impl SharedAddress for MarketAddress {
     fn paths(&self) -> &'static [&'static str] {
         &["/", "/a2a", "/a2a/"]
     }
@@ -154,7 +178,7 @@ impl ProductEndpoint for MarketEndpoint<'_> {
 
 /// Whether the headers show a user of the market.
 async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
-    let Some(uumit) = &server.settings.market else { return Err(callers::nobody()) };
+    let Some(uumit) = MarketService::settings(server) else { return Err(callers::nobody()) };
     match uumit.market.who(uumit::credentials(&head.headers)).await {
         Ok(_) => Ok(()),
         Err(trade::Error::Fault(fault)) => Err(fault),

@@ -11,6 +11,7 @@ use retail::{Config, Error as Refused, Report, Shop, ShopEntity as What};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::ShopService;
 use crate::admin::{AdminCommand, AdminContext, AdminRequest, wrong_arguments};
 use crate::oauth::{ClientShown, GrantShown, KeyShown, NewKey, Oauth};
 
@@ -104,7 +105,7 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
     let Arguments { wish } = serde_json::from_value(arguments).map_err(wrong_arguments)?;
     let engine = context.engine;
     let server = context.running.map(|running| running.serving.now());
-    let aly = server.as_ref().and_then(|server| server.settings.aly.as_ref());
+    let aly = server.as_deref().and_then(ShopService::settings);
     let rules = aly.map(|aly| aly.oauth.clone()).unwrap_or_default();
     let shop = match aly.and_then(|aly| aly.shop.clone()) {
         Some(shop) => shop,

@@ -13,8 +13,13 @@
 
 pub mod admin;
 mod routes;
+mod settings;
 
-pub(crate) use routes::{ShopEndpoint, ShopService};
+pub(crate) use routes::ShopEndpoint;
+pub use routes::ShopService;
+pub use settings::{Aly, OauthRules};
+
+pub use crate::front::aly::check;
 
 use engine::Engine;
 use futures_util::future::BoxFuture;
@@ -29,6 +34,10 @@ pub struct ShopProduct;
 impl ProductKind for ShopProduct {
     fn name(&self) -> &'static str {
         "shop"
+    }
+
+    fn scopes(&self) -> Vec<&'static str> {
+        dialects::aly::SCOPES.iter().map(|(name, _)| *name).collect()
     }
 
     fn admin(&self) -> &'static [AdminCommand] {

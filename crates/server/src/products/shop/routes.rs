@@ -9,31 +9,49 @@ use http::request;
 use model::{Caller, Fault, Place};
 use web::body::Response;
 
-use crate::Server;
+use super::Aly;
 use crate::front::aly::{self, Shown};
 use crate::front::{RequestLog, rest, storefront};
 use crate::mount::{CARD, OLD_CARD};
+use crate::oauth::Oauth;
 use crate::oauth::endpoints::{self, Document};
 use crate::product::{
     Accepts, CardRequest, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody, SendGuard,
 };
 use crate::service::refused_as_text;
-use crate::settings::Aly;
+use crate::{Server, Settings, settings};
 
-pub(crate) struct ShopService {
-    agent: Arc<str>,
-    /// Whether there are shops besides the store agent's endpoint.
-    sells: bool,
+pub struct ShopService {
+    pub(crate) settings: Aly,
+    /// Keys and tokens of workspaces.
+    oauth: Oauth,
     guard: Arc<ShopGuard>,
 }
 
 impl ShopService {
-    pub(crate) fn new(aly: &Aly) -> ShopService {
-        ShopService {
-            agent: aly.agent.clone(),
-            sells: aly.shop.is_some(),
-            guard: Arc::new(ShopGuard { aly: aly.clone() }),
-        }
+    pub fn new(engine: Engine, settings: Aly) -> ShopService {
+        let oauth = Oauth::new(engine, settings.oauth.clone());
+        let guard = Arc::new(ShopGuard { aly: settings.clone() });
+        ShopService { settings, oauth, guard }
+    }
+
+    pub(crate) fn of(server: &Server) -> Option<&ShopService> {
+        server.product()
+    }
+
+    /// The settings, where shops are served.
+    pub(crate) fn settings(server: &Server) -> Option<&Aly> {
+        ShopService::of(server).map(|service| &service.settings)
+    }
+
+    /// The shops, where they are Rialto's own.
+    pub fn shop(&self) -> Option<&retail::Shop> {
+        self.settings.shop.as_ref()
+    }
+
+    /// Keys and tokens of workspaces.
+    pub fn oauth(&self) -> &Oauth {
+        &self.oauth
     }
 }
 
@@ -66,13 +84,25 @@ impl SendGuard for ShopGuard {
 
 impl ProductService for ShopService {
     fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
-        route(path, self.sells).map_or(ProductRoute::NotMine, |found| {
+        route(path, self.settings.shop.is_some()).map_or(ProductRoute::NotMine, |found| {
             found.map_or(ProductRoute::Nothing, |endpoint| ProductRoute::Found(Box::new(endpoint)))
         })
     }
 
     fn send_guard(&self) -> Option<(&Arc<str>, Arc<dyn SendGuard>)> {
-        Some((&self.agent, self.guard.clone()))
+        Some((&self.settings.agent, self.guard.clone()))
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), settings::Error> {
+        aly::check(&self.settings, settings)
+    }
+
+    fn scoped_agent(&self) -> Option<&Arc<str>> {
+        Some(&self.settings.agent)
+    }
+
+    fn separates_tenants(&self, agent: &str) -> bool {
+        *self.settings.agent == *agent
     }
 
     /// A shop's own host has the shop's card.
@@ -170,7 +200,7 @@ impl ProductEndpoint for ShopEndpoint<'_> {
                 },
                 ShopEndpoint::Card => aly::card(server, head, log).await,
                 ShopEndpoint::OauthDocument(which) => endpoints::document(server, *which, head, log),
-                ShopEndpoint::Oauth(below) => match &server.oauth {
+                ShopEndpoint::Oauth(below) => match ShopService::of(server).map(ShopService::oauth) {
                     Some(oauth) => endpoints::answer(server, oauth, below, head, body.into_bytes(), log).await,
                     None => rest::nothing_at(head.uri.path(), head, log),
                 },
@@ -202,7 +232,7 @@ impl ProductEndpoint for ShopEndpoint<'_> {
 
 /// Whether the headers show a caller that the store agent's endpoint lets in.
 async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
-    let (Some(settings), Some(oauth)) = (&server.settings.aly, &server.oauth) else { return Ok(()) };
+    let Some(ShopService { settings, oauth, .. }) = ShopService::of(server) else { return Ok(()) };
     let Some(mounted) = server.mounts.agent(&settings.agent) else { return Ok(()) };
     match aly::identify(server, oauth, &head.headers).await? {
         Shown::Caller(_) => Ok(()),

@@ -11,6 +11,7 @@ use model::{Fault, Kind, Task, TaskId, View};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::SystemsService;
 use crate::admin::{AdminCommand, AdminContext, AdminRequest, Secret, task_by_own_id, wrong_arguments};
 use crate::resources::{Document, Write};
 
@@ -94,7 +95,7 @@ async fn apply(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
     let nobody = "no server runs on this data that could check it; start one with rialto serve, or name one with --url";
     let running = context.running.ok_or_else(|| Fault::new(Kind::Unavailable, nobody))?;
     let server = running.serving.now();
-    let shelf = server.orloj_resources().ok_or_else(|| {
+    let shelf = SystemsService::of(&server).and_then(SystemsService::resources).ok_or_else(|| {
         let says = "this server has no Orloj's endpoints; write orloj: {} into its config";
         Fault::new(Kind::Unsupported, says)
     })?;

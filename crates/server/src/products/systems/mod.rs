@@ -15,8 +15,12 @@
 
 pub mod admin;
 mod routes;
+mod settings;
 
-pub(crate) use routes::SystemsService;
+#[cfg(test)]
+pub(crate) use routes::SystemsAddress;
+pub use routes::SystemsService;
+pub use settings::{Orloj, OrlojSystem};
 
 use crate::admin::AdminCommand;
 use crate::product::ProductKind;

@@ -8,7 +8,8 @@ use http::{HeaderMap, request};
 use model::Fault;
 use web::body::Response;
 
-use crate::Server;
+use super::Orloj;
+use crate::front::orloj::House;
 use crate::front::resources::{self, Collection};
 use crate::front::{RequestLog, orloj};
 use crate::mount::{CARD, OLD_CARD};
@@ -16,10 +17,31 @@ use crate::product::{
     Accepts, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody, SharedAddress,
     SharedCall,
 };
-use crate::resources::{DOCUMENT_BYTES, Sort};
+use crate::resources::{DOCUMENT_BYTES, Shelf, Sort};
 use crate::service::refused_as_text;
+use crate::{Server, Settings, settings};
 
-pub(crate) struct SystemsService;
+pub struct SystemsService {
+    pub(crate) settings: Orloj,
+    pub(crate) state: House,
+}
+
+impl SystemsService {
+    /// The service that takes the place of `before`: what callers have used of their limits stays used.
+    pub fn new(settings: Orloj, before: Option<&SystemsService>) -> SystemsService {
+        let state = House::new(&settings, before.map(|before| &before.state));
+        SystemsService { settings, state }
+    }
+
+    pub(crate) fn of(server: &Server) -> Option<&SystemsService> {
+        server.product()
+    }
+
+    /// The systems and agents, where they are served as resources.
+    pub fn resources(&self) -> Option<&Shelf> {
+        self.settings.resources.as_ref()
+    }
+}
 
 impl ProductService for SystemsService {
     fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
@@ -28,21 +50,39 @@ impl ProductService for SystemsService {
         })
     }
 
+    fn check(&self, settings: &Settings) -> Result<(), settings::Error> {
+        orloj::check(&self.settings, settings)
+    }
+
+    fn requires_credential(&self, agent: &str) -> bool {
+        self.settings.systems.iter().any(|system| *system.name == *agent && !system.public)
+    }
+
+    fn has_credentials(&self) -> bool {
+        self.state.has_tokens()
+    }
+
+    fn separates_tenants(&self, agent: &str) -> bool {
+        self.state.has_tokens() && self.settings.systems.iter().any(|system| *system.name == *agent)
+    }
+
+    fn largest_body(&self) -> usize {
+        self.settings.body_bytes
+    }
+
     fn shared(&self) -> Option<&dyn SharedAddress> {
-        Some(self)
+        Some(&SystemsAddress)
     }
 
     fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
-        Box::pin(async move {
-            match &server.orloj {
-                Some(state) => state.lets_in(server, &head.headers).await.is_ok(),
-                None => false,
-            }
-        })
+        Box::pin(async move { self.lets_in(server, &head.headers).await.is_ok() })
     }
 }
 
-impl SharedAddress for SystemsService {
+/// The addresses that systems share with the default agent.
+pub(crate) struct SystemsAddress;
+
+impl SharedAddress for SystemsAddress {
     fn paths(&self) -> &'static [&'static str] {
         &["/a2a", "/a2a/"]
     }
@@ -143,7 +183,7 @@ impl ProductEndpoint for SystemsEndpoint<'_> {
     fn accepts(&self, server: &Server) -> Accepts {
         match self {
             SystemsEndpoint::JsonRpc(_) => {
-                Accepts::PostJson(server.settings.orloj.as_ref().map(|orloj| orloj.body_bytes))
+                Accepts::PostJson(SystemsService::of(server).map(|systems| systems.settings.body_bytes))
             }
             SystemsEndpoint::Card(_) | SystemsEndpoint::Registry => Accepts::Get,
             SystemsEndpoint::Resources(..) => Accepts::Any(Some(DOCUMENT_BYTES)),
@@ -152,8 +192,8 @@ impl ProductEndpoint for SystemsEndpoint<'_> {
 
     fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
-            match &server.orloj {
-                Some(state) => state.lets_in(server, &head.headers).await,
+            match SystemsService::of(server) {
+                Some(systems) => systems.lets_in(server, &head.headers).await,
                 None => Ok(()),
             }
         })
