@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use model::ports::courier::News;
+use model::ports::webhook::WebhookBody;
 use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task};
 use serde_json::value::RawValue;
 
@@ -104,13 +104,13 @@ impl JsonWire for PreV1Wire {
         push::deleted(w, self.form, task);
     }
     /// A webhook is sent the task as a get shows it, never a single event.
-    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool {
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool {
         match news {
-            News::Task(task) => {
+            WebhookBody::Task(task) => {
                 encode::task(w, self.form, task, &self.facts.cancel_view, head.id.alias());
                 true
             }
-            News::Event(_) => false,
+            WebhookBody::Event(_) => false,
         }
     }
     fn card(&self, facts: &CardFacts<'_>) -> Bytes {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::{fmt, iter};
 
 use bytes::Bytes;
-use model::ports::courier::{News, Telling};
+use model::ports::webhook::{WebhookBody, WebhookDetail};
 use model::{
     Call, ContextId, Event, Fault, Kind, Limits, Message, PushCall, PushConfig, State, Status, Task, TaskId, Time,
 };
@@ -94,7 +94,7 @@ pub trait JsonWire: Codec {
 
     /// The body of a delivery to a webhook that was registered in this dialect; `false`, and nothing written, for what
     /// its reader is not told.
-    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool;
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool;
 
     /// The card as this dialect's extended card operation answers it.
     fn card(&self, facts: &CardFacts<'_>) -> Bytes;
@@ -130,7 +130,7 @@ pub struct Facts {
     /// What a cancel answers, and a webhook is sent; other operations say in the request what they want to see.
     pub cancel_view: TaskView,
     /// What webhooks are told.
-    pub telling: Telling,
+    pub telling: WebhookDetail,
     /// Whether push configs are gone once a task has ended and that was told.
     pub clears_push: bool,
 }

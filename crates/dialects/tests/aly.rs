@@ -14,7 +14,7 @@ use dialects::framing::json::{Encoded, Writer};
 use dialects::framing::jsonrpc::{self, Id, OwnedId};
 use dialects::framing::scan;
 use dialects::wire::{Decoded, Head, Operation, Page, TaskView};
-use model::ports::courier::News;
+use model::ports::webhook::WebhookBody;
 use model::{
     Artifact, Body, Call, Chunk, ContextId, Event, Fault, Inbound, Json, Kind, Limits, Message, Opened, Part, PushCall,
     PushConfig, Role, Seq, State, StatusChange, Task, TaskId, Time, TurnId, Wait,
@@ -459,7 +459,7 @@ fn answers_are_as_the_page_has_them() {
         let mut w = Writer::new();
         if WIRE.stream_event(&mut w, &head, &event, false) {
             let shown = text_of(&w.finish());
-            assert_eq!(shown, written(|w| assert!(WIRE.push_body(w, &head, &News::Event(Arc::new(event))))));
+            assert_eq!(shown, written(|w| assert!(WIRE.push_body(w, &head, &WebhookBody::Event(Arc::new(event))))));
             writeln!(told, "  > {shown}").unwrap();
         }
     }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use model::ports::store::{Append, Commit, ListQuery, Opening, Outcome, Row, Store, Timer, TimerChange, TimerKind};
+use model::ports::store::{
+    Append, Commit, IndexRow, ListQuery, Opening, Outcome, Store, Timer, TimerChange, TimerKind,
+};
 use model::{Body, ContextId, Event, Opened, Seq, State, StatusChange, TaskId, Time, TurnId, View, stored};
 use stores::sqlite::Durability;
 use stores::{postgres, sqlite};
@@ -61,8 +63,8 @@ fn payload(bodies: Vec<Body>) -> (u32, Bytes) {
     (events.len() as u32, stored::encode(&events).into())
 }
 
-fn row(state: State, running: bool) -> Row {
-    Row { state, status_at: now(), listed: true, running, settled: state.is_terminal() }
+fn row(state: State, running: bool) -> IndexRow {
+    IndexRow { state, status_at: now(), listed: true, running, settled: state.is_terminal() }
 }
 
 fn opening() -> Opening {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ports::store::{
-    Append, Commit, KeyUse, ListQuery, Opening, Outcome, Row, TaskLists as _, TaskLog as _, Timer, TimerChange,
+    Append, Commit, IndexRow, KeyUse, ListQuery, Opening, Outcome, TaskLists as _, TaskLog as _, Timer, TimerChange,
     TimerKind, Upkeep as _,
 };
 use model::{
@@ -48,7 +48,7 @@ fn step(task: TaskId, seq: u64, epoch: model::Epoch) -> Commit {
     let count = if opens { 1 } else { 3 };
     let ends = seq >= 10;
     let state = if ends { State::Completed } else { State::Working };
-    let row = Row { state, status_at: Time(seq as i64), listed: true, running: !ends, settled: ends };
+    let row = IndexRow { state, status_at: Time(seq as i64), listed: true, running: !ends, settled: ends };
     let append = Append {
         task,
         expected: Seq(seq),

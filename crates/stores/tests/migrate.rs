@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cluster::{Cluster, Database};
 use model::ports::store::{
-    AliasWrite, Append, BlobWrite, Commit, Conflict, Head, Health, KeyUse, ListQuery, Opening, Outcome, Row, Store,
-    Timer, TimerChange, TimerKind, Upkeep as _,
+    AliasWrite, Append, BlobWrite, Commit, Conflict, Health, IndexRow, KeyUse, ListQuery, LogHead, Opening, Outcome,
+    Store, Timer, TimerChange, TimerKind, Upkeep as _,
 };
 use model::{
     AccessKey, Body, ContextId, Entry, Epoch, Event, Expect, Listed, Opened, Posting, PushRow, PushState, RecordChange,
@@ -100,7 +100,13 @@ fn running(task: TaskId, starts: u32, epoch: Epoch) -> Append {
             agent,
             views: vec![View("v".into())],
         }),
-        row: Some(Row { state: State::Working, status_at: Time(1_000), listed: true, running: true, settled: false }),
+        row: Some(IndexRow {
+            state: State::Working,
+            status_at: Time(1_000),
+            listed: true,
+            running: true,
+            settled: false,
+        }),
     }
 }
 
@@ -199,7 +205,7 @@ async fn alike(one: &Shelf, other: &Shelf, tasks: &[TaskId]) {
     for task in tasks {
         let (here, there) = (one.head(*task).await.unwrap(), other.head(*task).await.unwrap());
         // Whose hold it is means something else in a shared store.
-        let plain = |head: Option<Head>| head.map(|head| Head { epoch: Epoch(0), ..head });
+        let plain = |head: Option<LogHead>| head.map(|head| LogHead { epoch: Epoch(0), ..head });
         assert_eq!(plain(there), plain(here));
         assert_eq!(other.push(*task).await, one.push(*task).await);
     }

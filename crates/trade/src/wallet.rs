@@ -10,7 +10,7 @@ use ledger::records::{decode, read_fault};
 use ledger::{AccountId, Entry, EntryId, LineKind, Row, TransactionId, UserId, Ut};
 use market::capability::FieldError;
 use model::ports::store::Conflict;
-use model::{Expect, Line, Time};
+use model::{AccountLine, Expect, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::records::{self, Booked, joined};
@@ -220,7 +220,7 @@ fn plain(field: &'static str, text: &str) -> Result<(), FieldError> {
 }
 
 /// The lines of an entry on this account, the newest first. A store has one sum for each account; the body has the lines.
-fn lines_of(account: &AccountId, line: &Line) -> Result<Vec<StatementLine>, Error> {
+fn lines_of(account: &AccountId, line: &AccountLine) -> Result<Vec<StatementLine>, Error> {
     let booked: Booked = decode(&line.body)?;
     let mut balance = line.balance;
     let mut lines = Vec::with_capacity(1);

@@ -7,7 +7,7 @@
 use model::{Fault, Limits};
 use serde_json::value::RawValue;
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::a2a_v0_3;
 use crate::compat::PreV1Form;
@@ -32,7 +32,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         answers_in_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
-        telling: Telling::States,
+        telling: WebhookDetail::States,
         clears_push: false,
     },
     json: &JsonFacts::pre_v1(true),

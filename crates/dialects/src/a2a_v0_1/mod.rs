@@ -12,7 +12,7 @@ pub(crate) mod request;
 
 pub use decode::{METHODS, decode_rpc};
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::compat::PreV1Form;
 use crate::pre_v1::PreV1Wire;
@@ -35,7 +35,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         answers_in_history: false,
         resumes_with_task: false,
         cancel_view: TaskView { history: Some(0), artifacts: true },
-        telling: Telling::States,
+        telling: WebhookDetail::States,
         clears_push: false,
     },
     json: &JsonFacts::pre_v1(false),

@@ -17,7 +17,7 @@ pub mod rest;
 pub use decode::{METHODS, decode_rpc};
 pub use rest::{Route, route};
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::compat::PreV1Form;
 use crate::pre_v1::PreV1Wire;
@@ -41,7 +41,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         answers_in_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
-        telling: Telling::States,
+        telling: WebhookDetail::States,
         clears_push: false,
     },
     json: &JsonFacts::pre_v1(true),
@@ -63,7 +63,7 @@ pub(crate) static REST: PreV1Wire = PreV1Wire {
         answers_in_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
-        telling: Telling::States,
+        telling: WebhookDetail::States,
         clears_push: false,
     },
     json: &JsonFacts::pre_v1(false),

@@ -22,7 +22,7 @@ pub use decode::{Decoded, METHODS, decode_rpc};
 pub use rest::{Route, route};
 pub(crate) use wire::WIRE;
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::wire::{Facts, JsonFacts, TaskView};
 
@@ -40,7 +40,7 @@ pub(crate) static FACTS: Facts = Facts {
     answers_in_history: false,
     resumes_with_task: true,
     cancel_view: TaskView::WHOLE,
-    telling: Telling::Events,
+    telling: WebhookDetail::Events,
     clears_push: false,
 };
 

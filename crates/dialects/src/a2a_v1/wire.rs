@@ -1,7 +1,7 @@
 //! The wire of 1.0: every method of [`JsonWire`] by delegation to this folder.
 
 use bytes::Bytes;
-use model::ports::courier::News;
+use model::ports::webhook::WebhookBody;
 use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task};
 use serde_json::value::RawValue;
 
@@ -84,13 +84,13 @@ impl JsonWire for V1Wire {
         encode::empty(w);
     }
     /// A webhook is sent the frames of a stream.
-    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool {
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool {
         match news {
-            News::Task(task) => {
+            WebhookBody::Task(task) => {
                 encode::send_task_as(w, task, &self.facts().cancel_view, head.id.alias());
                 true
             }
-            News::Event(event) => encode::stream_event_as(w, head, event),
+            WebhookBody::Event(event) => encode::stream_event_as(w, head, event),
         }
     }
     fn card(&self, facts: &CardFacts<'_>) -> Bytes {

@@ -20,7 +20,7 @@ pub mod errors;
 pub mod rest;
 
 use bytes::Bytes;
-use model::ports::courier::{News, Telling};
+use model::ports::webhook::{WebhookBody, WebhookDetail};
 use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task, TaskId};
 use serde_json::value::RawValue;
 
@@ -91,7 +91,7 @@ static FACTS: Facts = Facts {
     answers_in_history: false,
     resumes_with_task: true,
     cancel_view: TaskView::WHOLE,
-    telling: Telling::Events,
+    telling: WebhookDetail::Events,
     clears_push: true,
 };
 
@@ -182,13 +182,13 @@ impl JsonWire for ShopWire {
         w.end_object();
     }
     /// What a stream would say.
-    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool {
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool {
         match news {
-            News::Task(task) => {
+            WebhookBody::Task(task) => {
                 self.sent_task(w, task, &TaskView::WHOLE, None);
                 true
             }
-            News::Event(event) => self.stream_event(w, head, event, false),
+            WebhookBody::Event(event) => self.stream_event(w, head, event, false),
         }
     }
     /// There is no extended card; the public one is [`card::card`].

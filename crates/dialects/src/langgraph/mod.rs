@@ -16,7 +16,7 @@ pub mod decode;
 pub mod envelope;
 pub mod errors;
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::framing::jsonrpc::OwnedId;
 use crate::kit::pre_v1::{PreV1Form, PreV1Wire};
@@ -68,7 +68,7 @@ const FACTS: Facts = Facts {
     name: NAME,
     shows_alias: false,
     threaded_id: true,
-    telling: Telling::States,
+    telling: WebhookDetail::States,
     clears_push: false,
     session_history: true,
     answers_in_history: true,

@@ -11,14 +11,14 @@ use bytes::Bytes;
 use engine::Engine;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::Future;
-use model::ports::agent::{Admission, Agent, Emission, End, EndState, Piece, Profile, Restart, Turn};
+use model::ports::agent::{Admission, Agent, AgentEvent, ArtifactChunk, EndState, Profile, Restart, Turn, TurnEnd};
 use model::ports::store::{
-    Commit, Head, Health, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, TaskLists,
-    TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep,
+    Commit, Health, Journal, KeyUse, ListPage, ListQuery, LogHead, Outcome, RecordStore, Replicas, StoreError,
+    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Upkeep, VisibleTasks,
 };
 use model::{
-    AccessKey, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Limits, Line, Part, PushRow, PushState,
-    Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
+    AccessKey, AccountLine, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Limits, Part, PushRow,
+    PushState, Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
 };
 use serde_json::{Value, json};
 use server::Settings;
@@ -35,7 +35,7 @@ struct Counting {
 
 macro_rules! pass {
     ($($name:ident($($arg:ident: $type:ty),*) -> $out:ty;)+) => {
-        $(fn $name(&self, $($arg: $type),*) -> Future<'_, Result<$out, Trouble>> {
+        $(fn $name(&self, $($arg: $type),*) -> Future<'_, Result<$out, StoreError>> {
             self.inner.$name($($arg),*)
         })+
     };
@@ -45,7 +45,7 @@ impl TaskLog for Counting {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         self.inner.commit(commit)
     }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         self.blobs.fetch_add(1, Ordering::SeqCst);
         self.inner.blob(tenant, hash)
     }
@@ -53,9 +53,9 @@ impl TaskLog for Counting {
         self.inner.epoch()
     }
     pass! {
-        head(task: TaskId) -> Option<Head>;
+        head(task: TaskId) -> Option<LogHead>;
         events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
-        beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
+        beginning(task: TaskId, sight: VisibleTasks, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
         alias(key: [u8; 32]) -> Option<TaskId>;
@@ -86,7 +86,7 @@ impl RecordStore for Counting {
 impl Journal for Counting {
     pass! {
         balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
-        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
+        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<AccountLine>;
         accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
         journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
     }
@@ -146,15 +146,15 @@ impl Agent for Maker {
     fn admit(&self, _: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
         Ok(Admission { undecided: false, restart: Restart::Fail, idempotent: false })
     }
-    fn run(&self, _: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, _: Turn) -> BoxStream<'static, AgentEvent> {
         let part = Part {
             filename: Some("ü.html".into()),
             media_type: Some("text/html".into()),
             ..Part::new(Content::Raw(content(self.1)))
         };
-        let piece = Piece { key: "a".into(), parts: vec![part], ..Piece::default() };
-        let end = Emission::End(End { state: EndState::Completed, words: None });
-        stream::iter([Emission::Artifact(piece), end]).boxed()
+        let piece = ArtifactChunk { key: "a".into(), parts: vec![part], ..ArtifactChunk::default() };
+        let end = AgentEvent::End(TurnEnd { state: EndState::Completed, words: None });
+        stream::iter([AgentEvent::Artifact(piece), end]).boxed()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::ports::store::{
-    Append, Commit, Conflict, Cursor, ListPage, ListQuery, Opening, Outcome, Row, Store, Trouble,
+    Append, Commit, Conflict, Cursor, IndexRow, ListPage, ListQuery, Opening, Outcome, Store, StoreError,
 };
 use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, stored};
 use uuid::Uuid;
@@ -35,8 +35,8 @@ pub(super) fn payload(task: TaskId, first: u64, last: u64) -> Bytes {
     stored::encode(&events(task, first, last)).into()
 }
 
-pub(super) fn row(state: State, status_at: Time) -> Row {
-    Row { state, status_at, listed: true, running: !state.is_terminal(), settled: state.is_terminal() }
+pub(super) fn row(state: State, status_at: Time) -> IndexRow {
+    IndexRow { state, status_at, listed: true, running: !state.is_terminal(), settled: state.is_terminal() }
 }
 
 /// The append that opens a task with `count` events: working, in the view `v`, in a context of its own.
@@ -78,7 +78,7 @@ pub(super) fn view(name: &str) -> View {
 /// Words a case adds to an append.
 pub(super) trait Say: Sized {
     fn epoch(self, epoch: u64) -> Self;
-    fn row(self, row: Row) -> Self;
+    fn row(self, row: IndexRow) -> Self;
     fn is(self, state: State, status_at: Time) -> Self;
     fn within(self, context: &str) -> Self;
     fn seen_by(self, views: &[&str]) -> Self;
@@ -90,7 +90,7 @@ impl Say for Append {
         self.epoch = Some(Epoch(epoch));
         self
     }
-    fn row(mut self, row: Row) -> Self {
+    fn row(mut self, row: IndexRow) -> Self {
         self.row = Some(row);
         self
     }
@@ -142,7 +142,7 @@ pub(super) fn conflict(outcome: Outcome) -> Conflict {
     }
 }
 
-pub(super) fn refused(outcome: Outcome) -> Trouble {
+pub(super) fn refused(outcome: Outcome) -> StoreError {
     match outcome {
         Outcome::Refused(trouble) => trouble,
         other => panic!("a refusal was expected, not {other:?}"),

@@ -4,8 +4,8 @@
 //! `RIALTO_SEED` repeats a run; the seed is printed. `RIALTO_STEPS` makes it longer.
 
 use model::ports::store::{
-    Append, BlobWrite, Commit, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Row, Timer, TimerChange,
-    TimerKind,
+    Append, BlobWrite, Commit, Guard, Health, IndexRow, KeyUse, ListPage, ListQuery, LogHead, Opening, Timer,
+    TimerChange, TimerKind,
 };
 use model::{ContextId, Epoch, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time};
 
@@ -101,10 +101,10 @@ impl World {
         if self.random.one_in(2) { CONTEXTS[0].into() } else { (*self.random.pick(&CONTEXTS)).into() }
     }
 
-    fn row(&mut self) -> Row {
+    fn row(&mut self) -> IndexRow {
         let state = *self.random.pick(&State::ALL);
         let settled = state.is_terminal();
-        Row {
+        IndexRow {
             state,
             status_at: self.now(),
             listed: !self.random.one_in(6),
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// Usually at the right place, as far as `model` knows.
-    fn append(&mut self, model: Option<&Head>, task: TaskId) -> Append {
+    fn append(&mut self, model: Option<&LogHead>, task: TaskId) -> Append {
         let mut expected = model.map_or(0, |head| head.seq.0);
         if self.random.one_in(10) {
             expected = self.random.below(6) as u64;

@@ -444,7 +444,7 @@ pub(super) async fn a_timer_is_left_to_the_holder_until_it_is_late(factory: &dyn
 /// A running task without an append with an epoch is held by the process that opened it.
 pub(super) async fn whoever_opens_a_turn_holds_it(factory: &dyn Factory) {
     let Some([a, b]) = two(factory).await else { return };
-    let asks = model::ports::store::Row { running: false, ..row(State::InputRequired, at(1)) };
+    let asks = model::ports::store::IndexRow { running: false, ..row(State::InputRequired, at(1)) };
     let opened = open(&a, |o| o).await;
     let resumed = open(&b, |o| o.row(asks)).await;
     put(&a, more(resumed, 1, 1).is(State::Working, at(2))).await;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use model::ports::store::{KeyUse, Row};
+use model::ports::store::{IndexRow, KeyUse};
 use model::{ContextId, PushRow, TaskId};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ pub(crate) struct Task {
     pub(crate) tenant_no: i32,
     pub(crate) agent_no: i32,
     pub(crate) views: Box<[i32]>,
-    pub(crate) row: Row,
+    pub(crate) row: IndexRow,
     /// The length of its log.
     pub(crate) seq: u64,
     /// How often a turn was started in its log, which is what tells holds apart in a store of many processes. A store of one

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
+use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, IndexRow, KeyUse, Opening, TimerChange};
 use model::{Epoch, PushChange, Seq, TaskId, Time};
 use tokio::join;
 use tokio_postgres::Error;
@@ -69,7 +69,7 @@ pub(super) struct LockedTask {
     pub(super) seq: u64,
     pub(super) epoch: u64,
     pub(super) holder: i64,
-    pub(super) row: Row,
+    pub(super) row: IndexRow,
     pub(super) context: Vec<u8>,
     pub(super) views: Box<[i32]>,
     pub(super) tenant_no: i32,
@@ -97,7 +97,7 @@ impl LockedTask {
 
 /// A task in a group: as it was, and as it is by now.
 struct Entry {
-    before: Option<Row>,
+    before: Option<IndexRow>,
     now: Option<LockedTask>,
     dirty: bool,
 }
@@ -404,7 +404,7 @@ impl<'a> CommitGroup<'a> {
         self.tasks.get(&task)?.now.as_ref()
     }
 
-    fn open(&mut self, append: &'a Append, open: &Opening, row: Row) -> Result<(), Failure> {
+    fn open(&mut self, append: &'a Append, open: &Opening, row: IndexRow) -> Result<(), Failure> {
         let name = |text: &Arc<str>| {
             self.names.get(text).copied().ok_or_else(|| Failure::Damaged("a name without a number".into()))
         };

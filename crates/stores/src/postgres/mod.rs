@@ -50,7 +50,7 @@ use std::time::Duration;
 
 use futures_util::future::ready;
 use model::ports::Future;
-use model::ports::store::{Health, TaskLog as _, Trouble, Upkeep};
+use model::ports::store::{Health, StoreError, TaskLog as _, Upkeep};
 use model::{TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -87,7 +87,7 @@ struct Shared {
     queue: Queue,
     notifier: Arc<Notifier>,
     /// The trouble that keeps the writer from writing, if any.
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<StoreError>>,
     /// A commit was answered with an unknown outcome, and may still happen.
     undecided: watch::Sender<bool>,
 }
@@ -157,7 +157,7 @@ impl Store {
     }
 
     /// The value that all replicas agree on under this name: the first one that any of them gave.
-    pub async fn remember(&self, name: &str, value: &str) -> Result<String, Trouble> {
+    pub async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError> {
         let said: Arc<(String, String)> = Arc::new((name.to_owned(), value.to_owned()));
         let known = self.read(move |db| {
             let said = said.clone();
@@ -167,7 +167,7 @@ impl Store {
     }
 
     /// The value that the replicas have agreed on under this name, if any yet.
-    pub async fn recall(&self, name: &str) -> Result<Option<String>, Trouble> {
+    pub async fn recall(&self, name: &str) -> Result<Option<String>, StoreError> {
         let name: Arc<str> = name.into();
         let known = self.read(move |db| {
             let name = name.clone();
@@ -179,7 +179,7 @@ impl Store {
     fn read<'a, T: Send + 'a, F>(
         &'a self,
         look: impl Fn(Arc<Conn>) -> F + Send + Sync + 'a,
-    ) -> Future<'a, Result<T, Trouble>>
+    ) -> Future<'a, Result<T, StoreError>>
     where
         F: std::future::Future<Output = Result<T, Failure>> + Send + 'a,
     {
@@ -188,12 +188,12 @@ impl Store {
 
     fn ask<T: Send + 'static>(
         &self,
-        maintenance: impl FnOnce(oneshot::Sender<Result<T, Trouble>>) -> MaintenanceJob + Send + 'static,
-    ) -> Future<'_, Result<T, Trouble>> {
+        maintenance: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> MaintenanceJob + Send + 'static,
+    ) -> Future<'_, Result<T, StoreError>> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             self.shared.queue.push(maintenance(answer))?;
-            answered.await.unwrap_or(Err(Trouble::Closed))
+            answered.await.unwrap_or(Err(StoreError::Closed))
         })
     }
 }
@@ -227,11 +227,11 @@ async fn finish(tasks: Tasks, shared: &Shared, leaving: &watch::Sender<bool>) {
 }
 
 impl Upkeep for Store {
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         self.ask(move |answer| MaintenanceJob::Purge { before, keys_before, limit, answer })
     }
 
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>> {
         self.ask(move |answer| MaintenanceJob::Remove { task, answer })
     }
 
@@ -239,18 +239,19 @@ impl Upkeep for Store {
         Some(self.shared.options.bound())
     }
 
-    fn trouble(&self) -> Option<Trouble> {
+    fn trouble(&self) -> Option<StoreError> {
         let trouble = self.shared.trouble.lock().clone();
-        trouble
-            .or_else(|| self.shared.replica.is_silent().then(|| Trouble::Unreachable("a heartbeat is missing".into())))
+        trouble.or_else(|| {
+            self.shared.replica.is_silent().then(|| StoreError::Unreachable("a heartbeat is missing".into()))
+        })
     }
 
-    fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+    fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), StoreError>> {
         let text = "PostgreSQL is backed up with its own tools: pg_dump --schema=rialto, or pg_basebackup";
-        Box::pin(ready(Err(Trouble::Broken(text.into()))))
+        Box::pin(ready(Err(StoreError::Broken(text.into()))))
     }
 
-    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+    fn health(&self) -> Future<'_, Result<Health, StoreError>> {
         let (epoch, trouble) = (self.epoch(), self.trouble());
         self.read(move |db| {
             let trouble = trouble.clone();

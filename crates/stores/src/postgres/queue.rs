@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use model::ports::store::{Commit, Outcome, Trouble};
+use model::ports::store::{Commit, Outcome, StoreError};
 use model::{TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
@@ -39,8 +39,8 @@ enum Job {
 
 /// The few jobs that are not commits.
 pub(super) enum MaintenanceJob {
-    Purge { before: Time, keys_before: Time, limit: usize, answer: oneshot::Sender<Result<u64, Trouble>> },
-    Remove { task: TaskId, answer: oneshot::Sender<Result<bool, Trouble>> },
+    Purge { before: Time, keys_before: Time, limit: usize, answer: oneshot::Sender<Result<u64, StoreError>> },
+    Remove { task: TaskId, answer: oneshot::Sender<Result<bool, StoreError>> },
 }
 
 /// A commit and the channel of its outcome, which may have no reader any more.
@@ -67,16 +67,16 @@ impl Queue {
         Queue { state: Mutex::default(), filled: Notify::new(), max_commits, max_bytes }
     }
 
-    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, Trouble> {
+    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, StoreError> {
         let weight = shape::weight(&commit);
         let (answer, answered) = oneshot::channel();
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Trouble::Closed);
+            return Err(StoreError::Closed);
         }
         // One commit alone always fits, however large.
         if state.jobs.len() >= self.max_commits || (state.bytes > 0 && state.bytes + weight > self.max_bytes) {
-            return Err(Trouble::Busy);
+            return Err(StoreError::Busy);
         }
         state.bytes += weight;
         state.jobs.push_back(Job::Commit(Waiting { commit, since: Instant::now(), weight, answer }));
@@ -85,13 +85,13 @@ impl Queue {
         Ok(answered)
     }
 
-    pub(super) fn push(&self, maintenance: MaintenanceJob) -> Result<(), Trouble> {
+    pub(super) fn push(&self, maintenance: MaintenanceJob) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Trouble::Closed);
+            return Err(StoreError::Closed);
         }
         if state.jobs.len() >= self.max_commits {
-            return Err(Trouble::Busy);
+            return Err(StoreError::Busy);
         }
         state.jobs.push_back(Job::Maintenance(maintenance));
         drop(state);
@@ -188,17 +188,17 @@ mod tests {
     fn a_queue_above_its_bounds_is_busy() {
         let queue = Queue::new(2, 10_000);
         assert!(queue.push_commit(of(100)).is_ok());
-        assert_eq!(queue.push_commit(of(20_000)).err(), Some(Trouble::Busy));
+        assert_eq!(queue.push_commit(of(20_000)).err(), Some(StoreError::Busy));
         assert!(queue.push_commit(of(100)).is_ok());
-        assert_eq!(queue.push_commit(of(100)).err(), Some(Trouble::Busy));
+        assert_eq!(queue.push_commit(of(100)).err(), Some(StoreError::Busy));
         assert_eq!(sizes(&queue), [2]);
         // One commit alone is let in whatever its size, and what was taken makes room.
         assert!(queue.push_commit(of(20_000)).is_ok());
-        assert_eq!(queue.push_commit(of(1)).err(), Some(Trouble::Busy));
+        assert_eq!(queue.push_commit(of(1)).err(), Some(StoreError::Busy));
         assert_eq!(sizes(&queue), [1]);
         assert!(queue.push_commit(of(1)).is_ok());
         queue.close();
-        assert_eq!(queue.push_commit(of(100)).err(), Some(Trouble::Closed));
+        assert_eq!(queue.push_commit(of(100)).err(), Some(StoreError::Closed));
     }
 
     #[test]

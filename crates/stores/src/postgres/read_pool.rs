@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -46,7 +46,7 @@ impl ReadPool {
         ReadPool { target, slots, shared, closed: AtomicBool::new(false) }
     }
 
-    pub(super) async fn read<T, F>(&self, look: impl Fn(Arc<Conn>) -> F) -> Result<T, Trouble>
+    pub(super) async fn read<T, F>(&self, look: impl Fn(Arc<Conn>) -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -56,7 +56,7 @@ impl ReadPool {
         let mut tried = false;
         loop {
             if self.closed.load(Ordering::Relaxed) {
-                return Err(Trouble::Closed);
+                return Err(StoreError::Closed);
             }
             let permit = self.acquire();
             let dialed = tokio::time::timeout_at(deadline, permit.0.connection(&self.target)).await;

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::stream::BoxStream;
 use model::ports::Future;
-use model::ports::store::{Hint, ReplicaRow, Replicas, Trouble, Versions};
+use model::ports::store::{Hint, ReplicaRow, Replicas, StoreError, Versions};
 use model::{Epoch, PushRow, PushStanding, TaskId};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
@@ -410,12 +410,12 @@ impl Clocks {
 }
 
 impl Replicas for Store {
-    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| async move { read::orphans(&db, &liveness, after, limit).await })
     }
 
-    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| {
             let after = after.clone();
@@ -423,7 +423,7 @@ impl Replicas for Store {
         })
     }
 
-    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
+    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, StoreError>> {
         let (me, configs) = (self.shared.replica.no, Arc::<[_]>::from(configs));
         self.read(move |db| {
             let configs = configs.clone();
@@ -435,7 +435,7 @@ impl Replicas for Store {
         self.shared.replica.tenure()
     }
 
-    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         let me = self.shared.replica.no;
         self.read(move |db| async move { read::held_by(&db, me, after, limit).await })
     }
@@ -448,7 +448,7 @@ impl Replicas for Store {
         self.listener.stream()
     }
 
-    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+    fn versions(&self) -> Future<'_, Result<Versions, StoreError>> {
         self.read(move |db| async move { read::versions(&db).await })
     }
 
@@ -456,7 +456,7 @@ impl Replicas for Store {
         self.shared.replica.introduce(about);
     }
 
-    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, Trouble>> {
+    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| async move { read::replicas(&db, &liveness).await })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::TaskId;
-use model::ports::store::{Append, Row};
+use model::ports::store::{Append, IndexRow};
 use tokio::join;
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -146,7 +146,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn push(&mut self, task: TaskId, kept: &'a LockedTask, view_no: i32, row: &Row, to: &Row) {
+    fn push(&mut self, task: TaskId, kept: &'a LockedTask, view_no: i32, row: &IndexRow, to: &IndexRow) {
         self.view_no.push(view_no);
         self.state.push(code(row.state));
         self.status_at.push(row.status_at.0);
@@ -164,8 +164,8 @@ impl<'a> Lists<'a> {
         &mut self,
         task: TaskId,
         kept: &'a LockedTask,
-        before: Option<&Row>,
-        after: Option<&Row>,
+        before: Option<&IndexRow>,
+        after: Option<&IndexRow>,
         tally: &mut Tally,
     ) {
         let (before, after) = (before.filter(|row| row.listed), after.filter(|row| row.listed));

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::BoxStream;
 use model::ports::store::{
-    Append, Commit, Conflict, Hint, Opening, Outcome, Replicas as _, Row, TaskLog as _, Trouble, Upkeep as _,
+    Append, Commit, Conflict, Hint, IndexRow, Opening, Outcome, Replicas as _, StoreError, TaskLog as _, Upkeep as _,
 };
 use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, stored};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,7 +41,7 @@ fn opening() -> Append {
             agent: "a".into(),
             views: vec![View("v".into())],
         }),
-        row: Some(Row { state: State::Working, status_at: Time(1), listed: true, running: true, settled: false }),
+        row: Some(IndexRow { state: State::Working, status_at: Time(1), listed: true, running: true, settled: false }),
     }
 }
 
@@ -192,12 +192,12 @@ async fn a_database_that_goes_and_comes_back_needs_no_restart() {
     // The first waits a little for it to come back, the others not at all.
     for _ in 0..3 {
         match store.commit(one(opening())).await {
-            Outcome::Refused(Trouble::Unreachable(_)) => {}
+            Outcome::Refused(StoreError::Unreachable(_)) => {}
             other => panic!("{other:?}"),
         }
     }
-    assert!(matches!(store.head(task).await, Err(Trouble::Unreachable(_))));
-    assert!(matches!(store.shared.trouble.lock().clone(), Some(Trouble::Unreachable(_))));
+    assert!(matches!(store.head(task).await, Err(StoreError::Unreachable(_))));
+    assert!(matches!(store.shared.trouble.lock().clone(), Some(StoreError::Unreachable(_))));
     cluster.start_again();
     // No commit comes; the writer finds out on its own.
     until("the trouble ends", || async { store.shared.trouble.lock().is_none().then_some(()) }).await;
@@ -351,7 +351,9 @@ async fn a_commit_that_the_database_cannot_take_fails_alone() {
         (0..60).map(|n| store.commit(one(Append { count: if n % 20 == 7 { 7 } else { 1 }, ..opening() }))).collect();
     for (n, outcome) in group.into_iter().enumerate() {
         match outcome.await {
-            Outcome::Refused(Trouble::Broken(text)) if n % 20 == 7 => assert!(text.contains("not this one"), "{text}"),
+            Outcome::Refused(StoreError::Broken(text)) if n % 20 == 7 => {
+                assert!(text.contains("not this one"), "{text}")
+            }
             Outcome::Done if n % 20 != 7 => {}
             other => panic!("commit {n}: {other:?}"),
         }
@@ -374,10 +376,10 @@ async fn a_full_disk_refuses_commits_lets_reads_pass_and_heals_by_itself() {
     );
     let group: Vec<_> = (0..20).map(|_| store.commit(one(opening()))).collect();
     for outcome in group {
-        assert_eq!(outcome.await, Outcome::Refused(Trouble::Full));
+        assert_eq!(outcome.await, Outcome::Refused(StoreError::Full));
     }
     let health = store.health().await.unwrap();
-    assert_eq!((health.trouble, health.tasks), (Some(Trouble::Full), 1));
+    assert_eq!((health.trouble, health.tasks), (Some(StoreError::Full), 1));
     assert_eq!(length(&store, task).await, 1);
     database.run("DROP TRIGGER full_disk ON rialto.log; DROP TRIGGER full_disk ON rialto.meta");
     until("the trouble ends", || async { store.shared.trouble.lock().is_none().then_some(()) }).await;
@@ -397,7 +399,7 @@ async fn a_server_that_takes_no_writes_is_named() {
     // The end of the old connection may leave the first one in doubt.
     let refused = until("it is refused", || async {
         match store.commit(one(opening())).await {
-            Outcome::Refused(Trouble::Unreachable(text)) => Some(text),
+            Outcome::Refused(StoreError::Unreachable(text)) => Some(text),
             Outcome::Unknown(_) => None,
             other => panic!("{other:?}"),
         }
@@ -524,7 +526,7 @@ async fn a_row_that_cannot_be_read_stops_no_purge_and_no_delivery() {
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let mut append = opening();
-        append.row = append.row.map(|row| Row { state: State::Completed, running: false, settled: true, ..row });
+        append.row = append.row.map(|row| IndexRow { state: State::Completed, running: false, settled: true, ..row });
         tasks.push(append.task);
         let config = model::PushRow {
             task: append.task,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::store::{Commit, TextSearch, Trouble};
+use model::ports::store::{Commit, StoreError, TextSearch};
 use model::{TextChange, TextPage, TextPlace, TextQuery};
 use tokio::join;
 use tokio_postgres::Error;
@@ -170,7 +170,7 @@ pub(super) async fn search(db: &Conn, query: &TextQuery) -> Result<TextPage, Fai
 }
 
 impl TextSearch for Store {
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, StoreError>> {
         let query = Arc::new(query);
         self.read(move |db| {
             let query = query.clone();

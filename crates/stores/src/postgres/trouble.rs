@@ -1,6 +1,6 @@
 //! PostgreSQL's errors as troubles of the engine.
 
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 use model::stored;
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
@@ -116,14 +116,14 @@ impl Unwritten {
 }
 
 /// Names a fault for the engine.
-pub(super) fn name(fault: &ConnectError) -> Trouble {
+pub(super) fn name(fault: &ConnectError) -> StoreError {
     let text = match fault {
         ConnectError::Sql(error) => match (error.code(), error.as_db_error()) {
-            (Some(&SqlState::DISK_FULL), _) => return Trouble::Full,
+            (Some(&SqlState::DISK_FULL), _) => return StoreError::Full,
             (Some(&SqlState::READ_ONLY_SQL_TRANSACTION), _) => "the server takes no writes".into(),
             (Some(&SqlState::INVALID_SQL_STATEMENT_NAME), _) => {
                 let advice = "a pooler stands before the database; give a direct_url past it, or let it keep sessions";
-                return Trouble::Broken(advice.into());
+                return StoreError::Broken(advice.into());
             }
             (_, Some(db)) => db.message().to_owned(),
             (_, None) => fault.to_string(),
@@ -131,15 +131,15 @@ pub(super) fn name(fault: &ConnectError) -> Trouble {
         ConnectError::Slow | ConnectError::Fenced => fault.to_string(),
     };
     match kind(fault) {
-        Kind::Lost | Kind::World => Trouble::Unreachable(text),
-        Kind::Again => Trouble::Busy,
-        Kind::Own => Trouble::Broken(text),
+        Kind::Lost | Kind::World => StoreError::Unreachable(text),
+        Kind::Again => StoreError::Busy,
+        Kind::Own => StoreError::Broken(text),
     }
 }
 
-pub(super) fn of(failure: &Failure) -> Trouble {
+pub(super) fn of(failure: &Failure) -> StoreError {
     match failure {
         Failure::Connect(fault) => name(fault),
-        Failure::Damaged(text) => Trouble::Broken(text.clone()),
+        Failure::Damaged(text) => StoreError::Broken(text.clone()),
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::ports::store::{Commit, Conflict, Outcome, Trouble};
+use model::ports::store::{Commit, Conflict, Outcome, StoreError};
 use model::{TaskId, Time};
 use tokio::join;
 use tokio::task::JoinHandle;
@@ -120,7 +120,7 @@ impl Writer {
     }
 
     async fn outcomes(&mut self, group: &[Waiting]) -> Vec<Outcome> {
-        let refused = |trouble: Trouble| vec![Outcome::Refused(trouble); group.len()];
+        let refused = |trouble: StoreError| vec![Outcome::Refused(trouble); group.len()];
         let (now, options) = (Instant::now(), &self.shared.options);
         let known = self.shared.trouble.lock().clone();
         // One group waits for the database to come back. Those after it would wait for nothing.
@@ -361,7 +361,7 @@ impl Writer {
         }
     }
 
-    async fn purge(&mut self, before: Time, keys_before: Time, limit: usize) -> Result<u64, Trouble> {
+    async fn purge(&mut self, before: Time, keys_before: Time, limit: usize) -> Result<u64, StoreError> {
         let gone = self.remove(&Which::Old { before, limit }).await?;
         let mut tries = 0;
         loop {
@@ -380,7 +380,7 @@ impl Writer {
         }
     }
 
-    async fn remove(&mut self, which: &Which) -> Result<Vec<TaskId>, Trouble> {
+    async fn remove(&mut self, which: &Which) -> Result<Vec<TaskId>, StoreError> {
         let mut tries = 0;
         loop {
             let deadline = Instant::now() + self.shared.options.bound();
@@ -403,7 +403,7 @@ impl Writer {
     }
 
     /// Readies for another try, or gives up.
-    async fn again(&mut self, failure: Failure, tries: &mut u32) -> Result<(), Trouble> {
+    async fn again(&mut self, failure: Failure, tries: &mut u32) -> Result<(), StoreError> {
         *tries += 1;
         match kind(&failure) {
             Kind::Lost => self.lose(),
@@ -412,7 +412,7 @@ impl Writer {
         if kind(&failure) == Kind::Again && *tries < TRIES { Ok(()) } else { Err(self.note(&failure)) }
     }
 
-    fn note(&self, failure: &Failure) -> Trouble {
+    fn note(&self, failure: &Failure) -> StoreError {
         let named = trouble::of(failure);
         match kind(failure) {
             Kind::Lost | Kind::World => {

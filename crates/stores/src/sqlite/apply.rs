@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::ports::store::{
-    AliasWrite, Append, BlobWrite, Commit, Conflict, KeyUse, Opening, Row, TimerChange, TimerKind,
+    AliasWrite, Append, BlobWrite, Commit, Conflict, IndexRow, KeyUse, Opening, TimerChange, TimerKind,
 };
 use model::{Epoch, Seq, TaskId, Time};
 use parking_lot::RwLock;
@@ -44,7 +44,7 @@ pub(super) struct KnownTask {
     pub(super) no: i64,
     pub(super) seq: u64,
     pub(super) epoch: u64,
-    pub(super) row: Row,
+    pub(super) row: IndexRow,
     pub(super) context: Context,
     pub(super) views: Box<[i64]>,
     /// The kinds of timers it has, where that is known: of a task that was opened here.
@@ -207,7 +207,7 @@ impl<'db> CommitApplier<'db> {
     }
 
     /// `more` of the commit may be about it.
-    fn open(&mut self, append: &Append, open: &Opening, row: Row, more: bool) -> rusqlite::Result<()> {
+    fn open(&mut self, append: &Append, open: &Opening, row: IndexRow, more: bool) -> rusqlite::Result<()> {
         let no = self.next_no;
         self.next_no += 1;
         let mut views = open.views.iter().map(|v| self.name(&v.0)).collect::<rusqlite::Result<Vec<i64>>>()?;
@@ -293,8 +293,8 @@ impl<'db> CommitApplier<'db> {
     }
 
     /// Moves a task in the lists it is in. Only what lists sort or filter by moves anything.
-    fn relist(&mut self, kept: &KnownTask, row: &Row) -> rusqlite::Result<()> {
-        let place = |row: &Row| row.listed.then_some((row.state, row.status_at));
+    fn relist(&mut self, kept: &KnownTask, row: &IndexRow) -> rusqlite::Result<()> {
+        let place = |row: &IndexRow| row.listed.then_some((row.state, row.status_at));
         if place(&kept.row) == place(row) {
             return Ok(());
         }
@@ -308,7 +308,7 @@ impl<'db> CommitApplier<'db> {
         Ok(())
     }
 
-    fn list(&mut self, kept: &KnownTask, row: &Row, counted: bool) -> rusqlite::Result<()> {
+    fn list(&mut self, kept: &KnownTask, row: &IndexRow, counted: bool) -> rusqlite::Result<()> {
         let (state, at) = (row.state.code(), row.status_at.0);
         for &view_no in &kept.views {
             self.sql.listing_add.execute(params![view_no, state, at, kept.no])?;

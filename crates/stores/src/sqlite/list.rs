@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::store::{Cursor, ListPage, ListQuery, TaskLists, TaskPage, TaskQuery, Timer, Trouble};
+use model::ports::store::{Cursor, ListPage, ListQuery, StoreError, TaskLists, TaskPage, TaskQuery, Timer};
 use model::{Epoch, PushRow, PushState, State, TaskId, Time, View};
 use rusqlite::{Connection, params};
 
@@ -196,7 +196,7 @@ pub(super) fn is_short(query: &ListQuery) -> bool {
 }
 
 impl TaskLists for Store {
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         if is_short(&query) {
             self.read(move |db| page(db, &query))
         } else {
@@ -204,11 +204,11 @@ impl TaskLists for Store {
         }
     }
 
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, StoreError>> {
         self.read_aside(move |db| tasks(db, &query))
     }
 
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.read(move |db| push::of_task(db, task))
     }
 
@@ -217,7 +217,7 @@ impl TaskLists for Store {
         state: PushState,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    ) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         if push::is_short(state, limit) {
             self.read(move |db| push::page(db, state, after.as_ref(), limit))
         } else {
@@ -225,19 +225,19 @@ impl TaskLists for Store {
         }
     }
 
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.read(move |db| read::unfinished(db, after, limit))
     }
 
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.read(move |db| read::due(db, now, limit))
     }
 
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.read(move |db| read::timers(db, &tasks))
     }
 
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, StoreError>> {
         self.read(read::next_due)
     }
 }

@@ -52,7 +52,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use model::ports::Future;
-use model::ports::store::{Commit, Health, Loss, Replicas, Trouble, Upkeep};
+use model::ports::store::{Commit, Health, Loss, Replicas, StoreError, Upkeep};
 use model::{Epoch, TaskId, Time};
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
@@ -89,7 +89,7 @@ struct Shared {
     tail: RwLock<tail::Pieces>,
     views: views::ViewNumbers,
     /// The trouble that keeps the writer from writing, if any.
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<StoreError>>,
     /// The loss that this start or an earlier one found.
     loss: Option<Loss>,
 }
@@ -131,7 +131,7 @@ impl Store {
             checkpoints: checkpoint::Bell::default(),
             tail: RwLock::default(),
             views: views::ViewNumbers::default(),
-            trouble: Mutex::new(is_full.then_some(Trouble::Full)),
+            trouble: Mutex::new(is_full.then_some(StoreError::Full)),
             loss: ledger.loss(),
             folder,
             options,
@@ -175,7 +175,7 @@ impl Store {
     fn read<'a, T: Send + 'a>(
         &'a self,
         look: impl FnOnce(&Connection) -> Result<T, pool::Error> + Send + 'a,
-    ) -> Future<'a, Result<T, Trouble>> {
+    ) -> Future<'a, Result<T, StoreError>> {
         Box::pin(async move { self.shared.pool.read(look) })
     }
 
@@ -183,19 +183,19 @@ impl Store {
     fn read_aside<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> Result<T, pool::Error> + Send + 'static,
-    ) -> Future<'_, Result<T, Trouble>> {
+    ) -> Future<'_, Result<T, StoreError>> {
         let shared = self.shared.clone();
         aside(move || shared.pool.read(look))
     }
 
     fn ask<T: Send + 'static>(
         &self,
-        job: impl FnOnce(oneshot::Sender<Result<T, Trouble>>) -> Job + Send + 'static,
-    ) -> Future<'_, Result<T, Trouble>> {
+        job: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Job + Send + 'static,
+    ) -> Future<'_, Result<T, StoreError>> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             self.shared.queue.push(job(answer))?;
-            answered.await.unwrap_or(Err(Trouble::Closed))
+            answered.await.unwrap_or(Err(StoreError::Closed))
         })
     }
 }
@@ -208,13 +208,13 @@ impl Drop for Store {
 
 /// Runs blocking work off the runtime's workers; without a runtime, right here.
 fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Future<'static, Result<T, Trouble>> {
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Future<'static, Result<T, StoreError>> {
     Box::pin(async move {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => match runtime.spawn_blocking(work).await {
                 Ok(result) => result,
-                Err(_) => Err(Trouble::Broken("a read panicked".into())),
+                Err(_) => Err(StoreError::Broken("a read panicked".into())),
             },
             Err(_) => work(),
         }
@@ -285,20 +285,20 @@ fn plan_once(db: &Connection) -> rusqlite::Result<()> {
 impl Replicas for Store {}
 
 impl Upkeep for Store {
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         self.ask(move |answer| Job::Purge { before, keys_before, limit, answer })
     }
 
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>> {
         self.ask(move |answer| Job::Remove { task, answer })
     }
 
-    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), StoreError>> {
         let database = folder::database(&self.shared.folder);
         aside(move || backup::copy(&database, &to))
     }
 
-    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+    fn health(&self) -> Future<'_, Result<Health, StoreError>> {
         let Shared { tail, folder, epoch, loss, .. } = &*self.shared;
         let trouble = self.shared.trouble.lock().clone();
         self.read(move |db| Ok(Health { loss: *loss, ..read::health(db, tail, folder, *epoch, trouble)? }))
@@ -313,7 +313,7 @@ impl Upkeep for Store {
 }
 
 /// A log has an end, far away.
-fn too_long(commit: &Commit) -> Option<Trouble> {
+fn too_long(commit: &Commit) -> Option<StoreError> {
     let over = commit.appends.iter().any(|append| append.last().0 > columns::MAX_SEQ);
-    over.then(|| Trouble::Broken(format!("a task's log holds at most {} events", columns::MAX_SEQ)))
+    over.then(|| StoreError::Broken(format!("a task's log holds at most {} events", columns::MAX_SEQ)))
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::ports::store::{Append, Commit, Outcome, Trouble};
+use model::ports::store::{Append, Commit, Outcome, StoreError};
 use model::{TaskId, Time};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
@@ -35,11 +35,11 @@ pub(super) enum Job {
         before: Time,
         keys_before: Time,
         limit: usize,
-        answer: oneshot::Sender<Result<u64, Trouble>>,
+        answer: oneshot::Sender<Result<u64, StoreError>>,
     },
     Remove {
         task: TaskId,
-        answer: oneshot::Sender<Result<bool, Trouble>>,
+        answer: oneshot::Sender<Result<bool, StoreError>>,
     },
     #[cfg(test)]
     Pragma {
@@ -79,17 +79,17 @@ impl Queue {
         Queue { state: Mutex::default(), filled: Condvar::new(), max_commits, max_bytes }
     }
 
-    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, Trouble> {
+    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, StoreError> {
         let weight = shape::weight(&commit);
         let urgent = !is_chunk(&commit);
         let (answer, answered) = oneshot::channel();
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Trouble::Closed);
+            return Err(StoreError::Closed);
         }
         // One commit alone always fits, however large.
         if state.jobs.len() >= self.max_commits || (state.bytes > 0 && state.bytes + weight > self.max_bytes) {
-            return Err(Trouble::Busy);
+            return Err(StoreError::Busy);
         }
         state.bytes += weight;
         state.urgent |= urgent;
@@ -103,10 +103,10 @@ impl Queue {
     }
 
     /// Queues one of the few jobs that are not commits.
-    pub(super) fn push(&self, job: Job) -> Result<(), Trouble> {
+    pub(super) fn push(&self, job: Job) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Trouble::Closed);
+            return Err(StoreError::Closed);
         }
         state.jobs.push(job);
         state.urgent = true;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
-use model::ports::store::{Commit, Head, Health, KeyUse, Outcome, Seen, TaskLog, Timer, TimerKind, Trouble};
+use model::ports::store::{
+    Commit, Health, KeyUse, LogHead, Outcome, StoreError, TaskLog, Timer, TimerKind, VisibleTasks,
+};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use parking_lot::RwLock;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -29,7 +31,7 @@ pub(super) fn snapshot<T>(db: &Connection, look: impl FnOnce() -> Result<T, Erro
     Ok(found)
 }
 
-pub(super) fn head(db: &Connection, tail: &RwLock<Pieces>, task: TaskId) -> Result<Option<Head>, Error> {
+pub(super) fn head(db: &Connection, tail: &RwLock<Pieces>, task: TaskId) -> Result<Option<LogHead>, Error> {
     let in_tail = tail.read().last(task);
     let mut statement = db.prepare_cached(
         "SELECT t.context, tenant.text, agent.text, t.epoch,
@@ -42,7 +44,7 @@ pub(super) fn head(db: &Connection, tail: &RwLock<Pieces>, task: TaskId) -> Resu
          WHERE t.id = ?1",
     )?;
     let head = statement.query_row(params![Id(task)], |columns| {
-        Ok(Head {
+        Ok(LogHead {
             context: columns.get::<_, Context>(0)?.into_id(),
             tenant: columns.get_ref(1)?.as_str()?.into(),
             agent: columns.get_ref(2)?.as_str()?.into(),
@@ -77,7 +79,7 @@ pub(super) fn beginning(
     tail: &RwLock<Pieces>,
     views: &ViewNumbers,
     task: TaskId,
-    sight: &Seen,
+    sight: &VisibleTasks,
     bytes: usize,
 ) -> Result<Vec<Event>, Error> {
     // First and always, so that what follows differs by nothing but the task's own row.
@@ -251,7 +253,7 @@ pub(super) fn health(
     tail: &RwLock<Pieces>,
     folder: &Path,
     epoch: Epoch,
-    trouble: Option<Trouble>,
+    trouble: Option<StoreError>,
 ) -> Result<Health, Error> {
     let in_tail = tail.read().rows();
     let mut health = Health {
@@ -316,17 +318,17 @@ impl TaskLog for Store {
         match queued {
             Ok(answered) => Box::pin(async move {
                 // No answer means that the writer is gone, and whether it wrote before is anybody's guess.
-                answered.await.unwrap_or(Outcome::Unknown(Trouble::Closed))
+                answered.await.unwrap_or(Outcome::Unknown(StoreError::Closed))
             }),
             Err(trouble) => Box::pin(ready(Outcome::Refused(trouble))),
         }
     }
 
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<LogHead>, StoreError>> {
         self.read(move |db| head(db, &self.shared.tail, task))
     }
 
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         if bytes <= SHORT_READ_BYTES {
             self.read(move |db| log_after(db, &self.shared.tail, task, after, bytes))
         } else {
@@ -335,7 +337,7 @@ impl TaskLog for Store {
         }
     }
 
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn beginning(&self, task: TaskId, sight: VisibleTasks, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         if bytes <= SHORT_READ_BYTES {
             self.read(move |db| beginning(db, &self.shared.tail, &self.shared.views, task, &sight, bytes))
         } else {
@@ -344,7 +346,7 @@ impl TaskLog for Store {
         }
     }
 
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, StoreError>> {
         if tasks.len() <= SHORT_READ_LOGS {
             self.read(move |db| logs(db, &self.shared.tail, &tasks))
         } else {
@@ -353,15 +355,15 @@ impl TaskLog for Store {
         }
     }
 
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, StoreError>> {
         self.read(move |db| self::key(db, key, not_before))
     }
 
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, StoreError>> {
         self.read(move |db| alias(db, key))
     }
 
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         self.read_aside(move |db| blob(db, &tenant, hash))
     }
 

@@ -1,6 +1,6 @@
 //! Where chunks of live turns are: few pages, no holes, and nothing left over.
 
-use model::ports::store::{Append, Commit, Opening, Outcome, Row, TaskLog as _, Trouble, Upkeep as _};
+use model::ports::store::{Append, Commit, IndexRow, Opening, Outcome, StoreError, TaskLog as _, Upkeep as _};
 use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, stored};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -14,12 +14,12 @@ fn events(task: TaskId, first: u64, last: u64) -> Vec<Event> {
     (first..=last).map(|seq| Event { seq: Seq(seq), at: Time(seq as i64), body: body(seq) }).collect()
 }
 
-fn row(state: State) -> Row {
+fn row(state: State) -> IndexRow {
     let settled = state.is_terminal();
-    Row { state, status_at: Time(1), listed: true, running: !settled, settled }
+    IndexRow { state, status_at: Time(1), listed: true, running: !settled, settled }
 }
 
-fn append(task: TaskId, expected: u64, count: u32, row: Option<Row>) -> Commit {
+fn append(task: TaskId, expected: u64, count: u32, row: Option<IndexRow>) -> Commit {
     let open = (expected == 0).then(|| Opening {
         context: ContextId::from(task.to_string().as_str()),
         fresh_context: true,
@@ -118,7 +118,7 @@ async fn what_changes_more_than_the_length_takes_the_chunks_before_it_along() {
     chunks(&store, task, 207, 208).await;
     has(&store, task, 208).await;
     // A question ends the turn; what is said to a task at rest is no chunk.
-    let rests = Row { state: State::InputRequired, running: false, ..row(State::Working) };
+    let rests = IndexRow { state: State::InputRequired, running: false, ..row(State::Working) };
     assert_eq!(store.commit(append(task, 208, 1, Some(rests))).await, Outcome::Done);
     assert_eq!(store.commit(append(task, 209, 1, None)).await, Outcome::Done);
     assert_eq!(rows(&folder).0, 5);
@@ -216,7 +216,7 @@ async fn chunks_that_a_full_disk_refused_can_be_said_again() {
     for outcome in group {
         match outcome.await {
             Outcome::Done => said += 1,
-            Outcome::Refused(Trouble::Full) | Outcome::Conflict(_) => {}
+            Outcome::Refused(StoreError::Full) | Outcome::Conflict(_) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::ports::store::{
-    Append, Commit, Journal as _, ListQuery, Opening, Outcome, RecordStore as _, Row, TaskLists as _, TaskLog as _,
-    Trouble, Upkeep as _,
+    Append, Commit, IndexRow, Journal as _, ListQuery, Opening, Outcome, RecordStore as _, StoreError, TaskLists as _,
+    TaskLog as _, Upkeep as _,
 };
 use model::{
     Body, ContextId, Entry, Event, Expect, Listed, Posting, PushChange, PushProgress, PushRow, PushState, RecordChange,
@@ -30,7 +30,13 @@ fn opening(payload: usize) -> Append {
             agent: "a".into(),
             views: vec![View("v".into())],
         }),
-        row: Some(Row { state: State::Completed, status_at: Time(1), listed: true, running: false, settled: true }),
+        row: Some(IndexRow {
+            state: State::Completed,
+            status_at: Time(1),
+            listed: true,
+            running: false,
+            settled: true,
+        }),
     }
 }
 
@@ -226,7 +232,7 @@ async fn a_file_of_every_earlier_schema_opens_with_what_it_holds() {
         drop(db);
 
         let store = Store::open(Options::new(folder.path())).unwrap();
-        let row = Row { state: State::Completed, status_at: Time(5), listed: true, running: false, settled: true };
+        let row = IndexRow { state: State::Completed, status_at: Time(5), listed: true, running: false, settled: true };
         assert_eq!(store.head(task).await.unwrap().map(|head| (head.seq, head.row)), Some((Seq(1), row)));
         assert_eq!(store.events(task, Seq::ZERO, 1_000).await.unwrap(), [event]);
         assert_eq!(total(&store).await, 1);
@@ -270,15 +276,15 @@ async fn a_full_disk_refuses_commits_lets_reads_pass_and_heals_without_a_restart
     assert_eq!(store.commit(one(first)).await, Outcome::Done);
     // The smallest number there is: the file as it is now.
     store.on_writer("PRAGMA max_page_count = 1").await;
-    assert_eq!(store.commit(one(opening(200_000))).await, Outcome::Refused(Trouble::Full));
+    assert_eq!(store.commit(one(opening(200_000))).await, Outcome::Refused(StoreError::Full));
     let health = store.health().await.unwrap();
-    assert_eq!((health.trouble, health.tasks), (Some(Trouble::Full), 1));
+    assert_eq!((health.trouble, health.tasks), (Some(StoreError::Full), 1));
     assert!(store.head(task).await.unwrap().is_some());
     assert_eq!(total(&store).await, 1);
     // Several at once: all refused, none half written.
     let group: Vec<_> = (0..20).map(|_| store.commit(one(opening(50_000)))).collect();
     for outcome in group {
-        assert_eq!(outcome.await, Outcome::Refused(Trouble::Full));
+        assert_eq!(outcome.await, Outcome::Refused(StoreError::Full));
     }
     store.on_writer("PRAGMA max_page_count = 1000000").await;
     assert_eq!(store.commit(one(opening(200_000))).await, Outcome::Done);
@@ -291,9 +297,9 @@ async fn a_read_only_disk_refuses_commits_and_heals_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(Options::new(folder.path())).unwrap();
     store.on_writer("PRAGMA query_only = 1").await;
-    assert_eq!(store.commit(one(opening(100))).await, Outcome::Refused(Trouble::ReadOnly));
-    assert_eq!(store.purge(Time(5), Time(0), 1).await, Err(Trouble::ReadOnly));
-    assert_eq!(store.health().await.unwrap().trouble, Some(Trouble::ReadOnly));
+    assert_eq!(store.commit(one(opening(100))).await, Outcome::Refused(StoreError::ReadOnly));
+    assert_eq!(store.purge(Time(5), Time(0), 1).await, Err(StoreError::ReadOnly));
+    assert_eq!(store.health().await.unwrap().trouble, Some(StoreError::ReadOnly));
     store.on_writer("PRAGMA query_only = 0").await;
     // No commit comes; the writer finds out on its own.
     while store.health().await.unwrap().trouble.is_some() {
@@ -316,7 +322,9 @@ async fn a_commit_that_the_database_cannot_take_fails_alone() {
     let group: Vec<_> = (0..60).map(|n| store.commit(one(opening(if n % 20 == 7 { 666 } else { 100 })))).collect();
     for (n, outcome) in group.into_iter().enumerate() {
         match outcome.await {
-            Outcome::Refused(Trouble::Broken(text)) if n % 20 == 7 => assert!(text.contains("not this one"), "{text}"),
+            Outcome::Refused(StoreError::Broken(text)) if n % 20 == 7 => {
+                assert!(text.contains("not this one"), "{text}")
+            }
             Outcome::Done if n % 20 != 7 => {}
             other => panic!("commit {n}: {other:?}"),
         }
@@ -372,14 +380,14 @@ async fn the_write_ahead_log_stays_near_its_limit() {
 fn a_queue_above_its_bounds_is_busy() {
     let queue = Queue::new(2, 10_000);
     assert!(queue.push_commit(one(opening(100))).is_ok());
-    assert_eq!(queue.push_commit(one(opening(20_000))).err(), Some(Trouble::Busy));
+    assert_eq!(queue.push_commit(one(opening(20_000))).err(), Some(StoreError::Busy));
     assert!(queue.push_commit(one(opening(100))).is_ok());
-    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(Trouble::Busy));
+    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(StoreError::Busy));
     // One commit alone is let in whatever its size.
     let queue = Queue::new(2, 10_000);
     assert!(queue.push_commit(one(opening(20_000))).is_ok());
     queue.close();
-    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(Trouble::Closed));
+    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(StoreError::Closed));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! of the rows. [`model::text`] defines words: the tokenizer only splits them at the spaces again.
 
 use model::ports::Future;
-use model::ports::store::{TextSearch, Trouble};
+use model::ports::store::{StoreError, TextSearch};
 use model::{TextChange, TextPage, TextPlace, TextQuery};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -137,7 +137,7 @@ fn everything(tx: &Connection, query: &TextQuery) -> Result<TextPage, Error> {
 }
 
 impl TextSearch for Store {
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, StoreError>> {
         self.read_aside(move |db| search(db, &query))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use model::ports::store::{Conflict, Outcome, Trouble};
+use model::ports::store::{Conflict, Outcome, StoreError};
 use rusqlite::{Connection, ErrorCode};
 
 use super::apply::CommitApplier;
@@ -251,11 +251,11 @@ impl Writer<'_> {
         }
     }
 
-    fn named<T>(&mut self, result: Result<T, Failure>) -> Result<T, Trouble> {
+    fn named<T>(&mut self, result: Result<T, Failure>) -> Result<T, StoreError> {
         result.map_err(|failure| self.note(&failure.error))
     }
 
-    fn note(&mut self, error: &rusqlite::Error) -> Trouble {
+    fn note(&mut self, error: &rusqlite::Error) -> StoreError {
         let trouble = trouble::name(error, &self.shared.folder);
         tracing::error!(%error, %trouble, "the store could not write");
         if trouble::is_environmental(error) {

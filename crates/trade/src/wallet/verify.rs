@@ -13,7 +13,7 @@ use ledger::{
 };
 use market::tariff::TurnHold;
 use market::{Difference, Transaction};
-use model::ports::store::{Store, Trouble};
+use model::ports::store::{Store, StoreError};
 use model::{Entry, RecordQuery, State, Task, TaskId, TurnId};
 use uuid::Uuid;
 
@@ -119,7 +119,7 @@ struct Told {
     lines: u64,
 }
 
-async fn look(store: &dyn Store) -> Result<Report, Trouble> {
+async fn look(store: &dyn Store) -> Result<Report, StoreError> {
     let mut report = Report::default();
     let mut journal = Journal::default();
     let mut after = 0;
@@ -263,7 +263,7 @@ pub(super) fn account_of(key: &str) -> Option<AccountId> {
 
 /// The accounts as the store has them. It keeps no count of their lines: the journal's is taken for it, and the statements
 /// are looked at one by one.
-async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report) -> Result<Vec<Account>, Trouble> {
+async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report) -> Result<Vec<Account>, StoreError> {
     let (mut accounts, mut after) = (Vec::new(), None);
     loop {
         let page = store.accounts(after, AT_ONCE).await?;
@@ -285,7 +285,7 @@ async fn rows<R: Row>(
     collection: RecordCollection<R>,
     key: impl Fn(&R) -> Arc<str>,
     report: &mut Report,
-) -> Result<Vec<R>, Trouble> {
+) -> Result<Vec<R>, StoreError> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
         let query = RecordQuery { after, limit: AT_ONCE as u32, ..collection.query(ALL) };
@@ -312,7 +312,7 @@ async fn rows<R: Row>(
 
 /// The statement of each account has the journal's lines, and runs as they do. What is newer than the journal that was
 /// read is left out.
-async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -> Result<(), Trouble> {
+async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -> Result<(), StoreError> {
     for (key, (account, told)) in &journal.accounts {
         let newest = told.posted.last().map_or(0, |(place, _)| *place);
         let mut balance: i128 = told.posted.iter().map(|(_, amount)| i128::from(*amount)).sum();
@@ -340,7 +340,7 @@ async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -
 }
 
 /// Checks that a turn has a hold exactly as long as it runs, by the task's log.
-async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -> Result<(), Trouble> {
+async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -> Result<(), StoreError> {
     let mut open: HashMap<TaskId, TurnHold> = turns.into_iter().map(|hold| (hold.task, hold)).collect();
     let mut after = None;
     loop {
@@ -370,7 +370,7 @@ async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -
 }
 
 /// A purchase's task shows what the purchase has come to, for as long as it is kept.
-async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report) -> Result<(), Trouble> {
+async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report) -> Result<(), StoreError> {
     let mut row = transaction.clone();
     for _ in 0..PASSES {
         let head = store.head(row.id.0).await?;
@@ -394,7 +394,7 @@ async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report)
 }
 
 /// A purchase with a deadline has a timer, for as long as it has a task.
-async fn deadlines(store: &dyn Store, transactions: &[Transaction], report: &mut Report) -> Result<(), Trouble> {
+async fn deadlines(store: &dyn Store, transactions: &[Transaction], report: &mut Report) -> Result<(), StoreError> {
     let open: Vec<&Transaction> = transactions.iter().filter(|row| row.due.is_some()).collect();
     for rows in open.chunks(AT_ONCE) {
         let timers = store.timers(rows.iter().map(|row| row.id.0).collect()).await?;

@@ -28,7 +28,7 @@ use dialects::wire::{Operation, TaskView};
 use engine::Answer;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
-use model::{Call, Caller, Cancel, Fault, Ids, Kind, Place, Send, Task, Visibility, Wait};
+use model::{Call, CallScope, Caller, Cancel, Fault, Ids, Kind, Send, Task, Visibility, Wait};
 
 pub(crate) use cards::{card, registry};
 use feed::Feed;
@@ -340,7 +340,13 @@ impl<'a> Desk<'a> {
     }
 
     /// The place of a caller who is admitted, if the policy lets it make the call.
-    pub(super) fn place(&self, caller: &Caller, system: &OrlojSystem, call: &Call, ids: Ids) -> Result<Place, Fault> {
+    pub(super) fn place(
+        &self,
+        caller: &Caller,
+        system: &OrlojSystem,
+        call: &Call,
+        ids: Ids,
+    ) -> Result<CallScope, Fault> {
         let unknown = || Fault::new(Kind::Forbidden, "there is nothing here for your tenant");
         let mounted = self.mounted(system).map_err(|_| unknown())?;
         let tenant = match &mounted.tenant {
@@ -383,7 +389,7 @@ impl<'a> Desk<'a> {
         send: &mut Send,
         operation: Operation,
         log: &mut RequestLog,
-    ) -> Result<(&'a OrlojSystem, Place), Error> {
+    ) -> Result<(&'a OrlojSystem, CallScope), Error> {
         let system = self.system(decoded.target.as_ref(), operation)?;
         log.agent = Some(system.name.clone());
         if !self.admits(caller, system) {
@@ -508,7 +514,7 @@ impl<'a> Desk<'a> {
         caller: &Caller,
         decoded: &Decoded,
         id: &str,
-    ) -> Result<(&'a OrlojSystem, Place, Arc<Task>), Error> {
+    ) -> Result<(&'a OrlojSystem, CallScope, Arc<Task>), Error> {
         let systems: Vec<&OrlojSystem> = if self.named.is_some() || decoded.target.is_some() {
             vec![self.system(decoded.target.as_ref(), Operation::Get)?]
         } else {

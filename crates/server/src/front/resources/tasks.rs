@@ -9,7 +9,7 @@ use dialects::orloj::{self, Address};
 use engine::Answer;
 use http::{Method, StatusCode};
 use model::{
-    Again, Call, Cancel, Content, Fault, Get, Ids, Json, Kind, List, Message, Part, Place, Role, Send, State, Task,
+    Again, Call, CallScope, Cancel, Content, Fault, Get, Ids, Json, Kind, List, Message, Part, Role, Send, State, Task,
     Time, Wait,
 };
 use serde::Deserialize;
@@ -80,7 +80,7 @@ pub(super) fn reads() -> Call {
 }
 
 /// The systems whose runs a caller sees, with the places to see them from.
-pub(super) struct Runs(Vec<(OrlojSystem, Place)>);
+pub(super) struct Runs(Vec<(OrlojSystem, CallScope)>);
 
 impl Runs {
     /// Every system of the namespace for which the caller may make this call.
@@ -151,7 +151,7 @@ fn as_called(system: &Resource) -> OrlojSystem {
 /// A run, and where it was found.
 pub(super) struct Found {
     pub(super) system: OrlojSystem,
-    pub(super) place: Place,
+    pub(super) place: CallScope,
     pub(super) task: Arc<Task>,
 }
 

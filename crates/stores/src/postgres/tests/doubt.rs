@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::{Cluster, Database};
 use model::ports::store::{
-    Append, Commit, Outcome, RecordStore as _, Replicas as _, TaskLog as _, Trouble, Upkeep as _,
+    Append, Commit, Outcome, RecordStore as _, Replicas as _, StoreError, TaskLog as _, Upkeep as _,
 };
 use model::{Expect, Record, RecordChange, Seq, TaskId};
 use parking_lot::Mutex;
@@ -264,8 +264,8 @@ async fn what_cannot_be_decided_in_time_is_unknown_until_it_is() {
         let append = opening();
         let task = append.task;
         let outcome = store.commit(one(append.clone())).await;
-        assert!(matches!(outcome, Outcome::Unknown(Trouble::Unreachable(_))), "{mishap:?}: {outcome:?}");
-        assert!(matches!(store.decided().await, Err(Trouble::Unreachable(_))), "{mishap:?}");
+        assert!(matches!(outcome, Outcome::Unknown(StoreError::Unreachable(_))), "{mishap:?}: {outcome:?}");
+        assert!(matches!(store.decided().await, Err(StoreError::Unreachable(_))), "{mishap:?}");
         assert!(
             matches!(store.commit(one(opening())).await, Outcome::Refused(_)),
             "{mishap:?}: others wait for nothing"

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cluster::Cluster;
-use model::ports::store::{Outcome, TaskLog as _, Trouble, Upkeep as _};
+use model::ports::store::{Outcome, StoreError, TaskLog as _, Upkeep as _};
 use tokio::time::timeout;
 
 use super::{HOLD, PASS, more, one, opening, options, proxy, put, until};
@@ -30,7 +30,7 @@ async fn a_silent_cut_off_is_answered_within_the_lease() {
             timeout(lease, store.commit(one(opening()))),
             timeout(lease, store.commit(one(more(task, 1)))),
         );
-        assert!(matches!(read, Ok(Err(Trouble::Unreachable(_)))), "{round}: {read:?}");
+        assert!(matches!(read, Ok(Err(StoreError::Unreachable(_)))), "{round}: {read:?}");
         for outcome in [written, appended] {
             assert!(matches!(outcome, Ok(Outcome::Refused(_) | Outcome::Unknown(_))), "{round}: {outcome:?}");
         }

@@ -142,7 +142,7 @@ impl House {
     async fn paused_with(
         config: Config,
         callbacks: Option<Arc<dyn Callbacks>>,
-        courier: Option<Arc<dyn model::ports::courier::Courier>>,
+        courier: Option<Arc<dyn model::ports::webhook::WebhookSender>>,
     ) -> Fair {
         let mut house = House::memory();
         let crashable = house.open();
