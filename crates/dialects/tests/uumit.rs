@@ -50,7 +50,7 @@ fn bought(alone: &str, context: Option<&str>) -> Shop {
     let (tenant, buyer): (Arc<str>, UserId) = (TENANT.into(), "550e8400".into());
     let mut book = Book::default();
     let credit = Ut::parse("1000").unwrap();
-    book.post(&ledger::Entry::recharge(&tenant, &buyer, credit, "welcome", None, NOW).unwrap()).unwrap();
+    book.post(&ledger::LedgerEntry::recharge(&tenant, &buyer, credit, "welcome", None, NOW).unwrap()).unwrap();
     let offer = offer("cap_ocr_invoice_v1", capability::Served::Person);
     book.put_capability(offer.clone());
     let order = Order {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use engine::{Along, Unmoved};
 use ledger::records::{decode, read_fault};
-use ledger::{AccountId, Entry, EntryId, LineKind, Row, TransactionId, UserId, Ut};
+use ledger::{AccountId, EntryId, LedgerEntry, LineKind, Row, TransactionId, UserId, Ut};
 use market::capability::FieldError;
 use model::ports::store::Conflict;
 use model::{AccountLine, Expect, Time};
@@ -52,7 +52,7 @@ pub struct JournalEntry {
     pub at: Time,
     pub note: Option<Arc<str>>,
     pub transaction: Option<TransactionId>,
-    pub lines: Vec<ledger::Line>,
+    pub lines: Vec<ledger::EntryLine>,
 }
 
 /// Sums of an account so far.
@@ -151,7 +151,7 @@ impl Market {
                     newest.pop_front();
                 }
                 let lines =
-                    booked.lines.into_iter().map(|line| ledger::Line::new(line.account, line.kind, line.amount));
+                    booked.lines.into_iter().map(|line| ledger::EntryLine::new(line.account, line.kind, line.amount));
                 let (id, note, transaction) = (booked.id, booked.note, booked.transaction);
                 newest.push_back(JournalEntry { place, id, at: entry.at, note, transaction, lines: lines.collect() });
             }
@@ -190,7 +190,7 @@ impl Market {
             plain("note", note)?;
         }
         let known = self.user(user).await?.ok_or(Error::Unknown(MarketEntity::User))?;
-        let entry = Entry::recharge(&known.tenant, user, amount, reference, note, self.now());
+        let entry = LedgerEntry::recharge(&known.tenant, user, amount, reference, note, self.now());
         let entry = entry.map_err(|unfit| FieldError::new("amount", unfit.to_string()))?;
         let row = CreditRow { user: user.clone(), amount, entry: entry.id().clone() };
         let key = joined(&[&known.tenant, reference]);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use ledger::records::read_fault;
 use ledger::{
-    Account, AccountId, End, EntryId, Hold, LineKind, Posting, Purse, RecordCollection, Row, TransactionId, UserId, Ut,
+    Account, AccountId, AccountKind, EntryId, Hold, HoldEnd, LedgerPosting, LineKind, RecordCollection, Row,
+    TransactionId, UserId, Ut,
 };
 use market::tariff::TurnHold;
 use market::{Difference, Transaction};
@@ -154,7 +155,7 @@ async fn look(store: &dyn Store) -> Result<Report, StoreError> {
 /// The journal in the market's words.
 #[derive(Default)]
 struct Journal {
-    postings: Vec<Posting>,
+    postings: Vec<LedgerPosting>,
     accounts: HashMap<Arc<str>, (AccountId, Told)>,
 }
 
@@ -188,7 +189,7 @@ impl Journal {
             let (account, told) = known.or_insert_with(|| (line.account.clone(), Told::default()));
             told.balance += i128::from(line.amount.hundredths());
             told.lines += 1;
-            self.postings.push(Posting {
+            self.postings.push(LedgerPosting {
                 entry: booked.id.clone(),
                 line: number,
                 account: account.clone(),
@@ -215,15 +216,17 @@ impl Journal {
     /// The holds of purchases and their ends, computed from the entries alone.
     fn holds(&self) -> Vec<Hold> {
         let mut holds: BTreeMap<TransactionId, Hold> = BTreeMap::new();
-        let mut ends: BTreeMap<TransactionId, End> = BTreeMap::new();
+        let mut ends: BTreeMap<TransactionId, HoldEnd> = BTreeMap::new();
         for line in &self.postings {
-            let (Some(id), Purse::Frozen(owner)) = (line.entry.transaction(), &line.account.purse) else { continue };
+            let (Some(id), AccountKind::Frozen(owner)) = (line.entry.transaction(), &line.account.purse) else {
+                continue;
+            };
             if line.entry == EntryId::freeze(id) {
                 let (tenant, owner) = (line.account.tenant.clone(), owner.clone());
                 let (amount, made_at) = (line.amount, line.at);
                 holds.insert(id, Hold { tenant, transaction: id, owner, amount, made_at, end: None });
             } else if line.entry == EntryId::end(id) {
-                let end = ends.entry(id).or_insert(End { settled: Ut::ZERO, released: Ut::ZERO, at: line.at });
+                let end = ends.entry(id).or_insert(HoldEnd { settled: Ut::ZERO, released: Ut::ZERO, at: line.at });
                 let part = if line.kind == LineKind::SettleOut { &mut end.settled } else { &mut end.released };
                 *part = part.minus(line.amount).unwrap_or(*part);
             }
@@ -252,10 +255,10 @@ pub(super) fn account_of(key: &str) -> Option<AccountId> {
     let mut parts = key.split('\u{1f}');
     let (purse, tenant, user) = (parts.next()?, Arc::<str>::from(parts.next()?), parts.next());
     let purse = match (purse, user) {
-        ("a", Some(user)) => Purse::Available(UserId::from(user)),
-        ("f", Some(user)) => Purse::Frozen(UserId::from(user)),
-        ("c", None) => Purse::Commission,
-        ("o", None) => Purse::Outside,
+        ("a", Some(user)) => AccountKind::Available(UserId::from(user)),
+        ("f", Some(user)) => AccountKind::Frozen(UserId::from(user)),
+        ("c", None) => AccountKind::Commission,
+        ("o", None) => AccountKind::Outside,
         (_, Some(_) | None) => return None,
     };
     parts.next().is_none().then_some(AccountId { tenant, purse })
