@@ -19,7 +19,7 @@ use crate::mount::Mounted;
 use crate::policy::Policy;
 use crate::settings::{CardForm, Door};
 use crate::{Server, Settings};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::client_address::{FORWARDED_HOST, FORWARDED_PROTO};
 
 /// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
@@ -133,7 +133,7 @@ impl Server {
                 .and_then(http_date)
                 .is_some_and(|t| t.as_second() >= self.cards.since.as_second()),
         };
-        let mut response = Response::new(if fresh { Body::empty() } else { made.bytes.clone().into() });
+        let mut response = Response::new(if fresh { ResponseBody::empty() } else { made.bytes.clone().into() });
         if fresh {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
         }

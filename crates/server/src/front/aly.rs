@@ -29,7 +29,7 @@ use crate::oauth::{Oauth, covers, endpoints};
 use crate::products::shop::ShopEndpoint;
 use crate::settings::{self, Aly, Door, Settings};
 use crate::{Server, callers, intake};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::credentials::bearer;
 use web::response::{json, not_allowed};
 
@@ -141,7 +141,7 @@ impl<'a> Desk<'a> {
         };
         // Nobody waits for it; what HTTP has to say is said all the same.
         if request.is_notification {
-            *response.body_mut() = Body::empty();
+            *response.body_mut() = ResponseBody::empty();
             response.headers_mut().remove(CONTENT_TYPE);
             if response.status() == StatusCode::OK {
                 *response.status_mut() = StatusCode::NO_CONTENT;

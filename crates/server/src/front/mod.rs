@@ -31,7 +31,7 @@ use model::call::Idempotency;
 use model::{Call, CallScope, Caller, ContextId, Fault, Kind, Task, TaskId, Wait};
 use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
-use web::body::{Body, Response, counted, in_json, room, with_room};
+use web::body::{Response, ResponseBody, counted, in_json, room, with_room};
 use web::concurrency::ConcurrencyPermit;
 use web::headers::{idempotency_key, trace};
 pub(crate) use web::request_log::RequestLog;
@@ -492,7 +492,7 @@ async fn into_body(
     head: &request::Parts,
     tenant: &Arc<str>,
     encoded: Encoded,
-) -> Result<Body, Fault> {
+) -> Result<ResponseBody, Fault> {
     if let Some(bytes) = encoded.as_bytes() {
         return Ok(counted(&server.answers, bytes.clone())?.into());
     }
@@ -502,7 +502,7 @@ async fn into_body(
     }
     let (server, tenant) = (server.clone(), tenant.clone());
     let segments = futures_util::stream::iter(encoded.into_segments());
-    Ok(Body::stream(futures_util::StreamExt::then(segments, move |segment| {
+    Ok(ResponseBody::stream(futures_util::StreamExt::then(segments, move |segment| {
         let (server, tenant) = (server.clone(), tenant.clone());
         async move {
             load_when_there_is_room(&server, &tenant, segment).await.map_err(|fault| {

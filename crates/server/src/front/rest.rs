@@ -17,7 +17,7 @@ use super::{CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, sign,
 use crate::Server;
 use crate::mount::Mounted;
 use crate::{callers, intake};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 
 const A2A_JSON: &str = "application/a2a+json";
 
@@ -181,7 +181,7 @@ fn wire_of(path: &str) -> &'static dyn JsonWire {
     decide::decide_route(path, None).unwrap_or_else(|refusal| refusal.wire)
 }
 
-fn json(head: &request::Parts, wire: &'static dyn JsonWire, body: Body) -> Response {
+fn json(head: &request::Parts, wire: &'static dyn JsonWire, body: ResponseBody) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, media_type(head, wire));
     response

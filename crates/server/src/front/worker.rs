@@ -28,7 +28,7 @@ use super::{Gate, RequestLog};
 use crate::Server;
 use crate::intake;
 use crate::settings::{self, Settings};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::credentials;
 use web::headers::{idempotency_key, text};
 use web::response::{Rejection, json};
@@ -261,7 +261,7 @@ async fn lease(server: &Server, desk: &dyn WorkerQueue, worker: &str, wait: Dura
             return Ok(json(leased_json(&leased)));
         }
         if left <= LOOK {
-            let mut response = Response::new(Body::empty());
+            let mut response = Response::new(ResponseBody::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             return Ok(response);
         }

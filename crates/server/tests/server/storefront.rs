@@ -9,7 +9,7 @@ use reqwest::{Method, RequestBuilder};
 use retail::{Config, OnPage, Payments, Shop};
 use serde_json::{Value, json};
 use server::Settings;
-use server::settings::{Aly, Door, Mount, Rate};
+use server::settings::{Aly, Door, Mount, RateLimit};
 use shop::import::Format;
 use shop::{Currency, Minor, Rules, Site, SiteTerms as Terms};
 
@@ -657,7 +657,7 @@ async fn whoever_would_pay_over_http_is_told_the_way() {
 async fn whoever_comes_too_often_is_told_when_to_come_again() {
     let mall = mall_with(|settings| {
         let per_minute = std::num::NonZeroU32::new(1).unwrap();
-        settings.throttle.per_caller = Some(Rate { per_minute, burst: std::num::NonZeroU32::new(2).unwrap() });
+        settings.throttle.per_caller = Some(RateLimit { per_minute, burst: std::num::NonZeroU32::new(2).unwrap() });
     })
     .await;
     for _ in 0..2 {

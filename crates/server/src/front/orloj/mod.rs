@@ -40,7 +40,7 @@ use crate::Server;
 use crate::callers;
 use crate::mount::Mounted;
 use crate::settings::{self, Door, Orloj, OrlojSystem, Settings};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use web::response::json;
@@ -126,7 +126,7 @@ pub(crate) async fn answer_to(
     };
     // Nobody waits for it; what HTTP has to say is said all the same.
     if request.is_notification {
-        *response.body_mut() = Body::empty();
+        *response.body_mut() = ResponseBody::empty();
         response.headers_mut().remove(CONTENT_TYPE);
         if response.status() == StatusCode::OK {
             *response.status_mut() = StatusCode::NO_CONTENT;

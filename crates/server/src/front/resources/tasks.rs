@@ -21,7 +21,7 @@ use super::{Clerk, watch};
 use crate::Server;
 use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Sort, document};
 use crate::settings::OrlojSystem;
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 
 /// The member of a message's metadata in which a run's own is kept, and that of the steps of a system.
 const OWN: &str = "https://rialto.dev/ext/orloj/v1";
@@ -551,7 +551,7 @@ async fn delete(clerk: &Clerk<'_>, name: &str) -> Result<Response, Error> {
     }
     clerk.server.engine.purge(id).await.map_err(Error::of)?;
     clerk.server.cache.forget(id);
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }
