@@ -81,19 +81,19 @@ pub enum SchemeKind {
 
 /// Where to call, and how.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct PeerInterface {
     pub url: String,
     pub tenant: Option<String>,
     /// The forms to try, the best first: several where nothing says what is spoken there.
     pub peers: Vec<&'static dyn Peer>,
 }
 
-impl Choice {
+impl PeerInterface {
     /// A JSON-RPC endpoint without a card: the newest generation first, unless one is wanted.
-    pub fn without_card(url: impl Into<String>, wanted: Option<Generation>) -> Choice {
+    pub fn without_card(url: impl Into<String>, wanted: Option<Generation>) -> PeerInterface {
         let generations = wanted.map_or(Generation::ALL.to_vec(), |generation| vec![generation]);
         let peers = generations.into_iter().filter_map(|generation| peer(generation, Binding::JsonRpc)).collect();
-        Choice { url: url.into(), tenant: None, peers }
+        PeerInterface { url: url.into(), tenant: None, peers }
     }
 }
 
@@ -133,12 +133,13 @@ pub fn read(text: &str) -> Result<CardSeen, Fault> {
 impl CardSeen {
     /// The interface to call: of the newest generation that is spoken here (or of the one that is wanted), the one the card
     /// prefers. `None` when nothing on the card is spoken here.
-    pub fn choose(&self, wanted: Option<Generation>) -> Option<Choice> {
+    pub fn choose(&self, wanted: Option<Generation>) -> Option<PeerInterface> {
         let known = |one: &InterfaceSeen| match one.binding {
             BindingSeen::Known(binding) => Some(binding),
             BindingSeen::Grpc | BindingSeen::Other(_) => None,
         };
-        let choice = |one: &InterfaceSeen, peers| Choice { url: one.url.clone(), tenant: one.tenant.clone(), peers };
+        let choice =
+            |one: &InterfaceSeen, peers| PeerInterface { url: one.url.clone(), tenant: one.tenant.clone(), peers };
         let spoken = |generation: Generation| {
             let of = |one: &&InterfaceSeen| one.version.and_then(Generation::of) == Some(generation);
             let callable = |one: &InterfaceSeen| Some(choice(one, vec![peer(generation, known(one)?)?]));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn name(decided: Result<Decided, Refusal>) -> &'static str {
+fn name(decided: Result<Decided, WireFault>) -> &'static str {
     match decided.unwrap() {
         Decided::Wire(wire) => wire.name(),
         Decided::Opener => "opener",

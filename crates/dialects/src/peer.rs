@@ -39,7 +39,7 @@ pub trait Peer: fmt::Debug + Send + Sync {
     fn facts(&self) -> &'static PeerFacts;
 
     /// Writes a call. A generation without the operation, or a call it cannot say, is a fault.
-    fn ask(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault>;
+    fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault>;
 
     /// What kind of fault a code of this generation is.
     fn kind_of(&self, code: i64) -> Option<Kind>;
@@ -110,7 +110,7 @@ impl PeerFacts {
         Fault::new(Kind::Unsupported, format!("A2A {} has no {what}", self.generation))
     }
 
-    pub(crate) fn headers(&self, asking: &Asking<'_>) -> Vec<(&'static str, String)> {
+    pub(crate) fn headers(&self, asking: &RequestOptions<'_>) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
         if let Some(version) = self.version {
             headers.push(("A2A-Version", version.to_owned()));
@@ -170,7 +170,7 @@ impl std::str::FromStr for Generation {
 
 /// What a request says besides its call.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asking<'a> {
+pub struct RequestOptions<'a> {
     /// The tenant of the interface.
     pub tenant: Option<&'a str>,
     /// Extensions to be active.
@@ -181,7 +181,7 @@ pub struct Asking<'a> {
 
 /// A request, ready to be sent below the interface's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct PeerRequest {
     pub operation: Operation,
     pub verb: &'static str,
     /// To be used instead by whoever is told that the verb is not allowed: servers disagree on some.
@@ -199,9 +199,9 @@ pub(crate) fn rpc(
     facts: &PeerFacts,
     operation: Operation,
     method: &str,
-    asking: &Asking<'_>,
+    asking: &RequestOptions<'_>,
     params: impl FnOnce(&mut Writer),
-) -> Result<Ask, Fault> {
+) -> Result<PeerRequest, Fault> {
     let mut w = Writer::with_capacity(1_024);
     w.begin_object();
     w.key("jsonrpc").plain("2.0");
@@ -211,7 +211,7 @@ pub(crate) fn rpc(
     w.end_object();
     let body = Some(bytes_of(w)?);
     let headers = facts.headers(asking);
-    Ok(Ask { operation, verb: "POST", or_verb: None, path: String::new(), query: None, body, headers })
+    Ok(PeerRequest { operation, verb: "POST", or_verb: None, path: String::new(), query: None, body, headers })
 }
 
 /// An HTTP+JSON request without query or body.
@@ -220,9 +220,9 @@ pub(crate) fn rest(
     operation: Operation,
     verb: &'static str,
     path: String,
-    asking: &Asking<'_>,
-) -> Ask {
-    Ask { operation, verb, or_verb: None, path, query: None, body: None, headers: facts.headers(asking) }
+    asking: &RequestOptions<'_>,
+) -> PeerRequest {
+    PeerRequest { operation, verb, or_verb: None, path, query: None, body: None, headers: facts.headers(asking) }
 }
 
 /// What was written. Large content must have been loaded: a request cannot point into a store.

@@ -13,12 +13,12 @@ use crate::compat::{PreV1Form, encode, push};
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
 use crate::framing::route;
-use crate::wire::{Codec, Decoded, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Routed, TaskView};
+use crate::wire::{Codec, CodecFacts, Decoded, ErrorLine, Head, JsonFacts, JsonWire, Operation, Routed, TaskView};
 
 /// A form of a generation before 1.0.
 pub struct PreV1Wire {
     pub form: PreV1Form,
-    pub facts: &'static Facts,
+    pub facts: &'static CodecFacts,
     pub json: &'static JsonFacts,
     /// The slot of an event that does not end its stream; one that does has the next.
     pub slot: u16,
@@ -42,7 +42,7 @@ impl fmt::Debug for PreV1Wire {
 }
 
 impl Codec for PreV1Wire {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &'static CodecFacts {
         self.facts
     }
     fn slot(&self, closing: bool) -> u16 {

@@ -21,7 +21,7 @@ use crate::framing::jsonrpc::Id;
 
 /// One form of one dialect, whatever the encoding of its messages.
 pub trait Codec: fmt::Debug + Send + Sync {
-    fn facts(&self) -> &'static Facts;
+    fn facts(&self) -> &'static CodecFacts;
 
     /// The name in logs, and what a task remembers its opener's dialect under.
     fn name(&self) -> &'static str {
@@ -115,7 +115,7 @@ pub struct JsonFacts {
 
 /// Rules of a form that need no code: how fronts treat it.
 #[derive(Debug)]
-pub struct Facts {
+pub struct CodecFacts {
     pub name: &'static str,
     /// A caller sees a task under the id it chose itself, where it did.
     pub shows_alias: bool,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::card::{self, Auth, CardFacts};
+use dialects::card::{self, CardAuth, CardFacts};
 use dialects::wire::JsonWire;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
@@ -181,12 +181,12 @@ impl Server {
     }
 
     /// What is enforced at a mount, as its card tells it.
-    fn auth(&self, mounted: &Mounted) -> Option<Auth> {
+    fn auth(&self, mounted: &Mounted) -> Option<CardAuth> {
         if !self.has_extended_card(mounted) {
             return None;
         }
         let tokens = self.callers.tokens();
-        Some(Auth {
+        Some(CardAuth {
             required: self.requires(mounted) && !self.opens(&mounted.agent),
             // A key can be made at any time where one is required and nothing else is taken.
             keys: self.callers.has_keys() || tokens.is_none(),

@@ -137,7 +137,7 @@ pub(crate) struct SharedCall<'a> {
     pub(crate) server: &'a Arc<Server>,
     pub(crate) mounted: &'a Mounted,
     pub(crate) head: &'a request::Parts,
-    pub(crate) request: &'a jsonrpc::Request<'a>,
+    pub(crate) request: &'a jsonrpc::RpcRequest<'a>,
 }
 
 /// What the params of a request say about its owner.

@@ -14,7 +14,7 @@ use crate::compat::PreV1Form;
 use crate::compat::read;
 use crate::pre_v1::PreV1Wire;
 use crate::seen::{Seen, TaskSeen};
-use crate::wire::{Decoded, Facts, JsonFacts, TaskView};
+use crate::wire::{CodecFacts, Decoded, JsonFacts, TaskView};
 
 /// The name in logs. No task is ever opened in it.
 pub const NAME: &str = "a2a_v0";
@@ -24,7 +24,7 @@ pub const METHODS: &[&str] = &["tasks/get", "tasks/cancel", "tasks/resubscribe"]
 
 pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Both,
-    facts: &Facts {
+    facts: &CodecFacts {
         name: NAME,
         shows_alias: true,
         threaded_id: false,

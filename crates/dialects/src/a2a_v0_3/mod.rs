@@ -15,13 +15,13 @@ pub(crate) mod request;
 pub mod rest;
 
 pub use decode::{METHODS, decode_rpc};
-pub use rest::{Route, route};
+pub use rest::{PreV1Route, route};
 
 use model::ports::webhook::WebhookDetail;
 
 use crate::compat::PreV1Form;
 use crate::pre_v1::PreV1Wire;
-use crate::wire::{Facts, JsonFacts, TaskView};
+use crate::wire::{CodecFacts, JsonFacts, TaskView};
 
 /// The name of the JSON-RPC form.
 pub const NAME: &str = "a2a_v0_3";
@@ -33,7 +33,7 @@ pub const VERSION: &str = "0.3";
 /// JSON-RPC.
 pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Kind,
-    facts: &Facts {
+    facts: &CodecFacts {
         name: NAME,
         shows_alias: false,
         threaded_id: false,
@@ -55,7 +55,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
 /// HTTP+JSON, below `/v1`.
 pub(crate) static REST: PreV1Wire = PreV1Wire {
     form: PreV1Form::Proto,
-    facts: &Facts {
+    facts: &CodecFacts {
         name: REST_NAME,
         shows_alias: false,
         threaded_id: false,

@@ -19,12 +19,12 @@ pub mod version;
 pub(crate) mod wire;
 
 pub use decode::{Decoded, METHODS, decode_rpc};
-pub use rest::{Route, route};
+pub use rest::{RestRoute, route};
 pub(crate) use wire::WIRE;
 
 use model::ports::webhook::WebhookDetail;
 
-use crate::wire::{Facts, JsonFacts, TaskView};
+use crate::wire::{CodecFacts, JsonFacts, TaskView};
 
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "a2a_v1";
@@ -32,7 +32,7 @@ pub const NAME: &str = "a2a_v1";
 pub const VERSION: &str = "1.0";
 
 /// How fronts treat it.
-pub(crate) static FACTS: Facts = Facts {
+pub(crate) static FACTS: CodecFacts = CodecFacts {
     name: NAME,
     shows_alias: false,
     threaded_id: false,

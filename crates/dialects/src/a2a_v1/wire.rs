@@ -9,7 +9,9 @@ use super::{FACTS, JSON_FACTS, encode, errors};
 use crate::card::{self, CardFacts};
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
-use crate::wire::{Codec, Decoded, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView};
+use crate::wire::{
+    Codec, CodecFacts, Decoded, ErrorLine, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView,
+};
 
 /// 1.0 over both bindings, which carry the same shapes.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub struct V1Wire;
 pub static WIRE: V1Wire = V1Wire;
 
 impl Codec for V1Wire {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &'static CodecFacts {
         &FACTS
     }
     /// No event says that it is the last.

@@ -28,7 +28,7 @@ use crate::card::CardFacts;
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
 use crate::wire::{
-    Codec, Decoded, DisplayId, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView,
+    Codec, CodecFacts, Decoded, DisplayId, ErrorLine, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView,
 };
 
 /// The name a task remembers its opener's dialect under.
@@ -83,7 +83,7 @@ fn shown_text(id: &str) -> String {
     id.parse().map_or_else(|_| id.to_owned(), shown_id)
 }
 
-static FACTS: Facts = Facts {
+static FACTS: CodecFacts = CodecFacts {
     name: NAME,
     shows_alias: false,
     threaded_id: false,
@@ -114,7 +114,7 @@ fn with_id<R>(head: &Head<'_>, write: impl FnOnce(&Head<'_>) -> R) -> R {
 }
 
 impl Codec for ShopWire {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &'static CodecFacts {
         &FACTS
     }
     fn slot(&self, _closing: bool) -> u16 {

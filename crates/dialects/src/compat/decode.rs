@@ -11,7 +11,7 @@ use bytes::Bytes;
 use model::{Content, ContextId, Fault, Json, Limits, Message, Part, Send, Time, Wait};
 use serde_json::value::RawValue;
 
-use super::marks::{self, Taken};
+use super::marks::{self, MetadataMarks};
 use super::shapes::{self, DataPart};
 use super::{PreV1Form, names};
 use crate::framing::fields::{
@@ -89,7 +89,7 @@ impl<'l> PreV1Decoder<'l> {
     /// A message of an answer. Servers leave out what callers must not: the id, an empty list of parts, their own role.
     pub(crate) fn answered(&self, mut shape: shapes::Message<'_>) -> Result<PreV1Message, Fault> {
         let parts = shape.parts.take().unwrap_or_default().0;
-        shape.role.get_or_insert(shape::Name::Number(2));
+        shape.role.get_or_insert(shape::EnumName::Number(2));
         if shape.message_id.is_some() {
             return self.said_parts(shape, parts);
         }
@@ -137,7 +137,7 @@ impl<'l> PreV1Decoder<'l> {
     }
 
     pub(crate) fn part(&self, shape: shapes::Part<'_>) -> Result<Part, Fault> {
-        let Taken { metadata, media_type, filename, wrapped, .. } =
+        let MetadataMarks { metadata, media_type, filename, wrapped, .. } =
             marks::take(shape.metadata.map(shape::Object::to_json));
         let plain = |content| Part { content, filename, media_type, metadata: metadata.clone() };
         // Data may be null only where the part says that it is data.

@@ -152,7 +152,7 @@ impl<'a> Desk<'a> {
 
     async fn call(
         &self,
-        request: &jsonrpc::Request<'_>,
+        request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
         operation: &mut Operation,
     ) -> Result<Response, Fault> {

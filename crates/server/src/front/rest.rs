@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::decide::{self, Refusal};
+use dialects::decide::{self, WireFault};
 use dialects::framing::json::Writer;
 use dialects::framing::near;
 use dialects::framing::scan;
@@ -33,7 +33,7 @@ pub(crate) async fn answer(
     let decided = decide::decide_route(below, version.as_ref().ok().copied().flatten());
     let wire = match (decided, version) {
         (Ok(wire), Ok(_)) => wire,
-        (Ok(wire), Err(fault)) | (Err(Refusal { wire, fault }), _) => {
+        (Ok(wire), Err(fault)) | (Err(WireFault { wire, fault }), _) => {
             return self::fault(&fault, head, log, wire, Operation::Unknown);
         }
     };

@@ -77,7 +77,7 @@ pub(crate) async fn answer(
 pub(crate) async fn answer_to(
     server: &Arc<Server>,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = uumit::NAME;
@@ -108,7 +108,7 @@ async fn call(
     server: &Arc<Server>,
     uumit: &Uumit,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Result<Response, Error> {
     let fail = |fault: &Fault, log: &mut RequestLog| {

@@ -112,7 +112,7 @@ pub(crate) async fn answer_to(
     server: &Arc<Server>,
     named: Option<&str>,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = orloj::NAME;
@@ -149,7 +149,7 @@ pub(crate) async fn owns(
     server: &Arc<Server>,
     agent: &Mounted,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
 ) -> bool {
     let (Some(house), Some(orloj)) = (&server.orloj, &server.settings.orloj) else { return false };
     let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
@@ -179,7 +179,7 @@ async fn newer(
     server: &Arc<Server>,
     named: Option<&str>,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Response {
     let desk = match Desk::open(server, named, head, log) {
@@ -242,7 +242,7 @@ impl<'a> Desk<'a> {
         Ok(Desk { server, house, orloj, named, head, namespace: namespace(head) })
     }
 
-    async fn call(&self, request: &jsonrpc::Request<'_>, log: &mut RequestLog) -> Result<Response, Error> {
+    async fn call(&self, request: &jsonrpc::RpcRequest<'_>, log: &mut RequestLog) -> Result<Response, Error> {
         let limits = self.server.engine.limits();
         let decoded = decode::decode(&request.method, request.params, limits);
         let decoded = decoded.map_err(|fault| told_of(&fault, Operation::Unknown, log))?;
@@ -411,7 +411,7 @@ impl<'a> Desk<'a> {
         caller: &Caller,
         decoded: &Decoded,
         mut send: Send,
-        request: &jsonrpc::Request<'_>,
+        request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::from(&decoded.call);
@@ -484,7 +484,7 @@ impl<'a> Desk<'a> {
         caller: &Caller,
         decoded: &Decoded,
         cancel: &Cancel,
-        request: &jsonrpc::Request<'_>,
+        request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let id = &cancel.task;
