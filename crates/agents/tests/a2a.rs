@@ -263,8 +263,8 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
         for text in ["chunks:30 every:20", "ask: still there?", "sleep:300"] {
             let folder = tempfile::tempdir().unwrap();
             let open = async || {
-                let store = stores::sqlite::Store::open(stores::sqlite::Options {
-                    durability: stores::sqlite::Durability::Relaxed,
+                let store = stores::sqlite::SqliteStore::open(stores::sqlite::Options {
+                    durability: stores::sqlite::SqliteDurability::Relaxed,
                     ..stores::sqlite::Options::new(folder.path())
                 });
                 let agent = remote(options(&far.url, generation)).await;
@@ -329,8 +329,8 @@ fn a_turn_that_a_crash_cut_off_unanswered_is_sent_again_as_it_was() {
     }));
     let folder = tempfile::tempdir().unwrap();
     let open = async || {
-        let store = stores::sqlite::Store::open(stores::sqlite::Options {
-            durability: stores::sqlite::Durability::Relaxed,
+        let store = stores::sqlite::SqliteStore::open(stores::sqlite::Options {
+            durability: stores::sqlite::SqliteDurability::Relaxed,
             ..stores::sqlite::Options::new(folder.path())
         });
         let agent = remote(options(&url, Generation::V0_3)).await;
@@ -753,8 +753,8 @@ fn a_turn_that_was_asked_for_whole_is_found_again_after_a_crash() {
     }));
     let folder = tempfile::tempdir().unwrap();
     let open = async || {
-        let store = stores::sqlite::Store::open(stores::sqlite::Options {
-            durability: stores::sqlite::Durability::Relaxed,
+        let store = stores::sqlite::SqliteStore::open(stores::sqlite::Options {
+            durability: stores::sqlite::SqliteDurability::Relaxed,
             ..stores::sqlite::Options::new(folder.path())
         });
         let agent = remote(options(&url, Generation::V1_0)).await;

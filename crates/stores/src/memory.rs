@@ -28,7 +28,7 @@ use crate::{rules, shape};
 
 /// An empty store at epoch 1.
 #[derive(Default)]
-pub struct Store {
+pub struct MemoryStore {
     inner: Mutex<Inner>,
 }
 
@@ -68,9 +68,9 @@ struct StoredTask {
     blobs: BTreeSet<(Arc<str>, [u8; 32])>,
 }
 
-impl Store {
-    pub fn new() -> Store {
-        Store::default()
+impl MemoryStore {
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
     }
 
     fn read<T>(&self, look: impl FnOnce(&mut Inner) -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-impl rules::Known for Inner {
+impl rules::CommitFacts for Inner {
     type Error = Infallible;
 
     fn key_use(&mut self, key: &[u8; 32], not_before: Time) -> Result<Option<KeyUse>, Infallible> {
@@ -383,7 +383,7 @@ impl Inner {
     }
 }
 
-impl TaskLog for Store {
+impl TaskLog for MemoryStore {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         let mut inner = self.inner.lock();
         let outcome = if inner.closed {
@@ -452,7 +452,7 @@ impl TaskLog for Store {
     }
 }
 
-impl TaskLists for Store {
+impl TaskLists for MemoryStore {
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.list(&query))) })
     }
@@ -510,7 +510,7 @@ impl TaskLists for Store {
     }
 }
 
-impl RecordStore for Store {
+impl RecordStore for MemoryStore {
     fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.access.values().cloned().collect())) })
     }
@@ -526,7 +526,7 @@ impl RecordStore for Store {
     }
 }
 
-impl Journal for Store {
+impl Journal for MemoryStore {
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         Box::pin(async move {
             let on = |inner: &Inner, account| inner.balances.get(account).copied().unwrap_or_default();
@@ -566,15 +566,15 @@ impl Journal for Store {
     }
 }
 
-impl TextSearch for Store {
+impl TextSearch for MemoryStore {
     fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.search(&query))) })
     }
 }
 
-impl Replicas for Store {}
+impl Replicas for MemoryStore {}
 
-impl Upkeep for Store {
+impl Upkeep for MemoryStore {
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {

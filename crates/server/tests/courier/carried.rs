@@ -113,7 +113,7 @@ async fn a_token_verifies_against_the_key_set() {
         let mut receiver = Receiver::start(Act::status("200 OK")).await;
         let mut spec = spec(&receiver.url());
         change(&mut spec);
-        let courier = courier_with(Arc::new(stores::memory::Store::new()), Some(make()), options());
+        let courier = courier_with(Arc::new(stores::memory::MemoryStore::new()), Some(make()), options());
         assert_eq!(deliver(&courier, spec).await, WebhookOutcome::Taken);
         (receiver.heard().await, format!("http://{}", receiver.addr))
     };
@@ -179,7 +179,7 @@ async fn what_nobody_is_told_is_not_sent() {
 
 /// A store that holds a task with these blobs and configs.
 async fn store_with(blobs: Vec<BlobWrite>, push: Vec<PushChange>) -> Arc<dyn Store> {
-    let store: Arc<dyn Store> = Arc::new(stores::memory::Store::new());
+    let store: Arc<dyn Store> = Arc::new(stores::memory::MemoryStore::new());
     let event = Event { seq: Seq(1), at: Time(0), body: Body::Bound { remote: "r".into() } };
     let append = Append {
         task: task_id(),

@@ -26,7 +26,7 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn courier(options: Options) -> HttpCourier {
-    courier_with(Arc::new(stores::memory::Store::new()), None, options)
+    courier_with(Arc::new(stores::memory::MemoryStore::new()), None, options)
 }
 
 pub(crate) fn courier_with(store: Arc<dyn Store>, signer: Option<Signer>, options: Options) -> HttpCourier {

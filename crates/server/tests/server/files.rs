@@ -29,7 +29,7 @@ use crate::kit::{Running, saying, sends, start_on, until};
 
 /// A store that counts how often large content is asked for.
 struct Counting {
-    inner: stores::memory::Store,
+    inner: stores::memory::MemoryStore,
     blobs: AtomicUsize,
 }
 
@@ -163,7 +163,7 @@ async fn serve(len: usize, files: Files) -> (Running, Arc<Counting>) {
 }
 
 async fn serve_with(len: usize, change: impl FnOnce(&mut Settings)) -> (Running, Arc<Counting>) {
-    let store = Arc::new(Counting { inner: stores::memory::Store::new(), blobs: AtomicUsize::new(0) });
+    let store = Arc::new(Counting { inner: stores::memory::MemoryStore::new(), blobs: AtomicUsize::new(0) });
     let engine = Engine::start(store.clone(), vec![Maker::making(len)], Limits::default(), None).await.unwrap();
     let assistant = "0190f3c4-1111-4222-8333-444455556666".parse().unwrap();
     let langgraph = Langgraph {

@@ -73,7 +73,7 @@ pub(crate) async fn start_agents(
 }
 
 async fn engine(agents: Vec<Arc<dyn model::ports::agent::Agent>>) -> Engine {
-    let store = Arc::new(stores::memory::Store::new());
+    let store = Arc::new(stores::memory::MemoryStore::new());
     Engine::start(store, agents, Limits::default(), None).await.unwrap()
 }
 

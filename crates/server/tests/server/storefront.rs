@@ -56,7 +56,7 @@ async fn mall_with(change: impl FnOnce(&mut Settings)) -> Mall {
 pub(crate) async fn mall_paid(payments: Arc<dyn Payments>, change: impl FnOnce(&mut Settings)) -> Mall {
     server::crypto::install();
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
-    let store = Arc::new(stores::memory::Store::new());
+    let store = Arc::new(stores::memory::MemoryStore::new());
     let engine = Engine::start(store, agents, Limits::default(), None).await.unwrap();
     let shop = Shop::start_with(engine.clone(), Config::default(), false, payments).await.unwrap();
     let usd = Currency::check("USD").unwrap();

@@ -6,11 +6,11 @@ use futures_util::future::join_all;
 use model::ports::store::{AliasWrite, Commit, IndexRow, ListQuery, Outcome, TaskQuery};
 use model::{State, TaskId};
 
-use super::kit::{Say, Shelf, at, commit, id, more, open, opening, page, put, query, row, total, view, walk};
+use super::kit::{DynStore, Say, at, commit, id, more, open, opening, page, put, query, row, total, view, walk};
 use super::{Factory, Random};
 
 /// Opens `n` tasks, one a millisecond, the newest last.
-async fn fill(store: &Shelf, n: i64) -> Vec<TaskId> {
+async fn fill(store: &DynStore, n: i64) -> Vec<TaskId> {
     let mut tasks = Vec::new();
     for n in 0..n {
         tasks.push(open(store, |a| a.is(State::Completed, at(n))).await);

@@ -10,7 +10,9 @@ use model::ports::store::{
 };
 use model::{AccessKey, Epoch, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time};
 
-use super::kit::{Say, Shelf, at, commit, conflict, done, has, id, more, open, opening, put, query, row, total, walk};
+use super::kit::{
+    DynStore, Say, at, commit, conflict, done, has, id, more, open, opening, put, query, row, total, walk,
+};
 use super::{Factory, Random};
 
 const HOUR: i64 = 3_600_000;
@@ -18,7 +20,7 @@ const HOUR: i64 = 3_600_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Both of the two, or `None` if the store has room for one only.
-async fn two(factory: &dyn Factory) -> Option<[Shelf; 2]> {
+async fn two(factory: &dyn Factory) -> Option<[DynStore; 2]> {
     let first = factory.open().await;
     let second = factory.second().await?;
     assert!(first.is_shared() && second.is_shared());
@@ -32,7 +34,7 @@ async fn hears(hints: &mut BoxStream<'static, Hint>, expected: Hint) {
 }
 
 /// Commits each pair at the same time, one of it to each store, and insists that one wins; answers what the loser met.
-async fn race([a, b]: &[Shelf; 2], pairs: Vec<[Commit; 2]>) -> Vec<(usize, Conflict)> {
+async fn race([a, b]: &[DynStore; 2], pairs: Vec<[Commit; 2]>) -> Vec<(usize, Conflict)> {
     let races = pairs.into_iter().map(|[x, y]| join(a.commit(x), b.commit(y)));
     let mut lost = Vec::new();
     for outcomes in join_all(races).await {

@@ -42,9 +42,9 @@ pub(super) static COUNT: Sql = Sql {
 
 /// In order, so that two who count in the same rows never wait for each other in a circle.
 #[derive(Default)]
-pub(super) struct Tally(BTreeMap<(i32, i16), i64>);
+pub(super) struct CounterSums(BTreeMap<(i32, i16), i64>);
 
-impl Tally {
+impl CounterSums {
     pub(super) fn add(&mut self, kind: i16, n: i64) {
         self.list(STORE, kind, n);
     }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::columns::{code, context_bytes};
 use super::connect::{Conn, Sql};
 use super::trouble::Failure;
-use super::{Store, counters, push, read};
+use super::{PostgresStore, counters, push, read};
 
 // $1 views, $2 states, $3 and $4 the place to begin after, $5 the earliest time, $6 the page and one more, $7 the context (or
 // nothing), $8 the kind of the counter that has the total.
@@ -168,7 +168,7 @@ pub(super) async fn tasks(db: &Conn, query: &TaskQuery) -> Result<TaskPage, Fail
     Ok(page)
 }
 
-impl TaskLists for Store {
+impl TaskLists for PostgresStore {
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         let query = Arc::new(query);
         self.read(move |db| {

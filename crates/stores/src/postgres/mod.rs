@@ -56,10 +56,10 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use self::connect::{Conn, Target};
+use self::connect::{Conn, ConnectTarget};
 use self::notify::{HintListener, Notifier};
-pub use self::options::{Durability, OpenError, Options};
-use self::queue::{MaintenanceJob, Queue};
+pub use self::options::{Options, PostgresOpenError, SqliteDurability};
+use self::queue::{CommitQueue, MaintenanceJob};
 use self::read_pool::ReadPool;
 use self::replica::{LeaseKeeper, Replica};
 use self::trouble::Failure;
@@ -71,7 +71,7 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(500);
 const START_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The open store. Dropping it closes it, as far as that can be done without waiting.
-pub struct Store {
+pub struct PostgresStore {
     shared: Arc<Shared>,
     readers: ReadPool,
     listener: Arc<HintListener>,
@@ -82,9 +82,9 @@ pub struct Store {
 /// State that the writer and the readers share.
 struct Shared {
     options: Options,
-    target: Arc<Target>,
+    target: Arc<ConnectTarget>,
     replica: Arc<Replica>,
-    queue: Queue,
+    queue: CommitQueue,
     notifier: Arc<Notifier>,
     /// The trouble that keeps the writer from writing, if any.
     trouble: Mutex<Option<StoreError>>,
@@ -98,7 +98,7 @@ struct Tasks {
     lease_keeper: JoinHandle<()>,
 }
 
-impl Store {
+impl PostgresStore {
     /// Opens the store, brings the database to this release's schema, and joins the replicas that have it open.
     ///
     /// ```no_run
@@ -110,34 +110,34 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn open(mut options: Options) -> Result<Store, OpenError> {
+    pub async fn open(mut options: Options) -> Result<PostgresStore, PostgresOpenError> {
         options.lease = options.lease.max(SHORTEST_LEASE);
         let patient_until = tokio::time::Instant::now() + START_PATIENCE;
         loop {
-            match Store::enter(options.clone()).await {
+            match PostgresStore::enter(options.clone()).await {
                 // Calls are bounded by the lease, which may be short; a start may take longer on a busy database.
-                Err(OpenError::Connect { reason, .. })
+                Err(PostgresOpenError::Connect { reason, .. })
                     if reason == connect::NO_ANSWER && tokio::time::Instant::now() < patient_until => {}
                 done => return done,
             }
         }
     }
 
-    async fn enter(options: Options) -> Result<Store, OpenError> {
-        let target = Arc::new(Target::new(&options.url, options.direct_url.is_some(), &options)?);
+    async fn enter(options: Options) -> Result<PostgresStore, PostgresOpenError> {
+        let target = Arc::new(ConnectTarget::new(&options.url, options.direct_url.is_some(), &options)?);
         let direct = match &options.direct_url {
-            Some(url) => Arc::new(Target::new(url, false, &options)?),
+            Some(url) => Arc::new(ConnectTarget::new(url, false, &options)?),
             None => target.clone(),
         };
         let (db, heard) = direct.listen().await.map_err(|fault| direct.explain(&fault))?;
         schema::migrate(&db, &direct).await?;
         let entered = Replica::enter(&db, options.lease).await.map_err(|error| direct.explain(&error.into()))?;
-        let replica = Arc::new(entered.ok_or(OpenError::Migrating)?);
+        let replica = Arc::new(entered.ok_or(PostgresOpenError::Migrating)?);
         let (notifier, listener) = (Arc::new(Notifier::new(replica.no)), Arc::new(HintListener::new()));
         let mut lease_keeper = LeaseKeeper::new(replica.clone(), direct.clone(), listener.clone());
         lease_keeper.start(&db).await.map_err(|fault| direct.explain(&fault))?;
         let shared = Arc::new(Shared {
-            queue: Queue::new(options.queue_commits, options.queue_bytes),
+            queue: CommitQueue::new(options.queue_commits, options.queue_bytes),
             notifier: notifier.clone(),
             trouble: Mutex::default(),
             undecided: watch::Sender::new(false),
@@ -153,7 +153,7 @@ impl Store {
             lease_keeper: tokio::spawn(lease_keeper.run((db, heard), left)),
         };
         let readers = ReadPool::new(target, shared.clone());
-        Ok(Store { shared, readers, listener, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
+        Ok(PostgresStore { shared, readers, listener, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
     }
 
     /// The value that all replicas agree on under this name: the first one that any of them gave.
@@ -198,7 +198,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.shared.queue.close();
         self.readers.close();
@@ -226,7 +226,7 @@ async fn finish(tasks: Tasks, shared: &Shared, leaving: &watch::Sender<bool>) {
     }
 }
 
-impl Upkeep for Store {
+impl Upkeep for PostgresStore {
     fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         self.ask(move |answer| MaintenanceJob::Purge { before, keys_before, limit, answer })
     }

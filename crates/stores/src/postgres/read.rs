@@ -18,7 +18,7 @@ use super::columns::{context_from, limit_of, row_from, text_from, unpack_uses};
 use super::connect::{Conn, Sql};
 use super::replica::{Liveness, is_gone};
 use super::trouble::Failure;
-use super::{Store, counters, schema, statements as sql};
+use super::{PostgresStore, counters, schema, statements as sql};
 use crate::shape;
 
 /// Rows of a log that are looked at in one go.
@@ -418,7 +418,7 @@ pub(super) fn names_from(rows: &[tokio_postgres::Row]) -> Result<Vec<(Arc<str>, 
     rows.iter().map(|row| Ok((text_from(row.try_get(0)?)?.into(), row.try_get(1)?))).collect()
 }
 
-impl TaskLog for Store {
+impl TaskLog for PostgresStore {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         let queued = match shape::malformed(&commit) {
             Some(trouble) => Err(trouble),

@@ -17,9 +17,9 @@ use uuid::Uuid;
 
 use super::columns::{limit_of, text_from};
 use super::connect::{Conn, Sql, ask, run};
-use super::counters::{self, Tally};
+use super::counters::{self, CounterSums};
 use super::trouble::Failure;
-use super::{Store, read};
+use super::{PostgresStore, read};
 
 pub(super) static RECORDS_LOCK: Sql = Sql {
     text: "SELECT record.kind, record.key, record.version FROM unnest($1::bytea[], $2::bytea[]) AS u (kind, key)
@@ -227,7 +227,7 @@ impl<'a> GroupRecords<'a> {
         self.posted.is_empty() && !self.records.values().any(|kept| kept.dirty)
     }
 
-    pub(super) fn count(&self, tally: &mut Tally) {
+    pub(super) fn count(&self, tally: &mut CounterSums) {
         let there = |version: u64| i64::from(version > 0);
         let records = self.records.values().filter(|kept| kept.dirty);
         tally.add(counters::RECORDS, records.map(|kept| there(kept.version) - there(kept.before)).sum());
@@ -505,7 +505,7 @@ pub(super) async fn journal(db: &Conn, after: u64, limit: usize) -> Result<Vec<(
     Ok(journal)
 }
 
-impl RecordStore for Store {
+impl RecordStore for PostgresStore {
     fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         self.read(move |db| async move { read::access_keys(&db).await })
     }
@@ -525,7 +525,7 @@ impl RecordStore for Store {
     }
 }
 
-impl Journal for Store {
+impl Journal for PostgresStore {
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         self.read(move |db| {
             let accounts = accounts.clone();

@@ -19,9 +19,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_postgres::types::Type;
 
-use super::connect::{Conn, ConnectError, Sql, Target};
+use super::connect::{Conn, ConnectError, ConnectTarget, Sql};
 use super::notify::{self, HintListener, LISTEN, ReplicaMessage};
-use super::{Store, fence, push, read, schema};
+use super::{PostgresStore, fence, push, read, schema};
 
 /// Whether the replica of number `$no` is gone: the asker's lease in milliseconds, and whether it may judge. A replica is
 /// judged by its own lease, so that leases may differ; one of a release before did not say its own.
@@ -213,7 +213,7 @@ async fn until_leaving(leaving: &mut watch::Receiver<bool>) {
 /// Keeps the lease, and hears what the others say. One connection for both: who cannot renew is not notified either.
 pub(super) struct LeaseKeeper {
     pub(super) replica: Arc<Replica>,
-    pub(super) target: Arc<Target>,
+    pub(super) target: Arc<ConnectTarget>,
     pub(super) listener: Arc<HintListener>,
     known_gone: HashSet<i64>,
     clocks: Clocks,
@@ -221,7 +221,7 @@ pub(super) struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    pub(super) fn new(replica: Arc<Replica>, target: Arc<Target>, listener: Arc<HintListener>) -> LeaseKeeper {
+    pub(super) fn new(replica: Arc<Replica>, target: Arc<ConnectTarget>, listener: Arc<HintListener>) -> LeaseKeeper {
         LeaseKeeper { replica, target, listener, known_gone: HashSet::new(), clocks: Clocks::default(), beats: 0 }
     }
 
@@ -409,7 +409,7 @@ impl Clocks {
     }
 }
 
-impl Replicas for Store {
+impl Replicas for PostgresStore {
     fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| async move { read::orphans(&db, &liveness, after, limit).await })

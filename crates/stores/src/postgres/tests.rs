@@ -17,8 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::connect::Target;
-use super::{OpenError, Options, Store, schema, statements};
+use super::connect::ConnectTarget;
+use super::{Options, PostgresOpenError, PostgresStore, schema, statements};
 
 mod doubt;
 mod silence;
@@ -58,19 +58,19 @@ fn options(url: String) -> Options {
     Options { lease: Duration::from_secs(1), ..Options::new(url) }
 }
 
-async fn open(database: &Database) -> Store {
-    Store::open(options(database.url())).await.unwrap()
+async fn open(database: &Database) -> PostgresStore {
+    PostgresStore::open(options(database.url())).await.unwrap()
 }
 
 /// Opens a task and answers its id.
-async fn put(store: &Store) -> TaskId {
+async fn put(store: &PostgresStore) -> TaskId {
     let append = opening();
     let task = append.task;
     assert_eq!(store.commit(one(append)).await, Outcome::Done);
     task
 }
 
-async fn length(store: &Store, task: TaskId) -> u64 {
+async fn length(store: &PostgresStore, task: TaskId) -> u64 {
     store.head(task).await.unwrap().map_or(0, |head| head.seq.0)
 }
 
@@ -92,7 +92,7 @@ async fn until<T, F: Future<Output = Option<T>>>(what: &str, attempt: impl Fn() 
     }
 }
 
-impl Store {
+impl PostgresStore {
     /// Stops everything without a sign to other replicas, as a crash does.
     async fn die(self) {
         let tasks = self.tasks.lock().await.take().unwrap();
@@ -140,8 +140,8 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     let database = Cluster::shared().database();
     open(&database).await.close().await;
     database.run("UPDATE rialto.meta SET version = 4000");
-    let error = Store::open(options(database.url())).await.err().unwrap();
-    assert!(matches!(error, OpenError::Newer { found: 4_000, known } if known == schema::VERSION), "{error}");
+    let error = PostgresStore::open(options(database.url())).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Newer { found: 4_000, known } if known == schema::VERSION), "{error}");
     database.run(&format!("UPDATE rialto.meta SET version = {}", schema::VERSION));
     open(&database).await;
 }
@@ -150,8 +150,8 @@ async fn a_newer_schema_is_refused_and_left_alone() {
 async fn a_schema_of_another_program_is_refused() {
     let database = Cluster::shared().database();
     database.run("CREATE SCHEMA rialto; CREATE TABLE rialto.theirs (x integer)");
-    let error = Store::open(options(database.url())).await.err().unwrap();
-    assert!(matches!(error, OpenError::Foreign), "{error}");
+    let error = PostgresStore::open(options(database.url())).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Foreign), "{error}");
     // An empty one is as good as none: an owner may have made it for us.
     let database = Cluster::shared().database();
     database.run("CREATE SCHEMA rialto");
@@ -169,7 +169,7 @@ async fn whoever_cannot_connect_is_told_what_to_do_and_no_password() {
         (database.url_at(closed), "check that it runs there"),
         (format!("{url}?sslmode=require"), "check sslmode"),
     ] {
-        let error = Store::open(options(url)).await.err().unwrap();
+        let error = PostgresStore::open(options(url)).await.err().unwrap();
         let text = format!("{error}");
         assert!(text.contains(expected), "{text}");
         let all = format!("{text} {error:?}");
@@ -177,8 +177,8 @@ async fn whoever_cannot_connect_is_told_what_to_do_and_no_password() {
     }
     database.run("CREATE ROLE weak LOGIN PASSWORD 'hidden'");
     let weak = database.url().replace("rialto:", "weak:").replace(password, "hidden");
-    let error = Store::open(options(weak)).await.err().unwrap();
-    assert!(matches!(error, OpenError::Rights { .. }) && error.to_string().contains("grant"), "{error}");
+    let error = PostgresStore::open(options(weak)).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Rights { .. }) && error.to_string().contains("grant"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,7 +267,7 @@ async fn relay(mut client: TcpStream, mut server: TcpStream, order: Arc<AtomicU8
 async fn a_connection_lost_before_the_commit_was_sent_is_no_matter() {
     let database = Cluster::shared().database();
     let (port, order) = proxy(Cluster::shared().port()).await;
-    let store = Store::open(options(database.url_at(port))).await.unwrap();
+    let store = PostgresStore::open(options(database.url_at(port))).await.unwrap();
     let task = put(&store).await;
     for n in 1..4 {
         order.store(CUT_AT_BEGIN, Ordering::SeqCst);
@@ -282,7 +282,7 @@ async fn a_connection_lost_before_the_commit_was_sent_is_no_matter() {
 async fn who_is_cut_off_learns_it_and_the_others_take_over() {
     let database = Cluster::shared().database();
     let (port, order) = proxy(Cluster::shared().port()).await;
-    let far = Store::open(options(database.url_at(port))).await.unwrap();
+    let far = PostgresStore::open(options(database.url_at(port))).await.unwrap();
     let near = open(&database).await;
     let (mut to_far, mut to_near) = (far.hints(), near.hints());
     let held = Append { epoch: Some(Epoch(1)), ..opening() };
@@ -330,7 +330,8 @@ async fn who_stops_in_the_middle_of_a_transaction_does_not_keep_its_locks() {
     let database = Cluster::shared().database();
     let store = open(&database).await;
     let task = put(&store).await;
-    let stopped = Target::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
+    let stopped =
+        ConnectTarget::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
     stopped.begin().await.unwrap();
     stopped.query(&statements::TASKS, [&vec![task.0]]).await.unwrap();
     // It waits for the lock until the server ends who has it.
@@ -406,8 +407,8 @@ async fn a_server_that_takes_no_writes_is_named() {
     });
     assert!(refused.await.contains("takes no writes"));
     assert_eq!(length(&store, task).await, 1);
-    let error = Store::open(options(database.url())).await.err().unwrap();
-    assert!(matches!(error, OpenError::Standby { .. }), "{error}");
+    let error = PostgresStore::open(options(database.url())).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Standby { .. }), "{error}");
     database.run(&format!(
         "SET TRANSACTION READ WRITE; ALTER DATABASE {} RESET default_transaction_read_only",
         database.name()
@@ -443,7 +444,7 @@ async fn tls_is_used_and_verified_as_the_url_says() {
         // Its certificate is for the address, not for the name.
         (format!("{by_name}?sslmode=verify-ca&sslrootcert={known}"), true),
     ] {
-        let store = Store::open(options(url)).await.unwrap();
+        let store = PostgresStore::open(options(url)).await.unwrap();
         put(&store).await;
         let ssl = database.query(&format!(
             "SELECT DISTINCT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
@@ -461,12 +462,12 @@ async fn tls_is_used_and_verified_as_the_url_says() {
         format!("{}?sslmode=verify-ca&sslrootcert={other}", database.url()),
         format!("{}?sslmode=verify-full", database.url()),
     ] {
-        let error = Store::open(options(url)).await.err().unwrap();
-        assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
+        let error = PostgresStore::open(options(url)).await.err().unwrap();
+        assert!(matches!(error, PostgresOpenError::Tls { .. }), "{error:?}");
     }
     let missing = format!("{}?sslmode=verify-full&sslrootcert=/nowhere.pem", database.url());
-    let error = Store::open(options(missing)).await.err().unwrap();
-    assert!(matches!(error, OpenError::Roots { .. }), "{error:?}");
+    let error = PostgresStore::open(options(missing)).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Roots { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -500,7 +501,8 @@ fn named(known: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_may_differ_and_each_replica_is_judged_by_its_own() {
     let database = Cluster::shared().database();
-    let patient = Store::open(Options { lease: Duration::from_secs(3_600), ..options(database.url()) }).await.unwrap();
+    let patient =
+        PostgresStore::open(Options { lease: Duration::from_secs(3_600), ..options(database.url()) }).await.unwrap();
     let hasty = open(&database).await;
     let asking = open(&database).await;
     let numbers = [patient.epoch().0, hasty.epoch().0];
@@ -511,7 +513,7 @@ async fn leases_may_differ_and_each_replica_is_judged_by_its_own() {
     until("the one with the short lease is gone", async || (!alive(numbers[1]).await).then_some(())).await;
     assert!(alive(numbers[0]).await);
     assert_eq!(asking.orphans(None, 10).await.unwrap(), []);
-    let db = Target::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
+    let db = ConnectTarget::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
     db.run("UPDATE rialto.replica SET lease_ms = 1000").await.unwrap();
     until("both are gone", async || (!alive(numbers[0]).await).then_some(())).await;
     assert_eq!(asking.orphans(None, 10).await.unwrap().len(), 1);
@@ -540,7 +542,7 @@ async fn a_row_that_cannot_be_read_stops_no_purge_and_no_delivery() {
         let push = vec![model::PushChange::Put(config)];
         assert_eq!(store.commit(Commit { push, ..one(append) }).await, Outcome::Done);
     }
-    let db = Target::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
+    let db = ConnectTarget::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
     db.run(&format!("UPDATE rialto.push SET id = '\\xff' WHERE task = '{}'", tasks[1].0)).await.unwrap();
     let mut adopted: Vec<TaskId> = store.adopt(None, 10).await.unwrap().into_iter().map(|row| row.task).collect();
     adopted.sort_unstable();

@@ -30,7 +30,7 @@ impl From<stored::Error> for Failure {
 
 /// The reaction to a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ErrorClass {
     /// The connection is of no use any more; another may be.
     Lost,
     /// Another transaction was faster, or in the way: a retry from the beginning may pass.
@@ -41,20 +41,20 @@ pub(super) enum Kind {
     Own,
 }
 
-pub(super) fn kind(fault: &ConnectError) -> Kind {
+pub(super) fn kind(fault: &ConnectError) -> ErrorClass {
     let error = match fault {
         ConnectError::Sql(error) => error,
-        ConnectError::Slow | ConnectError::Fenced => return Kind::Lost,
+        ConnectError::Slow | ConnectError::Fenced => return ErrorClass::Lost,
     };
     match error.code() {
-        None => Kind::Lost,
-        Some(code) if is_lost(code) => Kind::Lost,
+        None => ErrorClass::Lost,
+        Some(code) if is_lost(code) => ErrorClass::Lost,
         Some(
             &SqlState::UNIQUE_VIOLATION
             | &SqlState::T_R_DEADLOCK_DETECTED
             | &SqlState::T_R_SERIALIZATION_FAILURE
             | &SqlState::LOCK_NOT_AVAILABLE,
-        ) => Kind::Again,
+        ) => ErrorClass::Again,
         Some(
             &SqlState::DISK_FULL
             | &SqlState::OUT_OF_MEMORY
@@ -64,8 +64,8 @@ pub(super) fn kind(fault: &ConnectError) -> Kind {
             | &SqlState::UNDEFINED_TABLE
             | &SqlState::INVALID_SQL_STATEMENT_NAME
             | &SqlState::INSUFFICIENT_PRIVILEGE,
-        ) => Kind::World,
-        Some(_) => Kind::Own,
+        ) => ErrorClass::World,
+        Some(_) => ErrorClass::Own,
     }
 }
 
@@ -131,9 +131,9 @@ pub(super) fn name(fault: &ConnectError) -> StoreError {
         ConnectError::Slow | ConnectError::Fenced => fault.to_string(),
     };
     match kind(fault) {
-        Kind::Lost | Kind::World => StoreError::Unreachable(text),
-        Kind::Again => StoreError::Busy,
-        Kind::Own => StoreError::Broken(text),
+        ErrorClass::Lost | ErrorClass::World => StoreError::Unreachable(text),
+        ErrorClass::Again => StoreError::Busy,
+        ErrorClass::Own => StoreError::Broken(text),
     }
 }
 

@@ -16,8 +16,8 @@ use parking_lot::RwLock;
 use rusqlite::{OptionalExtension, params};
 use uuid::Uuid;
 
-use super::columns::{Context, Id, pack_views, row_from, unpack_views};
-use super::counters::{self, Tally};
+use super::columns::{Context, TaskIdColumn, pack_views, row_from, unpack_views};
+use super::counters::{self, CounterChanges};
 use super::records::Memory;
 use super::statements::Statements;
 use super::tail::{ChunkTail, Pieces};
@@ -28,7 +28,7 @@ const REMEMBERED: usize = 50_000;
 
 pub(super) struct CommitApplier<'db> {
     pub(super) sql: Statements<'db>,
-    pub(super) tally: Tally,
+    pub(super) tally: CounterChanges,
     pub(super) tail: ChunkTail,
     /// Whether this transaction has changed anything.
     pub(super) wrote: bool,
@@ -58,7 +58,7 @@ impl KnownTask {
     }
 }
 
-impl rules::Known for CommitApplier<'_> {
+impl rules::CommitFacts for CommitApplier<'_> {
     type Error = rusqlite::Error;
 
     fn key_use(&mut self, key: &[u8; 32], not_before: Time) -> rusqlite::Result<Option<KeyUse>> {
@@ -66,7 +66,7 @@ impl rules::Known for CommitApplier<'_> {
         self.sql.key_find.query_row(bound, |row| key_from(*key, row)).optional()
     }
     fn alias(&mut self, key: &[u8; 32]) -> rusqlite::Result<Option<TaskId>> {
-        self.sql.alias_find.query_row(params![key], |row| Ok(row.get::<_, Id>(0)?.0)).optional()
+        self.sql.alias_find.query_row(params![key], |row| Ok(row.get::<_, TaskIdColumn>(0)?.0)).optional()
     }
     fn head(&mut self, task: TaskId) -> rusqlite::Result<(Seq, Epoch)> {
         Ok(self.find(task)?.map(|kept| (Seq(kept.seq), Epoch(kept.epoch))).unwrap_or_default())
@@ -86,7 +86,7 @@ impl<'db> CommitApplier<'db> {
     pub(super) fn new(sql: Statements<'db>, tail: ChunkTail, next_no: i64) -> CommitApplier<'db> {
         CommitApplier {
             sql,
-            tally: Tally::default(),
+            tally: CounterChanges::default(),
             tail,
             wrote: false,
             tasks: HashMap::new(),
@@ -172,7 +172,7 @@ impl<'db> CommitApplier<'db> {
     /// A task as it is now, remembered or read.
     pub(super) fn find(&mut self, task: TaskId) -> rusqlite::Result<Option<&KnownTask>> {
         if !self.tasks.contains_key(&task) {
-            let read = self.sql.task_find.query_row(params![Id(task)], |columns| {
+            let read = self.sql.task_find.query_row(params![TaskIdColumn(task)], |columns| {
                 Ok(KnownTask {
                     no: columns.get(0)?,
                     epoch: columns.get::<_, i64>(1)? as u64,
@@ -196,7 +196,7 @@ impl<'db> CommitApplier<'db> {
     pub(super) fn number(&mut self, task: TaskId) -> rusqlite::Result<Option<i64>> {
         match self.tasks.get(&task) {
             Some(kept) => Ok(Some(kept.no)),
-            None => self.sql.task_no.query_row(params![Id(task)], |row| row.get(0)).optional(),
+            None => self.sql.task_no.query_row(params![TaskIdColumn(task)], |row| row.get(0)).optional(),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'db> CommitApplier<'db> {
         };
         self.sql.task_add.execute(params![
             no,
-            Id(append.task),
+            TaskIdColumn(append.task),
             kept.context,
             tenant_no,
             agent_no,
@@ -350,7 +350,8 @@ impl<'db> CommitApplier<'db> {
     }
 
     fn use_key(&mut self, used: &KeyUse) -> rusqlite::Result<()> {
-        let bound = params![shape::hour(used.at), used.key, used.body, Id(used.task), used.seq.0 as i64, used.at.0];
+        let bound =
+            params![shape::hour(used.at), used.key, used.body, TaskIdColumn(used.task), used.seq.0 as i64, used.at.0];
         if self.sql.key_add.execute(bound)? > 0 {
             self.tally.add(counters::KEYS, 1);
         } else {
@@ -441,7 +442,7 @@ pub(super) fn key_from(key: [u8; 32], row: &rusqlite::Row<'_>) -> rusqlite::Resu
     Ok(KeyUse {
         key,
         body: row.get(0)?,
-        task: row.get::<_, Id>(1)?.0,
+        task: row.get::<_, TaskIdColumn>(1)?.0,
         seq: Seq(row.get::<_, i64>(2)? as u64),
         at: Time(row.get(3)?),
     })

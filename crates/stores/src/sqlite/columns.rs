@@ -75,17 +75,17 @@ impl FromSql for Context {
 }
 
 /// A task's id as a column.
-pub(super) struct Id(pub(super) TaskId);
+pub(super) struct TaskIdColumn(pub(super) TaskId);
 
-impl ToSql for Id {
+impl ToSql for TaskIdColumn {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(ValueRef::Blob(self.0.0.as_bytes())))
     }
 }
 
-impl FromSql for Id {
+impl FromSql for TaskIdColumn {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Ok(Id(TaskId(Uuid::from_bytes(<[u8; 16]>::column_result(value)?))))
+        Ok(TaskIdColumn(TaskId(Uuid::from_bytes(<[u8; 16]>::column_result(value)?))))
     }
 }
 

@@ -33,12 +33,12 @@ pub(super) const ENTRIES: u8 = 26;
 pub(super) const MANY: i64 = 16;
 
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct CounterChanges {
     counters: HashMap<(i64, u8), i64>,
     contexts: HashMap<(i64, Context), i64>,
 }
 
-impl Tally {
+impl CounterChanges {
     pub(super) fn add(&mut self, kind: u8, n: i64) {
         *self.counters.entry((STORE, kind)).or_default() += n;
     }

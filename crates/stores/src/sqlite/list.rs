@@ -10,10 +10,10 @@ use model::ports::store::{Cursor, ListPage, ListQuery, StoreError, TaskLists, Ta
 use model::{Epoch, PushRow, PushState, State, TaskId, Time, View};
 use rusqlite::{Connection, params};
 
-use super::columns::{Context, Id};
+use super::columns::{Context, TaskIdColumn};
 use super::pool::Error;
 use super::read::{self, snapshot, view_no};
-use super::{Store, counters, push};
+use super::{SqliteStore, counters, push};
 
 /// The numbers of those views that there are.
 pub(super) fn view_numbers(db: &Connection, views: &[View]) -> Result<Vec<i64>, Error> {
@@ -36,7 +36,7 @@ pub(super) fn page(db: &Connection, query: &ListQuery) -> Result<ListPage, Error
         let mut find = db.prepare_cached("SELECT id FROM task WHERE no = ?1")?;
         let tasks = cursors
             .into_iter()
-            .map(|cursor| Ok((find.query_row([cursor.no as i64], |row| row.get::<_, Id>(0))?.0, cursor)))
+            .map(|cursor| Ok((find.query_row([cursor.no as i64], |row| row.get::<_, TaskIdColumn>(0))?.0, cursor)))
             .collect::<Result<_, Error>>()?;
         let total = if query.count { Some(list.total()?) } else { None };
         Ok(ListPage { tasks, more, total })
@@ -61,7 +61,7 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Erro
     let mut rows = statement.query(wanted)?;
     let (mut page, mut seen) = (TaskPage::default(), 0);
     while let Some(row) = rows.next()? {
-        let task = row.get::<_, Id>(0)?.0;
+        let task = row.get::<_, TaskIdColumn>(0)?.0;
         if row.get(1)? {
             page.tasks.push(task);
         }
@@ -195,7 +195,7 @@ pub(super) fn is_short(query: &ListQuery) -> bool {
     query.limit <= 200 && query.views.len() <= 8 && filters <= 1 && (!query.count || query.since.is_none())
 }
 
-impl TaskLists for Store {
+impl TaskLists for SqliteStore {
     fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         if is_short(&query) {
             self.read(move |db| page(db, &query))

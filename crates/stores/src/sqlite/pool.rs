@@ -15,7 +15,7 @@ use super::trouble;
 /// Statements kept prepared per connection.
 const STATEMENTS: usize = 32;
 
-pub(super) struct Pool {
+pub(super) struct ReaderPool {
     folder: PathBuf,
     database: PathBuf,
     cache_kib: u32,
@@ -40,9 +40,9 @@ pub(super) enum Error {
     Damaged(#[from] stored::Error),
 }
 
-impl Pool {
-    pub(super) fn new(folder: PathBuf, database: PathBuf, max: usize, cache_kib: u32) -> Pool {
-        Pool { folder, database, cache_kib, max: max.max(1), state: Mutex::default(), returned: Condvar::new() }
+impl ReaderPool {
+    pub(super) fn new(folder: PathBuf, database: PathBuf, max: usize, cache_kib: u32) -> ReaderPool {
+        ReaderPool { folder, database, cache_kib, max: max.max(1), state: Mutex::default(), returned: Condvar::new() }
     }
 
     /// Lends a connection to `look`, waiting for one if all are lent.
@@ -111,7 +111,7 @@ impl Pool {
 
 /// Gives the connection back however the read ends.
 struct Loan<'a> {
-    pool: &'a Pool,
+    pool: &'a ReaderPool,
     db: Option<Connection>,
 }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::apply::CommitApplier;
 use super::pool::Error;
 use super::read::{limit_of, snapshot};
-use super::{Store, counters, read};
+use super::{SqliteStore, counters, read};
 
 /// The facts of a record that a commit is checked against.
 #[derive(Clone, Debug)]
@@ -376,7 +376,7 @@ pub(super) fn journal(db: &Connection, after: u64, limit: usize) -> Result<Vec<(
     Ok(journal)
 }
 
-impl RecordStore for Store {
+impl RecordStore for SqliteStore {
     fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         self.read(read::access_keys)
     }
@@ -394,7 +394,7 @@ impl RecordStore for Store {
     }
 }
 
-impl Journal for Store {
+impl Journal for SqliteStore {
     fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         self.read(move |db| balances(db, &accounts))
     }

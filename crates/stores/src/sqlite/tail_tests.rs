@@ -5,9 +5,9 @@ use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, store
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::queue::Job;
+use super::queue::WriterJob;
 use super::tail::{CUT_LEAST, LONGEST};
-use super::{Durability, Options, Store, folder};
+use super::{Options, SqliteDurability, SqliteStore, folder};
 
 fn events(task: TaskId, first: u64, last: u64) -> Vec<Event> {
     let body = |seq| Body::Bound { remote: format!("{task}.{seq}") };
@@ -33,24 +33,24 @@ fn append(task: TaskId, expected: u64, count: u32, row: Option<IndexRow>) -> Com
 }
 
 /// A task with a turn that runs, of one event.
-async fn running(store: &Store) -> TaskId {
+async fn running(store: &SqliteStore) -> TaskId {
     let task = TaskId(Uuid::now_v7());
     assert_eq!(store.commit(append(task, 0, 1, Some(row(State::Working)))).await, Outcome::Done);
     task
 }
 
-async fn chunks(store: &Store, task: TaskId, from: u64, to: u64) {
+async fn chunks(store: &SqliteStore, task: TaskId, from: u64, to: u64) {
     let group: Vec<_> = (from..to).map(|seq| store.commit(append(task, seq, 1, None))).collect();
     for outcome in group {
         assert_eq!(outcome.await, Outcome::Done);
     }
 }
 
-async fn end(store: &Store, task: TaskId, from: u64) {
+async fn end(store: &SqliteStore, task: TaskId, from: u64) {
     assert_eq!(store.commit(append(task, from, 2, Some(row(State::Completed)))).await, Outcome::Done);
 }
 
-async fn has(store: &Store, task: TaskId, last: u64) {
+async fn has(store: &SqliteStore, task: TaskId, last: u64) {
     assert_eq!(store.head(task).await.unwrap().map(|head| head.seq), Some(Seq(last)));
     for after in [0, 1, last / 2, last] {
         let found = store.events(task, Seq(after), usize::MAX).await.unwrap();
@@ -59,8 +59,8 @@ async fn has(store: &Store, task: TaskId, last: u64) {
     assert_eq!(store.logs(vec![task, task]).await.unwrap(), [events(task, 1, last), events(task, 1, last)]);
 }
 
-fn open(folder: &tempfile::TempDir) -> Store {
-    Store::open(Options { durability: Durability::Relaxed, ..Options::new(folder.path()) }).unwrap()
+fn open(folder: &tempfile::TempDir) -> SqliteStore {
+    SqliteStore::open(Options { durability: SqliteDurability::Relaxed, ..Options::new(folder.path()) }).unwrap()
 }
 
 /// How many rows the tables have: log, tail.
@@ -71,7 +71,7 @@ fn rows(folder: &tempfile::TempDir) -> (i64, i64) {
 }
 
 /// The file as a crash would leave it, opened.
-async fn after_a_crash(store: &Store) -> (tempfile::TempDir, Store) {
+async fn after_a_crash(store: &SqliteStore) -> (tempfile::TempDir, SqliteStore) {
     let copy = tempfile::tempdir().unwrap();
     store.backup(folder::database(copy.path())).await.unwrap();
     let opened = open(&copy);
@@ -204,7 +204,7 @@ async fn chunks_that_a_full_disk_refused_can_be_said_again() {
     let store = open(&folder);
     let on_writer = async |text: &str| {
         let (answer, answered) = oneshot::channel();
-        store.shared.queue.push(Job::Pragma { text: text.into(), answer }).unwrap();
+        store.shared.queue.push(WriterJob::Pragma { text: text.into(), answer }).unwrap();
         answered.await.unwrap();
     };
     let task = running(&store).await;

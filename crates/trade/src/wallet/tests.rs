@@ -31,7 +31,7 @@ fn ut(text: &str) -> Ut {
 
 impl Stall {
     async fn open() -> Stall {
-        Stall::on(Arc::new(stores::memory::Store::new())).await
+        Stall::on(Arc::new(stores::memory::MemoryStore::new())).await
     }
 
     async fn on(store: Arc<dyn Store>) -> Stall {

@@ -27,7 +27,7 @@ const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The store shared by the processes.
 pub(crate) struct Square {
-    data: memory::Store,
+    data: memory::MemoryStore,
     members: Mutex<BTreeMap<u64, Ear>>,
     holders: Mutex<HashMap<TaskId, u64>>,
     deliverers: Mutex<HashMap<(TaskId, Arc<str>), u64>>,
@@ -63,7 +63,7 @@ pub(crate) struct Process {
 impl Square {
     pub(crate) fn new() -> Arc<Square> {
         Arc::new(Square {
-            data: memory::Store::new(),
+            data: memory::MemoryStore::new(),
             members: Mutex::default(),
             holders: Mutex::default(),
             deliverers: Mutex::default(),

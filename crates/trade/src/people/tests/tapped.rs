@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use stores::memory;
 
 pub(super) struct Tapped {
-    inner: memory::Store,
+    inner: memory::MemoryStore,
     now: AtomicI64,
     /// Keys and bodies of records, whether they were taken or not.
     seen: Mutex<Vec<(Arc<str>, Bytes)>>,
@@ -29,7 +29,7 @@ pub(super) struct Tapped {
 impl Tapped {
     pub(super) fn new() -> Arc<Tapped> {
         Arc::new(Tapped {
-            inner: memory::Store::new(),
+            inner: memory::MemoryStore::new(),
             now: AtomicI64::new(1_775_721_600_000),
             seen: Mutex::default(),
             conflicts: Arc::default(),
