@@ -252,7 +252,7 @@ fn or<'t>(text: &'t str, instead: &'t str) -> &'t str {
     if text.is_empty() { instead } else { text }
 }
 
-/// The flags have presence: `false` is said, so that nobody has to wonder.
+/// The flags have presence: `false` is written out.
 fn capabilities(w: &mut Writer, facts: &CardFacts<'_>, readers: Readers) {
     w.begin_object();
     w.key("streaming").bool(facts.streaming);

@@ -12,7 +12,7 @@ use crate::card::{Binding, Provider};
 use crate::peer::{Generation, Peer, peer};
 use crate::seen::string;
 
-/// What a card says, in one form for all generations.
+/// The content of a card, in one form for all generations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardSeen {
     pub name: String,
@@ -49,7 +49,7 @@ pub struct InterfaceSeen {
 pub enum BindingSeen {
     Known(Binding),
     Grpc,
-    /// Somebody's own.
+    /// A binding of the server's own.
     Other(String),
 }
 
@@ -146,7 +146,7 @@ impl CardSeen {
             self.interfaces.iter().filter(of).find_map(callable)
         };
         if let Some(wanted) = wanted {
-            // Whoever insists is believed: cards do not tell of everything their server answers.
+            // A generation that the caller insists on is tried: a card need not list everything its server answers.
             let any = |one: &InterfaceSeen| Some(choice(one, vec![peer(wanted, known(one)?)?]));
             return spoken(wanted).or_else(|| self.interfaces.iter().rev().find_map(any));
         }
@@ -179,7 +179,7 @@ fn interfaces(value: &Value) -> Vec<InterfaceSeen> {
         }
     };
     for one in list(value, &["supportedInterfaces", "supported_interfaces"]) {
-        // An entry whose version nobody can read is for others.
+        // An entry with an unreadable version is skipped.
         let stated = string(one, &["protocolVersion", "protocol_version"]);
         let version = stated.as_deref().map_or(Some((1, 0)), version::parse);
         if version.is_some() {

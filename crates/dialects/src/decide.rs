@@ -2,7 +2,7 @@
 //!
 //! A stated `A2A-Version` decides. Without one the method's name or the route does: every generation has names of its
 //! own, but for three that 0.1 and 0.3 share. There the dialect that opened the task decides, and if that is neither, the
-//! answer is one that both can read. Nothing here looks anything up: [`Decided::Opener`] says that somebody has to.
+//! answer is one that both can read. Nothing here looks anything up: [`Decided::Opener`] asks the caller to.
 
 use model::{Fault, Kind};
 
@@ -46,7 +46,7 @@ pub fn unsupported(message: String) -> Fault {
     Fault::new(Kind::VersionNotSupported, message).fact("supportedVersions", SUPPORTED_VERSIONS)
 }
 
-/// What is known of a request's dialect before anything is looked up.
+/// The dialect of a request, as far as it is known before anything is looked up.
 #[derive(Clone, Copy, Debug)]
 pub enum Decided {
     Wire(&'static dyn JsonWire),
@@ -55,7 +55,7 @@ pub enum Decided {
 }
 
 impl Decided {
-    /// The wire, given who opened the task (or that nobody knows).
+    /// The wire, given the dialect that opened the task; `None` if it is unknown.
     pub fn resolve(self, opened_by: Option<&str>) -> &'static dyn JsonWire {
         match self {
             Decided::Wire(wire) => wire,

@@ -41,16 +41,16 @@ pub trait Peer: fmt::Debug + Send + Sync {
     /// Writes a call. A generation without the operation, or a call it cannot say, is a fault.
     fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault>;
 
-    /// What kind of fault a code of this generation is.
+    /// The kind of fault that an error code of this generation stands for.
     fn kind_of(&self, code: i64) -> Option<Kind>;
 
-    /// What a send is answered with.
+    /// The answer to a send.
     fn sent(&self, result: &str) -> Result<Seen, Fault>;
 
     /// The value of a stream's frame.
     fn event(&self, value: &str) -> Result<Seen, Fault>;
 
-    /// What a get and a cancel are answered with.
+    /// The answer to a get or a cancel.
     fn task(&self, result: &str) -> Result<TaskSeen, Fault>;
 
     /// A page of a list.
@@ -88,19 +88,19 @@ impl dyn Peer {
     }
 }
 
-/// What is true of a form and no code.
+/// The properties of a form that need no code.
 #[derive(Debug)]
 pub struct PeerFacts {
     pub name: &'static str,
     pub generation: Generation,
     pub binding: Binding,
-    /// What `A2A-Version` says; nothing for a generation that has no such header.
+    /// The value of `A2A-Version`; `None` for a generation that has no such header.
     pub version: Option<&'static str>,
     /// The headers that name extensions.
     pub extension_headers: &'static [&'static str],
     /// A send may be answered by a message instead of a task.
     pub replies: bool,
-    /// Whoever sends chooses the task's id, as [`model::Send::alias`].
+    /// The sender chooses the task's id, as [`model::Send::alias`].
     pub chooses_ids: bool,
 }
 
@@ -143,7 +143,7 @@ impl Generation {
         }
     }
 
-    /// The generation a version belongs to; nothing for one that nobody knows yet.
+    /// The generation a version belongs to; `None` for an unknown version.
     pub fn of(version: (u32, u32)) -> Option<Generation> {
         match version {
             (1, _) => Some(Generation::V1_0),
@@ -168,7 +168,7 @@ impl std::str::FromStr for Generation {
     }
 }
 
-/// What a request says besides its call.
+/// The facts of a request besides its call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestOptions<'a> {
     /// The tenant of the interface.
@@ -184,7 +184,7 @@ pub struct RequestOptions<'a> {
 pub struct PeerRequest {
     pub operation: Operation,
     pub verb: &'static str,
-    /// To be used instead by whoever is told that the verb is not allowed: servers disagree on some.
+    /// The verb to retry with after a 405: servers disagree on some verbs.
     pub or_verb: Option<&'static str>,
     /// Follows the interface's URL; empty where there is one URL for everything.
     pub path: String,
@@ -225,7 +225,7 @@ pub(crate) fn rest(
     PeerRequest { operation, verb, or_verb: None, path, query: None, body: None, headers: facts.headers(asking) }
 }
 
-/// What was written. Large content must have been loaded: a request cannot point into a store.
+/// The written bytes. Large content must have been loaded: a request cannot point into a store.
 pub(crate) fn bytes_of(w: Writer) -> Result<Bytes, Fault> {
     let encoded = w.finish();
     encoded.as_bytes().cloned().ok_or_else(|| Fault::internal("a request refers to content that was not loaded"))

@@ -191,7 +191,7 @@ fn every_route_and_alias_is_the_same_call() {
             all.push((verb, format!("{base}/c-1"), nothing.clone(), call(&method, &of("c-1"))));
             all.push((verb, format!("{base}/{escaped}"), nothing.clone(), call(&method, &of(url))));
         }
-        // Not everybody escapes slashes.
+        // Some clients do not escape slashes.
         let call = http("GET", &format!("{base}/https://shop.example/hook"), None, &nothing).unwrap();
         let id = "https://shop.example/hook".to_owned();
         assert_eq!(call, Call::Push(PushCall::Get { task: TASK.into(), id }));
@@ -545,7 +545,7 @@ fn respelled(value: &Value, snake: &mut impl Iterator<Item = bool>) -> Value {
         Value::Object(members) => {
             let one = |(key, value): (&String, &Value)| {
                 let key = name(key, snake.next().unwrap_or_default());
-                // What is in a data part is the caller's own.
+                // The content of a data part is the caller's own.
                 let value = if key == "data" { value.clone() } else { respelled(value, snake) };
                 (key, value)
             };

@@ -42,7 +42,7 @@ fn cards_in_every_edition() {
     insta::assert_snapshot!("cards", lines);
 }
 
-/// What is left when the members of other generations are taken away.
+/// The card without the members of other generations.
 #[test]
 fn a_hybrid_card_without_its_older_members_is_the_clean_one() {
     let profile = profile();

@@ -1,6 +1,6 @@
 //! The 1.0 wire, byte for byte: canonical cases encoded to goldens and read back.
 //!
-//! What a 1.0 answer cannot carry, and so does not come back: a task's agent, tenant, owner, views, dialect, creation
+//! A 1.0 answer cannot carry, so these do not come back: a task's agent, tenant, owner, views, dialect, creation
 //! time and log position; an event's sequence number; a chunk's ordinal. A line break between the tokens of opaque JSON
 //! comes back as a space.
 

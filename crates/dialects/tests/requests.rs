@@ -1,4 +1,4 @@
-//! What our client asks, our server understands: every call, in every form that has it, comes out of the server's decoder as
+//! The server understands every request of the client: every call, in every form that has it, comes out of the server's decoder as
 //! it went into the client's writer, but for what the generation is known to lose.
 
 #![allow(clippy::unwrap_used)]
@@ -243,7 +243,7 @@ fn our_server_understands_what_our_client_asks() {
     }
 }
 
-/// What goes over the wire, for those who read it.
+/// The bytes on the wire, for review.
 #[test]
 fn requests_in_every_form() {
     let mut lines = String::new();
@@ -273,7 +273,7 @@ fn a_0_1_server_is_not_asked_without_an_id() {
     assert!(peer(Generation::V0_1, Binding::HttpJson).is_none());
 }
 
-/// A part with an empty URL is none in the older forms; nobody means one. Bytes that look like base64 once more would be
+/// A part with an empty URL is none in the older forms; no client means one. Bytes that look like base64 once more would be
 /// taken for a Python SDK's only where the media type cannot be text, which ours never are.
 fn speakable() -> impl Strategy<Value = Message> {
     message().prop_map(|mut message| {

@@ -1,4 +1,4 @@
-//! What webhooks are sent: canonical cases × every form of every dialect, as goldens and read back.
+//! The bodies sent to webhooks: canonical cases × every form of every dialect, as goldens and read back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -94,7 +94,7 @@ fn only_readers_of_events_are_told_of_one() {
         for (name, event) in events_told() {
             assert_eq!(body(*wire, &WebhookBody::Event(Arc::new(event)), None).is_some(), events, "{name}");
         }
-        // What is nobody's business is told to nobody.
+        // Internal events are not sent.
         assert_eq!(
             body(*wire, &WebhookBody::Event(Arc::new(event(Body::Opened(Box::new(opened.clone()))))), None),
             None

@@ -27,7 +27,7 @@ use crate::wire::{CodecFacts, JsonFacts, TaskView};
 pub const NAME: &str = "a2a_v0_3";
 /// The name of the HTTP+JSON form.
 pub const REST_NAME: &str = "a2a_v0_3_rest";
-/// What `A2A-Version` and the card call it.
+/// The version in `A2A-Version` and on the card.
 pub const VERSION: &str = "0.3";
 
 /// JSON-RPC.

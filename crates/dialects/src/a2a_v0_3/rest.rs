@@ -33,7 +33,7 @@ pub struct PreV1Route {
     python: bool,
 }
 
-/// The routes, for whoever is near one.
+/// The routes, suggested in the fault for a path close to one.
 const ROUTES: &[&str] = &[
     "/v1/message:send",
     "/v1/message:stream",
@@ -76,7 +76,7 @@ impl Found {
     }
 }
 
-/// What stands below `/v1`; `None` if nothing does.
+/// The operations at a path below `/v1`; `None` for an unknown path.
 fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Found>>>, Fault> {
     let found = match segments {
         [single] => match query::decode_segment(single)?.as_ref() {

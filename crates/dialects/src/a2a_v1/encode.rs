@@ -186,7 +186,7 @@ impl<'w> ListWriter<'w> {
     }
 }
 
-/// A TaskPushNotificationConfig as it is given: whoever calls this decides whether secrets are in it.
+/// A TaskPushNotificationConfig as it is given: the caller of this function decides whether secrets are in it.
 pub fn push_config(w: &mut Writer, config: &PushConfig, tenant: Option<&str>) {
     w.begin_object();
     w.optional("tenant", tenant);

@@ -28,7 +28,7 @@ use crate::wire::{CodecFacts, JsonFacts, TaskView};
 
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "a2a_v1";
-/// What `A2A-Version` and the card call it.
+/// The version in `A2A-Version` and on the card.
 pub const VERSION: &str = "1.0";
 
 /// How fronts treat it.

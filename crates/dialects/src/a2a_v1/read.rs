@@ -33,7 +33,7 @@ pub fn error(text: &str) -> Result<ErrorSeen, Fault> {
     let Some(error) = envelope.error else {
         return Err(ill_formed(Fault::params("error", "error is missing")));
     };
-    // Whatever else servers put there, only a list of objects can tell a reason.
+    // Servers put other values there too; only a list of objects can contain a reason.
     let details: Option<BoundedList<Detail<'_>, 100>> =
         error.data.0.or(error.details.0).and_then(|raw| serde_json::from_str(raw.get()).ok());
     let reason = details.unwrap_or_default().0.into_iter().find_map(|detail| detail.reason).map(Text::into_string);

@@ -58,7 +58,7 @@ pub struct RestRoute {
     query: Option<String>,
 }
 
-/// The routes, for whoever is near one.
+/// The routes, suggested in the fault for a path close to one.
 const ROUTES: &[&str] = &[
     "/message:send",
     "/message:stream",
@@ -86,7 +86,7 @@ pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<RestRoute, F
     Ok(RestRoute { operation, tenant, reads_body: verb == "POST", query: query.map(str::to_owned) })
 }
 
-/// What stands at a path without tenant; `None` if nothing does.
+/// The operations at a path without tenant; `None` for an unknown path.
 fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<RestOperation>>>, Fault> {
     let one = |verb, operation| Ok(Some(only(verb, operation)));
     match segments {
@@ -138,7 +138,7 @@ impl RestRoute {
     pub fn decode(self, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
         let RestRoute { operation, tenant, query, .. } = self;
         let path_tenant = tenant.as_deref();
-        // What the path names wins over what the body repeats.
+        // The path wins over the body.
         match operation {
             RestOperation::Send | RestOperation::Stream => {
                 let mut request: shapes::SendMessageRequest<'_> = shape::read(body, "body")?;

@@ -1,4 +1,4 @@
-//! What 1.0 objects hold on the wire, as read. Each member stands with its JSON name and its proto name, both of which
+//! The members of 1.0 objects on the wire, as read. Each member stands with its JSON name and its proto name, both of which
 //! callers use. Which of them must be there is for [`super::decode`] and [`super::read`] to say.
 
 use model::{Role, State};
@@ -184,7 +184,7 @@ shape! {
     }
 }
 
-/// What a state is called.
+/// The name of a state.
 pub fn state_name(state: State) -> &'static str {
     match state {
         State::Submitted => "TASK_STATE_SUBMITTED",

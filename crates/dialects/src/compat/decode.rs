@@ -1,4 +1,4 @@
-//! What callers of the older generations say, into nouns.
+//! Decodes requests of the older generations.
 //!
 //! Reading is liberal: `null` is absent, spellings of the proto pass everywhere, a part without `kind` or `type` is what
 //! its members make it. Only where two readings are possible is a request refused.
@@ -56,7 +56,7 @@ impl<'l> PreV1Decoder<'l> {
     }
 
     fn configure(&self, send: &mut Send, shape: shapes::Configuration<'_>) -> Result<(), Fault> {
-        // Absent is blocking: whoever wants to poll says so. Only the proto form cannot say `false`, which there is the
+        // Absent is blocking: a client that polls says so. Only the proto form cannot say `false`, which there is the
         // same as absence; so in a configuration that is there, absence says it.
         let waits = shape.blocking.unwrap_or(self.form != PreV1Form::Proto);
         if !waits {
@@ -106,7 +106,7 @@ impl<'l> PreV1Decoder<'l> {
             let context = optional_id_text(shape.context_id, "contextId", limits)?;
             (Arc::from(&*id.0), optional_id(shape.task_id, "taskId", limits)?, context)
         } else {
-            // The first generation has no message ids: whoever takes the message in gives it one.
+            // The first generation has no message ids: the engine assigns one.
             (Arc::from(""), None, None)
         };
         let Some(role) = shape.role else {

@@ -1,4 +1,4 @@
-//! What an older form has no member for travels in `metadata`, and is taken out again on the way in.
+//! Facts without a member in an older form travel in `metadata`, and are taken out again when it is read.
 //!
 //! Two keys are reserved. `data_part_compat: true` is what the SDKs use for data that is no object: it stands wrapped as
 //! `{"value": …}`. Everything else goes into one object under `a2a_compat`, which others ignore. A caller's own member of
@@ -17,7 +17,7 @@ use crate::framing::shape::{BoundedList, EnumName, Text, shape};
 const WRAPPED: &str = "data_part_compat";
 const COMPAT: &str = "a2a_compat";
 
-/// What to say in metadata.
+/// The marks to write into metadata.
 #[derive(Default)]
 pub(crate) struct Marks<'a> {
     pub(crate) media_type: Option<&'a str>,
@@ -78,7 +78,7 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// What metadata said, and what is left of it.
+/// The marks read from metadata, and the rest of the metadata.
 #[derive(Default)]
 pub(crate) struct MetadataMarks {
     pub(crate) metadata: Option<Json>,

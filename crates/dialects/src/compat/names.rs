@@ -5,7 +5,7 @@ use model::{Role, State};
 use super::PreV1Form;
 use crate::framing::shape::EnumName;
 
-/// What a state is called, and the mark for what the form has no word for.
+/// The name of a state, and a mark if the form has no name of its own for it.
 pub(crate) fn state_name(form: PreV1Form, state: State) -> (&'static str, Option<&'static str>) {
     if form.is_proto() {
         return (proto_name(state), None);

@@ -1,4 +1,4 @@
-//! What objects of the older generations hold on the wire, as read: one shape for every form, with all spellings. Where
+//! The members of objects of the older generations on the wire, as read: one shape for every form, with all spellings. Where
 //! two spellings may stand side by side, as in objects for readers of both generations, each is a member of its own.
 
 use crate::framing::shape::{Any, BoundedList, EnumName, Int, Object, Text, shape};
@@ -197,7 +197,7 @@ shape! {
 }
 
 shape! {
-    /// What tells the objects of a 0.3 stream apart.
+    /// The members that tell the objects of a 0.3 stream apart.
     pub(crate) struct Kind ("an object") {
         kind: Option<Text<'a>> = "kind",
         role: Option<EnumName<'a>> = "role",

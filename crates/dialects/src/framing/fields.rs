@@ -1,4 +1,4 @@
-//! What members mean, whatever object they stand in: ids of bounded length, strings where empty is absent, base64, and
+//! Members with the same meaning in every object: ids of bounded length, strings where empty is absent, base64, and
 //! values that will stand in a header. Every dialect turns its shapes into nouns with these.
 
 use base64::Engine as _;

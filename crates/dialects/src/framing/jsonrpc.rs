@@ -59,7 +59,7 @@ impl fmt::Display for Id<'_> {
 pub struct RpcRequest<'a> {
     /// `null` when the caller sent none: every A2A method has an answer, and it needs an id.
     pub id: Id<'a>,
-    /// The caller sent no id at all: JSON-RPC calls that a notification, which nobody answers. A2A has none.
+    /// The caller sent no id at all: JSON-RPC calls that a notification, which has no answer. A2A has none.
     pub is_notification: bool,
     pub method: Cow<'a, str>,
     /// An object; absent when missing or `null`.

@@ -1,4 +1,4 @@
-//! What HTTP+JSON bindings share: the verbs a path takes, and the parameters of a query.
+//! Routing shared by the HTTP+JSON bindings: the verbs a path takes, and the parameters of a query.
 
 use std::borrow::Cow;
 

@@ -5,7 +5,7 @@
 //! (also in two spellings), skips members it does not know, takes `null` for absent, and takes nothing but an object
 //! (serde's derived readers would take an array for one).
 //!
-//! What a member must be is checked when a shape becomes a noun of the model. The good path pays nothing for telling
+//! Rules for the values of members are checked when a shape becomes a noun of the model. The good path pays nothing for telling
 //! *where* a mistake is: only after a failure the text is read again, with the path kept.
 
 use std::borrow::Cow;
@@ -297,7 +297,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a str, whole: &'static str, first: &s
     Fault::params(field.clone(), format!("{field}: {message}"))
 }
 
-/// What serde says, as a person would say it, and the member it is about.
+/// Serde's error as a plain sentence, and the member it is about.
 fn sentence(path: &str, said: &str) -> (String, String) {
     if let Some(name) = said.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
         let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };

@@ -19,7 +19,7 @@ pub fn write_frame(out: &mut impl BufMut, id: Option<impl fmt::Display>, event: 
     write_tail(out);
 }
 
-/// What stands before the data, for data that is streamed.
+/// The lines of a frame before its data, for data that is streamed.
 pub fn write_head(out: &mut impl BufMut, id: Option<impl fmt::Display>, event: Option<&str>) {
     if let Some(id) = id {
         out.put_slice(b"id: ");
@@ -35,7 +35,7 @@ pub fn write_head(out: &mut impl BufMut, id: Option<impl fmt::Display>, event: O
     out.put_slice(b"data: ");
 }
 
-/// What stands after the data.
+/// The end of a frame, after its data.
 pub fn write_tail(out: &mut impl BufMut) {
     out.put_slice(b"\n\n");
 }
