@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use model::Json;
-use model::ports::agent::{Emission, End, EndState, Piece, Turn, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, Turn, TurnEnd};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -95,7 +95,7 @@ impl Hearing {
     }
 
     /// The emissions of one event. If it ends the turn, the end comes last.
-    pub(crate) fn hear(&mut self, event: &str) -> Result<Vec<Emission>, String> {
+    pub(crate) fn hear(&mut self, event: &str) -> Result<Vec<AgentEvent>, String> {
         let said: Said<'_> = serde_json::from_str(event).map_err(|error| unreadable(&error))?;
         if !event.trim_start().starts_with('{') {
             return Err("an event must be an object".into());
@@ -109,7 +109,7 @@ impl Hearing {
                 let words = words(saying)?;
                 all.extend(self.response.release(false));
                 match status.replace('-', "_").as_str() {
-                    "working" => all.push(Emission::Working(words)),
+                    "working" => all.push(AgentEvent::Working(words)),
                     "completed" => end = Some((EndState::Completed, words)),
                     "failed" => end = Some((EndState::Failed, words)),
                     "rejected" => end = Some((EndState::Rejected, words)),
@@ -135,7 +135,7 @@ impl Hearing {
             all.push(usage.emission());
         }
         if let Some(metadata) = object(said.metadata)? {
-            all.push(Emission::Metadata(metadata));
+            all.push(AgentEvent::Metadata(metadata));
         }
         for (state, raw) in [
             (EndState::Completed, said.completed),
@@ -155,11 +155,11 @@ impl Hearing {
             (Some(_), Some(_)) => return Err("a message ends the turn; leave its other end out".into()),
             (Some(words), None) => {
                 all.extend(self.response.release(true));
-                all.push(Emission::Reply(words));
+                all.push(AgentEvent::Reply(words));
             }
             (None, Some((state, words))) => {
                 all.extend(self.response.release(true));
-                all.push(Emission::End(End { state, words }));
+                all.push(AgentEvent::End(TurnEnd { state, words }));
             }
             (None, None) if all.is_empty() && !held => return Err(unknown(event)),
             (None, None) => {}
@@ -168,16 +168,16 @@ impl Hearing {
     }
 
     /// The chunk that was held back, once its hold time is over.
-    pub(crate) async fn lull(&mut self) -> Emission {
+    pub(crate) async fn lull(&mut self) -> AgentEvent {
         self.response.lull().await
     }
 
     /// The last held chunk, at the end of the output.
-    pub(crate) fn finish(&mut self) -> Option<Emission> {
+    pub(crate) fn finish(&mut self) -> Option<AgentEvent> {
         self.response.release(true)
     }
 
-    fn artifact(&mut self, said: ArtifactSaid<'_>) -> Result<Emission, String> {
+    fn artifact(&mut self, said: ArtifactSaid<'_>) -> Result<AgentEvent, String> {
         let parts = Saying { text: said.text, data: said.data, parts: said.parts, metadata: None }.into_parts()?;
         if parts.is_empty() {
             return Err("an artifact needs text, data or parts".into());
@@ -189,7 +189,7 @@ impl Hearing {
         let first = self.begun.insert(key.clone());
         // A repeated artifact starts again, whatever was stored of the first attempt.
         let append = said.append.unwrap_or(false) && !(first && self.again);
-        Ok(Emission::Artifact(Piece {
+        Ok(AgentEvent::Artifact(ArtifactChunk {
             key,
             name: said.name,
             description: said.description,
@@ -206,22 +206,26 @@ impl Hearing {
 }
 
 /// The message of an end: a text, an object with text, data or parts, or none.
-fn given(raw: &RawValue) -> Result<Option<Words>, String> {
+fn given(raw: &RawValue) -> Result<Option<AgentMessage>, String> {
     match raw.get().as_bytes().first() {
         Some(b'n' | b't') => Ok(None),
         Some(b'"') => {
             let text: String = serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))?;
-            Ok(Some(text).filter(|text| !text.is_empty()).map(Words::text))
+            Ok(Some(text).filter(|text| !text.is_empty()).map(AgentMessage::text))
         }
         Some(b'{') => words(serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))?),
         _ => Err("what is said must be a string, null, or an object with text, data or parts".into()),
     }
 }
 
-fn words(saying: Saying<'_>) -> Result<Option<Words>, String> {
+fn words(saying: Saying<'_>) -> Result<Option<AgentMessage>, String> {
     let metadata = saying.metadata.clone();
     let parts = saying.into_parts()?;
-    Ok(if parts.is_empty() { None } else { Some(Words { parts, metadata: object(metadata)?, extensions: vec![] }) })
+    Ok(if parts.is_empty() {
+        None
+    } else {
+        Some(AgentMessage { parts, metadata: object(metadata)?, extensions: vec![] })
+    })
 }
 
 fn unreadable(error: &serde_json::Error) -> String {
@@ -255,13 +259,13 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    pub(crate) fn emission(&self) -> Emission {
+    pub(crate) fn emission(&self) -> AgentEvent {
         let total = self.total.or_else(|| Some(self.input.unwrap_or(0) + self.output.unwrap_or(0)));
         let mut usage = serde_json::Map::new();
         for (name, count) in [("input_tokens", self.input), ("output_tokens", self.output), ("total_tokens", total)] {
             usage.extend(count.map(|count| (name.to_owned(), count.into())));
         }
-        Emission::Metadata(Json::from_value(&serde_json::json!({ "usage": usage })))
+        AgentEvent::Metadata(Json::from_value(&serde_json::json!({ "usage": usage })))
     }
 }
 

@@ -113,7 +113,7 @@ async fn what_a_turn_tells_can_be_said_again_unchanged() {
     assert!(!told.contains('\n'));
     let told: std::collections::BTreeMap<&str, &RawValue> = serde_json::from_str(&told).unwrap();
     let message = told["message"].get();
-    let Emission::Reply(words) =
+    let AgentEvent::Reply(words) =
         Hearing::new(&turn(vec![])).hear(&format!(r#"{{"message":{message}}}"#)).unwrap().remove(0)
     else {
         panic!("{message}")

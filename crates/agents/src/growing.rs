@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use model::Part;
-use model::ports::agent::{Emission, Piece, Turn};
+use model::ports::agent::{AgentEvent, ArtifactChunk, Turn};
 use tokio::time::{Instant, sleep_until};
 
 /// Hold times of the first chunk and of the following ones. Longer in tests, which assert chunk boundaries also on
@@ -42,14 +42,14 @@ impl Growing {
     }
 
     /// Holds further parts, and returns the ones held so far.
-    pub(crate) fn push(&mut self, parts: Vec<Part>) -> Option<Emission> {
+    pub(crate) fn push(&mut self, parts: Vec<Part>) -> Option<AgentEvent> {
         let before = self.release(false);
         self.held = Some((parts, Instant::now() + if self.begun { NEXT } else { FIRST }));
         before
     }
 
     /// Waits until the hold time is over and returns the held parts; waits for ever if nothing is held.
-    pub(crate) async fn lull(&mut self) -> Emission {
+    pub(crate) async fn lull(&mut self) -> AgentEvent {
         loop {
             match &self.held {
                 Some((_, until)) => sleep_until(*until).await,
@@ -62,13 +62,22 @@ impl Growing {
     }
 
     /// The held parts, as a chunk or as the last one.
-    pub(crate) fn release(&mut self, last: bool) -> Option<Emission> {
+    pub(crate) fn release(&mut self, last: bool) -> Option<AgentEvent> {
         let (parts, _) = self.held.take()?;
         let append = std::mem::replace(&mut self.begun, true);
         let (name, description) = if append { (None, None) } else { (self.name.clone(), self.description.clone()) };
         let key = self.key.clone();
         let bordered = append && self.bordered;
-        Some(Emission::Artifact(Piece { key, name, description, parts, append, bordered, last, ..Piece::default() }))
+        Some(AgentEvent::Artifact(ArtifactChunk {
+            key,
+            name,
+            description,
+            parts,
+            append,
+            bordered,
+            last,
+            ..ArtifactChunk::default()
+        }))
     }
 
     /// Starts again: the next chunk replaces the artifact.

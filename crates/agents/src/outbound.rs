@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::TurnId;
-use model::ports::agent::{Emission, Words};
+use model::ports::agent::{AgentEvent, AgentMessage};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, redirect};
 use url::Url;
 
 use crate::Secret;
 use crate::config::Error;
-use crate::speech::Voice;
+use crate::speech::Emitter;
 
 /// Most bytes of a server's error text to repeat.
 const ERROR_BYTES: usize = 2 << 10;
@@ -261,11 +261,11 @@ impl Retries {
 
     /// Waits for the next attempt and shows the wait in the task; false if there is none. `unclear` allows a repeat
     /// of a request that the server may have acted on.
-    pub(crate) async fn pause(&mut self, trouble: &Trouble, unclear: bool, voice: &Voice) -> bool {
+    pub(crate) async fn pause(&mut self, trouble: &Trouble, unclear: bool, voice: &Emitter) -> bool {
         let Some(pause) = self.next(trouble.again, unclear) else { return false };
         if pause >= SHOWN {
             let says = format!("{}; trying again in {}", trouble.says, seconds(pause));
-            voice.say(Emission::Working(Some(Words::text(says)))).await;
+            voice.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await;
         }
         tokio::time::sleep(pause).await;
         true
@@ -369,8 +369,8 @@ mod tests {
             assert!(retries.pause(&trouble, false, &voice).await);
             assert!(!retries.pause(&trouble, false, &voice).await);
         });
-        let said: Vec<Emission> = said.collect().await;
+        let said: Vec<AgentEvent> = said.collect().await;
         let says = "the server could not be reached; trying again in 0.8 s";
-        assert_eq!(said, [Emission::Working(Some(Words::text(says)))]);
+        assert_eq!(said, [AgentEvent::Working(Some(AgentMessage::text(says)))]);
     }
 }

@@ -11,31 +11,31 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
-use model::ports::agent::{Emission, End, EndState, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, EndState, TurnEnd};
 
-pub(crate) struct Voice(Arc<Mutex<VecDeque<Emission>>>);
+pub(crate) struct Emitter(Arc<Mutex<VecDeque<AgentEvent>>>);
 
-impl Voice {
+impl Emitter {
     /// Emits, and returns once the emission was taken.
-    pub(crate) async fn say(&self, emission: Emission) {
+    pub(crate) async fn say(&self, emission: AgentEvent) {
         self.push(emission);
         // The stream polls the function again once it has handed everything over: no waker is needed.
         std::future::poll_fn(|_| if self.is_heard() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    pub(crate) async fn end(&self, state: EndState, words: Option<Words>) {
-        self.say(Emission::End(End { state, words })).await;
+    pub(crate) async fn end(&self, state: EndState, words: Option<AgentMessage>) {
+        self.say(AgentEvent::End(TurnEnd { state, words })).await;
     }
 
     pub(crate) async fn fail(&self, says: impl Into<String>) {
-        self.end(EndState::Failed, Some(Words::text(says))).await;
+        self.end(EndState::Failed, Some(AgentMessage::text(says))).await;
     }
 
-    fn push(&self, emission: Emission) {
+    fn push(&self, emission: AgentEvent) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(emission);
     }
 
-    fn pop(&self) -> Option<Emission> {
+    fn pop(&self) -> Option<AgentEvent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
@@ -45,25 +45,25 @@ impl Voice {
 }
 
 /// The stream of the emissions of `talk`.
-pub(crate) fn speak<F, T>(talk: F) -> BoxStream<'static, Emission>
+pub(crate) fn speak<F, T>(talk: F) -> BoxStream<'static, AgentEvent>
 where
-    F: FnOnce(Voice) -> T,
+    F: FnOnce(Emitter) -> T,
     T: std::future::Future<Output = ()> + Send + 'static,
 {
     let said = Arc::default();
-    let talking = talk(Voice(Arc::clone(&said)));
-    Box::pin(Speech { talking: Some(Box::pin(talking)), voice: Voice(said) })
+    let talking = talk(Emitter(Arc::clone(&said)));
+    Box::pin(Speech { talking: Some(Box::pin(talking)), voice: Emitter(said) })
 }
 
 struct Speech {
     talking: Option<Future<'static, ()>>,
-    voice: Voice,
+    voice: Emitter,
 }
 
 impl Stream for Speech {
-    type Item = Emission;
+    type Item = AgentEvent;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Emission>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<AgentEvent>> {
         if let Some(said) = self.voice.pop() {
             return Poll::Ready(Some(said));
         }
@@ -92,12 +92,12 @@ mod tests {
         let mut said = speak(|voice| async move {
             for n in 1..=3 {
                 *done.lock().unwrap() = n;
-                voice.say(Emission::Bound(n.to_string())).await;
+                voice.say(AgentEvent::Bound(n.to_string())).await;
                 tokio::task::yield_now().await;
             }
         });
         for n in 1..=3 {
-            assert_eq!(said.next().await, Some(Emission::Bound(n.to_string())));
+            assert_eq!(said.next().await, Some(AgentEvent::Bound(n.to_string())));
             assert_eq!(*seen.lock().unwrap(), n);
         }
         assert_eq!(said.next().await, None);

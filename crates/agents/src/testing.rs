@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{BoxStream, StreamExt as _};
-use model::ports::agent::{Agent, Earlier, Emission, Turn};
+use model::ports::agent::{Agent, AgentEvent, Earlier, Turn};
 use model::{Message, Part, Role};
 use tokio::sync::oneshot;
 
@@ -65,7 +65,7 @@ pub(crate) fn refused(config: serde_json::Value) -> String {
 
 /// A running turn, which can be cancelled.
 pub(crate) struct Running {
-    pub(crate) said: BoxStream<'static, Emission>,
+    pub(crate) said: BoxStream<'static, AgentEvent>,
     cancel: oneshot::Sender<()>,
 }
 
@@ -81,19 +81,19 @@ impl Running {
         Running { said, cancel }
     }
 
-    pub(crate) async fn next(&mut self) -> Emission {
+    pub(crate) async fn next(&mut self) -> AgentEvent {
         self.said.next().await.expect("the turn goes on")
     }
 
     /// Cancels, and collects the rest.
-    pub(crate) async fn cancelled(self) -> Vec<Emission> {
+    pub(crate) async fn cancelled(self) -> Vec<AgentEvent> {
         self.cancel.send(()).unwrap();
         self.said.collect().await
     }
 }
 
 /// Runs the whole turn.
-pub(crate) async fn run(agent: &dyn Agent, turn: Turn) -> Vec<Emission> {
+pub(crate) async fn run(agent: &dyn Agent, turn: Turn) -> Vec<AgentEvent> {
     agent.run(turn).collect().await
 }
 

@@ -16,7 +16,7 @@ use client::{Client, Events, Generation, say};
 use common::{Asked, House, Say, Wire, fake, until};
 use engine::Engine;
 use futures_util::stream::BoxStream;
-use model::ports::agent::{Admission, Agent, Emission, Profile, Turn};
+use model::ports::agent::{Admission, Agent, AgentEvent, Profile, Turn};
 use model::{Fault, Inbound, Json, Kind, Limits, Part, Send, State, Task, Wait};
 
 const GENERATIONS: [Generation; 3] = [Generation::V1_0, Generation::V0_3, Generation::V0_1];
@@ -263,14 +263,14 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
         for text in ["chunks:30 every:20", "ask: still there?", "sleep:300"] {
             let folder = tempfile::tempdir().unwrap();
             let open = async || {
-                let store = stores::sqlite::Store::open(stores::sqlite::Options {
-                    durability: stores::sqlite::Durability::Relaxed,
+                let store = stores::sqlite::SqliteStore::open(stores::sqlite::Options {
+                    durability: stores::sqlite::SqliteDurability::Relaxed,
                     ..stores::sqlite::Options::new(folder.path())
                 });
                 let agent = remote(options(&far.url, generation)).await;
                 Engine::start(Arc::new(store.unwrap()), vec![agent], Limits::default(), None).await.unwrap()
             };
-            let place = || Arc::new(model::Place::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
+            let place = || Arc::new(model::CallScope::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
             let before = opened(&far);
             let first = runtime();
             let id = first.block_on(async {
@@ -329,8 +329,8 @@ fn a_turn_that_a_crash_cut_off_unanswered_is_sent_again_as_it_was() {
     }));
     let folder = tempfile::tempdir().unwrap();
     let open = async || {
-        let store = stores::sqlite::Store::open(stores::sqlite::Options {
-            durability: stores::sqlite::Durability::Relaxed,
+        let store = stores::sqlite::SqliteStore::open(stores::sqlite::Options {
+            durability: stores::sqlite::SqliteDurability::Relaxed,
             ..stores::sqlite::Options::new(folder.path())
         });
         let agent = remote(options(&url, Generation::V0_3)).await;
@@ -339,7 +339,7 @@ fn a_turn_that_a_crash_cut_off_unanswered_is_sent_again_as_it_was() {
     let first = runtime();
     let sent = first.block_on(async {
         let engine = open().await;
-        let place = Arc::new(model::Place::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
+        let place = Arc::new(model::CallScope::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
         let mut send = Send { wait: Wait::Exists, ..say("hello") };
         send.message.metadata = Some(Delegation { deadline_ms: Some(60_000), ..Delegation::default() }.write(None));
         engine.send(&place, send).await.unwrap();
@@ -531,7 +531,7 @@ impl Agent for Noting {
     fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
         self.inner.admit(message, task)
     }
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         self.whole.lock().unwrap().push(turn.whole);
         self.inner.run(turn)
     }
@@ -753,14 +753,14 @@ fn a_turn_that_was_asked_for_whole_is_found_again_after_a_crash() {
     }));
     let folder = tempfile::tempdir().unwrap();
     let open = async || {
-        let store = stores::sqlite::Store::open(stores::sqlite::Options {
-            durability: stores::sqlite::Durability::Relaxed,
+        let store = stores::sqlite::SqliteStore::open(stores::sqlite::Options {
+            durability: stores::sqlite::SqliteDurability::Relaxed,
             ..stores::sqlite::Options::new(folder.path())
         });
         let agent = remote(options(&url, Generation::V1_0)).await;
         Engine::start(Arc::new(store.unwrap()), vec![agent], Limits::default(), None).await.unwrap()
     };
-    let place = || Arc::new(model::Place::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
+    let place = || Arc::new(model::CallScope::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
     let methods = || far.methods.lock().unwrap().clone();
     let first = runtime();
     first.block_on(async {

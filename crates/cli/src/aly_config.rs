@@ -215,7 +215,7 @@ impl Storekeeper for Sites {
     }
 
     /// No site has its own host.
-    fn shop<'a>(&'a self, _host: &'a str) -> Future<'a, Result<Option<storekeeper::Shop>, Fault>> {
+    fn shop<'a>(&'a self, _host: &'a str) -> Future<'a, Result<Option<storekeeper::ShopCard>, Fault>> {
         Box::pin(async { Ok(None) })
     }
 }

@@ -178,7 +178,7 @@ mod tests {
     use crate::demo;
 
     async fn market() -> Market {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let engine = Engine::start(store, Vec::new(), model::Limits::default(), None).await.unwrap();
         Market::start(engine, Config::default(), false).await.unwrap()
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use server::Server;
-use server::settings::{self, Door, Effect, Issuer, KeySource, Network, Rate, Rule, ThrottleLimits, TlsFiles};
+use server::settings::{self, Door, Effect, Issuer, KeySource, Network, RateLimit, Rule, ThrottleLimits, TlsFiles};
 
 use crate::config::{Limits, secret};
 use crate::plan::Plan;
@@ -260,7 +260,7 @@ pub(crate) struct PerMinute {
 
 pub(crate) fn throttle(limits: &Limits, data: &Path) -> anyhow::Result<ThrottleLimits> {
     let rate = |rate: Option<PerMinute>| {
-        rate.map(|PerMinute { per_minute, burst }| Rate { per_minute, burst: burst.unwrap_or(per_minute) })
+        rate.map(|PerMinute { per_minute, burst }| RateLimit { per_minute, burst: burst.unwrap_or(per_minute) })
     };
     Ok(ThrottleLimits {
         per_caller: rate(limits.rate.per_caller),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use stores::migrate::{self, Options, Step, Summary};
+use stores::migrate::{self, MigrationStep, Options, Summary};
 
 use crate::command::{Form, Migrate};
 use crate::config::Config;
@@ -109,14 +109,14 @@ struct Progress {
 }
 
 impl Progress {
-    fn tell(&mut self, step: Step) {
+    fn tell(&mut self, step: MigrationStep) {
         let (verb, what, rows) = match step {
-            Step::Resumed => {
+            MigrationStep::Resumed => {
                 say("an earlier migration was cut off; it goes on where it was");
                 return;
             }
-            Step::Copied { what, rows } => ("copied", what, rows),
-            Step::Compared { what, rows } => ("compared", what, rows),
+            MigrationStep::Copied { what, rows } => ("copied", what, rows),
+            MigrationStep::Compared { what, rows } => ("compared", what, rows),
         };
         let now = Some((verb == "copied", what));
         if self.what == now && self.told.is_some_and(|told| told.elapsed() < PAUSE) {

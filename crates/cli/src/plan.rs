@@ -301,7 +301,7 @@ impl Plan {
             Place::Sqlite => {
                 let mut options = sqlite::Options::new(&self.data);
                 if relaxed {
-                    options.durability = sqlite::Durability::Relaxed;
+                    options.durability = sqlite::SqliteDurability::Relaxed;
                 }
                 options.wal_limit_bytes = match self.config.limits.wal_mib {
                     Some(mib) => mib << 20,
@@ -312,7 +312,7 @@ impl Plan {
             Place::Postgres(place) => {
                 let mut options = place.options()?;
                 if relaxed {
-                    options.durability = postgres::Durability::Relaxed;
+                    options.durability = postgres::SqliteDurability::Relaxed;
                 }
                 Ok(Choice::Postgres { options, shown: place.shown() })
             }

@@ -215,7 +215,7 @@ pub(crate) async fn seal(key_file: Option<&Path>, opened: &Opened, data: &Path) 
 /// Where no key file is named, all replicas use the first one's key: it is stored in the database, beside the data
 /// it seals. That keeps secrets out of lists and logs, but not from a reader of the database; a named key file
 /// does.
-async fn agreed(shared: &stores::postgres::Store, own: &Path) -> anyhow::Result<Seal> {
+async fn agreed(shared: &stores::postgres::PostgresStore, own: &Path) -> anyhow::Result<Seal> {
     let seal = Seal::in_folder(own)?;
     let asked = |trouble| anyhow::anyhow!("cannot ask the database for its seal: {trouble}");
     let (named, kept) = (shared.recall(SEAL_NOTE).await, shared.recall(KEY_NOTE).await);

@@ -436,7 +436,7 @@ impl Reloader {
         }
         let engine = self.engine();
         let (store, mut after) = (engine.store(), None);
-        let troubled = |trouble: model::ports::store::Trouble| Fault::new(Kind::Unavailable, trouble.to_string());
+        let troubled = |trouble: model::ports::store::StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
         loop {
             let page = store.unfinished(after, PAGE).await.map_err(troubled)?;
             for (task, _) in &page {

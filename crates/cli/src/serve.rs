@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use engine::Engine;
-use model::ports::courier::Courier;
 use model::ports::store::Store;
+use model::ports::webhook::WebhookSender;
 use retail::Shop;
 use server::accept::{self, Accept};
 use server::product::ProductService;
@@ -136,7 +136,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     };
     let (courier, jwks) =
         plan.config.push.courier(found).await?.map_or((None, None), |made| (Some(made.courier), made.jwks));
-    let courier = courier.map(|courier| courier as Arc<dyn Courier>);
+    let courier = courier.map(|courier| courier as Arc<dyn WebhookSender>);
     let served = price_config::put_on(plan.prices(None)?.as_ref(), built.agents());
     // Also without prices: a turn may have been paid for before.
     let (limits, books) = (plan.limits(), product::settlement(&PRODUCTS));

@@ -283,7 +283,7 @@ impl<'a> Address<'a> {
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     /// The same store, where replicas share it.
-    pub(crate) shared: Option<Arc<postgres::Store>>,
+    pub(crate) shared: Option<Arc<postgres::PostgresStore>>,
     /// The lock on the data folder. SQLite has its own.
     _folder: Option<Lock>,
 }
@@ -310,11 +310,13 @@ impl Choice {
     pub(crate) async fn visit(self, data: &Path) -> anyhow::Result<Opened> {
         match self {
             Choice::Sqlite(options) => {
-                let store = sqlite::Store::open(options).with_context(|| format!("cannot open {}", data.display()))?;
+                let store =
+                    sqlite::SqliteStore::open(options).with_context(|| format!("cannot open {}", data.display()))?;
                 Ok(Opened { store: Arc::new(store), shared: None, _folder: None })
             }
             Choice::Postgres { options, shown } => {
-                let store = postgres::Store::open(options).await.with_context(|| format!("cannot open {shown}"))?;
+                let store =
+                    postgres::PostgresStore::open(options).await.with_context(|| format!("cannot open {shown}"))?;
                 let store = Arc::new(store);
                 Ok(Opened { store: store.clone(), shared: Some(store), _folder: None })
             }
@@ -335,7 +337,7 @@ fn lock(folder: &Path) -> anyhow::Result<Lock> {
 
 /// Records this replica's key in the database, or refuses the replica when the others have another key.
 pub(crate) async fn same_everywhere(
-    store: &postgres::Store,
+    store: &postgres::PostgresStore,
     what: &str,
     fingerprint: &str,
     advice: &str,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use dialects::card_read::{self, CardSeen};
-use dialects::peer::{Ask, Asking, Peer};
+use dialects::peer::{Peer, PeerRequest, RequestOptions};
 use dialects::seen::{PageSeen, Seen, TaskSeen};
 use model::{Call, Cancel, Get, Json, Kind, List, PushCall, PushConfig, Send, Subscribe};
 use reqwest::Response;
@@ -235,9 +235,9 @@ impl Inner {
         call: &Call,
         beside: &Beside,
         accept: &'static str,
-    ) -> Result<(Response, Ask), Error> {
+    ) -> Result<(Response, PeerRequest), Error> {
         let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
-        let asking = Asking { tenant: target.tenant.as_deref(), extensions: &beside.extensions, id };
+        let asking = RequestOptions { tenant: target.tenant.as_deref(), extensions: &beside.extensions, id };
         let ask = peer.ask(call, &asking).map_err(|fault| Error::unaskable(&fault))?;
         let url = below(&target.url, &ask);
         let request = |verb: &'static str| Request {
@@ -261,7 +261,7 @@ impl Inner {
 }
 
 /// The URL of a request below its interface.
-fn below(base: &Url, ask: &Ask) -> Url {
+fn below(base: &Url, ask: &PeerRequest) -> Url {
     let mut url = base.clone();
     if !ask.path.is_empty() {
         let base = base.path().trim_end_matches('/');
@@ -298,12 +298,12 @@ mod tests {
     fn a_request_goes_below_its_interface_and_keeps_its_query() {
         let rest = peer(Generation::V0_3, Binding::HttpJson).unwrap();
         let call = Call::Get(Get { task: "a/b".into(), history: Some(2) });
-        let ask = rest.ask(&call, &Asking::default()).unwrap();
+        let ask = rest.ask(&call, &RequestOptions::default()).unwrap();
         let placed = |base: &str| below(&Url::parse(base).unwrap(), &ask).to_string();
         assert_eq!(placed("https://h"), "https://h/v1/tasks/a%2Fb?historyLength=2");
         assert_eq!(placed("https://h/x/?k=1"), "https://h/x/v1/tasks/a%2Fb?k=1&historyLength=2");
         assert_eq!(placed("https://h/x/v1/"), "https://h/x/v1/tasks/a%2Fb?historyLength=2");
-        let rpc = peer(Generation::V0_3, Binding::JsonRpc).unwrap().ask(&call, &Asking::default()).unwrap();
+        let rpc = peer(Generation::V0_3, Binding::JsonRpc).unwrap().ask(&call, &RequestOptions::default()).unwrap();
         assert_eq!(below(&Url::parse("https://h/x/").unwrap(), &rpc).as_str(), "https://h/x/");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use dialects::card_read::{self, CardSeen, Choice};
+use dialects::card_read::{self, CardSeen, PeerInterface};
 use dialects::peer::Peer;
 use model::Kind;
 use url::Url;
@@ -30,7 +30,7 @@ pub struct Target {
 }
 
 impl Target {
-    fn new(url: Url, choice: Choice, card: Option<CardSeen>) -> Target {
+    fn new(url: Url, choice: PeerInterface, card: Option<CardSeen>) -> Target {
         let settled = AtomicBool::new(choice.peers.len() <= 1);
         let shown_url = shown(url.as_str());
         Target { card, url, shown_url, tenant: choice.tenant, peers: choice.peers, at: AtomicUsize::new(0), settled }
@@ -126,7 +126,7 @@ impl Inner {
             let message = format!("{} is no agent card", options.card_url.as_deref().map(shown).unwrap_or_default());
             return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, message));
         }
-        Ok(Target::new(base.clone(), Choice::without_card(base, options.generation), None))
+        Ok(Target::new(base.clone(), PeerInterface::without_card(base, options.generation), None))
     }
 
     async fn card(&self, place: &Url) -> Result<CardSeen, Error> {

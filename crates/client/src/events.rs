@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dialects::framing::sse::{Frame, Parser, TooLong};
+use dialects::framing::sse::{FrameTooLong, Parser, SseFrame};
 use dialects::peer::Peer;
 use dialects::seen::Seen;
 use dialects::wire::Operation;
@@ -41,13 +41,13 @@ enum Source {
 struct Open {
     response: Response,
     parser: Parser,
-    frames: VecDeque<Frame>,
+    frames: VecDeque<SseFrame>,
     peer: &'static dyn Peer,
     operation: Operation,
     target: Arc<Target>,
     idle: Duration,
     /// An event exceeds the limit; reported after the events before it.
-    too_long: Option<TooLong>,
+    too_long: Option<FrameTooLong>,
 }
 
 impl Events {
@@ -133,7 +133,7 @@ impl Open {
         Ok(true)
     }
 
-    fn read(&self, frame: &Frame) -> Result<Heard, Error> {
+    fn read(&self, frame: &SseFrame) -> Result<Heard, Error> {
         let value = self.peer.frame(frame.event.as_deref(), &frame.data, self.operation).map_err(Error::refused)?;
         let seen = self.peer.read_event(value).map_err(|fault| Error::unreadable(&fault))?;
         self.target.understood();

@@ -14,7 +14,7 @@ use model::{Artifact, Json, Message, Part, Role, State, Status, Task, TaskId};
 use model::{Body, Chunk, Event, EventId, Fault, Limits, Seq, StatusChange, Time};
 
 fn bench(name: &str, mut run: impl FnMut()) {
-    // The best of many short rounds: what the code costs when nobody disturbs it.
+    // The best of many short rounds: the cost of the code without disturbance.
     const ROUND: u32 = 2_000;
     let mut best = f64::MAX;
     for _ in 0..200 {

@@ -24,7 +24,7 @@ pub struct CardFacts<'a> {
     pub provider: Option<Provider>,
     pub documentation_url: Option<String>,
     pub icon_url: Option<String>,
-    pub auth: Option<Auth>,
+    pub auth: Option<CardAuth>,
     pub streaming: bool,
     pub push: bool,
     /// An extended card can be asked for.
@@ -91,7 +91,7 @@ pub struct Provider {
 
 /// How callers say who they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Auth {
+pub struct CardAuth {
     /// Without a credential nothing is answered but the card itself.
     pub required: bool,
     /// Keys are read, as `Authorization: Bearer` and as `X-Api-Key`.
@@ -102,10 +102,10 @@ pub struct Auth {
     pub discovery: Vec<String>,
 }
 
-impl Auth {
+impl CardAuth {
     /// Keys alone.
-    pub fn keys(required: bool) -> Auth {
-        Auth { required, keys: true, ..Auth::default() }
+    pub fn keys(required: bool) -> CardAuth {
+        CardAuth { required, keys: true, ..CardAuth::default() }
     }
 
     /// The names our schemes have on the card: any of them will do.
@@ -252,7 +252,7 @@ fn or<'t>(text: &'t str, instead: &'t str) -> &'t str {
     if text.is_empty() { instead } else { text }
 }
 
-/// The flags have presence: `false` is said, so that nobody has to wonder.
+/// The flags have presence: `false` is written out.
 fn capabilities(w: &mut Writer, facts: &CardFacts<'_>, readers: Readers) {
     w.begin_object();
     w.key("streaming").bool(facts.streaming);
@@ -290,7 +290,7 @@ fn extension(w: &mut Writer, extension: &Extension) {
 }
 
 /// Each scheme is the union of both encodings: 1.0 tells schemes apart by the member's name, 0.3 by `type`.
-fn security(w: &mut Writer, auth: &Auth, readers: Readers) {
+fn security(w: &mut Writer, auth: &CardAuth, readers: Readers) {
     w.key("securitySchemes").begin_object();
     let bearer = match (auth.keys, auth.tokens) {
         (true, true) => "A key, or a token of a trusted issuer, in the Authorization header",
@@ -361,7 +361,7 @@ fn scheme(
 }
 
 /// Any of the schemes: the list is an OR.
-fn requirements(w: &mut Writer, auth: &Auth, readers: Readers) {
+fn requirements(w: &mut Writer, auth: &CardAuth, readers: Readers) {
     let schemes = auth.schemes();
     if readers.v1 {
         w.key("securityRequirements").begin_array();

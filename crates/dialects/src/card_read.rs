@@ -12,7 +12,7 @@ use crate::card::{Binding, Provider};
 use crate::peer::{Generation, Peer, peer};
 use crate::seen::string;
 
-/// What a card says, in one form for all generations.
+/// The content of a card, in one form for all generations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardSeen {
     pub name: String,
@@ -49,7 +49,7 @@ pub struct InterfaceSeen {
 pub enum BindingSeen {
     Known(Binding),
     Grpc,
-    /// Somebody's own.
+    /// A binding of the server's own.
     Other(String),
 }
 
@@ -81,19 +81,19 @@ pub enum SchemeKind {
 
 /// Where to call, and how.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct PeerInterface {
     pub url: String,
     pub tenant: Option<String>,
     /// The forms to try, the best first: several where nothing says what is spoken there.
     pub peers: Vec<&'static dyn Peer>,
 }
 
-impl Choice {
+impl PeerInterface {
     /// A JSON-RPC endpoint without a card: the newest generation first, unless one is wanted.
-    pub fn without_card(url: impl Into<String>, wanted: Option<Generation>) -> Choice {
+    pub fn without_card(url: impl Into<String>, wanted: Option<Generation>) -> PeerInterface {
         let generations = wanted.map_or(Generation::ALL.to_vec(), |generation| vec![generation]);
         let peers = generations.into_iter().filter_map(|generation| peer(generation, Binding::JsonRpc)).collect();
-        Choice { url: url.into(), tenant: None, peers }
+        PeerInterface { url: url.into(), tenant: None, peers }
     }
 }
 
@@ -133,19 +133,20 @@ pub fn read(text: &str) -> Result<CardSeen, Fault> {
 impl CardSeen {
     /// The interface to call: of the newest generation that is spoken here (or of the one that is wanted), the one the card
     /// prefers. `None` when nothing on the card is spoken here.
-    pub fn choose(&self, wanted: Option<Generation>) -> Option<Choice> {
+    pub fn choose(&self, wanted: Option<Generation>) -> Option<PeerInterface> {
         let known = |one: &InterfaceSeen| match one.binding {
             BindingSeen::Known(binding) => Some(binding),
             BindingSeen::Grpc | BindingSeen::Other(_) => None,
         };
-        let choice = |one: &InterfaceSeen, peers| Choice { url: one.url.clone(), tenant: one.tenant.clone(), peers };
+        let choice =
+            |one: &InterfaceSeen, peers| PeerInterface { url: one.url.clone(), tenant: one.tenant.clone(), peers };
         let spoken = |generation: Generation| {
             let of = |one: &&InterfaceSeen| one.version.and_then(Generation::of) == Some(generation);
             let callable = |one: &InterfaceSeen| Some(choice(one, vec![peer(generation, known(one)?)?]));
             self.interfaces.iter().filter(of).find_map(callable)
         };
         if let Some(wanted) = wanted {
-            // Whoever insists is believed: cards do not tell of everything their server answers.
+            // A generation that the caller insists on is tried: a card need not list everything its server answers.
             let any = |one: &InterfaceSeen| Some(choice(one, vec![peer(wanted, known(one)?)?]));
             return spoken(wanted).or_else(|| self.interfaces.iter().rev().find_map(any));
         }
@@ -178,7 +179,7 @@ fn interfaces(value: &Value) -> Vec<InterfaceSeen> {
         }
     };
     for one in list(value, &["supportedInterfaces", "supported_interfaces"]) {
-        // An entry whose version nobody can read is for others.
+        // An entry with an unreadable version is skipped.
         let stated = string(one, &["protocolVersion", "protocol_version"]);
         let version = stated.as_deref().map_or(Some((1, 0)), version::parse);
         if version.is_some() {

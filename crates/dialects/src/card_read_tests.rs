@@ -1,7 +1,7 @@
 //! Tests of `card_read`.
 
 use super::*;
-use crate::card::{self, Auth, CardFacts};
+use crate::card::{self, CardAuth, CardFacts};
 
 fn chosen(card: &CardSeen, wanted: Option<Generation>) -> Option<(String, Vec<&'static str>)> {
     card.choose(wanted).map(|choice| (choice.url, choice.peers.iter().map(|peer| peer.facts().name).collect()))
@@ -39,7 +39,7 @@ fn our_own_cards_come_back_as_the_profile_they_were_made_of() {
         idempotent: false,
     };
     let mut facts = CardFacts::new(&profile, "https://a.example/x");
-    facts.auth = Some(Auth::keys(true));
+    facts.auth = Some(CardAuth::keys(true));
     facts.extended = true;
     facts.provider = Some(Provider { organization: "O".into(), url: "https://o".into() });
     let schemes = vec![
@@ -146,7 +146,11 @@ fn what_is_no_card_is_told_apart_and_what_is_odd_is_skipped() {
 #[test]
 fn without_a_card_the_newest_is_tried_first() {
     let names = |wanted| -> Vec<_> {
-        Choice::without_card("https://u", wanted).peers.iter().map(|peer| peer.facts().generation.name()).collect()
+        PeerInterface::without_card("https://u", wanted)
+            .peers
+            .iter()
+            .map(|peer| peer.facts().generation.name())
+            .collect()
     };
     assert_eq!(names(None), ["1.0", "0.3", "0.1"]);
     assert_eq!(names(Some(Generation::V0_3)), ["0.3"]);

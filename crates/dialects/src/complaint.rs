@@ -68,7 +68,7 @@ pub(crate) fn rest_frame<'t>(
     if failed { Err(complaint(peer, None, text, operation)) } else { Ok(text) }
 }
 
-/// Whatever stands there, as an error.
+/// Any body of an error response, as an error.
 pub(crate) fn complaint(peer: &dyn Peer, status: Option<u16>, text: &str, operation: Operation) -> ErrorSeen {
     let body: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     let error = body.get("error").filter(|error| error.is_object()).unwrap_or(&body);
@@ -102,13 +102,13 @@ pub(crate) fn complaint(peer: &dyn Peer, status: Option<u16>, text: &str, operat
 }
 
 impl ErrorSeen {
-    /// The complaint as a fault of ours; what nobody knows is an internal error over there.
+    /// The error as a fault; an error of unknown kind is an internal error of the other server.
     pub fn to_fault(&self) -> Fault {
         Fault::new(self.kind.unwrap_or(Kind::Internal), self.message.clone())
     }
 }
 
-/// What it says in words: the first of the members where servers put that.
+/// The error's message: the first of the members where servers put it.
 fn words(error: &Value) -> Option<String> {
     let text = |name: &str| error.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
     let listed = || {
@@ -149,7 +149,8 @@ fn kind_by_name(name: &str) -> Option<Kind> {
     })
 }
 
-/// What a bare status means. One without words is HTTP's own: a 404 is then a place that is not there, not a task.
+/// The kind of a bare status. Without a message the status is HTTP's own: a 404 then means an unknown path, not an unknown
+/// task.
 fn kind_by_status(status: Option<u16>, has_words: bool, operation: Operation) -> Option<Kind> {
     let of_task = match operation {
         Operation::Get

@@ -2,7 +2,7 @@
 //!
 //! A stated `A2A-Version` decides. Without one the method's name or the route does: every generation has names of its
 //! own, but for three that 0.1 and 0.3 share. There the dialect that opened the task decides, and if that is neither, the
-//! answer is one that both can read. Nothing here looks anything up: [`Decided::Opener`] says that somebody has to.
+//! answer is one that both can read. Nothing here looks anything up: [`Decided::Opener`] asks the caller to.
 
 use model::{Fault, Kind};
 
@@ -46,7 +46,7 @@ pub fn unsupported(message: String) -> Fault {
     Fault::new(Kind::VersionNotSupported, message).fact("supportedVersions", SUPPORTED_VERSIONS)
 }
 
-/// What is known of a request's dialect before anything is looked up.
+/// The dialect of a request, as far as it is known before anything is looked up.
 #[derive(Clone, Copy, Debug)]
 pub enum Decided {
     Wire(&'static dyn JsonWire),
@@ -55,7 +55,7 @@ pub enum Decided {
 }
 
 impl Decided {
-    /// The wire, given who opened the task (or that nobody knows).
+    /// The wire, given the dialect that opened the task; `None` if it is unknown.
     pub fn resolve(self, opened_by: Option<&str>) -> &'static dyn JsonWire {
         match self {
             Decided::Wire(wire) => wire,
@@ -66,7 +66,7 @@ impl Decided {
 
 /// A request that cannot be, with the wire to say so in.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct WireFault {
     pub wire: &'static dyn JsonWire,
     pub fault: Fault,
 }
@@ -83,7 +83,7 @@ pub fn by_version(stated: Option<Version>) -> &'static dyn JsonWire {
 /// find it.
 // The error is looked at once, by the one caller there is; a box would only add an allocation.
 #[allow(clippy::result_large_err)]
-pub fn decide(method: &str, stated: Option<Version>) -> Result<Decided, Refusal> {
+pub fn decide(method: &str, stated: Option<Version>) -> Result<Decided, WireFault> {
     let newest: &'static dyn JsonWire = &a2a_v1::WIRE;
     let by_name = by_name(method);
     match stated {
@@ -95,7 +95,7 @@ pub fn decide(method: &str, stated: Option<Version>) -> Result<Decided, Refusal>
                 let (major, minor) = version;
                 let method = shortened(method, 64);
                 let message = format!("{method} is a method of A2A 1.0, and A2A-Version says {major}.{minor}");
-                Err(Refusal { wire: newest, fault: unsupported(message) })
+                Err(WireFault { wire: newest, fault: unsupported(message) })
             }
             Decided::Wire(_) | Decided::Opener => Ok(Decided::Wire(&a2a_v0_3::RPC)),
         },
@@ -127,7 +127,7 @@ pub fn by_opener(opened_by: Option<&str>) -> &'static dyn JsonWire {
 /// The dialect of an HTTP+JSON path below the interface's base. Below `/v1` stands 0.3, unless the caller says that it
 /// speaks 1.0: then `v1` is a tenant.
 #[allow(clippy::result_large_err)]
-pub fn decide_route(path: &str, stated: Option<Version>) -> Result<&'static dyn JsonWire, Refusal> {
+pub fn decide_route(path: &str, stated: Option<Version>) -> Result<&'static dyn JsonWire, WireFault> {
     let newest: &'static dyn JsonWire = &a2a_v1::WIRE;
     match stated {
         Some((1, _)) => Ok(newest),
@@ -135,7 +135,7 @@ pub fn decide_route(path: &str, stated: Option<Version>) -> Result<&'static dyn 
         None => Ok(newest),
         Some((major, minor)) => {
             let message = format!("this route is one of A2A 1.0, and A2A-Version says {major}.{minor}");
-            Err(Refusal { wire: newest, fault: unsupported(message) })
+            Err(WireFault { wire: newest, fault: unsupported(message) })
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn name(decided: Result<Decided, Refusal>) -> &'static str {
+fn name(decided: Result<Decided, WireFault>) -> &'static str {
     match decided.unwrap() {
         Decided::Wire(wire) => wire.name(),
         Decided::Opener => "opener",
@@ -25,7 +25,7 @@ fn without_a_version_the_name_of_the_method_decides() {
     for method in ["tasks/get", "tasks/cancel", "tasks/resubscribe"] {
         assert_eq!(name(decide(method, None)), "opener", "{method}");
     }
-    // What exists nowhere is told so by the dialect it looks like.
+    // The dialect that an unknown method looks like refuses it.
     assert_eq!(name(decide("tasks/list", None)), "a2a_v0_3");
     assert_eq!(name(decide("Nonsense", None)), "a2a_v1");
 }

@@ -20,7 +20,7 @@ pub mod route {
 
 /// Shapes of JSON objects and their readers.
 pub mod shape {
-    pub use crate::framing::shape::{Any, Int, List, Name, Object, Text, read, shortened};
+    pub use crate::framing::shape::{Any, BoundedList as List, EnumName as Name, Int, Object, Text, read, shortened};
     pub use crate::shape;
 }
 

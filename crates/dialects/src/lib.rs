@@ -3,7 +3,7 @@
 //!
 //! * [`framing`] is what dialects share: the JSON writer and reader, the JSON-RPC envelope, SSE, query strings.
 //! * [`a2a_v1`] is protocol 1.0 over JSON-RPC and HTTP+JSON; [`a2a_v0_3`] is 0.3 and 0.2 over both; [`a2a_v0_1`] is the
-//!   first generation; [`a2a_v0`] answers where nobody can tell the last two apart. What those three share is in `compat`.
+//!   first generation; [`a2a_v0`] answers where a request may be of either of the last two. Their shared code is in `compat`.
 //! * [`langgraph`] is a product's dialect: it has an endpoint, an envelope and errors of its own. [`uumit`] is another: its
 //!   tasks are purchases, so it has requests and answers of its own, too, made of the nouns of [`market`]. [`orloj`] is
 //!   a third: calls of its own to systems of agents, with tasks and errors in its own shapes. [`aly`] is a fourth: 1.0 with rules and codes of its own.

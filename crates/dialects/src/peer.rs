@@ -39,18 +39,18 @@ pub trait Peer: fmt::Debug + Send + Sync {
     fn facts(&self) -> &'static PeerFacts;
 
     /// Writes a call. A generation without the operation, or a call it cannot say, is a fault.
-    fn ask(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault>;
+    fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault>;
 
-    /// What kind of fault a code of this generation is.
+    /// The kind of fault that an error code of this generation stands for.
     fn kind_of(&self, code: i64) -> Option<Kind>;
 
-    /// What a send is answered with.
+    /// The answer to a send.
     fn sent(&self, result: &str) -> Result<Seen, Fault>;
 
     /// The value of a stream's frame.
     fn event(&self, value: &str) -> Result<Seen, Fault>;
 
-    /// What a get and a cancel are answered with.
+    /// The answer to a get or a cancel.
     fn task(&self, result: &str) -> Result<TaskSeen, Fault>;
 
     /// A page of a list.
@@ -88,19 +88,19 @@ impl dyn Peer {
     }
 }
 
-/// What is true of a form and no code.
+/// The properties of a form that need no code.
 #[derive(Debug)]
 pub struct PeerFacts {
     pub name: &'static str,
     pub generation: Generation,
     pub binding: Binding,
-    /// What `A2A-Version` says; nothing for a generation that has no such header.
+    /// The value of `A2A-Version`; `None` for a generation that has no such header.
     pub version: Option<&'static str>,
     /// The headers that name extensions.
     pub extension_headers: &'static [&'static str],
     /// A send may be answered by a message instead of a task.
     pub replies: bool,
-    /// Whoever sends chooses the task's id, as [`model::Send::alias`].
+    /// The sender chooses the task's id, as [`model::Send::alias`].
     pub chooses_ids: bool,
 }
 
@@ -110,7 +110,7 @@ impl PeerFacts {
         Fault::new(Kind::Unsupported, format!("A2A {} has no {what}", self.generation))
     }
 
-    pub(crate) fn headers(&self, asking: &Asking<'_>) -> Vec<(&'static str, String)> {
+    pub(crate) fn headers(&self, asking: &RequestOptions<'_>) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
         if let Some(version) = self.version {
             headers.push(("A2A-Version", version.to_owned()));
@@ -143,7 +143,7 @@ impl Generation {
         }
     }
 
-    /// The generation a version belongs to; nothing for one that nobody knows yet.
+    /// The generation a version belongs to; `None` for an unknown version.
     pub fn of(version: (u32, u32)) -> Option<Generation> {
         match version {
             (1, _) => Some(Generation::V1_0),
@@ -168,9 +168,9 @@ impl std::str::FromStr for Generation {
     }
 }
 
-/// What a request says besides its call.
+/// The facts of a request besides its call.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asking<'a> {
+pub struct RequestOptions<'a> {
     /// The tenant of the interface.
     pub tenant: Option<&'a str>,
     /// Extensions to be active.
@@ -181,10 +181,10 @@ pub struct Asking<'a> {
 
 /// A request, ready to be sent below the interface's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct PeerRequest {
     pub operation: Operation,
     pub verb: &'static str,
-    /// To be used instead by whoever is told that the verb is not allowed: servers disagree on some.
+    /// The verb to retry with after a 405: servers disagree on some verbs.
     pub or_verb: Option<&'static str>,
     /// Follows the interface's URL; empty where there is one URL for everything.
     pub path: String,
@@ -199,9 +199,9 @@ pub(crate) fn rpc(
     facts: &PeerFacts,
     operation: Operation,
     method: &str,
-    asking: &Asking<'_>,
+    asking: &RequestOptions<'_>,
     params: impl FnOnce(&mut Writer),
-) -> Result<Ask, Fault> {
+) -> Result<PeerRequest, Fault> {
     let mut w = Writer::with_capacity(1_024);
     w.begin_object();
     w.key("jsonrpc").plain("2.0");
@@ -211,7 +211,7 @@ pub(crate) fn rpc(
     w.end_object();
     let body = Some(bytes_of(w)?);
     let headers = facts.headers(asking);
-    Ok(Ask { operation, verb: "POST", or_verb: None, path: String::new(), query: None, body, headers })
+    Ok(PeerRequest { operation, verb: "POST", or_verb: None, path: String::new(), query: None, body, headers })
 }
 
 /// An HTTP+JSON request without query or body.
@@ -220,12 +220,12 @@ pub(crate) fn rest(
     operation: Operation,
     verb: &'static str,
     path: String,
-    asking: &Asking<'_>,
-) -> Ask {
-    Ask { operation, verb, or_verb: None, path, query: None, body: None, headers: facts.headers(asking) }
+    asking: &RequestOptions<'_>,
+) -> PeerRequest {
+    PeerRequest { operation, verb, or_verb: None, path, query: None, body: None, headers: facts.headers(asking) }
 }
 
-/// What was written. Large content must have been loaded: a request cannot point into a store.
+/// The written bytes. Large content must have been loaded: a request cannot point into a store.
 pub(crate) fn bytes_of(w: Writer) -> Result<Bytes, Fault> {
     let encoded = w.finish();
     encoded.as_bytes().cloned().ok_or_else(|| Fault::internal("a request refers to content that was not loaded"))

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use model::ports::courier::News;
+use model::ports::webhook::WebhookBody;
 use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task};
 use serde_json::value::RawValue;
 
@@ -13,12 +13,12 @@ use crate::compat::{PreV1Form, encode, push};
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
 use crate::framing::route;
-use crate::wire::{Codec, Decoded, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Routed, TaskView};
+use crate::wire::{Codec, CodecFacts, Decoded, ErrorLine, Head, JsonFacts, JsonWire, Operation, Routed, TaskView};
 
 /// A form of a generation before 1.0.
 pub struct PreV1Wire {
     pub form: PreV1Form,
-    pub facts: &'static Facts,
+    pub facts: &'static CodecFacts,
     pub json: &'static JsonFacts,
     /// The slot of an event that does not end its stream; one that does has the next.
     pub slot: u16,
@@ -42,7 +42,7 @@ impl fmt::Debug for PreV1Wire {
 }
 
 impl Codec for PreV1Wire {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &'static CodecFacts {
         self.facts
     }
     fn slot(&self, closing: bool) -> u16 {
@@ -104,13 +104,13 @@ impl JsonWire for PreV1Wire {
         push::deleted(w, self.form, task);
     }
     /// A webhook is sent the task as a get shows it, never a single event.
-    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool {
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool {
         match news {
-            News::Task(task) => {
+            WebhookBody::Task(task) => {
                 encode::task(w, self.form, task, &self.facts.cancel_view, head.id.alias());
                 true
             }
-            News::Event(_) => false,
+            WebhookBody::Event(_) => false,
         }
     }
     fn card(&self, facts: &CardFacts<'_>) -> Bytes {

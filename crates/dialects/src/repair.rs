@@ -45,7 +45,7 @@ impl dyn Peer {
         self.repaired(text, |text| self.task(text)).map(|(task, unread)| TaskSeen { unread, ..task })
     }
 
-    /// What a reader makes of a text, and what of it could not be read.
+    /// The value that a reader makes of a text, and the parts that could not be read.
     fn repaired<T>(&self, text: &str, read: impl Fn(&str) -> Result<T, Fault>) -> Result<(T, Vec<String>), Fault> {
         let first = match read(text) {
             Ok(seen) => return Ok((seen, Vec::new())),

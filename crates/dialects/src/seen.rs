@@ -19,7 +19,7 @@ pub struct TaskSeen {
     pub artifacts: Vec<Artifact>,
     pub history: Vec<Message>,
     pub metadata: Option<Json>,
-    /// What of it could not be read, in words: it was passed on as data, or left out.
+    /// Descriptions of the parts that could not be read; they were passed on as data, or left out.
     pub unread: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct StatusSeen {
     pub at: Option<Time>,
 }
 
-/// What a stream or a send yields.
+/// An event of a stream, or the answer to a send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Task(TaskSeen),
@@ -93,7 +93,7 @@ pub(crate) fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, Fa
     shape::read(text, "answer").map_err(ill_formed)
 }
 
-/// Whatever is wrong with an answer is its sender's fault, not our caller's.
+/// A malformed answer is an error of the other server, not of the caller.
 pub(crate) fn ill_formed(fault: Fault) -> Fault {
     Fault { kind: Kind::InvalidAgentResponse, ..fault }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::{fmt, iter};
 
 use bytes::Bytes;
-use model::ports::courier::{News, Telling};
+use model::ports::webhook::{WebhookBody, WebhookDetail};
 use model::{
     Call, ContextId, Event, Fault, Kind, Limits, Message, PushCall, PushConfig, State, Status, Task, TaskId, Time,
 };
@@ -21,7 +21,7 @@ use crate::framing::jsonrpc::Id;
 
 /// One form of one dialect, whatever the encoding of its messages.
 pub trait Codec: fmt::Debug + Send + Sync {
-    fn facts(&self) -> &'static Facts;
+    fn facts(&self) -> &'static CodecFacts;
 
     /// The name in logs, and what a task remembers its opener's dialect under.
     fn name(&self) -> &'static str {
@@ -83,8 +83,8 @@ pub trait JsonWire: Codec {
     /// The status and body of an HTTP+JSON error; the body is empty where a bare status is the answer.
     fn rest_error(&self, fault: &Fault, operation: Operation) -> (u16, Encoded);
 
-    /// A push config as it is given: whoever calls this decides whether secrets are in it, and has put the id the
-    /// caller knows the task under into `config.task`.
+    /// A push config as it is given: the front decides whether secrets are in it, and has put the id the caller knows
+    /// the task under into `config.task`.
     fn push_config(&self, w: &mut Writer, config: &PushConfig, tenant: Option<&str>);
 
     fn push_list(&self, w: &mut Writer, configs: &[PushConfig], tenant: Option<&str>, next_page_token: &str);
@@ -94,7 +94,7 @@ pub trait JsonWire: Codec {
 
     /// The body of a delivery to a webhook that was registered in this dialect; `false`, and nothing written, for what
     /// its reader is not told.
-    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool;
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool;
 
     /// The card as this dialect's extended card operation answers it.
     fn card(&self, facts: &CardFacts<'_>) -> Bytes;
@@ -115,7 +115,7 @@ pub struct JsonFacts {
 
 /// Rules of a form that need no code: how fronts treat it.
 #[derive(Debug)]
-pub struct Facts {
+pub struct CodecFacts {
     pub name: &'static str,
     /// A caller sees a task under the id it chose itself, where it did.
     pub shows_alias: bool,
@@ -127,10 +127,10 @@ pub struct Facts {
     pub answers_in_history: bool,
     /// A resumed stream begins with the task as of the event it is resumed from.
     pub resumes_with_task: bool,
-    /// What a cancel answers, and a webhook is sent; other operations say in the request what they want to see.
+    /// The view that a cancel answers and a webhook is sent; other operations state theirs in the request.
     pub cancel_view: TaskView,
-    /// What webhooks are told.
-    pub telling: Telling,
+    /// The detail of webhooks.
+    pub telling: WebhookDetail,
     /// Whether push configs are gone once a task has ended and that was told.
     pub clears_push: bool,
 }
@@ -140,7 +140,7 @@ pub const fn aliased(slot: u16) -> u16 {
     slot | 0x100
 }
 
-/// What a request asks for, and in which tenant if it names one.
+/// The call of a request, and the tenant if the request names one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     pub call: Call,
@@ -197,8 +197,8 @@ impl TaskView {
     }
 }
 
-/// A task's status as it is shown. An exchange that was answered by a message was never a task; whoever may look it up as
-/// one, by an id of its own, sees it done, with the reply as its last word.
+/// A task's status as it is shown. An exchange that was answered by a message was never a task; a reader
+/// that may look it up as one, by an id of its own, sees it completed, with the reply as its status message.
 pub fn shown_status(task: &Task) -> (State, Option<&Message>, Time) {
     let Status { state, message, at } = &task.status;
     match &task.reply {
@@ -267,7 +267,7 @@ pub struct Page<'a> {
     pub total_size: u64,
 }
 
-/// What was asked for, as far as an error's code or shape may depend on it.
+/// The operation of a request, as far as an error's code or shape may depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// The request was refused before it was known what it wants.
@@ -325,7 +325,7 @@ impl From<&Call> for Operation {
     }
 }
 
-/// What a dialect says of one kind of fault.
+/// A dialect's error for one kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorLine {
     /// The JSON-RPC code.

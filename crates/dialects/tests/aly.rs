@@ -14,7 +14,7 @@ use dialects::framing::json::{Encoded, Writer};
 use dialects::framing::jsonrpc::{self, Id, OwnedId};
 use dialects::framing::scan;
 use dialects::wire::{Decoded, Head, Operation, Page, TaskView};
-use model::ports::courier::News;
+use model::ports::webhook::WebhookBody;
 use model::{
     Artifact, Body, Call, Chunk, ContextId, Event, Fault, Inbound, Json, Kind, Limits, Message, Opened, Part, PushCall,
     PushConfig, Role, Seq, State, StatusChange, Task, TaskId, Time, TurnId, Wait,
@@ -191,7 +191,7 @@ fn every_route_and_alias_is_the_same_call() {
             all.push((verb, format!("{base}/c-1"), nothing.clone(), call(&method, &of("c-1"))));
             all.push((verb, format!("{base}/{escaped}"), nothing.clone(), call(&method, &of(url))));
         }
-        // Not everybody escapes slashes.
+        // Some clients do not escape slashes.
         let call = http("GET", &format!("{base}/https://shop.example/hook"), None, &nothing).unwrap();
         let id = "https://shop.example/hook".to_owned();
         assert_eq!(call, Call::Push(PushCall::Get { task: TASK.into(), id }));
@@ -459,7 +459,7 @@ fn answers_are_as_the_page_has_them() {
         let mut w = Writer::new();
         if WIRE.stream_event(&mut w, &head, &event, false) {
             let shown = text_of(&w.finish());
-            assert_eq!(shown, written(|w| assert!(WIRE.push_body(w, &head, &News::Event(Arc::new(event))))));
+            assert_eq!(shown, written(|w| assert!(WIRE.push_body(w, &head, &WebhookBody::Event(Arc::new(event))))));
             writeln!(told, "  > {shown}").unwrap();
         }
     }
@@ -545,7 +545,7 @@ fn respelled(value: &Value, snake: &mut impl Iterator<Item = bool>) -> Value {
         Value::Object(members) => {
             let one = |(key, value): (&String, &Value)| {
                 let key = name(key, snake.next().unwrap_or_default());
-                // What is in a data part is the caller's own.
+                // The content of a data part is the caller's own.
                 let value = if key == "data" { value.clone() } else { respelled(value, snake) };
                 (key, value)
             };

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use cases::*;
 use dialects::WIRES;
-use dialects::card::{self, Auth, Binding, CardFacts, Interface, Provider};
+use dialects::card::{self, Binding, CardAuth, CardFacts, Interface, Provider};
 use serde_json::{Value, json};
 
 const BASE: &str = "https://a.example/a2a/echo";
@@ -18,7 +18,7 @@ fn rich(profile: &model::ports::agent::Profile) -> CardFacts<'_> {
     facts.provider = Some(Provider { organization: "Example".into(), url: "https://example.com".into() });
     facts.documentation_url = Some("https://example.com/docs".into());
     facts.icon_url = Some("https://example.com/icon.png".into());
-    facts.auth = Some(Auth::keys(true));
+    facts.auth = Some(CardAuth::keys(true));
     facts.push = true;
     facts.extended = true;
     facts
@@ -42,7 +42,7 @@ fn cards_in_every_edition() {
     insta::assert_snapshot!("cards", lines);
 }
 
-/// What is left when the members of other generations are taken away.
+/// The card without the members of other generations.
 #[test]
 fn a_hybrid_card_without_its_older_members_is_the_clean_one() {
     let profile = profile();

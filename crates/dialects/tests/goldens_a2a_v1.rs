@@ -1,6 +1,6 @@
 //! The 1.0 wire, byte for byte: canonical cases encoded to goldens and read back.
 //!
-//! What a 1.0 answer cannot carry, and so does not come back: a task's agent, tenant, owner, views, dialect, creation
+//! A 1.0 answer cannot carry, so these do not come back: a task's agent, tenant, owner, views, dialect, creation
 //! time and log position; an event's sequence number; a chunk's ordinal. A line break between the tokens of opaque JSON
 //! comes back as a space.
 
@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use cases::*;
-use dialects::a2a_v1::card::{Auth, CardFacts, Interface, Provider, card};
-use dialects::a2a_v1::encode::{self, ListPage, TaskHead, TaskView};
+use dialects::a2a_v1::card::{CardAuth, CardFacts, Interface, Provider, card};
+use dialects::a2a_v1::encode::{self, ListWriter, TaskHead, TaskView};
 use dialects::a2a_v1::read::{self, Seen};
 use dialects::a2a_v1::{errors, version};
 use dialects::framing::jsonrpc::{Id, OwnedId};
@@ -118,7 +118,7 @@ fn pages_of_a_list() {
     let lean = TaskView { history: Some(0), artifacts: false };
     let rich = TaskView { history: Some(1), artifacts: true };
     let early = text(|w| {
-        let mut page = ListPage::begin(w);
+        let mut page = ListWriter::begin(w);
         page.task(&tasks[1], &lean);
         assert!(page.wire_len() > 100);
         page.end("early", 50, 2);
@@ -212,12 +212,12 @@ fn cards() {
     rich.provider = Some(Provider { organization: "Example".into(), url: "https://example.com".into() });
     rich.documentation_url = Some("https://example.com/docs".into());
     rich.icon_url = Some("https://example.com/icon.png".into());
-    rich.auth = Some(Auth::keys(true));
+    rich.auth = Some(CardAuth::keys(true));
     rich.push = true;
     rich.extended = true;
     rich.interfaces[1].tenant = Some("acme".into());
     let mut open = CardFacts::new(&profile, "http://127.0.0.1:8080/a2a/echo");
-    open.auth = Some(Auth::keys(false));
+    open.auth = Some(CardAuth::keys(false));
     let plain = CardFacts::new(&bare, "http://127.0.0.1:8080/a2a/bare");
     assert!(
         plain

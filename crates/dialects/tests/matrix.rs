@@ -18,7 +18,7 @@ use dialects::wire::{Head, Operation, Page, TaskView};
 use dialects::{JsonWire, WIRES, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, wire};
 use model::{Artifact, Blob, BlobKind, Body, Content, Fault, Json, Message, Part, Role, Shape, State, Task};
 
-/// What does not come back, per form.
+/// The facts that do not come back, per form.
 const LOSSES: &[(&str, &[&str])] = &[
     ("a2a_v1", &[]),
     ("a2a_v0_3", &["empty metadata beside a mark"]),
@@ -387,7 +387,7 @@ fn a_stream_begins_with_the_whole_task_in_every_form() {
     }
 }
 
-// What a generation cannot say, and what becomes of it: the table of the protocol reference, line by line.
+// Facts that a generation cannot express, and their replacement: the table of the protocol reference, line by line.
 
 fn value(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()

@@ -43,7 +43,7 @@ fn the_requests_of_the_page_are_read() {
     let Call::Send(send) = call else { panic!("{call:?}") };
     assert_eq!((send.alias.as_deref(), target, send.context), (Some("task-001"), None, None));
     assert_eq!((send.message.role, send.message.text().as_str()), (Role::User, "Summarize this document"));
-    // What the caller says of the task stands in its first message.
+    // The caller's facts about the task are in its first message.
     let said = json!({ "source": "external-workflow" });
     assert_eq!(send.message.metadata.unwrap().to_value(), said);
     assert_eq!(send.metadata.unwrap().to_value(), said);

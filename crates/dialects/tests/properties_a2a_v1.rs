@@ -1,4 +1,4 @@
-//! Whatever comes in, a 1.0 request ends as a call or as a fault that can be told; and what is said survives the wire.
+//! Any input to the 1.0 decoder ends as a call or as a fault that can be encoded; and all content survives the wire.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err)]
 

@@ -1,5 +1,5 @@
-//! Whatever comes in, a request of an older generation ends as a call or as a fault that can be told; and what is said
-//! survives every wire, but for what the wire is known to lose.
+//! Any input to a decoder of an older generation ends as a call or as a fault that can be encoded; and all content survives
+//! every wire, but for the known losses of that wire.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err)]
 
@@ -118,7 +118,7 @@ fn wire(name: &str) -> &'static dyn JsonWire {
     dialects::wire(name).unwrap()
 }
 
-/// A part with an empty URL is none in the older forms; nobody means one.
+/// A part with an empty URL is none in the older forms; no client means one.
 fn speakable() -> impl Strategy<Value = Message> {
     message().prop_map(|mut message| {
         for part in &mut message.parts {

@@ -1,4 +1,4 @@
-//! What our client asks, our server understands: every call, in every form that has it, comes out of the server's decoder as
+//! The server understands every request of the client: every call, in every form that has it, comes out of the server's decoder as
 //! it went into the client's writer, but for what the generation is known to lose.
 
 #![allow(clippy::unwrap_used)]
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use arbitrary::{message, object};
 use dialects::card::Binding;
 use dialects::framing::{jsonrpc, scan};
-use dialects::peer::{Ask, Asking, Generation, peer};
+use dialects::peer::{Generation, PeerRequest, RequestOptions, peer};
 use dialects::wire::{Decoded, Head, Operation, TaskView};
 use dialects::{JsonWire, PEERS, Peer, decide, decide_route};
 use model::{
@@ -21,7 +21,7 @@ use model::{
 use proptest::prelude::*;
 
 /// The server's side of the binding, which finds out by itself what is spoken.
-fn decoded(peer: &dyn Peer, ask: &Ask) -> Decoded {
+fn decoded(peer: &dyn Peer, ask: &PeerRequest) -> Decoded {
     let limits = Limits::default();
     let header = |name: &str| ask.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
     let version = decide::stated(header("A2A-Version"), None).unwrap();
@@ -141,7 +141,7 @@ fn assert_understood(call: &Call) {
         let tenant = Some("acme é/x").filter(|_| peer.facts().generation == Generation::V1_0);
         let extensions = ["https://e.example/1".to_owned(), "https://e.example/2".to_owned()];
         for tenant in [None, tenant] {
-            let asking = Asking { tenant, extensions: &extensions, id: 7 };
+            let asking = RequestOptions { tenant, extensions: &extensions, id: 7 };
             match peer.ask(call, &asking) {
                 Ok(ask) => {
                     assert!(exists(*peer, call), "{peer:?} {call:?}");
@@ -243,14 +243,14 @@ fn our_server_understands_what_our_client_asks() {
     }
 }
 
-/// What goes over the wire, for those who read it.
+/// The bytes on the wire, for review.
 #[test]
 fn requests_in_every_form() {
     let mut lines = String::new();
     for peer in PEERS {
         writeln!(lines, "# {}", peer.facts().name).unwrap();
         for call in calls() {
-            let asking = Asking { id: 1, ..Asking::default() };
+            let asking = RequestOptions { id: 1, ..RequestOptions::default() };
             match peer.ask(&call, &asking) {
                 Ok(ask) => {
                     let query = ask.query.map(|query| format!("?{query}")).unwrap_or_default();
@@ -269,11 +269,11 @@ fn a_0_1_server_is_not_asked_without_an_id() {
     let said = cases::message("m", model::Role::User, vec![Part::text("x")]);
     let v0_1 = peer(Generation::V0_1, Binding::JsonRpc).unwrap();
     let call = Call::Send(Box::new(Send { alias: None, ..send(said) }));
-    assert_eq!(v0_1.ask(&call, &Asking::default()).unwrap_err().kind, Kind::InvalidParams);
+    assert_eq!(v0_1.ask(&call, &RequestOptions::default()).unwrap_err().kind, Kind::InvalidParams);
     assert!(peer(Generation::V0_1, Binding::HttpJson).is_none());
 }
 
-/// A part with an empty URL is none in the older forms; nobody means one. Bytes that look like base64 once more would be
+/// A part with an empty URL is none in the older forms; no client means one. Bytes that look like base64 once more would be
 /// taken for a Python SDK's only where the media type cannot be text, which ours never are.
 fn speakable() -> impl Strategy<Value = Message> {
     message().prop_map(|mut message| {

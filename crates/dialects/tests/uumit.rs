@@ -50,7 +50,7 @@ fn bought(alone: &str, context: Option<&str>) -> Shop {
     let (tenant, buyer): (Arc<str>, UserId) = (TENANT.into(), "550e8400".into());
     let mut book = Book::default();
     let credit = Ut::parse("1000").unwrap();
-    book.post(&ledger::Entry::recharge(&tenant, &buyer, credit, "welcome", None, NOW).unwrap()).unwrap();
+    book.post(&ledger::LedgerEntry::recharge(&tenant, &buyer, credit, "welcome", None, NOW).unwrap()).unwrap();
     let offer = offer("cap_ocr_invoice_v1", capability::Served::Person);
     book.put_capability(offer.clone());
     let order = Order {
@@ -114,12 +114,12 @@ fn requests() {
         r#"{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"id":"task_01jqxyz0000000000000000000"}}"#,
         r#"{"jsonrpc":"2.0","id":4,"method":"tasks/cancel","params":{"id":"tx_01jqxyz0000000000000000000","idempotency_key":"k"}}"#,
         r#"{"jsonrpc":"2.0","id":4,"method":"tasks/sendSubscribe","params":{"id":"01jqxyz0000000000000000000"}}"#,
-        // What clients send besides.
+        // Further members that clients send.
         r#"{"jsonrpc":"2.0","id":5,"method":"tasks/send","params":{"id":"x","sessionId":"s","capability_id":"c","booked_hours":3,"context_id":"ctx","demand_id":"d","idempotency_key":"k","confirm_token":"t","message":{"role":"user","parts":[{"type":"text","text":"a \"b\""},{"text":"c"}]},"metadata":{"targetAgentId":"z","uuagent":{"idempotency_key":"other"}}}}"#,
         r#"{"jsonrpc":"2.0","id":5,"method":"tasks/send","params":{"capability_id":"c","metadata":{"uuagent":{"idempotency_key":"k","x":1}},"message":{"parts":[{"type":"text","text":"a"},{"type":"data","data":{"b":1}}]}}}"#,
         r#"{"jsonrpc":"2.0","id":5,"method":"tasks/send","params":{"capability_id":"c","message":"read this"}}"#,
         r#"{"jsonrpc":"2.0","id":5,"method":"tasks/send","params":{"capability_id":"c","input":{"url":"https://a.example/i.pdf"},"message":null}}"#,
-        // What cannot be.
+        // Invalid requests.
         r#"{"jsonrpc":"2.0","id":6,"method":"tasks/send"}"#,
         r#"{"jsonrpc":"2.0","id":6,"method":"tasks/send","params":{"capability_id":""}}"#,
         r#"{"jsonrpc":"2.0","id":6,"method":"tasks/send","params":{"capability_id":7}}"#,

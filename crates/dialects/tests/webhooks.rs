@@ -1,4 +1,4 @@
-//! What webhooks are sent: canonical cases × every form of every dialect, as goldens and read back.
+//! The bodies sent to webhooks: canonical cases × every form of every dialect, as goldens and read back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,10 +11,10 @@ use cases::*;
 use dialects::seen::Seen;
 use dialects::wire::Head;
 use dialects::{JsonWire, WIRES, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1};
-use model::ports::courier::{News, Telling};
+use model::ports::webhook::{WebhookBody, WebhookDetail};
 use model::{Body, Opened, State, Task};
 
-fn body(wire: &dyn JsonWire, news: &News, alias: Option<&str>) -> Option<String> {
+fn body(wire: &dyn JsonWire, news: &WebhookBody, alias: Option<&str>) -> Option<String> {
     let here = context();
     let head = Head::new(task_id(), alias, &here);
     let mut told = false;
@@ -23,8 +23,8 @@ fn body(wire: &dyn JsonWire, news: &News, alias: Option<&str>) -> Option<String>
     told.then(|| shown(&encoded))
 }
 
-fn task_news(task: Task) -> News {
-    News::Task(Arc::new(task))
+fn task_news(task: Task) -> WebhookBody {
+    WebhookBody::Task(Arc::new(task))
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn every_body_in_every_form() {
             line(name, body(*wire, &task_news(task), None));
         }
         for (name, event) in events() {
-            line(&name, body(*wire, &News::Event(Arc::new(event)), None));
+            line(&name, body(*wire, &WebhookBody::Event(Arc::new(event)), None));
         }
         insta::assert_snapshot!(format!("webhooks_{}", wire.name()), lines);
     }
@@ -89,13 +89,16 @@ fn only_readers_of_events_are_told_of_one() {
     )
     .unwrap();
     for wire in WIRES {
-        let events = wire.facts().telling == Telling::Events;
+        let events = wire.facts().telling == WebhookDetail::Events;
         assert_eq!(events, wire.name() == "a2a_v1");
         for (name, event) in events_told() {
-            assert_eq!(body(*wire, &News::Event(Arc::new(event)), None).is_some(), events, "{name}");
+            assert_eq!(body(*wire, &WebhookBody::Event(Arc::new(event)), None).is_some(), events, "{name}");
         }
-        // What is nobody's business is told to nobody.
-        assert_eq!(body(*wire, &News::Event(Arc::new(event(Body::Opened(Box::new(opened.clone()))))), None), None);
+        // Internal events are not sent.
+        assert_eq!(
+            body(*wire, &WebhookBody::Event(Arc::new(event(Body::Opened(Box::new(opened.clone()))))), None),
+            None
+        );
     }
 }
 

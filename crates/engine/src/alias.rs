@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use model::ports::agent::Agent;
 use model::ports::store::{AliasWrite, Commit, Guard, KeyUse};
-use model::{Again, Fault, Kind, Place, Send, TaskId, Time};
+use model::{Again, CallScope, Fault, Kind, Send, TaskId, Time};
 use sha2::{Digest, Sha256};
 
 use crate::live::Live;
@@ -44,11 +44,11 @@ impl Claim {
     }
 }
 
-fn key(place: &Place, alias: &str) -> [u8; 32] {
+fn key(place: &CallScope, alias: &str) -> [u8; 32] {
     key_at(place, &place.mount, alias)
 }
 
-fn key_at(place: &Place, mount: &str, alias: &str) -> [u8; 32] {
+fn key_at(place: &CallScope, mount: &str, alias: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
     // No caller has an empty name.
     let owner = if place.ids.as_ref().is_some_and(|ids| ids.shared) { "" } else { &*place.caller.name };
@@ -60,7 +60,7 @@ fn key_at(place: &Place, mount: &str, alias: &str) -> [u8; 32] {
 }
 
 /// The task with this id, if the caller may see it.
-async fn own_id(shared: &Shared, place: &Place, text: &str) -> Result<Option<TaskId>, Fault> {
+async fn own_id(shared: &Shared, place: &CallScope, text: &str) -> Result<Option<TaskId>, Fault> {
     let Ok(id) = text.parse::<TaskId>() else { return Ok(None) };
     Ok(shared.visible_live(place, id, Sight::Task).await?.map(|(_, task)| task.id))
 }
@@ -82,7 +82,7 @@ pub(crate) struct Named {
 }
 
 impl Shared {
-    pub(crate) async fn named(&self, place: &Place, id: &str) -> Result<Named, Fault> {
+    pub(crate) async fn named(&self, place: &CallScope, id: &str) -> Result<Named, Fault> {
         // Most stores never contain an alias; their readers skip the lookup.
         if self.aliases.load(Ordering::Relaxed)
             && let Some(task) = self.store.alias(key(place, id)).await.map_err(troubled)?
@@ -99,7 +99,7 @@ impl Engine {
     /// that loses a race to open the task becomes a message to the winner's task.
     pub(crate) async fn begin_alias(
         shared: &Arc<Shared>,
-        place: &Place,
+        place: &CallScope,
         agent: Arc<dyn Agent>,
         send: Send,
         idempotency: Option<(KeyUse, Time)>,

@@ -1,7 +1,7 @@
 //! A batch of events, numbered, checked by the rules, encoded and ready to commit.
 
 use bytes::Bytes;
-use model::ports::store::{Append, Commit, Opening, Row, Timer, TimerChange, TimerKind};
+use model::ports::store::{Append, Commit, IndexRow, Opening, Timer, TimerChange, TimerKind};
 use model::{Body, Core, Epoch, Event, Limits, Opened, Refused, Seq, Shape, Task, Time, stored};
 
 use crate::blobs;
@@ -95,8 +95,8 @@ impl Batch {
     }
 }
 
-fn row_of(core: &Core, status_at: Time) -> Row {
-    Row {
+fn row_of(core: &Core, status_at: Time) -> IndexRow {
+    IndexRow {
         state: core.state,
         status_at,
         listed: core.shape == Shape::Task,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{Body, Cancel, Fault, Kind, Place, State, Task, TaskId};
+use model::{Body, CallScope, Cancel, Fault, Kind, State, Task, TaskId};
 
 use crate::live::{Draft, Live};
 use crate::pending;
@@ -20,7 +20,7 @@ const CUT_OFF: Ending = Ending { state: None, cut_off: true };
 
 impl Engine {
     /// Asks the agent to stop and returns when the task has settled, at the latest a second after the grace period.
-    pub async fn cancel(&self, place: &Place, call: Cancel) -> Result<Arc<Task>, Fault> {
+    pub async fn cancel(&self, place: &CallScope, call: Cancel) -> Result<Arc<Task>, Fault> {
         model::depth::check(call.metadata.as_ref(), "metadata", self.shared.limits.data_depth)?;
         let id = self.shared.named(place, &call.task).await?.task;
         let found = self.shared.visible_live(place, id, Sight::Task).await?;

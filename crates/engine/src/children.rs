@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use model::ports::Future;
-use model::ports::children::{Child, Children, Opened, has};
+use model::ports::children::{Child, Children, OpenedChild, has};
 use model::ports::store::{Cursor, ListQuery};
-use model::{Caller, Fault, Kind, Message, Place, Send, State, Task, TaskId, View};
+use model::{CallScope, Caller, Fault, Kind, Message, Send, State, Task, TaskId, View};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
@@ -66,11 +66,11 @@ fn gone() -> Fault {
 }
 
 impl Nursery {
-    fn place(&self) -> Place {
+    fn place(&self) -> CallScope {
         let (tenant, name) = (self.tenant.clone(), self.owner.clone());
         let caller = Caller { tenant, name, authenticated: true, scopes: Arc::default() };
         let view = View::child(self.parent);
-        Place {
+        CallScope {
             caller,
             agent: "".into(),
             mount: "system".into(),
@@ -83,7 +83,7 @@ impl Nursery {
     }
 
     /// Runs the work to its end even if the returned future is dropped.
-    fn detached<T, F>(&self, work: impl FnOnce(Arc<Shared>, Place) -> F) -> Future<'static, Result<T, Fault>>
+    fn detached<T, F>(&self, work: impl FnOnce(Arc<Shared>, CallScope) -> F) -> Future<'static, Result<T, Fault>>
     where
         T: std::marker::Send + 'static,
         F: std::future::Future<Output = Result<T, Fault>> + std::marker::Send + 'static,
@@ -99,14 +99,14 @@ impl Children for Nursery {
         id(self.parent, key)
     }
 
-    fn open(&self, child: Child) -> Result<Future<'static, Result<Opened, Fault>>, Fault> {
+    fn open(&self, child: Child) -> Result<Future<'static, Result<OpenedChild, Fault>>, Fault> {
         let shared = self.shared.upgrade().ok_or_else(gone)?;
         let id = id(self.parent, &child.key);
         let agent = shared.agent(&child.agent)?;
         if !shared.limits.any_input_mode {
             modes::check_modes(&child.message.parts, &agent.profile().input_modes)?;
         }
-        let place = Place { agent: child.agent, ..self.place() };
+        let place = CallScope { agent: child.agent, ..self.place() };
         let send = Send { context: Some(child.context), ..Send::new(child.message) };
         let told = cradle::lay(&shared, &self.cradle, &place, agent, send, id)?;
         let store = shared.store.clone();
@@ -115,7 +115,7 @@ impl Children for Nursery {
                 Some(task) => Some(blobs::load_task(&*store, task).await?),
                 None => None,
             };
-            Ok(Opened { id, over })
+            Ok(OpenedChild { id, over })
         }))
     }
 
@@ -260,11 +260,11 @@ pub(crate) async fn is_orphaned(shared: &Arc<Shared>, task: &Task) -> Result<boo
 
 impl Engine {
     /// The scope in which callers that may see the task can read, list and follow its children.
-    pub async fn children(&self, place: &Place, parent: &str) -> Result<Place, Fault> {
+    pub async fn children(&self, place: &CallScope, parent: &str) -> Result<CallScope, Fault> {
         let id = self.shared.named(place, parent).await?.task;
         let found = self.shared.visible_live(place, id, Sight::Task).await?;
         let (_, task) = found.ok_or_else(|| Fault::task_not_found(parent))?;
         let reads = vec![View::child(task.id)];
-        Ok(Place { views: Vec::new(), reads, ..place.clone() })
+        Ok(CallScope { views: Vec::new(), reads, ..place.clone() })
     }
 }

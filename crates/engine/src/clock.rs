@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn time_goes_back_only_with_a_clock_that_stays_back() {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let clock = Clock::new(store);
         let first = clock.now();
         // A small step back is not visible.

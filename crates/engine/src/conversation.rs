@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::ports::agent::Earlier;
 use model::ports::store::ListQuery;
-use model::{Artifact, BlobKind, Content, Fault, Message, Part, Place, Role, Task, TaskId};
+use model::{Artifact, BlobKind, CallScope, Content, Fault, Message, Part, Role, Task, TaskId};
 
 use crate::{Engine, Shared, troubled};
 
@@ -29,7 +29,7 @@ impl Engine {
     }
 
     /// The task with the history of its whole context, for dialects with sessions.
-    pub async fn with_session(&self, place: &Place, task: Arc<Task>, answers: Answers) -> Result<Arc<Task>, Fault> {
+    pub async fn with_session(&self, place: &CallScope, task: Arc<Task>, answers: Answers) -> Result<Arc<Task>, Fault> {
         let of = match answers {
             Answers::Apart => said,
             Answers::InHistory => said_and_answered,

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{Agent, Emission};
+use model::ports::agent::{Agent, AgentEvent};
 use model::ports::store::{Commit, Conflict};
-use model::{Fault, Place, Send, Task, TaskId, TurnId};
+use model::{CallScope, Fault, Send, Task, TaskId, TurnId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -71,7 +71,7 @@ struct Begins {
     whole: bool,
     handle: TurnHandle,
     running: RunningTurn,
-    ahead: Option<BoxStream<'static, Emission>>,
+    ahead: Option<BoxStream<'static, AgentEvent>>,
 }
 
 /// The outcome of an opened child: the settled task, if it settled at once.
@@ -81,7 +81,7 @@ pub(crate) type Born = Option<Arc<Task>>;
 pub(crate) fn lay(
     shared: &Arc<Shared>,
     cradle: &Cradle,
-    place: &Place,
+    place: &CallScope,
     agent: Arc<dyn Agent>,
     send: Send,
     id: TaskId,

@@ -10,7 +10,7 @@ use std::fmt::Display;
 
 use futures_util::FutureExt;
 use model::ports::Future;
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 use model::{Fault, Kind};
 use tokio::sync::oneshot;
 
@@ -58,8 +58,8 @@ pub(crate) fn is_unknown(fault: &Fault) -> bool {
 pub(crate) async fn read_back<'a, T>(
     shared: &'a Shared,
     what: impl Display,
-    read: impl Fn() -> Future<'a, Result<T, Trouble>>,
-) -> Result<T, Trouble> {
+    read: impl Fn() -> Future<'a, Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     let bounded = shared.store.answers_within().is_some();
     let mut patience = Patience::new();
     loop {

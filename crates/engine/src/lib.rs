@@ -56,11 +56,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use model::ports::agent::{Agent, Profile};
-use model::ports::courier::Courier;
+use model::ports::billing::Settlement;
 use model::ports::sealer::Sealer;
-use model::ports::store::{Health, Store, Trouble};
-use model::ports::till::Books;
-use model::ports::worker::Desk;
+use model::ports::store::{Health, Store, StoreError};
+use model::ports::webhook::WebhookSender;
+use model::ports::worker::WorkerQueue;
 use model::{Fault, Kind, Limits, MemoryBudget, TaskId};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, broadcast};
@@ -92,7 +92,7 @@ struct Shared {
     store: Arc<dyn Store>,
     agents: ArcSwap<Agents>,
     limits: Limits,
-    courier: Option<Arc<dyn Courier>>,
+    courier: Option<Arc<dyn WebhookSender>>,
     outbox: outbox::Outbox,
     clock: clock::Clock,
     changes: broadcast::Sender<Change>,
@@ -107,7 +107,7 @@ struct Shared {
     alarm: timers::Alarm,
     products: product::Products,
     /// Settles the reservations of turns.
-    books: OnceLock<Arc<dyn Books>>,
+    books: OnceLock<Arc<dyn Settlement>>,
     /// Encrypts the server's own secrets.
     sealer: OnceLock<Arc<dyn Sealer>>,
     estate: children::Estate,
@@ -196,7 +196,7 @@ impl Engine {
         store: Arc<dyn Store>,
         agents: Vec<Arc<dyn Agent>>,
         limits: Limits,
-        courier: Option<Arc<dyn Courier>>,
+        courier: Option<Arc<dyn WebhookSender>>,
     ) -> Result<Engine, Fault> {
         Engine::start_with(store, agents, limits, courier, Handle::current()).await
     }
@@ -206,7 +206,7 @@ impl Engine {
         store: Arc<dyn Store>,
         agents: Vec<Arc<dyn Agent>>,
         limits: Limits,
-        courier: Option<Arc<dyn Courier>>,
+        courier: Option<Arc<dyn WebhookSender>>,
         errands: Handle,
     ) -> Result<Engine, Fault> {
         Engine::start_paid(store, agents, limits, courier, errands, None).await
@@ -217,9 +217,9 @@ impl Engine {
         store: Arc<dyn Store>,
         agents: Vec<Arc<dyn Agent>>,
         limits: Limits,
-        courier: Option<Arc<dyn Courier>>,
+        courier: Option<Arc<dyn WebhookSender>>,
         errands: Handle,
-        books: Option<Arc<dyn Books>>,
+        books: Option<Arc<dyn Settlement>>,
     ) -> Result<Engine, Fault> {
         let engine = Engine::new(store, agents, limits, courier, false);
         if let Some(books) = books {
@@ -247,7 +247,7 @@ impl Engine {
         store: Arc<dyn Store>,
         agents: Vec<Arc<dyn Agent>>,
         limits: Limits,
-        courier: Option<Arc<dyn Courier>>,
+        courier: Option<Arc<dyn WebhookSender>>,
         offline: bool,
     ) -> Engine {
         let clock = clock::Clock::new(store.clone());
@@ -285,7 +285,7 @@ impl Engine {
     }
 
     /// Sets the books that settle the reservations of turns; a second call has no effect.
-    pub fn set_books(&self, books: Arc<dyn Books>) {
+    pub fn set_books(&self, books: Arc<dyn Settlement>) {
         if self.shared.books.set(books).is_err() {
             tracing::error!("billing settlement already registered; ignoring the second");
         }
@@ -342,7 +342,7 @@ impl Engine {
     }
 
     /// The worker queue of that agent.
-    pub fn desk(&self, agent: &str) -> Option<Arc<dyn Desk>> {
+    pub fn desk(&self, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
         self.shared.agents.load().get(agent).and_then(|agent| agent.desk())
     }
 
@@ -376,7 +376,7 @@ impl Engine {
     }
 
     /// The known problem that keeps the store from serving now. Does not query the store, so it returns at once.
-    pub fn store_trouble(&self) -> Option<Trouble> {
+    pub fn store_trouble(&self) -> Option<StoreError> {
         self.shared.store.trouble()
     }
 
@@ -514,20 +514,20 @@ impl Drop for RunningTurn {
 }
 
 /// A store's trouble as a fault, with a message for the caller and a cause for the log.
-fn troubled(trouble: Trouble) -> Fault {
+fn troubled(trouble: StoreError) -> Fault {
     let fault = match &trouble {
-        Trouble::Full => {
+        StoreError::Full => {
             Fault::new(Kind::Unavailable, "the server's disk is full; new work is refused until there is room")
         }
-        Trouble::ReadOnly => {
+        StoreError::ReadOnly => {
             Fault::new(Kind::Unavailable, "the server's data folder is read-only; new work is refused")
         }
-        Trouble::Busy => Fault::new(Kind::Unavailable, "the server has too much work waiting; try again shortly"),
-        Trouble::Unreachable(_) => {
+        StoreError::Busy => Fault::new(Kind::Unavailable, "the server has too much work waiting; try again shortly"),
+        StoreError::Unreachable(_) => {
             Fault::new(Kind::Unavailable, "the server cannot reach its database; try again shortly")
         }
-        Trouble::Closed => Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly"),
-        Trouble::Broken(_) => Fault::new(Kind::Internal, "Internal error"),
+        StoreError::Closed => Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly"),
+        StoreError::Broken(_) => Fault::new(Kind::Internal, "Internal error"),
     };
     match fault.kind {
         Kind::Unavailable => fault.retry_after(1).because(trouble),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use model::ports::agent::Cancelled;
-use model::ports::store::{Commit, Conflict, KeyUse, Outcome, Store, TimerChange, Trouble};
+use model::ports::store::{Commit, Conflict, KeyUse, Outcome, Store, StoreError, TimerChange};
 use model::{Body, Epoch, Event, Fault, Inbound, Limits, MemoryShare, PushProgress, Seq, Task, TaskId, stored};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OnceCell, watch};
@@ -91,7 +91,7 @@ pub(crate) enum Failed {
     /// The side writes conflict with the store.
     Met(Conflict),
     Key(KeyUse),
-    Trouble(Trouble),
+    Trouble(StoreError),
 }
 
 impl From<Failed> for Fault {
@@ -107,8 +107,8 @@ impl From<Failed> for Fault {
 }
 
 /// The task's writer is waiting for a commit to be decided.
-fn undecided() -> Trouble {
-    Trouble::Unreachable("an earlier change of the task is not decided yet".into())
+fn undecided() -> StoreError {
+    StoreError::Unreachable("an earlier change of the task is not decided yet".into())
 }
 
 /// An append as it was sent to the store.
@@ -252,7 +252,7 @@ impl Live {
 
     /// Locks the log: nothing is appended while the guard lives. Waits no longer than the store's answer bound, because
     /// the current writer may be waiting for a commit to be decided.
-    pub(crate) async fn hold(&self, shared: &Shared) -> Result<tokio::sync::MutexGuard<'_, ()>, Trouble> {
+    pub(crate) async fn hold(&self, shared: &Shared) -> Result<tokio::sync::MutexGuard<'_, ()>, StoreError> {
         if let Ok(free) = self.writing.try_lock() {
             return Ok(free);
         }

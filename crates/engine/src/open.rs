@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use model::content::Reply;
-use model::ports::agent::{Agent, Earlier, Emission, Turn};
-use model::ports::store::{Commit, Conflict, Guard, KeyUse, Outcome, Trouble};
+use model::ports::agent::{Agent, AgentEvent, Earlier, Turn};
+use model::ports::store::{Commit, Conflict, Guard, KeyUse, Outcome, StoreError};
 use model::{
-    Body, ContextId, Event, EventId, Fault, Inbound, Kind, Opened, Place, Send, Seq, Shape, State, Task, TaskId, Time,
-    TurnId, Wait, depth,
+    Body, CallScope, ContextId, Event, EventId, Fault, Inbound, Kind, Opened, Send, Seq, Shape, State, Task, TaskId,
+    Time, TurnId, Wait, depth,
 };
 use sha2::{Digest, Sha256};
 
@@ -47,7 +47,7 @@ pub(crate) enum Begun {
 }
 
 impl Engine {
-    pub async fn send(&self, place: &Place, send: Send) -> Result<Answer, Fault> {
+    pub async fn send(&self, place: &CallScope, send: Send) -> Result<Answer, Fault> {
         let wait = send.wait;
         match self.begin(place, send).await? {
             Begun::Over { task, .. } => answer(&task),
@@ -61,22 +61,22 @@ impl Engine {
     }
 
     /// Sends, and subscribes to the task.
-    pub async fn stream(&self, place: &Place, send: Send) -> Result<Subscription, Fault> {
+    pub async fn stream(&self, place: &CallScope, send: Send) -> Result<Subscription, Fault> {
         self.stream_until(place, send, Until::Question).await
     }
 
     /// Resumes the stream of an earlier [`Engine::stream`] after an event. Sends nothing: it reads the task, if it is
     /// visible in this scope.
-    pub async fn resume_stream(&self, place: &Place, from: EventId) -> Result<Subscription, Fault> {
+    pub async fn resume_stream(&self, place: &CallScope, from: EventId) -> Result<Subscription, Fault> {
         self.resume(place, from, None, Until::Question).await
     }
 
     /// Sends, and subscribes until the task has settled, across interruptions.
-    pub async fn stream_to_end(&self, place: &Place, send: Send) -> Result<Subscription, Fault> {
+    pub async fn stream_to_end(&self, place: &CallScope, send: Send) -> Result<Subscription, Fault> {
         self.stream_until(place, send, Until::Settled).await
     }
 
-    async fn stream_until(&self, place: &Place, send: Send, until: Until) -> Result<Subscription, Fault> {
+    async fn stream_until(&self, place: &CallScope, send: Send, until: Until) -> Result<Subscription, Fault> {
         let stopped = self.shared.stopped.clone();
         // A streaming caller does not wait for the answer.
         let send = Send { wait: Wait::Exists, ..send };
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    async fn begin(&self, place: &Place, send: Send) -> Result<Begun, Fault> {
+    async fn begin(&self, place: &CallScope, send: Send) -> Result<Begun, Fault> {
         self.shared.refuse_if_draining()?;
         if place.reads.is_empty() {
             let message = format!("this credential is not bound to {}", place.agent);
@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// The stored form of the request's idempotency key, and the time from which an earlier use counts.
-    fn key(&self, place: &Place, send: &Send) -> Option<(KeyUse, Time)> {
+    fn key(&self, place: &CallScope, send: &Send) -> Option<(KeyUse, Time)> {
         let idempotency = send.idempotency.as_ref()?;
         let mut hash = Sha256::new();
         for text in [&*place.caller.tenant, &*place.caller.name, &*place.agent, idempotency.key.as_str()] {
@@ -242,7 +242,7 @@ fn inbound(mut send: Send, payer: Option<Arc<str>>) -> Arc<Inbound> {
 /// Opens a task.
 pub(crate) async fn open(
     shared: &Arc<Shared>,
-    place: &Place,
+    place: &CallScope,
     agent: Arc<dyn Agent>,
     send: Send,
     key: Option<(KeyUse, Time)>,
@@ -308,7 +308,7 @@ impl Start {
     /// Prepares the opening of a task by this message, and returns whether the agent may run before the commit.
     pub(crate) fn new(
         shared: &Arc<Shared>,
-        place: &Place,
+        place: &CallScope,
         agent: &Arc<dyn Agent>,
         mut send: Send,
         name: Name,
@@ -423,7 +423,7 @@ pub(crate) struct Ahead {
     /// The events of the first commit.
     pub(crate) bodies: Vec<Body>,
     /// The rest of the turn, unless it has ended.
-    pub(crate) stream: Option<BoxStream<'static, Emission>>,
+    pub(crate) stream: Option<BoxStream<'static, AgentEvent>>,
     pub(crate) handle: TurnHandle,
 }
 
@@ -494,7 +494,7 @@ pub(crate) fn commit_new(
     }
 }
 
-async fn look_up(shared: &Shared, task: TaskId, trouble: Trouble) -> Result<Outcome, Fault> {
+async fn look_up(shared: &Shared, task: TaskId, trouble: StoreError) -> Result<Outcome, Fault> {
     let head = doubt::read_back(shared, task, || shared.store.head(task)).await.map_err(troubled)?;
     Ok(if head.is_some() { Outcome::Done } else { Outcome::Refused(trouble) })
 }
@@ -577,7 +577,7 @@ pub(crate) struct To {
 /// Sends a message to an existing task.
 pub(crate) async fn follow_up(
     shared: &Arc<Shared>,
-    place: &Place,
+    place: &CallScope,
     agent: Arc<dyn Agent>,
     to: To,
     mut send: Send,

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 
 use crate::Shared;
 
@@ -25,16 +25,21 @@ impl Patience {
     }
 
     /// Pauses before another attempt at `what`. An error if no attempt can ever succeed.
-    pub(crate) async fn pause(&mut self, shared: &Shared, what: impl Display, trouble: Trouble) -> Result<(), Trouble> {
-        self.broken = if matches!(trouble, Trouble::Broken(_)) { self.broken + 1 } else { 0 };
-        if trouble == Trouble::Closed || self.broken > BROKEN {
+    pub(crate) async fn pause(
+        &mut self,
+        shared: &Shared,
+        what: impl Display,
+        trouble: StoreError,
+    ) -> Result<(), StoreError> {
+        self.broken = if matches!(trouble, StoreError::Broken(_)) { self.broken + 1 } else { 0 };
+        if trouble == StoreError::Closed || self.broken > BROKEN {
             return Err(trouble);
         }
         shared.stats.store_troubles.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%what, %trouble, "waiting for the store");
         tokio::select! {
             () = tokio::time::sleep(self.wait) => {}
-            () = shared.stopped.cancelled() => return Err(Trouble::Closed),
+            () = shared.stopped.cancelled() => return Err(StoreError::Closed),
         }
         self.wait = (self.wait * 2).min(LONGEST);
         Ok(())

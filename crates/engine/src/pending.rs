@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::ports::agent::{Emission, End, EndState, Piece, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, TurnEnd};
 use model::{
     Artifact, Body, Chunk, Content, Limits, Message, Part, Role, Shape, State, StatusChange, Task, TurnId, depth,
 };
@@ -80,35 +80,35 @@ impl Pending {
         self.ended
     }
 
-    pub(crate) fn push(&mut self, mut emission: Emission) {
+    pub(crate) fn push(&mut self, mut emission: AgentEvent) {
         if self.ended {
             return;
         }
         flatten(&mut emission, self.data_depth);
         let seamless = match &emission {
-            Emission::Artifact(piece) => {
+            AgentEvent::Artifact(piece) => {
                 if self.join(piece) {
                     return;
                 }
                 piece.seamless && !piece.last && piece.plain_text().is_some()
             }
-            Emission::Working(_)
-            | Emission::Reply(_)
-            | Emission::Bound(_)
-            | Emission::Metadata(_)
-            | Emission::End(_) => false,
+            AgentEvent::Working(_)
+            | AgentEvent::Reply(_)
+            | AgentEvent::Bound(_)
+            | AgentEvent::Metadata(_)
+            | AgentEvent::End(_) => false,
         };
         self.seam = seamless;
         let said = match emission {
-            Emission::Working(words) => Said::Body(status(State::Working, words.map(message))),
-            Emission::Artifact(piece) => Said::Body(Body::Artifact(self.chunk(piece))),
-            Emission::Bound(remote) => Said::Body(Body::Bound { remote }),
-            Emission::Metadata(json) => Said::Body(Body::Metadata(json)),
-            Emission::Reply(words) => {
+            AgentEvent::Working(words) => Said::Body(status(State::Working, words.map(message))),
+            AgentEvent::Artifact(piece) => Said::Body(Body::Artifact(self.chunk(piece))),
+            AgentEvent::Bound(remote) => Said::Body(Body::Bound { remote }),
+            AgentEvent::Metadata(json) => Said::Body(Body::Metadata(json)),
+            AgentEvent::Reply(words) => {
                 self.ended = true;
                 Said::Reply(message(words))
             }
-            Emission::End(End { state, words }) => {
+            AgentEvent::End(TurnEnd { state, words }) => {
                 self.ended = true;
                 Said::End(state.into(), words.map(message))
             }
@@ -123,12 +123,12 @@ impl Pending {
     }
 
     /// Ends the turn if the agent has not.
-    pub(crate) fn end(&mut self, state: EndState, words: Option<Words>) {
-        self.push(Emission::End(End { state, words }));
+    pub(crate) fn end(&mut self, state: EndState, words: Option<AgentMessage>) {
+        self.push(AgentEvent::End(TurnEnd { state, words }));
     }
 
     /// Appends the text of a chunk to the last chunk, if it is plain appended text.
-    fn join(&mut self, piece: &Piece) -> bool {
+    fn join(&mut self, piece: &ArtifactChunk) -> bool {
         let Some(Said::Body(Body::Artifact(chunk))) = self.said.last_mut().filter(|_| self.seam && piece.seamless)
         else {
             return false;
@@ -151,8 +151,9 @@ impl Pending {
         true
     }
 
-    fn chunk(&mut self, piece: Piece) -> Chunk {
-        let Piece { key, name, description, parts, metadata, extensions, append, bordered, last, seamless: _ } = piece;
+    fn chunk(&mut self, piece: ArtifactChunk) -> Chunk {
+        let ArtifactChunk { key, name, description, parts, metadata, extensions, append, bordered, last, seamless: _ } =
+            piece;
         let id: Arc<str> = if key.is_empty() { "artifact".into() } else { key.into() };
         let next = self.artifacts.len() as u32;
         let known = self.artifacts.get(&id).copied();
@@ -185,7 +186,7 @@ pub(crate) struct Spoken {
 impl Spoken {
     /// Prevents a next turn even if messages wait; the status message says why.
     pub(crate) fn refuse_next(&mut self, why: impl Into<String>) {
-        self.refused = Some(message(Words::text(why)));
+        self.refused = Some(message(AgentMessage::text(why)));
     }
     pub(crate) fn is_refused(&self) -> bool {
         self.refused.is_some()
@@ -261,29 +262,31 @@ impl Spoken {
 }
 
 /// Turns too deep values of an emission into text: see [`depth`].
-fn flatten(emission: &mut Emission, most: usize) {
-    let words = |words: &mut Words| {
+fn flatten(emission: &mut AgentEvent, most: usize) {
+    let words = |words: &mut AgentMessage| {
         depth::flatten_parts(&mut words.parts, most);
         depth::flatten(&mut words.metadata, most);
     };
     match emission {
-        Emission::Working(Some(said)) | Emission::Reply(said) | Emission::End(End { words: Some(said), .. }) => {
+        AgentEvent::Working(Some(said))
+        | AgentEvent::Reply(said)
+        | AgentEvent::End(TurnEnd { words: Some(said), .. }) => {
             words(said);
         }
-        Emission::Artifact(piece) => {
+        AgentEvent::Artifact(piece) => {
             depth::flatten_parts(&mut piece.parts, most);
             depth::flatten(&mut piece.metadata, most);
         }
-        Emission::Metadata(json) if depth::is_deeper(json, most) => *json = depth::flattened(json),
-        Emission::Metadata(_)
-        | Emission::Bound(_)
-        | Emission::Working(None)
-        | Emission::End(End { words: None, .. }) => {}
+        AgentEvent::Metadata(json) if depth::is_deeper(json, most) => *json = depth::flattened(json),
+        AgentEvent::Metadata(_)
+        | AgentEvent::Bound(_)
+        | AgentEvent::Working(None)
+        | AgentEvent::End(TurnEnd { words: None, .. }) => {}
     }
 }
 
-pub(crate) fn message(words: Words) -> Arc<Message> {
-    let Words { parts, metadata, extensions } = words;
+pub(crate) fn message(words: AgentMessage) -> Arc<Message> {
+    let AgentMessage { parts, metadata, extensions } = words;
     Arc::new(Message { id: clock::text_id(), role: Role::Agent, parts, metadata, extensions, references: Vec::new() })
 }
 

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use model::ports::product::Product;
 use model::ports::store::{BlobWrite, Commit, Conflict, Guard, Outcome, Timer, TimerChange, TimerKind};
+use model::ports::task_driver::TaskDriver;
 use model::{
-    Artifact, Body, Chunk, ContextId, Entry, Fault, Inbound, Json, Kind, Message, Opened, Place, RecordChange, State,
-    StatusChange, Task, TaskId, TextChange, Time, depth,
+    Artifact, Body, CallScope, Chunk, ContextId, Entry, Fault, Inbound, Json, Kind, Message, Opened, RecordChange,
+    State, StatusChange, Task, TaskId, TextChange, Time, depth,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -150,7 +150,7 @@ pub(crate) fn refuse_if_product(task: &Task) -> Result<(), Fault> {
 
 /// The product that handles deadlines, and the tasks it is likely to change next.
 pub(crate) struct Products {
-    product: OnceLock<Arc<dyn Product>>,
+    product: OnceLock<Arc<dyn TaskDriver>>,
     room: Arc<Semaphore>,
     recent: Mutex<HashMap<TaskId, Arc<Live>>>,
 }
@@ -192,7 +192,7 @@ pub(crate) async fn tell(shared: &Arc<Shared>, task: TaskId) {
 
 impl Engine {
     /// Sets the product that owns tasks here; a second call has no effect.
-    pub fn set_product(&self, product: Arc<dyn Product>) {
+    pub fn set_product(&self, product: Arc<dyn TaskDriver>) {
         if self.shared.products.product.set(product).is_err() {
             tracing::error!("a product is already registered for deadlines; ignoring the second");
         }
@@ -208,7 +208,7 @@ impl Engine {
     }
 
     /// Opens a task without turns.
-    pub async fn open_product(&self, place: &Place, birth: Birth, along: Along) -> Result<Arc<Task>, Unmoved> {
+    pub async fn open_product(&self, place: &CallScope, birth: Birth, along: Along) -> Result<Arc<Task>, Unmoved> {
         self.shared.refuse_if_draining()?;
         let fresh_context = birth.context.is_none();
         let opened = Opened {

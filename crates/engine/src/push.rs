@@ -8,11 +8,11 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use model::ports::courier::Courier;
 use model::ports::store::{Commit, Outcome};
+use model::ports::webhook::WebhookSender;
 use model::{
-    Epoch, Fault, Kind, Limits, Place, PushCall, PushChange, PushConfig, PushProgress, PushRow, PushSpec, PushState,
-    Send, Seq, Shape, Task, TaskId, Time,
+    CallScope, Epoch, Fault, Kind, Limits, PushCall, PushChange, PushConfig, PushProgress, PushRow, PushSpec,
+    PushState, Send, Seq, Shape, Task, TaskId, Time,
 };
 
 use crate::outbox::ConfigKey;
@@ -43,11 +43,11 @@ impl Engine {
     }
 
     /// Encrypts configs, and secrets that products store.
-    pub fn courier(&self) -> Option<&Arc<dyn Courier>> {
+    pub fn courier(&self) -> Option<&Arc<dyn WebhookSender>> {
         self.shared.courier.as_ref()
     }
 
-    pub async fn push(&self, place: &Place, call: PushCall) -> Result<PushAnswer, Fault> {
+    pub async fn push(&self, place: &CallScope, call: PushCall) -> Result<PushAnswer, Fault> {
         let courier = self.shared.courier.clone().ok_or_else(unsupported)?;
         match call {
             PushCall::Create(config) => self.set_push(place, config).await,
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// The task of a push call, and the alias that named it.
-    async fn push_task(&self, place: &Place, id: &str) -> Result<(TaskId, Option<Arc<str>>), Fault> {
+    async fn push_task(&self, place: &CallScope, id: &str) -> Result<(TaskId, Option<Arc<str>>), Fault> {
         let named = self.shared.named(place, id).await?;
         if !self.shared.is_visible(place, named.task).await? {
             return Err(Fault::task_not_found(id));
@@ -87,7 +87,7 @@ impl Engine {
         Ok((named.task, named.by_alias.then(|| id.into())))
     }
 
-    async fn set_push(&self, place: &Place, config: PushConfig) -> Result<PushAnswer, Fault> {
+    async fn set_push(&self, place: &CallScope, config: PushConfig) -> Result<PushAnswer, Fault> {
         let task = config.task.clone().ok_or_else(|| Fault::params("taskId", "taskId is missing"))?;
         let (found, alias) = self.push_task(place, &task).await?;
         check(&self.shared, &config)?;
@@ -151,7 +151,7 @@ pub(crate) struct Registration {
 impl Registration {
     fn new(
         shared: &Shared,
-        place: &Place,
+        place: &CallScope,
         task: TaskId,
         config: PushConfig,
         origin: Origin,
@@ -169,7 +169,7 @@ impl Registration {
     /// A config that comes with a message.
     pub(crate) fn inline(
         shared: &Shared,
-        place: &Place,
+        place: &CallScope,
         task: TaskId,
         mut config: PushConfig,
         send: &Send,
@@ -224,7 +224,7 @@ impl Registration {
     }
 }
 
-fn shown(courier: &dyn Courier, row: &PushRow, task: &str) -> Result<PushConfig, Fault> {
+fn shown(courier: &dyn WebhookSender, row: &PushRow, task: &str) -> Result<PushConfig, Fault> {
     Ok(without_secrets(&courier.open(row.task, &row.spec)?, &row.id, task))
 }
 

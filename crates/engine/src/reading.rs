@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::ports::store::{Cursor, ListQuery};
-use model::{Body, Event, Fault, List, Place, Seq, Task, TaskId, Time};
+use model::{Body, CallScope, Event, Fault, List, Seq, Task, TaskId, Time};
 use sha2::{Digest, Sha256};
 
 use crate::conversation::Answers;
@@ -29,19 +29,19 @@ pub struct Listing {
 
 impl Engine {
     /// The task. Named by an alias, it has the history of all earlier tasks of the alias.
-    pub async fn get(&self, place: &Place, id: &str) -> Result<Arc<Task>, Fault> {
+    pub async fn get(&self, place: &CallScope, id: &str) -> Result<Arc<Task>, Fault> {
         let (task, by_alias) = self.find(place, id).await?;
         if by_alias { self.chained(task).await } else { Ok(task) }
     }
 
     /// The task with the history of its whole context, for dialects with sessions.
-    pub async fn get_with_session(&self, place: &Place, id: &str, answers: Answers) -> Result<Arc<Task>, Fault> {
+    pub async fn get_with_session(&self, place: &CallScope, id: &str, answers: Answers) -> Result<Arc<Task>, Fault> {
         let (task, _) = self.find(place, id).await?;
         self.with_session(place, task, answers).await
     }
 
     /// The task's id, if the caller used it and not an alias.
-    pub async fn own_id(&self, place: &Place, id: &str) -> Option<TaskId> {
+    pub async fn own_id(&self, place: &CallScope, id: &str) -> Option<TaskId> {
         if !self.shared.aliases.load(Ordering::Relaxed) {
             return id.parse().ok();
         }
@@ -50,7 +50,7 @@ impl Engine {
     }
 
     /// The task, and whether the caller named it by an alias.
-    async fn find(&self, place: &Place, id: &str) -> Result<(Arc<Task>, bool), Fault> {
+    async fn find(&self, place: &CallScope, id: &str) -> Result<(Arc<Task>, bool), Fault> {
         let named = self.shared.named(place, id).await?;
         let task = match self.shared.glimpse(place, named.task, Sight::Task).await? {
             None => None,
@@ -120,7 +120,7 @@ impl Engine {
         Ok(fold.map(|task| (task, weight)))
     }
 
-    pub async fn list(&self, place: &Place, list: &List) -> Result<Listing, Fault> {
+    pub async fn list(&self, place: &CallScope, list: &List) -> Result<Listing, Fault> {
         let limits = &self.shared.limits;
         let page_size = list.page_size.unwrap_or(limits.page_size_default);
         if page_size == 0 || page_size > limits.page_size {
@@ -169,7 +169,7 @@ impl Engine {
 }
 
 /// Binds a page token to its query: the same list with the same filters.
-fn fingerprint(place: &Place, list: &List) -> [u8; 8] {
+fn fingerprint(place: &CallScope, list: &List) -> [u8; 8] {
     let mut hash = Sha256::new();
     let view = place.reads.iter().map(|view| &*view.0).collect::<Vec<_>>().join("\u{1e}");
     let context = list.context.as_ref().map_or("", |c| c.as_str());

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::ports::agent::{Restart, Words};
+use model::ports::agent::{AgentMessage, Restart};
 use model::{Body, Epoch, Fault, State, Task, TaskId};
 
 use crate::live::{Draft, Live, TurnHandle};
@@ -250,14 +250,17 @@ async fn resume(
             let mut bodies = Vec::new();
             // Callers that see the task are informed; an undecided exchange stays invisible.
             if rule == Restart::Retry && task.core.shape == model::Shape::Task {
-                let words = pending::message(Words::text("restarted"));
+                let words = pending::message(AgentMessage::text("restarted"));
                 bodies.push(pending::status(State::Working, Some(words)));
             }
             bodies.push(Body::TurnStarted { turn: turn.id, attempt: turn.attempt + 1, hold: None });
             bodies
         } else {
             recovered = Recovered::Failed;
-            vec![pending::status(State::Failed, Some(pending::message(Words::text(why(rule, &agent, turn.attempt)))))]
+            vec![pending::status(
+                State::Failed,
+                Some(pending::message(AgentMessage::text(why(rule, &agent, turn.attempt)))),
+            )]
         };
         let ending = Ending { state: None, cut_off: true };
         Ok(Draft { ending, ..Draft::held(bodies, task, &*shared.store) })

@@ -142,17 +142,17 @@ mod tests {
         SecretPlace { kind: "test/secret", key: "own", lists: vec![Listed { list: "all".into(), rank: 7 }] }
     }
 
-    async fn ask(store: &memory::Store, sealer: Option<&Turned>, drawn: &str) -> Result<Bytes, Fault> {
+    async fn ask(store: &memory::MemoryStore, sealer: Option<&Turned>, drawn: &str) -> Result<Bytes, Fault> {
         own_secret(store, sealer.map(|sealer| sealer as &dyn Sealer), &place(), || Ok(drawn.as_bytes().to_vec())).await
     }
 
-    async fn kept(store: &memory::Store) -> Bytes {
+    async fn kept(store: &memory::MemoryStore) -> Bytes {
         store.record("test/secret".into(), "own".into()).await.unwrap().unwrap().body
     }
 
     #[tokio::test]
     async fn a_secret_is_drawn_once_and_never_readable() {
-        let store = memory::Store::new();
+        let store = memory::MemoryStore::new();
         assert_eq!(ask(&store, Some(&ONE), "first").await.unwrap(), "first");
         assert_eq!(ask(&store, Some(&ONE), "second").await.unwrap(), "first");
         assert!(kept(&store).await.starts_with(SEALED));
@@ -161,7 +161,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_secret_in_the_clear_is_read_and_sealed_in_its_lists() {
-        let store = memory::Store::new();
+        let store = memory::MemoryStore::new();
         assert_eq!(ask(&store, None, "first").await.unwrap(), "first");
         assert_eq!(kept(&store).await, "first", "as older releases kept it");
         assert_eq!(ask(&store, Some(&ONE), "second").await.unwrap(), "first");
@@ -173,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn another_key_opens_nothing_and_only_a_new_one_starts_over() {
-        let store = Arc::new(memory::Store::new());
+        let store = Arc::new(memory::MemoryStore::new());
         ask(&store, Some(&ONE), "first").await.unwrap();
         assert!(ask(&store, None, "second").await.unwrap_err().message.contains("--config"));
         assert!(ask(&store, Some(&Turned { key: 2, new: false }), "second").await.is_err());

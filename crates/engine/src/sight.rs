@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use model::ports::store::Seen;
-use model::{Body, Event, Fault, Place, Shape, Task, TaskId, View};
+use model::ports::store::VisibleTasks;
+use model::{Body, CallScope, Event, Fault, Shape, Task, TaskId, View};
 
 use crate::live::Live;
 use crate::{Shared, troubled};
@@ -25,7 +25,7 @@ pub(crate) enum Sight {
 }
 
 impl Sight {
-    pub(crate) fn admits(self, task: &Task, place: &Place) -> bool {
+    pub(crate) fn admits(self, task: &Task, place: &CallScope) -> bool {
         let shown = match self {
             Sight::Task => task.core.shape == Shape::Task,
             Sight::Exchange => task.core.shape == Shape::Task || task.owner == place.caller.name,
@@ -34,7 +34,7 @@ impl Sight {
     }
 }
 
-fn reads(place: &Place, views: &[View]) -> bool {
+fn reads(place: &CallScope, views: &[View]) -> bool {
     place.reads.iter().any(|view| views.contains(view))
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Glimpse {
 
 impl Shared {
     /// The beginning of a task, if the scope reads one of its lists.
-    pub(crate) async fn glimpse(&self, place: &Place, id: TaskId, sight: Sight) -> Result<Option<Glimpse>, Fault> {
+    pub(crate) async fn glimpse(&self, place: &CallScope, id: TaskId, sight: Sight) -> Result<Option<Glimpse>, Fault> {
         let live = self.lives.find(id);
         // A hidden task is not refreshed, so that it costs the same one read as a missing task.
         if let Some(live) = live.as_ref().filter(|live| live.task().is_some_and(|task| reads(place, &task.views))) {
@@ -58,7 +58,7 @@ impl Shared {
         if let Some(live) = live.filter(|live| live.task().is_some_and(|task| sight.admits(&task, place))) {
             return Ok(Some(Glimpse::Live(live)));
         }
-        let seen = Seen { views: place.reads.clone(), unlisted };
+        let seen = VisibleTasks { views: place.reads.clone(), unlisted };
         let piece = self.store.beginning(id, seen, PIECE).await.map_err(troubled)?;
         let listed = match piece.first().map(|event| &event.body) {
             Some(Body::Opened(opened)) => reads(place, &opened.views),
@@ -73,7 +73,7 @@ impl Shared {
     /// The task, loaded and with its fold, if it is visible.
     pub(crate) async fn visible_live(
         &self,
-        place: &Place,
+        place: &CallScope,
         id: TaskId,
         sight: Sight,
     ) -> Result<Option<(Arc<Live>, Arc<Task>)>, Fault> {
@@ -96,7 +96,7 @@ impl Shared {
     }
 
     /// Whether the task is visible, reading no more of it than needed.
-    pub(crate) async fn is_visible(&self, place: &Place, id: TaskId) -> Result<bool, Fault> {
+    pub(crate) async fn is_visible(&self, place: &CallScope, id: TaskId) -> Result<bool, Fault> {
         match self.glimpse(place, id, Sight::Task).await? {
             None => Ok(false),
             Some(Glimpse::Live(_)) => Ok(true),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use model::content::Reply;
 use model::{
-    Body, ContextId, Event, EventId, Fault, Kind, MemoryShare, Place, Seq, Shape, State, Subscribe, Task, TaskId,
+    Body, CallScope, ContextId, Event, EventId, Fault, Kind, MemoryShare, Seq, Shape, State, Subscribe, Task, TaskId,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -301,7 +301,7 @@ impl States {
 impl Engine {
     pub async fn subscribe(
         &self,
-        place: &Place,
+        place: &CallScope,
         call: &Subscribe,
         resume: Option<EventId>,
     ) -> Result<Subscription, Fault> {
@@ -321,7 +321,7 @@ impl Engine {
     /// The task as of an event that the caller has seen, then all later events. A settled task replays and closes.
     pub(crate) async fn resume(
         &self,
-        place: &Place,
+        place: &CallScope,
         from: EventId,
         named: Option<TaskId>,
         until: Until,

@@ -6,21 +6,21 @@
 
 use std::sync::Arc;
 
+use model::ports::billing::{Billing, EndedTurn, Reservation, Settlement, TurnQuote};
 use model::ports::store::Conflict;
-use model::ports::till::{Asked, Books, Ended, Held, Till};
-use model::{Body, Caller, Json, Place, State, Task, TaskId, Time, TurnId};
+use model::{Body, CallScope, Caller, Json, State, Task, TaskId, Time, TurnId};
 
 use crate::product::Along;
 
 /// The reservation for a turn, and the till that interprets its refusal.
 #[derive(Clone)]
 pub(crate) struct Reserved {
-    till: Arc<dyn Till>,
-    held: Held,
+    till: Arc<dyn Billing>,
+    held: Reservation,
 }
 
 impl Reserved {
-    pub(crate) fn new(till: &Arc<dyn Till>, held: Held) -> Reserved {
+    pub(crate) fn new(till: &Arc<dyn Billing>, held: Reservation) -> Reserved {
         Reserved { till: till.clone(), held }
     }
 
@@ -41,25 +41,25 @@ impl Reserved {
 
 /// The quote for a turn that a caller's message begins.
 pub(crate) fn asked<'a>(
-    place: &'a Place,
+    place: &'a CallScope,
     (task, context): (TaskId, &'a model::ContextId),
     turn: TurnId,
     first: bool,
     now: Time,
-) -> Asked<'a> {
+) -> TurnQuote<'a> {
     let Caller { tenant, name, authenticated, .. } = &place.caller;
-    Asked { agent: &place.agent, tenant, payer: name, known: *authenticated, task, context, turn, first, now }
+    TurnQuote { agent: &place.agent, tenant, payer: name, known: *authenticated, task, context, turn, first, now }
 }
 
 /// The quote for a turn that follows another at once. The sender of the last waiting message pays.
-pub(crate) fn asked_next(task: &Task, turn: TurnId, now: Time) -> Asked<'_> {
+pub(crate) fn asked_next(task: &Task, turn: TurnId, now: Time) -> TurnQuote<'_> {
     let spoke = task.due.as_deref().and_then(|due| due.payer.as_ref());
     let payer = spoke.unwrap_or(&task.owner);
     // A sender that cannot pay was refused with its message; a message from before the agent had a price is paid by the
     // task's owner.
     let known = spoke.is_some() || **payer != *Caller::anonymous().name;
     let (agent, tenant, context) = (&task.agent, &task.tenant, &task.context);
-    Asked { agent, tenant, payer, known, task: task.id, context, turn, first: false, now }
+    TurnQuote { agent, tenant, payer, known, task: task.id, context, turn, first: false, now }
 }
 
 /// How a draft ends a turn, where its events alone do not determine it.
@@ -74,7 +74,7 @@ pub(crate) struct Ending {
 /// Settles the reservation of the open turn, if these events end the turn. The cost is added to the task's metadata and
 /// to the ending event itself. Returns the writes for the commit.
 pub(crate) fn close(
-    books: Option<&Arc<dyn Books>>,
+    books: Option<&Arc<dyn Settlement>>,
     task: &Task,
     bodies: &mut Vec<Body>,
     ending: Ending,
@@ -112,7 +112,7 @@ pub(crate) fn close(
     };
     let ran_ms = (!ending.cut_off).then(|| now.0.saturating_sub(turn.started_at.0).max(0).unsigned_abs());
     let metadata = task.metadata.as_ref();
-    let ended = Ended { hold, facts: facts.as_ref(), metadata, state, ran_ms, now };
+    let ended = EndedTurn { hold, facts: facts.as_ref(), metadata, state, ran_ms, now };
     let settled = match books.settle(&ended) {
         Ok(settled) => settled,
         Err(fault) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use model::ports::agent::Words;
+use model::ports::agent::AgentMessage;
 use model::ports::store::{Commit, Outcome, Timer, TimerChange, TimerKind};
 use model::{Fault, State, Time};
 use tokio::sync::Notify;
@@ -151,7 +151,7 @@ async fn deadline(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
 /// Ends a turn that does not run in this process.
 async fn fail(shared: &Arc<Shared>, live: &crate::live::Live) -> Result<(), Fault> {
     let failed = live.append(shared, |task| {
-        let words = pending::message(Words::text("the agent did not finish in time"));
+        let words = pending::message(AgentMessage::text("the agent did not finish in time"));
         let over = task.core.is_settled() || task.core.turn.is_none();
         let bodies = if over { Vec::new() } else { vec![pending::status(State::Failed, Some(words))] };
         Ok(Draft::outside(bodies))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use model::ports::Future;
-use model::ports::agent::{Admission, Agent, Emission, EndState, Turn, Words};
+use model::ports::agent::{Admission, Agent, AgentEvent, AgentMessage, EndState, Turn};
 use model::ports::store::Commit;
 use model::{Body, Fault, Inbound, State, Task, TurnId};
 
@@ -43,12 +43,12 @@ pub(crate) struct Run {
 
 impl Run {
     /// Runs the turn as a task of its own.
-    pub(crate) fn spawn(self, ahead: Option<BoxStream<'static, Emission>>) {
+    pub(crate) fn spawn(self, ahead: Option<BoxStream<'static, AgentEvent>>) {
         self.live.set_turn(Some(self.handle.clone()));
         tokio::spawn(self.run(ahead));
     }
 
-    async fn run(mut self, ahead: Option<BoxStream<'static, Emission>>) {
+    async fn run(mut self, ahead: Option<BoxStream<'static, AgentEvent>>) {
         let mut ahead = ahead;
         loop {
             let stream = match ahead.take() {
@@ -86,14 +86,14 @@ impl Run {
         drop(self.running);
     }
 
-    async fn begin(&self) -> Result<BoxStream<'static, Emission>, Fault> {
+    async fn begin(&self) -> Result<BoxStream<'static, AgentEvent>, Fault> {
         let (task, messages) = self.live.turn_view()?;
         let turn = prepare(&self.shared, task, self.turn, messages, &self.handle).await?;
         Ok(start(&self.agent, Turn { whole: self.whole, ..turn }))
     }
 
     /// Writes the agent's output to the log until the turn is over.
-    async fn pump(&self, stream: BoxStream<'static, Emission>) -> Result<Then, Failed> {
+    async fn pump(&self, stream: BoxStream<'static, AgentEvent>) -> Result<Then, Failed> {
         let limits = &self.shared.limits;
         let mut stream = Some(stream);
         let mut pending = Pending::new(&*self.live.snapshot().map_err(Failed::Fault)?, &self.shared.limits);
@@ -109,7 +109,7 @@ impl Run {
                     self.handle.cradle.clear();
                 } else if pending.is_empty() && !self.handle.cradle.is_empty() {
                     // More children than one commit takes: the remaining ones need an event to be committed with.
-                    pending.push(Emission::Working(None));
+                    pending.push(AgentEvent::Working(None));
                 }
                 if !pending.is_empty() {
                     let children = self.handle.cradle.take();
@@ -154,7 +154,7 @@ impl Run {
                 () = self.handle.timed_out.notified(), if !pending.ended() => {
                     stream = None;
                     let words = format!("the agent did not finish within {} s", limits.turn_timeout_ms as f64 / 1e3);
-                    pending.end(EndState::Failed, Some(Words::text(words)));
+                    pending.end(EndState::Failed, Some(AgentMessage::text(words)));
                 }
                 // Last, so that an agent with constant output cannot starve cancel and timeout.
                 emission = async { match stream.as_mut() { Some(stream) => stream.next().await, None => std::future::pending().await } },
@@ -165,9 +165,9 @@ impl Run {
                     }
                     if pending.total_bytes() > limits.turn_bytes {
                         let words = format!("the agent said more than {} bytes in one turn", limits.turn_bytes);
-                        pending.end(EndState::Failed, Some(Words::text(words)));
+                        pending.end(EndState::Failed, Some(AgentMessage::text(words)));
                     } else if memory.is_spent() && self.live.held() + pending.bytes() > memory::PART {
-                        pending.end(EndState::Failed, Some(Words::text(memory::spent())));
+                        pending.end(EndState::Failed, Some(AgentMessage::text(memory::spent())));
                     }
                     unwritten.set(pending.bytes());
                     if pending.ended() {
@@ -292,8 +292,8 @@ fn resolve(spoken: &mut Spoken, task: &Task) -> (Vec<model::Body>, Then) {
 
 /// Takes the agent's available output without waiting for more.
 async fn listen(
-    stream: &mut BoxStream<'static, Emission>,
-    first: Option<Emission>,
+    stream: &mut BoxStream<'static, AgentEvent>,
+    first: Option<AgentEvent>,
     pending: &mut Pending,
     cancelling: bool,
 ) {
@@ -313,7 +313,7 @@ async fn listen(
 }
 
 /// The next emission if one is available now.
-async fn ready(stream: &mut BoxStream<'static, Emission>) -> Option<Option<Emission>> {
+async fn ready(stream: &mut BoxStream<'static, AgentEvent>) -> Option<Option<AgentEvent>> {
     std::future::poll_fn(|cx| match stream.poll_next_unpin(cx) {
         Poll::Ready(emission) => Poll::Ready(Some(emission)),
         Poll::Pending => Poll::Ready(None),
@@ -323,7 +323,7 @@ async fn ready(stream: &mut BoxStream<'static, Emission>) -> Option<Option<Emiss
 
 /// Runs an agent before its task's first commit, until it first waits. Afterwards `pending` knows whether the turn is
 /// over.
-pub(crate) fn run_ahead(stream: &mut BoxStream<'static, Emission>, pending: &mut Pending) {
+pub(crate) fn run_ahead(stream: &mut BoxStream<'static, AgentEvent>, pending: &mut Pending) {
     let ahead = async {
         if let Some(first) = ready(stream).await {
             listen(stream, first, pending, false).await;
@@ -369,7 +369,7 @@ pub(crate) fn admit(agent: &Arc<dyn Agent>, message: &Inbound, task: Option<&Tas
 }
 
 /// Starts an agent; a panic fails only this turn.
-pub(crate) fn start(agent: &Arc<dyn Agent>, turn: Turn) -> BoxStream<'static, Emission> {
+pub(crate) fn start(agent: &Arc<dyn Agent>, turn: Turn) -> BoxStream<'static, AgentEvent> {
     let stream = match std::panic::catch_unwind(AssertUnwindSafe(|| agent.run(turn))) {
         Ok(stream) => stream,
         Err(_) => return failed_stream(&Fault::internal("the agent panicked")),
@@ -385,11 +385,11 @@ pub(crate) fn start(agent: &Arc<dyn Agent>, turn: Turn) -> BoxStream<'static, Em
     guarded.boxed()
 }
 
-fn failed_stream(fault: &Fault) -> BoxStream<'static, Emission> {
+fn failed_stream(fault: &Fault) -> BoxStream<'static, AgentEvent> {
     tracing::error!(cause = %fault.cause_text(), "a turn could not begin: {fault}");
     futures_util::stream::iter([failure("the turn could not begin")]).boxed()
 }
 
-fn failure(text: &str) -> Emission {
-    Emission::End(model::ports::agent::End { state: EndState::Failed, words: Some(Words::text(text)) })
+fn failure(text: &str) -> AgentEvent {
+    AgentEvent::End(model::ports::agent::TurnEnd { state: EndState::Failed, words: Some(AgentMessage::text(text)) })
 }

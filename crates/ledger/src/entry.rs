@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::journal::{AccountId, Entry, EntryId, LineKind};
+use crate::journal::{AccountId, EntryId, LedgerEntry, LineKind};
 use crate::{Row, TransactionId, Ut};
 
 /// The stored body of an entry.
@@ -37,7 +37,7 @@ impl Row for Booked {
 }
 
 /// The store's form of an entry. Its id is derived from its name, so that nothing is booked twice.
-pub fn entry(entry: &Entry) -> model::Entry {
+pub fn entry(entry: &LedgerEntry) -> model::Entry {
     let head = entry.head();
     let lines = entry.lines().iter().map(|line| BookedLine {
         account: line.account.clone(),

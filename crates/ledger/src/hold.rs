@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{AccountId, Entry, EntryError, EntryId, Head, Line, LineKind, moved};
+use crate::journal::{AccountId, EntryError, EntryHead, EntryId, EntryLine, LedgerEntry, LineKind, moved};
 use crate::{TransactionId, UserId, Ut};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,12 +21,12 @@ pub struct Hold {
     pub amount: Ut,
     pub made_at: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<End>,
+    pub end: Option<HoldEnd>,
 }
 
 /// How a hold ended; the two parts are the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct HoldEnd {
     /// Paid to the seller and the platform.
     pub settled: Ut,
     /// Returned to the owner.
@@ -50,21 +50,21 @@ impl Hold {
         transaction: TransactionId,
         amount: Ut,
         at: Time,
-    ) -> Result<(Hold, Entry), EntryError> {
+    ) -> Result<(Hold, LedgerEntry), EntryError> {
         let hold = Hold { tenant: tenant.clone(), transaction, owner: owner.clone(), amount, made_at: at, end: None };
         let entry = hold.frozen()?;
         Ok((hold, entry))
     }
 
     /// The entry that made it.
-    pub fn frozen(&self) -> Result<Entry, EntryError> {
+    pub fn frozen(&self) -> Result<LedgerEntry, EntryError> {
         let (from, to) = (self.available(), AccountId::frozen(&self.tenant, &self.owner));
         let lines = moved(LineKind::Freeze, from, to, self.amount)?;
-        Entry::new(self.head(EntryId::freeze(self.transaction), self.made_at), lines)
+        LedgerEntry::new(self.head(EntryId::freeze(self.transaction), self.made_at), lines)
     }
 
     /// Settles `amount` and releases the rest, in one entry.
-    pub fn settle(&self, amount: Ut, share: &Share, at: Time) -> Result<(Hold, Entry), EntryError> {
+    pub fn settle(&self, amount: Ut, share: &Share, at: Time) -> Result<(Hold, LedgerEntry), EntryError> {
         if self.end.is_some() {
             return Err(EntryError::Ended);
         }
@@ -72,18 +72,18 @@ impl Hold {
             return Err(EntryError::MoreThanHeld { asked: amount, held: self.amount });
         }
         let released = self.amount.minus(amount).ok_or(EntryError::Overflow)?;
-        let ended = Hold { end: Some(End { settled: amount, released, at }), ..self.clone() };
+        let ended = Hold { end: Some(HoldEnd { settled: amount, released, at }), ..self.clone() };
         let entry = ended.ended(share)?.ok_or(EntryError::Ended)?;
         Ok((ended, entry))
     }
 
     /// Releases all of it.
-    pub fn release(&self, at: Time) -> Result<(Hold, Entry), EntryError> {
+    pub fn release(&self, at: Time) -> Result<(Hold, LedgerEntry), EntryError> {
         self.settle(Ut::ZERO, &Share { seller: self.owner.clone(), commission: Ut::ZERO }, at)
     }
 
     /// The entry that ended it, once it has ended. `share` applies to the settled part.
-    pub fn ended(&self, share: &Share) -> Result<Option<Entry>, EntryError> {
+    pub fn ended(&self, share: &Share) -> Result<Option<LedgerEntry>, EntryError> {
         let Some(end) = self.end else { return Ok(None) };
         if share.commission.is_negative() || share.commission > end.settled {
             return Err(EntryError::MoreThanHeld { asked: share.commission, held: end.settled });
@@ -92,21 +92,21 @@ impl Hold {
         let income = end.settled.minus(share.commission).ok_or(EntryError::Overflow)?;
         let back = |amount: Ut| amount.negated().ok_or(EntryError::Overflow);
         let mut lines = vec![
-            Line::new(frozen.clone(), LineKind::SettleOut, back(end.settled)?),
-            Line::new(AccountId::available(&self.tenant, &share.seller), LineKind::Income, income),
-            Line::new(AccountId::commission(&self.tenant), LineKind::Commission, share.commission),
-            Line::new(frozen, LineKind::Unfreeze, back(end.released)?),
-            Line::new(self.available(), LineKind::Unfreeze, end.released),
+            EntryLine::new(frozen.clone(), LineKind::SettleOut, back(end.settled)?),
+            EntryLine::new(AccountId::available(&self.tenant, &share.seller), LineKind::Income, income),
+            EntryLine::new(AccountId::commission(&self.tenant), LineKind::Commission, share.commission),
+            EntryLine::new(frozen, LineKind::Unfreeze, back(end.released)?),
+            EntryLine::new(self.available(), LineKind::Unfreeze, end.released),
         ];
         lines.retain(|line| !line.amount.is_zero());
-        Entry::new(self.head(EntryId::end(self.transaction), end.at), lines).map(Some)
+        LedgerEntry::new(self.head(EntryId::end(self.transaction), end.at), lines).map(Some)
     }
 
     fn available(&self) -> AccountId {
         AccountId::available(&self.tenant, &self.owner)
     }
 
-    fn head(&self, id: EntryId, at: Time) -> Head {
-        Head { id, at, transaction: Some(self.transaction), note: None }
+    fn head(&self, id: EntryId, at: Time) -> EntryHead {
+        EntryHead { id, at, transaction: Some(self.transaction), note: None }
     }
 }

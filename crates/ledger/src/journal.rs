@@ -2,7 +2,7 @@
 //!
 //! A balance is the sum of an account's lines, so that all accounts of a tenant sum to zero: the outside account is below
 //! zero by as much as users and the platform have. A store adds to each line its number in the account and the balance after
-//! it; [`Entry::post`] computes both from the accounts as they are.
+//! it; [`LedgerEntry::post`] computes both from the accounts as they are.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,12 +19,12 @@ pub const MAX_LINES: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AccountId {
     pub tenant: Arc<str>,
-    pub purse: Purse,
+    pub purse: AccountKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purse {
+pub enum AccountKind {
     /// Money that a user can spend.
     Available(UserId),
     /// Money of a user that is set aside for purchases under way.
@@ -37,31 +37,31 @@ pub enum Purse {
 
 impl AccountId {
     pub fn available(tenant: &Arc<str>, user: &UserId) -> AccountId {
-        AccountId { tenant: tenant.clone(), purse: Purse::Available(user.clone()) }
+        AccountId { tenant: tenant.clone(), purse: AccountKind::Available(user.clone()) }
     }
     pub fn frozen(tenant: &Arc<str>, user: &UserId) -> AccountId {
-        AccountId { tenant: tenant.clone(), purse: Purse::Frozen(user.clone()) }
+        AccountId { tenant: tenant.clone(), purse: AccountKind::Frozen(user.clone()) }
     }
     pub fn commission(tenant: &Arc<str>) -> AccountId {
-        AccountId { tenant: tenant.clone(), purse: Purse::Commission }
+        AccountId { tenant: tenant.clone(), purse: AccountKind::Commission }
     }
     pub fn outside(tenant: &Arc<str>) -> AccountId {
-        AccountId { tenant: tenant.clone(), purse: Purse::Outside }
+        AccountId { tenant: tenant.clone(), purse: AccountKind::Outside }
     }
     pub fn may_be_negative(&self) -> bool {
         match self.purse {
-            Purse::Outside => true,
-            Purse::Available(_) | Purse::Frozen(_) | Purse::Commission => false,
+            AccountKind::Outside => true,
+            AccountKind::Available(_) | AccountKind::Frozen(_) | AccountKind::Commission => false,
         }
     }
     /// The account's key in a store. Tenants and users contain no control characters.
     pub fn key(&self) -> String {
         let tenant = &self.tenant;
         match &self.purse {
-            Purse::Available(user) => format!("a\u{1f}{tenant}\u{1f}{user}"),
-            Purse::Frozen(user) => format!("f\u{1f}{tenant}\u{1f}{user}"),
-            Purse::Commission => format!("c\u{1f}{tenant}"),
-            Purse::Outside => format!("o\u{1f}{tenant}"),
+            AccountKind::Available(user) => format!("a\u{1f}{tenant}\u{1f}{user}"),
+            AccountKind::Frozen(user) => format!("f\u{1f}{tenant}\u{1f}{user}"),
+            AccountKind::Commission => format!("c\u{1f}{tenant}"),
+            AccountKind::Outside => format!("o\u{1f}{tenant}"),
         }
     }
 }
@@ -71,10 +71,10 @@ impl fmt::Display for AccountId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenant = &self.tenant;
         match &self.purse {
-            Purse::Available(user) => write!(f, "{tenant}: available of {user}"),
-            Purse::Frozen(user) => write!(f, "{tenant}: frozen of {user}"),
-            Purse::Commission => write!(f, "{tenant}: commission"),
-            Purse::Outside => write!(f, "{tenant}: outside"),
+            AccountKind::Available(user) => write!(f, "{tenant}: available of {user}"),
+            AccountKind::Frozen(user) => write!(f, "{tenant}: frozen of {user}"),
+            AccountKind::Commission => write!(f, "{tenant}: commission"),
+            AccountKind::Outside => write!(f, "{tenant}: outside"),
         }
     }
 }
@@ -185,21 +185,21 @@ impl fmt::Display for EntryId {
 
 /// One line of an entry: the change of one account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Line {
+pub struct EntryLine {
     pub account: AccountId,
     pub kind: LineKind,
     pub amount: Ut,
 }
 
-impl Line {
-    pub fn new(account: AccountId, kind: LineKind, amount: Ut) -> Line {
-        Line { account, kind, amount }
+impl EntryLine {
+    pub fn new(account: AccountId, kind: LineKind, amount: Ut) -> EntryLine {
+        EntryLine { account, kind, amount }
     }
 }
 
 /// The facts of an entry beside its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct EntryHead {
     pub id: EntryId,
     pub at: Time,
     pub transaction: Option<TransactionId>,
@@ -207,11 +207,11 @@ pub struct Head {
     pub note: Option<Arc<str>>,
 }
 
-/// Lines that belong together and sum to zero. An entry is not read back; [`Posting`]s are stored.
+/// Lines that belong together and sum to zero. An entry is not read back; [`LedgerPosting`]s are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    head: Head,
-    lines: Vec<Line>,
+pub struct LedgerEntry {
+    head: EntryHead,
+    lines: Vec<EntryLine>,
 }
 
 /// Why lines make no entry.
@@ -244,8 +244,8 @@ pub struct Floor {
     pub at_least: Ut,
 }
 
-impl Entry {
-    pub fn new(head: Head, lines: Vec<Line>) -> Result<Entry, EntryError> {
+impl LedgerEntry {
+    pub fn new(head: EntryHead, lines: Vec<EntryLine>) -> Result<LedgerEntry, EntryError> {
         if lines.len() < 2 || lines.len() > MAX_LINES {
             return Err(EntryError::Lines(lines.len()));
         }
@@ -263,7 +263,7 @@ impl Entry {
         match Ut::sum(lines.iter().map(|line| line.amount)) {
             None => Err(EntryError::Overflow),
             Some(sum) if !sum.is_zero() => Err(EntryError::Unbalanced(sum)),
-            Some(_) => Ok(Entry { head, lines }),
+            Some(_) => Ok(LedgerEntry { head, lines }),
         }
     }
 
@@ -275,8 +275,8 @@ impl Entry {
         reference: &str,
         note: Option<Arc<str>>,
         at: Time,
-    ) -> Result<Entry, EntryError> {
-        Entry::across(
+    ) -> Result<LedgerEntry, EntryError> {
+        LedgerEntry::across(
             LineKind::Recharge,
             AccountId::outside(tenant),
             AccountId::available(tenant, user),
@@ -295,8 +295,8 @@ impl Entry {
         reference: &str,
         note: Option<Arc<str>>,
         at: Time,
-    ) -> Result<Entry, EntryError> {
-        Entry::across(
+    ) -> Result<LedgerEntry, EntryError> {
+        LedgerEntry::across(
             LineKind::Withdraw,
             AccountId::available(tenant, user),
             AccountId::outside(tenant),
@@ -315,18 +315,18 @@ impl Entry {
         reference: &str,
         note: Option<Arc<str>>,
         at: Time,
-    ) -> Result<Entry, EntryError> {
+    ) -> Result<LedgerEntry, EntryError> {
         let id = EntryId::outside(kind, &from.tenant, reference);
-        Entry::new(Head { id, at, transaction: None, note }, moved(kind, from, to, amount)?)
+        LedgerEntry::new(EntryHead { id, at, transaction: None, note }, moved(kind, from, to, amount)?)
     }
 
     pub fn id(&self) -> &EntryId {
         &self.head.id
     }
-    pub fn head(&self) -> &Head {
+    pub fn head(&self) -> &EntryHead {
         &self.head
     }
-    pub fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[EntryLine] {
         &self.lines
     }
 
@@ -334,7 +334,7 @@ impl Entry {
     pub fn floors(&self) -> Vec<Floor> {
         let mut nets: BTreeMap<&AccountId, i128> = BTreeMap::new();
         for line in &self.lines {
-            if matches!(line.account.purse, Purse::Available(_)) {
+            if matches!(line.account.purse, AccountKind::Available(_)) {
                 *nets.entry(&line.account).or_default() += i128::from(line.amount.hundredths());
             }
         }
@@ -361,7 +361,7 @@ impl Entry {
             account.balance =
                 account.balance.plus(line.amount).ok_or_else(|| PostingError::Overflow(account.id.clone()))?;
             account.lines += 1;
-            postings.push(Posting {
+            postings.push(LedgerPosting {
                 entry: self.head.id.clone(),
                 line: place,
                 account: line.account.clone(),
@@ -382,12 +382,12 @@ impl Entry {
 }
 
 /// Two lines that move an amount from one account to another.
-pub fn moved(kind: LineKind, from: AccountId, to: AccountId, amount: Ut) -> Result<Vec<Line>, EntryError> {
+pub fn moved(kind: LineKind, from: AccountId, to: AccountId, amount: Ut) -> Result<Vec<EntryLine>, EntryError> {
     if !amount.is_positive() || amount > Ut::MOST {
         return Err(EntryError::Amount);
     }
     let back = amount.negated().ok_or(EntryError::Overflow)?;
-    Ok(vec![Line::new(from, kind, back), Line::new(to, kind, amount)])
+    Ok(vec![EntryLine::new(from, kind, back), EntryLine::new(to, kind, amount)])
 }
 
 /// Why an entry cannot be posted to the accounts as they are.
@@ -402,7 +402,7 @@ pub enum PostingError {
 /// Rows to write: new postings, and the accounts after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
-    pub postings: Vec<Posting>,
+    pub postings: Vec<LedgerPosting>,
     pub accounts: Vec<Account>,
 }
 
@@ -423,7 +423,7 @@ impl Account {
 
 /// A line as it is stored, and as an account's statement shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Posting {
+pub struct LedgerPosting {
     pub entry: EntryId,
     /// Number of the line in the entry, from 0.
     pub line: u8,
@@ -440,7 +440,7 @@ pub struct Posting {
     pub at: Time,
 }
 
-impl Posting {
+impl LedgerPosting {
     /// Unique in the journal.
     pub fn id(&self) -> String {
         format!("{}/{}", self.entry, self.line)

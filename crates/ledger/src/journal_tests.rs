@@ -16,11 +16,11 @@ fn tenant() -> Arc<str> {
 fn transaction() -> TransactionId {
     TransactionId(TaskId(Uuid::from_u128(7)))
 }
-fn head() -> Head {
-    Head { id: EntryId::freeze(transaction()), at: Time(1), transaction: None, note: None }
+fn head() -> EntryHead {
+    EntryHead { id: EntryId::freeze(transaction()), at: Time(1), transaction: None, note: None }
 }
-fn line(user: &str, kind: LineKind, amount: i64) -> Line {
-    Line::new(AccountId::available(&tenant(), &user.into()), kind, ut(amount))
+fn line(user: &str, kind: LineKind, amount: i64) -> EntryLine {
+    EntryLine::new(AccountId::available(&tenant(), &user.into()), kind, ut(amount))
 }
 fn share(commission: i64) -> Share {
     Share { seller: "seller".into(), commission: ut(commission) }
@@ -28,14 +28,14 @@ fn share(commission: i64) -> Share {
 fn hold(amount: i64) -> Hold {
     Hold::freeze(&tenant(), &"buyer".into(), transaction(), ut(amount), Time(1)).unwrap().0
 }
-fn lines(entry: &Entry) -> Vec<String> {
+fn lines(entry: &LedgerEntry) -> Vec<String> {
     entry.lines().iter().map(|line| format!("{} {} {}", line.account, line.kind.name(), line.amount)).collect()
 }
 
 #[test]
 fn only_lines_that_sum_to_zero_make_an_entry() {
     use LineKind::{Freeze, Income};
-    let made = |lines: Vec<Line>| Entry::new(head(), lines).err();
+    let made = |lines: Vec<EntryLine>| LedgerEntry::new(head(), lines).err();
     assert_eq!(made(vec![line("a", Freeze, -5), line("b", Freeze, 5)]), None);
     assert_eq!(made(vec![line("a", Freeze, -5), line("b", Freeze, 4)]), Some(EntryError::Unbalanced(ut(-1))));
     assert_eq!(made(vec![line("a", Freeze, -5)]), Some(EntryError::Lines(1)));
@@ -48,21 +48,22 @@ fn only_lines_that_sum_to_zero_make_an_entry() {
         Some(EntryError::Overflow)
     );
     assert_eq!(made((0..9).map(|n| line(&format!("u{n}"), Freeze, 1)).collect()), Some(EntryError::Lines(9)));
-    let elsewhere = Line::new(AccountId::available(&"other".into(), &"b".into()), Freeze, ut(5));
+    let elsewhere = EntryLine::new(AccountId::available(&"other".into(), &"b".into()), Freeze, ut(5));
     assert_eq!(made(vec![line("a", Freeze, -5), elsewhere]), Some(EntryError::Tenants));
 }
 
 #[test]
 fn money_comes_in_and_goes_out_under_a_name_of_its_own() {
-    let entry = Entry::recharge(&tenant(), &"u".into(), ut(500), "op-1", Some("welcome".into()), Time(3)).unwrap();
+    let entry =
+        LedgerEntry::recharge(&tenant(), &"u".into(), ut(500), "op-1", Some("welcome".into()), Time(3)).unwrap();
     assert_eq!(entry.id().as_str(), "recharge/default/op-1");
     assert_eq!(lines(&entry), ["default: outside recharge -5", "default: available of u recharge 5"]);
     assert_eq!(entry.floors(), []);
-    let entry = Entry::withdraw(&tenant(), &"u".into(), ut(500), "op-1", None, Time(3)).unwrap();
+    let entry = LedgerEntry::withdraw(&tenant(), &"u".into(), ut(500), "op-1", None, Time(3)).unwrap();
     assert_eq!(lines(&entry), ["default: available of u withdraw -5", "default: outside withdraw 5"]);
     assert_eq!(entry.floors(), [Floor { account: AccountId::available(&tenant(), &"u".into()), at_least: ut(500) }]);
     for bad in [0, -1, Ut::MOST.hundredths() + 1] {
-        let made = Entry::recharge(&tenant(), &"u".into(), ut(bad), "op-1", None, Time(3));
+        let made = LedgerEntry::recharge(&tenant(), &"u".into(), ut(bad), "op-1", None, Time(3));
         assert_eq!(made.unwrap_err(), EntryError::Amount);
     }
 }
@@ -140,7 +141,7 @@ fn posting_says_what_each_account_has_afterwards() {
     assert_eq!(posted.accounts[0], Account { id: frozen.clone(), balance: ut(1_000), lines: 6 });
     assert_eq!(entry.post(|_| None), Err(PostingError::Short(frozen)));
 
-    let entry = Entry::recharge(&tenant(), &"u".into(), ut(1), "r", None, Time(1)).unwrap();
+    let entry = LedgerEntry::recharge(&tenant(), &"u".into(), ut(1), "r", None, Time(1)).unwrap();
     let full =
         |id: &AccountId| (!id.may_be_negative()).then(|| Account { balance: ut(i64::MAX), ..Account::new(id.clone()) });
     assert_eq!(entry.post(full), Err(PostingError::Overflow(AccountId::available(&tenant(), &"u".into()))));
@@ -159,11 +160,11 @@ proptest! {
     /// The only constructor refuses all lines that do not sum to zero.
     #[test]
     fn no_unbalanced_entry_can_be_built(amounts in prop::collection::vec(-20_i64..20, 0..10)) {
-        let lines: Vec<Line> =
+        let lines: Vec<EntryLine> =
             amounts.iter().enumerate().map(|(i, n)| line(&format!("u{i}"), LineKind::Income, *n)).collect();
         let balanced = amounts.iter().sum::<i64>() == 0;
         let fit = balanced && amounts.len() >= 2 && amounts.len() <= MAX_LINES && !amounts.contains(&0);
-        prop_assert_eq!(Entry::new(head(), lines).is_ok(), fit);
+        prop_assert_eq!(LedgerEntry::new(head(), lines).is_ok(), fit);
     }
 
     #[test]
@@ -171,11 +172,11 @@ proptest! {
         let settled = (held as f64 * part) as i64;
         let commission = (settled as f64 * cut) as i64;
         let (ended, entry) = hold(held).settle(ut(settled), &share(commission), Time(9)).unwrap();
-        let on = |purse: &Purse| entry.lines().iter().filter(|l| l.account.purse == *purse).map(|l| l.amount.hundredths()).sum::<i64>();
-        prop_assert_eq!(on(&Purse::Frozen("buyer".into())), -held);
-        prop_assert_eq!(on(&Purse::Available("seller".into())), settled - commission);
-        prop_assert_eq!(on(&Purse::Available("buyer".into())), held - settled);
-        prop_assert_eq!(on(&Purse::Commission), commission);
+        let on = |purse: &AccountKind| entry.lines().iter().filter(|l| l.account.purse == *purse).map(|l| l.amount.hundredths()).sum::<i64>();
+        prop_assert_eq!(on(&AccountKind::Frozen("buyer".into())), -held);
+        prop_assert_eq!(on(&AccountKind::Available("seller".into())), settled - commission);
+        prop_assert_eq!(on(&AccountKind::Available("buyer".into())), held - settled);
+        prop_assert_eq!(on(&AccountKind::Commission), commission);
         prop_assert_eq!(ended.ended(&share(commission)).unwrap(), Some(entry));
     }
 }

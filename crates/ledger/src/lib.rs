@@ -21,10 +21,11 @@ pub mod money;
 pub mod records;
 pub mod row;
 
-pub use hold::{End, Hold, Share};
+pub use hold::{Hold, HoldEnd, Share};
 pub use id::{NoTransactionId, TransactionId, UserId};
 pub use journal::{
-    Account, AccountId, Entry, EntryError, EntryId, Floor, Head, Line, LineKind, Posting, Purse, TurnEntry,
+    Account, AccountId, AccountKind, EntryError, EntryHead, EntryId, EntryLine, Floor, LedgerEntry, LedgerPosting,
+    LineKind, TurnEntry,
 };
 pub use money::{Rate, Ut};
 pub use records::RecordCollection;

@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Account, Hold, Posting};
+use crate::{Account, Hold, LedgerPosting};
 
 const V1: u8 = 1;
 
@@ -46,7 +46,7 @@ pub trait Row: Serialize + DeserializeOwned {
 impl Row for Account {
     const NAME: &'static str = "account";
 }
-impl Row for Posting {
+impl Row for LedgerPosting {
     const NAME: &'static str = "posting";
 }
 impl Row for Hold {

@@ -14,12 +14,12 @@ use crate::precondition::Precondition;
 use crate::transaction::{Action, Deadline, Order, Rules, Step, TimerChange, Transaction};
 use crate::verify::{Difference, verify};
 use crate::{Actor, CapabilityId, Sales};
-use ledger::{Account, AccountId, Entry, EntryId, Hold, Posting, TransactionId, UserId, Ut};
+use ledger::{Account, AccountId, EntryId, Hold, LedgerEntry, LedgerPosting, TransactionId, UserId, Ut};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarketState {
     accounts: BTreeMap<AccountId, Account>,
-    journal: Vec<Posting>,
+    journal: Vec<LedgerPosting>,
     entries: BTreeSet<EntryId>,
     holds: BTreeMap<TransactionId, Hold>,
     transactions: BTreeMap<TransactionId, Transaction>,
@@ -109,12 +109,12 @@ impl MarketState {
     }
 
     /// Books an entry that belongs to no transaction.
-    pub fn post(&mut self, entry: &Entry) -> Result<(), StateConflict> {
+    pub fn post(&mut self, entry: &LedgerEntry) -> Result<(), StateConflict> {
         entry.floors().into_iter().try_for_each(|floor| self.check(&floor.into()))?;
         self.post_all(std::slice::from_ref(entry))
     }
 
-    fn post_all(&mut self, entries: &[Entry]) -> Result<(), StateConflict> {
+    fn post_all(&mut self, entries: &[LedgerEntry]) -> Result<(), StateConflict> {
         let mut changed: BTreeMap<AccountId, Account> = BTreeMap::new();
         let mut postings = Vec::new();
         for (i, entry) in entries.iter().enumerate() {
@@ -226,7 +226,7 @@ impl MarketState {
     pub fn accounts(&self) -> impl Iterator<Item = &Account> {
         self.accounts.values()
     }
-    pub fn journal(&self) -> &[Posting] {
+    pub fn journal(&self) -> &[LedgerPosting] {
         &self.journal
     }
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {

@@ -1,7 +1,7 @@
 //! Tests of `stored`.
 
 use ledger::row::Error;
-use ledger::{Account, End, EntryId, Hold, Posting};
+use ledger::{Account, EntryId, Hold, HoldEnd, LedgerPosting};
 use model::{Json, TaskId, Time};
 use uuid::Uuid;
 
@@ -34,9 +34,9 @@ fn accounts() -> Vec<Account> {
     .collect()
 }
 
-fn postings() -> Vec<Posting> {
+fn postings() -> Vec<LedgerPosting> {
     let tenant = "default".into();
-    let posting = |kind, transaction: Option<TransactionId>, note: Option<&str>| Posting {
+    let posting = |kind, transaction: Option<TransactionId>, note: Option<&str>| LedgerPosting {
         entry: EntryId::end(id(1)),
         line: 4,
         account: AccountId::available(&tenant, &"u_1".into()),
@@ -48,7 +48,7 @@ fn postings() -> Vec<Posting> {
         note: note.map(Into::into),
         at: Time(1_767_225_599_000),
     };
-    let mut all: Vec<Posting> = LineKind::ALL.iter().map(|kind| posting(*kind, Some(id(1)), None)).collect();
+    let mut all: Vec<LedgerPosting> = LineKind::ALL.iter().map(|kind| posting(*kind, Some(id(1)), None)).collect();
     all.push(posting(LineKind::Recharge, None, Some("wêlcome")));
     all
 }
@@ -62,7 +62,7 @@ fn holds() -> Vec<Hold> {
         made_at: Time(1),
         end: None,
     };
-    let end = End { settled: ut(8_000), released: ut(4_000), at: Time(2) };
+    let end = HoldEnd { settled: ut(8_000), released: ut(4_000), at: Time(2) };
     vec![open.clone(), Hold { end: Some(end), ..open }]
 }
 

@@ -20,7 +20,7 @@ use crate::autonomy::{self, Confirmation, Confirmed, Mark, Spend};
 use crate::capability::{PricingModel, Served, named};
 use crate::precondition::Precondition;
 use crate::{Actor, CapabilityId, Sales, Via};
-use ledger::{End, Entry, EntryError, Hold, Rate, Share, TransactionId, UserId, Ut};
+use ledger::{EntryError, Hold, HoldEnd, LedgerEntry, Rate, Share, TransactionId, UserId, Ut};
 
 mod step;
 
@@ -268,7 +268,7 @@ pub struct Step {
     pub state: State,
     /// The hold's row from now on, where it was made or ended.
     pub hold: Option<Hold>,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LedgerEntry>,
     /// Conditions of the commit.
     pub guards: Vec<Precondition>,
     pub timers: Vec<TimerChange>,
@@ -329,7 +329,7 @@ impl Transaction {
     pub fn hold(&self) -> Option<Hold> {
         let made_at = self.frozen_at.filter(|_| self.price.is_positive())?;
         // A terminal row never changes: its last change was its end.
-        let end = |settled, released| Some(End { settled, released, at: self.updated_at });
+        let end = |settled, released| Some(HoldEnd { settled, released, at: self.updated_at });
         Some(Hold {
             tenant: self.tenant.clone(),
             transaction: self.id,
@@ -345,7 +345,7 @@ impl Transaction {
     }
 
     /// The entries there must be, told from the transaction alone.
-    pub fn entries(&self) -> Result<Vec<Entry>, EntryError> {
+    pub fn entries(&self) -> Result<Vec<LedgerEntry>, EntryError> {
         let Some(hold) = self.hold() else { return Ok(Vec::new()) };
         let share = match self.status {
             Status::Settled => self.share(),

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use ledger::{Account, AccountId, Entry, EntryId, Hold, LineKind, Posting, Purse, TransactionId, TurnEntry, Ut};
+use ledger::{
+    Account, AccountId, AccountKind, EntryId, Hold, LedgerEntry, LedgerPosting, LineKind, TransactionId, TurnEntry, Ut,
+};
 use model::TurnId;
 
 use crate::tariff::TurnHold;
@@ -72,7 +74,7 @@ impl fmt::Display for Sum {
 /// Everything that does not agree; nothing when all is well. The rows may come in any order.
 pub fn verify<'a>(
     accounts: impl IntoIterator<Item = &'a Account>,
-    journal: impl IntoIterator<Item = &'a Posting>,
+    journal: impl IntoIterator<Item = &'a LedgerPosting>,
     holds: impl IntoIterator<Item = &'a Hold>,
     transactions: impl IntoIterator<Item = &'a Transaction>,
     turns: impl IntoIterator<Item = &'a TurnHold>,
@@ -82,8 +84,8 @@ pub fn verify<'a>(
     let holds = unique(holds, |hold| &hold.transaction, |id| format!("hold of {id}"), &mut found);
     let transactions = unique(transactions, |tx| &tx.id, |id| format!("transaction {id}"), &mut found);
     let turns = unique(turns, |hold| &hold.turn, |id| format!("hold of turn {id}"), &mut found);
-    let mut by_account: BTreeMap<&AccountId, Vec<&Posting>> = BTreeMap::new();
-    let mut by_entry: BTreeMap<&EntryId, Vec<&Posting>> = BTreeMap::new();
+    let mut by_account: BTreeMap<&AccountId, Vec<&LedgerPosting>> = BTreeMap::new();
+    let mut by_entry: BTreeMap<&EntryId, Vec<&LedgerPosting>> = BTreeMap::new();
     for posting in journal {
         by_account.entry(&posting.account).or_default().push(posting);
         by_entry.entry(&posting.entry).or_default().push(posting);
@@ -138,7 +140,7 @@ fn unique<'a, T, K: Ord>(
 /// Each account is the sum of its lines, and its lines follow from one another.
 fn balances<'a>(
     accounts: &BTreeMap<&'a AccountId, &'a Account>,
-    mut by_account: BTreeMap<&'a AccountId, Vec<&'a Posting>>,
+    mut by_account: BTreeMap<&'a AccountId, Vec<&'a LedgerPosting>>,
     found: &mut Vec<Difference>,
 ) {
     for account in accounts.keys() {
@@ -180,7 +182,7 @@ fn frozen(
     for hold in turns.values() {
         frozen.entry(AccountId::frozen(&hold.tenant, &hold.payer)).or_default().add(hold.amount);
     }
-    for id in accounts.keys().filter(|id| matches!(id.purse, Purse::Frozen(_))) {
+    for id in accounts.keys().filter(|id| matches!(id.purse, AccountKind::Frozen(_))) {
         frozen.entry((*id).clone()).or_default();
     }
     for (account, held) in frozen {
@@ -203,7 +205,7 @@ fn sums(accounts: &BTreeMap<&AccountId, &Account>, found: &mut Vec<Difference>) 
 /// A turn's money was set aside by one entry; while the turn runs there is its hold, afterwards the entry that ended it.
 fn paid(
     turns: &BTreeMap<&TurnId, &TurnHold>,
-    by_entry: &BTreeMap<&EntryId, Vec<&Posting>>,
+    by_entry: &BTreeMap<&EntryId, Vec<&LedgerPosting>>,
     explained: &mut BTreeSet<EntryId>,
     found: &mut Vec<Difference>,
 ) {
@@ -239,24 +241,26 @@ fn paid(
 }
 
 /// Whose money an entry sets aside, and how much.
-fn frozen_by<'a>(lines: &[&'a Posting]) -> Option<(&'a AccountId, Ut)> {
+fn frozen_by<'a>(lines: &[&'a LedgerPosting]) -> Option<(&'a AccountId, Ut)> {
     let [from, to] = lines else { return None };
-    let (Purse::Available(payer), Purse::Frozen(owner)) = (&from.account.purse, &to.account.purse) else { return None };
+    let (AccountKind::Available(payer), AccountKind::Frozen(owner)) = (&from.account.purse, &to.account.purse) else {
+        return None;
+    };
     let is_one = payer == owner && from.kind == LineKind::Freeze && to.kind == LineKind::Freeze;
     (is_one && to.amount.is_positive()).then_some((&to.account, to.amount))
 }
 
 /// Whether an entry ends just what another set aside, and does nothing else.
-fn ends(hold: &[&Posting], end: &[&Posting]) -> bool {
+fn ends(hold: &[&LedgerPosting], end: &[&LedgerPosting]) -> bool {
     let Some((frozen, amount)) = frozen_by(hold) else { return false };
     let mut out = Sum::default();
     for line in end {
         match (line.kind, &line.account.purse) {
-            (LineKind::SettleOut | LineKind::Unfreeze, Purse::Frozen(_)) if line.account == *frozen => {
+            (LineKind::SettleOut | LineKind::Unfreeze, AccountKind::Frozen(_)) if line.account == *frozen => {
                 out.add(line.amount);
             }
-            (LineKind::Unfreeze, Purse::Available(_)) if line.account == hold[0].account => {}
-            (LineKind::Income, Purse::Available(_)) | (LineKind::Commission, Purse::Commission) => {}
+            (LineKind::Unfreeze, AccountKind::Available(_)) if line.account == hold[0].account => {}
+            (LineKind::Income, AccountKind::Available(_)) | (LineKind::Commission, AccountKind::Commission) => {}
             (
                 LineKind::Freeze
                 | LineKind::Unfreeze
@@ -265,7 +269,7 @@ fn ends(hold: &[&Posting], end: &[&Posting]) -> bool {
                 | LineKind::Commission
                 | LineKind::Recharge
                 | LineKind::Withdraw,
-                Purse::Available(_) | Purse::Frozen(_) | Purse::Commission | Purse::Outside,
+                AccountKind::Available(_) | AccountKind::Frozen(_) | AccountKind::Commission | AccountKind::Outside,
             ) => return false,
         }
     }
@@ -273,7 +277,7 @@ fn ends(hold: &[&Posting], end: &[&Posting]) -> bool {
 }
 
 /// The lines of an entry, in order: none missing, all about the same thing, zero in sum.
-fn balanced(entry: &EntryId, lines: &[&Posting], found: &mut Vec<Difference>) {
+fn balanced(entry: &EntryId, lines: &[&LedgerPosting], found: &mut Vec<Difference>) {
     let mut sum = Sum::default();
     for posting in lines {
         sum.add(posting.amount);
@@ -297,7 +301,7 @@ fn balanced(entry: &EntryId, lines: &[&Posting], found: &mut Vec<Difference>) {
 /// The journal has exactly what the transaction must have booked.
 fn booked(
     transaction: &Transaction,
-    by_entry: &BTreeMap<&EntryId, Vec<&Posting>>,
+    by_entry: &BTreeMap<&EntryId, Vec<&LedgerPosting>>,
     explained: &mut BTreeSet<EntryId>,
     found: &mut Vec<Difference>,
 ) {
@@ -319,7 +323,7 @@ fn booked(
     }
 }
 
-fn is_same(expected: &Entry, lines: &[&Posting]) -> bool {
+fn is_same(expected: &LedgerEntry, lines: &[&LedgerPosting]) -> bool {
     let head = expected.head();
     expected.lines().len() == lines.len()
         && expected.lines().iter().zip(lines).all(|(line, posting)| {
@@ -329,11 +333,11 @@ fn is_same(expected: &Entry, lines: &[&Posting]) -> bool {
 }
 
 /// Money that came in or went out: the one thing no transaction explains.
-fn is_across(entry: &EntryId, lines: &[&Posting]) -> bool {
+fn is_across(entry: &EntryId, lines: &[&LedgerPosting]) -> bool {
     let [from, to] = lines else { return false };
     let outside = match (from.kind, &from.account.purse, &to.account.purse) {
-        (LineKind::Recharge, Purse::Outside, Purse::Available(_)) => true,
-        (LineKind::Withdraw, Purse::Available(_), Purse::Outside) => true,
+        (LineKind::Recharge, AccountKind::Outside, AccountKind::Available(_)) => true,
+        (LineKind::Withdraw, AccountKind::Available(_), AccountKind::Outside) => true,
         (
             LineKind::Freeze
             | LineKind::Unfreeze
@@ -342,8 +346,8 @@ fn is_across(entry: &EntryId, lines: &[&Posting]) -> bool {
             | LineKind::Commission
             | LineKind::Recharge
             | LineKind::Withdraw,
-            Purse::Available(_) | Purse::Frozen(_) | Purse::Commission | Purse::Outside,
-            Purse::Available(_) | Purse::Frozen(_) | Purse::Commission | Purse::Outside,
+            AccountKind::Available(_) | AccountKind::Frozen(_) | AccountKind::Commission | AccountKind::Outside,
+            AccountKind::Available(_) | AccountKind::Frozen(_) | AccountKind::Commission | AccountKind::Outside,
         ) => false,
     };
     let named = entry.as_str().starts_with(&format!("{}/{}/", from.kind.name(), from.account.tenant));

@@ -34,7 +34,7 @@ impl Caller {
 /// The scope of a call: an agent, reached through a mount by a caller. Tasks outside the scope do not exist for the
 /// call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CallScope {
     pub caller: Caller,
     pub agent: Arc<str>,
     /// The mount the call came through. Ids chosen by callers are unique per mount.
@@ -74,10 +74,10 @@ pub enum Again {
     Refuse,
 }
 
-impl Place {
+impl CallScope {
     /// A scope with tenant visibility: every caller of the tenant sees the agent's tasks.
-    pub fn tenant(caller: Caller, agent: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>) -> Place {
-        Place::new(caller, agent.into(), dialect.into(), Visibility::Tenant, &[])
+    pub fn tenant(caller: Caller, agent: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>) -> CallScope {
+        CallScope::new(caller, agent.into(), dialect.into(), Visibility::Tenant, &[])
     }
 
     /// The scope of a caller's call. `parties` are the parties of every task of the agent.
@@ -87,7 +87,7 @@ impl Place {
         dialect: Arc<str>,
         visibility: Visibility,
         parties: &[Arc<str>],
-    ) -> Place {
+    ) -> CallScope {
         let tenant = &*caller.tenant;
         let (views, reads) = match visibility {
             Visibility::Tenant => {
@@ -114,7 +114,7 @@ impl Place {
             Visibility::Parties => parties.iter().filter(|party| **party != caller.name).cloned().collect(),
             Visibility::Tenant | Visibility::Owner | Visibility::Systems => Vec::new(),
         };
-        Place { caller, agent, mount: "a2a".into(), views, reads, parties, dialect, ids: None }
+        CallScope { caller, agent, mount: "a2a".into(), views, reads, parties, dialect, ids: None }
     }
 }
 

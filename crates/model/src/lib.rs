@@ -26,7 +26,7 @@ pub mod text;
 
 pub use access::AccessKey;
 pub use call::{
-    Again, Call, Caller, Cancel, Get, Ids, List, Place, PushCall, PushConfig, Send, Subscribe, Visibility, Wait,
+    Again, Call, CallScope, Caller, Cancel, Get, Ids, List, PushCall, PushConfig, Send, Subscribe, Visibility, Wait,
 };
 pub use content::{Artifact, Blob, BlobKind, Content, Message, Part, Role};
 pub use event::{Body, Chunk, Event, Inbound, Opened, StatusChange};
@@ -36,6 +36,6 @@ pub use json::Json;
 pub use limits::Limits;
 pub use memory::{MemoryBudget, MemoryShare};
 pub use push::{PushChange, PushProgress, PushRow, PushSpec, PushStanding, PushState};
-pub use record::{Balance, Entry, Expect, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery};
-pub use task::{Core, Due, OpenTurn, Refused, Shape, State, Status, Task};
+pub use record::{AccountLine, Balance, Entry, Expect, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery};
+pub use task::{Core, OpenTurn, Refused, Shape, State, Status, Task, TaskBilling};
 pub use text::{TextChange, TextPage, TextPlace, TextQuery};

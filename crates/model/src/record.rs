@@ -153,7 +153,7 @@ impl Entry {
 
 /// A line of an account's statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct AccountLine {
     /// The entry's position in the journal; for any one account, higher is later.
     pub no: u64,
     pub id: Uuid,

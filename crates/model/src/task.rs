@@ -267,12 +267,12 @@ pub struct Task {
     /// The newest remote name of an earlier turn: the remote conversation that a later turn continues.
     pub bound_before: Option<String>,
     /// The cost of its turns, if its agent has a price.
-    pub due: Option<Box<Due>>,
+    pub due: Option<Box<TaskBilling>>,
 }
 
 /// The billing state of a task: the payer of the waiting messages, and the reservation for the open turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Due {
+pub struct TaskBilling {
     /// The payer of the newest message that no turn has taken up.
     pub payer: Option<Arc<str>>,
     /// The reservation for the open turn.
@@ -363,7 +363,7 @@ impl Task {
             Body::TurnStarted { attempt, hold, .. } => {
                 if *attempt <= 1 && (hold.is_some() || self.due.is_some()) {
                     let due = self.due.get_or_insert_default();
-                    **due = Due { hold: hold.clone(), ..Due::default() };
+                    **due = TaskBilling { hold: hold.clone(), ..TaskBilling::default() };
                 }
                 if *attempt <= 1
                     && let Some(earlier) = self.bound.take()

@@ -288,7 +288,7 @@ fn what_is_set_aside_lives_as_long_as_its_turn() {
     apply(&mut task, asks("ann"));
     assert_eq!(task.due.as_ref().unwrap().payer.as_deref(), Some("ann"));
     apply(&mut task, Body::TurnStarted { turn: id, attempt: 1, hold: hold.clone() });
-    assert_eq!(task.due.as_deref(), Some(&Due { hold: hold.clone(), ..Due::default() }));
+    assert_eq!(task.due.as_deref(), Some(&TaskBilling { hold: hold.clone(), ..TaskBilling::default() }));
     apply(&mut task, facts(r#"{"usage":1}"#));
     // Another attempt is the same turn; the sender of a message received meanwhile pays for the next turn.
     apply(&mut task, Body::TurnStarted { turn: id, attempt: 2, hold: None });
@@ -301,5 +301,5 @@ fn what_is_set_aside_lives_as_long_as_its_turn() {
     let due = task.due.as_deref().unwrap();
     assert_eq!((&due.hold, &due.facts, due.payer.as_deref()), (&None, &None, Some("bob")));
     apply(&mut task, turn(2));
-    assert_eq!(task.due.as_deref(), Some(&Due::default()), "a turn for nothing");
+    assert_eq!(task.due.as_deref(), Some(&TaskBilling::default()), "a turn for nothing");
 }

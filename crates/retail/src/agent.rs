@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::agent::{
-    Admission, Agent, Emission, End, EndState, Piece, Profile, Restart, Skill as Offered, Turn, Words,
+    Admission, Agent, AgentEvent, AgentMessage, ArtifactChunk, EndState, Profile, Restart, Skill as Offered, Turn,
+    TurnEnd,
 };
 use model::{Fault, Inbound, Json, Message, Part, Role, Task};
 use sha2::{Digest, Sha256};
@@ -120,11 +121,11 @@ impl Agent for StoreAgent {
         Ok(Admission { undecided: false, restart: Restart::Retry, idempotent: false })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (counter, guarded) = (self.counter.clone(), self.guarded);
         let done = async move { stream::iter(spoken(run(&counter.shop().await, guarded, &turn).await)) };
         // That it is at work is said before anything is looked up.
-        stream::once(std::future::ready(Emission::Working(None))).chain(stream::once(done).flatten()).boxed()
+        stream::once(std::future::ready(AgentEvent::Working(None))).chain(stream::once(done).flatten()).boxed()
     }
 }
 
@@ -142,7 +143,7 @@ async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<SkillReply, Erro
     shop.run_skill(guarded.then_some(&caller), &request, Some(once)).await
 }
 
-fn spoken(outcome: Result<SkillReply, Error>) -> Vec<Emission> {
+fn spoken(outcome: Result<SkillReply, Error>) -> Vec<AgentEvent> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(refused) => {
@@ -150,20 +151,20 @@ fn spoken(outcome: Result<SkillReply, Error>) -> Vec<Emission> {
             if let Some(cause) = &fault.cause {
                 tracing::error!("a skill of the store failed: {cause}");
             }
-            let words = Some(Words::text(fault.message));
-            return vec![Emission::End(End { state: EndState::Failed, words })];
+            let words = Some(AgentMessage::text(fault.message));
+            return vec![AgentEvent::End(TurnEnd { state: EndState::Failed, words })];
         }
     };
-    let mut said = vec![Emission::Metadata(Json::from_value(&outcome.metadata()))];
+    let mut said = vec![AgentEvent::Metadata(Json::from_value(&outcome.metadata()))];
     if let Some(artifact) = outcome.artifact {
         let mut part = Part::data(Json::from_value(&artifact.data));
         part.media_type = Some("application/json".to_owned());
-        said.push(Emission::Artifact(Piece {
+        said.push(AgentEvent::Artifact(ArtifactChunk {
             key: artifact.name.to_owned(),
             name: Some(artifact.name.to_owned()),
             parts: vec![part],
             last: true,
-            ..Piece::default()
+            ..ArtifactChunk::default()
         }));
     }
     let state = match outcome.ending {
@@ -171,6 +172,6 @@ fn spoken(outcome: Result<SkillReply, Error>) -> Vec<Emission> {
         Ending::InputRequired => EndState::InputRequired,
         Ending::Failed => EndState::Failed,
     };
-    said.push(Emission::End(End { state, words: Some(Words::text(outcome.text)) }));
+    said.push(AgentEvent::End(TurnEnd { state, words: Some(AgentMessage::text(outcome.text)) }));
     said
 }

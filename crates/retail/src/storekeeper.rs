@@ -43,10 +43,10 @@ impl Storekeeper for Shop {
         Skill::from_name(skill).map(|skill| skill.says().2)
     }
 
-    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<storekeeper::Shop>, Fault>> {
+    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<storekeeper::ShopCard>, Fault>> {
         Box::pin(async move {
             let site = self.site_of_host(host).await?;
-            Ok(site.map(|site| storekeeper::Shop {
+            Ok(site.map(|site| storekeeper::ShopCard {
                 slug: site.slug.to_string(),
                 title: site.title.to_string(),
                 description: Some(site.description.to_string()).filter(|text| !text.is_empty()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use model::{Place, TaskId, Time, View};
+use model::{CallScope, TaskId, Time, View};
 use quick_cache::sync;
 
 pub(crate) struct Cache {
@@ -39,7 +39,7 @@ impl Cache {
     }
 
     /// The encoding, if it is there and may be seen from this place.
-    pub(crate) fn get(&self, task: TaskId, slot: u16, place: &Place) -> Option<Bytes> {
+    pub(crate) fn get(&self, task: TaskId, slot: u16, place: &CallScope) -> Option<Bytes> {
         let entry = self.entries.as_ref()?.get(&(task, slot))?;
         if jiff::Timestamp::now().as_millisecond().saturating_sub(entry.settled_at.0) >= self.retention_ms {
             return None;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::card::{self, Auth, CardFacts};
+use dialects::card::{self, CardAuth, CardFacts};
 use dialects::wire::JsonWire;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
@@ -19,7 +19,7 @@ use crate::mount::Mounted;
 use crate::policy::Policy;
 use crate::settings::{CardForm, Door};
 use crate::{Server, Settings};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::client_address::{FORWARDED_HOST, FORWARDED_PROTO};
 
 /// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
@@ -133,7 +133,7 @@ impl Server {
                 .and_then(http_date)
                 .is_some_and(|t| t.as_second() >= self.cards.since.as_second()),
         };
-        let mut response = Response::new(if fresh { Body::empty() } else { made.bytes.clone().into() });
+        let mut response = Response::new(if fresh { ResponseBody::empty() } else { made.bytes.clone().into() });
         if fresh {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
         }
@@ -187,12 +187,12 @@ impl Server {
     }
 
     /// What is enforced at a mount, as its card tells it.
-    fn auth(&self, mounted: &Mounted) -> Option<Auth> {
+    fn auth(&self, mounted: &Mounted) -> Option<CardAuth> {
         if !self.has_extended_card(mounted) {
             return None;
         }
         let tokens = self.callers.tokens();
-        Some(Auth {
+        Some(CardAuth {
             required: self.requires(mounted) && !self.opens(&mounted.agent),
             // A key can be made at any time where one is required and nothing else is taken.
             keys: self.callers.has_keys() || tokens.is_none(),

@@ -217,7 +217,7 @@ mod tests {
         model::Task::open(&model::Event { seq: model::Seq(1), at: model::Time(0), body }).unwrap()
     }
 
-    async fn links(store: &Arc<stores::memory::Store>) -> Links {
+    async fn links(store: &Arc<stores::memory::MemoryStore>) -> Links {
         Links::new(store.clone(), None)
     }
 
@@ -229,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_says_what_it_is_of_to_every_process() {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let url = url(&links(&store).await, &terms()).await;
         let (path, query) = url.strip_prefix("https://x.example/sub/files/").unwrap().split_once('?').unwrap();
         let other = links(&store).await;
@@ -243,7 +243,7 @@ mod tests {
                 media_type: Some("application/pdf".into())
             }
         );
-        let stranger = links(&Arc::new(stores::memory::Store::new())).await;
+        let stranger = links(&Arc::new(stores::memory::MemoryStore::new())).await;
         assert_eq!(stranger.read(path, query).await.unwrap(), Err(Bad::Signature), "another store has another key");
         for (from, to) in [
             ("tenant=a%20b", "tenant=b"),
@@ -290,7 +290,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_that_was_kept_in_the_clear_is_sealed_and_stays_the_same() {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let old = links(&store).await;
         let url = url(&old, &terms()).await;
         let body = || async { store.record(KIND.into(), NAME.into()).await.unwrap().unwrap().body };
@@ -311,7 +311,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_empty_name_is_none() {
-        let links = links(&Arc::new(stores::memory::Store::new())).await;
+        let links = links(&Arc::new(stores::memory::MemoryStore::new())).await;
         let key = links.key().await.unwrap();
         let hash = "ab".repeat(32);
         let signature = hmac::sign(key, &message([&hash, "t", "", ""], i64::MAX));
@@ -325,7 +325,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_ends() {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let links = links(&store).await;
         let url = url(&links, &terms()).await;
         let (path, query_text) = url.split_once("/files/").unwrap().1.split_once('?').unwrap();
@@ -338,7 +338,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_small_or_always_inline_stays() {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let links = links(&store).await;
         let small = links.settle(encoded(100), &terms()).await.unwrap();
         assert!(small.has_blobs() && small.files().count() == 0);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dialects::wire::Codec;
-use model::{Caller, Place, Visibility};
+use model::{CallScope, Caller, Visibility};
 
 use uuid::Uuid;
 
@@ -44,7 +44,7 @@ pub struct Mounted {
     visibility: Visibility,
     parties: Vec<Arc<str>>,
     /// The places of a caller without a credential, one for each dialect: by far the commonest, made once.
-    anonymous: Vec<Arc<Place>>,
+    anonymous: Vec<Arc<CallScope>>,
 }
 
 impl Mounted {
@@ -73,13 +73,13 @@ impl Mounted {
         mounted
     }
 
-    fn seen_by(&self, caller: Caller, wire: &'static dyn Codec) -> Place {
-        Place::new(caller, self.agent.clone(), wire.name().into(), self.visibility, &self.parties)
+    fn seen_by(&self, caller: Caller, wire: &'static dyn Codec) -> CallScope {
+        CallScope::new(caller, self.agent.clone(), wire.name().into(), self.visibility, &self.parties)
     }
 
     /// A place here as a caller sees it, in a dialect that is no wire.
-    pub(crate) fn place_in(&self, caller: Caller, dialect: &str) -> Place {
-        Place::new(caller, self.agent.clone(), dialect.into(), self.visibility, &self.parties)
+    pub(crate) fn place_in(&self, caller: Caller, dialect: &str) -> CallScope {
+        CallScope::new(caller, self.agent.clone(), dialect.into(), self.visibility, &self.parties)
     }
 
     pub(crate) fn visibility(&self) -> Visibility {
@@ -91,7 +91,7 @@ impl Mounted {
         self.tenant.as_ref().unwrap_or(&caller.tenant).clone()
     }
 
-    pub(crate) fn place(&self, caller: &Caller, tenant: &Arc<str>, wire: &'static dyn Codec) -> Arc<Place> {
+    pub(crate) fn place(&self, caller: &Caller, tenant: &Arc<str>, wire: &'static dyn Codec) -> Arc<CallScope> {
         if !caller.authenticated
             && let Some(known) = self.anonymous.iter().find(|place| *place.dialect == *wire.name())
             && *tenant == known.caller.tenant

@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, request};
 use serde_json::json;
 
 use crate::Server;
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::response::{json, text};
 
 /// A store that takes longer to say how it is cannot be counted on.
@@ -70,7 +70,7 @@ impl Server {
 
     /// `None` where deliveries carry no tokens.
     pub(crate) fn jwks(&self) -> Option<Response> {
-        let mut response = Response::new(Body::from(self.settings.jwks.clone()?));
+        let mut response = Response::new(ResponseBody::from(self.settings.jwks.clone()?));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));

@@ -10,8 +10,8 @@ use engine::Engine;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, request};
 use hyper::body::Incoming;
-use model::ports::till::Books;
-use model::{AccessKey, Caller, Fault, Place};
+use model::ports::billing::Settlement;
+use model::{AccessKey, CallScope, Caller, Fault};
 use web::body::Response;
 
 use crate::admin::AdminCommand;
@@ -35,7 +35,7 @@ pub trait ProductKind: Sync {
     }
 
     /// Settles what turns cost. It is needed wherever tasks end, also without a config for the product. One product has it.
-    fn settlement(&self) -> Option<Arc<dyn Books>> {
+    fn settlement(&self) -> Option<Arc<dyn Settlement>> {
         None
     }
 
@@ -46,7 +46,7 @@ pub trait ProductKind: Sync {
 }
 
 /// The settlement of these products, if one of them has one.
-pub fn settlement(products: &[&'static dyn ProductKind]) -> Option<Arc<dyn Books>> {
+pub fn settlement(products: &[&'static dyn ProductKind]) -> Option<Arc<dyn Settlement>> {
     let mut found = products.iter().filter_map(|product| product.settlement());
     let first = found.next();
     debug_assert!(found.next().is_none(), "two products settle turns");
@@ -141,7 +141,7 @@ pub trait SendGuard: Send + Sync {
     fn admit<'a>(
         &'a self,
         engine: &'a Engine,
-        place: &'a Place,
+        place: &'a CallScope,
         send: &'a model::Send,
         caller: Option<&'a Caller>,
     ) -> BoxFuture<'a, Result<(), Fault>>;
@@ -180,7 +180,7 @@ pub struct SharedCall<'a> {
     pub server: &'a Arc<Server>,
     pub mounted: &'a Mounted,
     pub head: &'a request::Parts,
-    pub request: &'a jsonrpc::Request<'a>,
+    pub request: &'a jsonrpc::RpcRequest<'a>,
 }
 
 /// What the params of a request say about its owner.

@@ -12,7 +12,7 @@ pub use crate::policy::{Effect, Rule};
 use crate::product::ProductService;
 pub use crate::throttle::Limits as ThrottleLimits;
 pub use web::client_address::Network;
-pub use web::limiter::Rate;
+pub use web::limiter::RateLimit;
 
 /// Agents that are remembered after they are gone, so that their tasks can be read.
 const RETIRED: usize = 10_000;

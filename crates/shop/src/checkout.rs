@@ -83,7 +83,7 @@ pub struct Step {
     pub session: Option<Session>,
     pub order: Option<Order>,
     pub stock: Option<Moves>,
-    pub money: Option<ledger::Entry>,
+    pub money: Option<ledger::LedgerEntry>,
 }
 
 /// The data that a checkout is computed from.

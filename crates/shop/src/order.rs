@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Entry, UserId};
+use ledger::{LedgerEntry, UserId};
 use model::Time;
 use serde::{Deserialize, Serialize};
 
@@ -114,7 +114,7 @@ const MAX_TRACKING: usize = 20;
 pub struct OrderStep {
     pub order: Order,
     pub stock: Option<Moves>,
-    pub money: Option<Entry>,
+    pub money: Option<LedgerEntry>,
 }
 
 /// The ledger's books of shops are kept by currency: amounts of two never meet in one sum.
@@ -152,11 +152,11 @@ impl Order {
     }
 
     /// The money that came in with it; `None` where nothing was to be paid.
-    pub fn income(&self) -> Result<Option<Entry>, Error> {
-        self.across(Entry::recharge, self.created_at)
+    pub fn income(&self) -> Result<Option<LedgerEntry>, Error> {
+        self.across(LedgerEntry::recharge, self.created_at)
     }
 
-    fn across(&self, entry: Across, at: Time) -> Result<Option<Entry>, Error> {
+    fn across(&self, entry: Across, at: Time) -> Result<Option<LedgerEntry>, Error> {
         let amount = self.totals.total.on_ledger();
         if amount.is_zero() {
             return Ok(None);
@@ -208,7 +208,7 @@ impl Order {
             ) => return not("returned"),
         };
         let stock = restocked.then(|| order.restock()).flatten();
-        let money = if back { order.across(Entry::withdraw, now)? } else { None };
+        let money = if back { order.across(LedgerEntry::withdraw, now)? } else { None };
         Ok(OrderStep { order, stock, money })
     }
 
@@ -266,4 +266,5 @@ impl Order {
 }
 
 /// How money comes in, or goes out.
-type Across = fn(&Arc<str>, &UserId, ledger::Ut, &str, Option<Arc<str>>, Time) -> Result<Entry, ledger::EntryError>;
+type Across =
+    fn(&Arc<str>, &UserId, ledger::Ut, &str, Option<Arc<str>>, Time) -> Result<LedgerEntry, ledger::EntryError>;

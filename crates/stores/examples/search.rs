@@ -57,9 +57,9 @@ async fn main() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = if std::env::args().nth(1).as_deref() == Some("postgres") {
         let url = cluster::Cluster::shared().database().url();
-        Arc::new(postgres::Store::open(postgres::Options::new(url)).await.unwrap())
+        Arc::new(postgres::PostgresStore::open(postgres::Options::new(url)).await.unwrap())
     } else {
-        Arc::new(sqlite::Store::open(sqlite::Options::new(folder.path())).unwrap())
+        Arc::new(sqlite::SqliteStore::open(sqlite::Options::new(folder.path())).unwrap())
     };
     fill(&store, "small", 1_000).await;
     let begin = Instant::now();

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use model::ports::store::{Append, Commit, ListQuery, Opening, Outcome, Row, Store, Timer, TimerChange, TimerKind};
+use model::ports::store::{
+    Append, Commit, IndexRow, ListQuery, Opening, Outcome, Store, Timer, TimerChange, TimerKind,
+};
 use model::{Body, ContextId, Event, Opened, Seq, State, StatusChange, TaskId, Time, TurnId, View, stored};
-use stores::sqlite::Durability;
+use stores::sqlite::SqliteDurability;
 use stores::{postgres, sqlite};
 use uuid::Uuid;
 
@@ -61,8 +63,8 @@ fn payload(bodies: Vec<Body>) -> (u32, Bytes) {
     (events.len() as u32, stored::encode(&events).into())
 }
 
-fn row(state: State, running: bool) -> Row {
-    Row { state, status_at: now(), listed: true, running, settled: state.is_terminal() }
+fn row(state: State, running: bool) -> IndexRow {
+    IndexRow { state, status_at: now(), listed: true, running, settled: state.is_terminal() }
 }
 
 fn opening() -> Opening {
@@ -142,18 +144,18 @@ async fn main() {
         None => place.clone().filter(|place| place.starts_with("postgres")),
     };
     let relaxed = std::env::var("RIALTO_DURABILITY").is_ok_and(|d| d == "relaxed");
-    let durability = if relaxed { Durability::Relaxed } else { Durability::Full };
+    let durability = if relaxed { SqliteDurability::Relaxed } else { SqliteDurability::Full };
     let temporary = tempfile::tempdir().unwrap();
     let start = Instant::now();
     let store: Arc<dyn Store> = match url {
         Some(url) => {
             let options = postgres::Options { durability, ..postgres::Options::new(url) };
-            Arc::new(postgres::Store::open(options).await.unwrap())
+            Arc::new(postgres::PostgresStore::open(options).await.unwrap())
         }
         None => {
             let folder = place.map_or_else(|| temporary.path().to_owned(), Into::into);
             let options = sqlite::Options { durability, ..sqlite::Options::new(folder) };
-            Arc::new(sqlite::Store::open(options).unwrap())
+            Arc::new(sqlite::SqliteStore::open(options).unwrap())
         }
     };
     let known = store.health().await.unwrap();

@@ -8,12 +8,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, Store, TaskLists,
-    TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep,
+    Commit, Health, Journal, KeyUse, ListPage, ListQuery, LogHead, Outcome, RecordStore, Replicas, Store, StoreError,
+    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Upkeep, VisibleTasks,
 };
 use model::{
-    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordPage, RecordQuery, Seq, TaskId,
-    Time,
+    AccessKey, AccountLine, Balance, Entry, Epoch, Event, PushRow, PushState, Record, RecordPage, RecordQuery, Seq,
+    TaskId, Time,
 };
 
 /// One process with its way to the data.
@@ -55,7 +55,7 @@ impl CrashableStore {
 
 macro_rules! pass {
     ($($name:ident($($arg:ident: $type:ty),*) -> $out:ty;)+) => {
-        $(fn $name(&self, $($arg: $type),*) -> Future<'_, Result<$out, Trouble>> {
+        $(fn $name(&self, $($arg: $type),*) -> Future<'_, Result<$out, StoreError>> {
             self.alive(self.inner.$name($($arg),*))
         })+
     };
@@ -72,9 +72,9 @@ impl TaskLog for CrashableStore {
         self.inner.epoch()
     }
     pass! {
-        head(task: TaskId) -> Option<Head>;
+        head(task: TaskId) -> Option<LogHead>;
         events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
-        beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
+        beginning(task: TaskId, sight: VisibleTasks, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
         alias(key: [u8; 32]) -> Option<TaskId>;
@@ -106,7 +106,7 @@ impl RecordStore for CrashableStore {
 impl Journal for CrashableStore {
     pass! {
         balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
-        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
+        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<AccountLine>;
         accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
         journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
     }

@@ -13,12 +13,12 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{
-    Append, Commit, Cursor, Head, Health, Journal, KeyUse, ListPage, ListQuery, Opening, Outcome, RecordStore,
-    Replicas, Row, Seen, TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, TimerChange, TimerKind, Trouble,
-    Upkeep,
+    Append, Commit, Cursor, Health, IndexRow, Journal, KeyUse, ListPage, ListQuery, LogHead, Opening, Outcome,
+    RecordStore, Replicas, StoreError, TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, TimerChange,
+    TimerKind, Upkeep, VisibleTasks,
 };
 use model::{
-    AccessKey, Balance, Entry, Epoch, Event, Line, Listed, PushChange, PushRow, PushState, Record, RecordChange,
+    AccessKey, AccountLine, Balance, Entry, Epoch, Event, Listed, PushChange, PushRow, PushState, Record, RecordChange,
     RecordPage, RecordQuery, Seq, State, TaskId, TextChange, TextPage, TextPlace, TextQuery, Time, stored, text,
 };
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ use crate::{rules, shape};
 
 /// An empty store at epoch 1.
 #[derive(Default)]
-pub struct Store {
+pub struct MemoryStore {
     inner: Mutex<Inner>,
 }
 
@@ -62,24 +62,24 @@ struct StoredTask {
     opening: Opening,
     seq: Seq,
     epoch: Epoch,
-    row: Row,
+    row: IndexRow,
     /// One entry per append, as in a durable log: the first sequence number and the payload.
     log: Vec<(Seq, Bytes)>,
     blobs: BTreeSet<(Arc<str>, [u8; 32])>,
 }
 
-impl Store {
-    pub fn new() -> Store {
-        Store::default()
+impl MemoryStore {
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
     }
 
-    fn read<T>(&self, look: impl FnOnce(&mut Inner) -> Result<T, Trouble>) -> Result<T, Trouble> {
+    fn read<T>(&self, look: impl FnOnce(&mut Inner) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut inner = self.inner.lock();
-        if inner.closed { Err(Trouble::Closed) } else { look(&mut inner) }
+        if inner.closed { Err(StoreError::Closed) } else { look(&mut inner) }
     }
 }
 
-impl rules::Known for Inner {
+impl rules::CommitFacts for Inner {
     type Error = Infallible;
 
     fn key_use(&mut self, key: &[u8; 32], not_before: Time) -> Result<Option<KeyUse>, Infallible> {
@@ -245,11 +245,11 @@ impl Inner {
         true
     }
 
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Trouble> {
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, StoreError> {
         let mut events = Vec::new();
         let mut read = 0;
         for (first, payload) in self.tasks.get(&task).map(|t| t.log.as_slice()).unwrap_or_default() {
-            let batch = stored::decode(*first, payload).map_err(|e| Trouble::Broken(e.to_string()))?;
+            let batch = stored::decode(*first, payload).map_err(|e| StoreError::Broken(e.to_string()))?;
             if batch.last().is_none_or(|e| e.seq <= after) {
                 continue;
             }
@@ -334,13 +334,13 @@ impl Inner {
     }
 
     /// Every line of an account, oldest first.
-    fn lines(&self, account: &str) -> Vec<Line> {
+    fn lines(&self, account: &str) -> Vec<AccountLine> {
         let mut balance = 0;
         let numbered = self.journal.iter().zip(1..);
         let lines = numbered.filter_map(|(entry, no)| {
             let amount = entry.postings.iter().find(|posting| *posting.account == *account)?.amount;
             balance += amount;
-            Some(Line { no, id: entry.id, at: entry.at, body: entry.body.clone(), amount, balance })
+            Some(AccountLine { no, id: entry.id, at: entry.at, body: entry.body.clone(), amount, balance })
         });
         lines.collect()
     }
@@ -383,11 +383,11 @@ impl Inner {
     }
 }
 
-impl TaskLog for Store {
+impl TaskLog for MemoryStore {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         let mut inner = self.inner.lock();
         let outcome = if inner.closed {
-            Outcome::Refused(Trouble::Closed)
+            Outcome::Refused(StoreError::Closed)
         } else if let Some(trouble) = shape::malformed(&commit) {
             Outcome::Refused(trouble)
         } else if let Some(conflict) = rules::surely(rules::conflict(&commit, &mut *inner)) {
@@ -399,10 +399,10 @@ impl TaskLog for Store {
         Box::pin(ready(outcome))
     }
 
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<LogHead>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {
-                Ok(inner.tasks.get(&task).map(|t| Head {
+                Ok(inner.tasks.get(&task).map(|t| LogHead {
                     context: t.opening.context.clone(),
                     tenant: t.opening.tenant.clone(),
                     agent: t.opening.agent.clone(),
@@ -414,11 +414,11 @@ impl TaskLog for Store {
         })
     }
 
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         Box::pin(async move { self.read(|inner| inner.events(task, after, bytes)) })
     }
 
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn beginning(&self, task: TaskId, sight: VisibleTasks, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {
                 let is_seen = inner.tasks.get(&task).is_some_and(|kept| {
@@ -429,21 +429,21 @@ impl TaskLog for Store {
         })
     }
 
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| tasks.into_iter().map(|t| inner.events(t, Seq::ZERO, usize::MAX)).collect())
         })
     }
 
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.use_of(&key, not_before))) })
     }
 
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.aliases.get(&key).copied())) })
     }
 
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.blobs.get(&(tenant, hash)).cloned())) })
     }
 
@@ -452,16 +452,16 @@ impl TaskLog for Store {
     }
 }
 
-impl TaskLists for Store {
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+impl TaskLists for MemoryStore {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.list(&query))) })
     }
 
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.tasks(&query))) })
     }
 
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {
                 let mut rows: Vec<_> = inner.push.values().filter(|(_, row)| row.task == task).cloned().collect();
@@ -476,7 +476,7 @@ impl TaskLists for Store {
         state: PushState,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    ) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {
                 let later = |row: &&PushRow| after.as_ref().is_none_or(|(t, id)| (row.task, &row.id) > (*t, id));
@@ -485,7 +485,7 @@ impl TaskLists for Store {
         })
     }
 
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {
                 let running = inner.tasks.iter().filter(|(id, t)| t.row.running && after.is_none_or(|a| **id > a));
@@ -494,40 +494,40 @@ impl TaskLists for Store {
         })
     }
 
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| Ok(inner.timers().into_iter().filter(|t| t.due <= now).take(limit).collect()))
         })
     }
 
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         let of_these = move |timer: &Timer| tasks.contains(&timer.task);
         Box::pin(async move { self.read(|inner| Ok(inner.timers().into_iter().filter(of_these).collect())) })
     }
 
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.timers.values().min().copied())) })
     }
 }
 
-impl RecordStore for Store {
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+impl RecordStore for MemoryStore {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.access.values().cloned().collect())) })
     }
 
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, StoreError>> {
         Box::pin(
             async move { self.read(|inner| Ok(inner.records.get(&(kind, key)).map(|(record, _)| record.clone()))) },
         )
     }
 
-    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.records(&query))) })
     }
 }
 
-impl Journal for Store {
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+impl Journal for MemoryStore {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         Box::pin(async move {
             let on = |inner: &Inner, account| inner.balances.get(account).copied().unwrap_or_default();
             self.read(|inner| Ok(accounts.iter().map(|account| on(inner, account)).collect()))
@@ -539,7 +539,7 @@ impl Journal for Store {
         account: Arc<str>,
         before: Option<u64>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+    ) -> Future<'_, Result<Vec<AccountLine>, StoreError>> {
         Box::pin(async move {
             let lines = self.read(|inner| Ok(inner.lines(&account)))?;
             let earlier = lines.into_iter().rev().filter(|line| before.is_none_or(|before| line.no < before));
@@ -547,7 +547,7 @@ impl Journal for Store {
         })
     }
 
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {
                 let later = inner.balances.iter().filter(|(name, _)| after.as_ref().is_none_or(|after| *name > after));
@@ -556,7 +556,7 @@ impl Journal for Store {
         })
     }
 
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {
                 let numbered = (1..).zip(inner.journal.iter().cloned());
@@ -566,16 +566,16 @@ impl Journal for Store {
     }
 }
 
-impl TextSearch for Store {
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+impl TextSearch for MemoryStore {
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.search(&query))) })
     }
 }
 
-impl Replicas for Store {}
+impl Replicas for MemoryStore {}
 
-impl Upkeep for Store {
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+impl Upkeep for MemoryStore {
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             self.read(|inner| {
                 let old = |(_, t): &(&TaskId, &StoredTask)| t.row.settled && t.row.status_at < before;
@@ -595,16 +595,16 @@ impl Upkeep for Store {
         })
     }
 
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.remove(task))) })
     }
 
-    fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+    fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), StoreError>> {
         let text = "a store in memory has no backup; use the sqlite store";
-        Box::pin(ready(Err(Trouble::Broken(text.into()))))
+        Box::pin(ready(Err(StoreError::Broken(text.into()))))
     }
 
-    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+    fn health(&self) -> Future<'_, Result<Health, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.health())) })
     }
 

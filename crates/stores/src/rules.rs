@@ -11,7 +11,7 @@ use model::{Entry, Epoch, Posting, RecordChange, Seq, TaskId, Time};
 use uuid::Uuid;
 
 /// The facts of a store, the changes of its open group included.
-pub(crate) trait Known {
+pub(crate) trait CommitFacts {
     type Error;
 
     /// The newest use of an idempotency key that still counts.
@@ -27,7 +27,7 @@ pub(crate) trait Known {
 }
 
 /// The first thing a commit meets that does not let it happen.
-pub(crate) fn conflict<K: Known>(commit: &Commit, known: &mut K) -> Result<Option<Conflict>, K::Error> {
+pub(crate) fn conflict<K: CommitFacts>(commit: &Commit, known: &mut K) -> Result<Option<Conflict>, K::Error> {
     let Commit { guards, appends, records, entries, .. } = commit;
     if let Some(met) = of_guards(guards, known)? {
         return Ok(Some(met));
@@ -45,7 +45,7 @@ pub(crate) fn conflict<K: Known>(commit: &Commit, known: &mut K) -> Result<Optio
     }
 }
 
-fn of_guards<K: Known>(guards: &[Guard], known: &mut K) -> Result<Option<Conflict>, K::Error> {
+fn of_guards<K: CommitFacts>(guards: &[Guard], known: &mut K) -> Result<Option<Conflict>, K::Error> {
     for guard in guards {
         match guard {
             Guard::KeyFree { key, not_before } => {
@@ -64,7 +64,7 @@ fn of_guards<K: Known>(guards: &[Guard], known: &mut K) -> Result<Option<Conflic
     Ok(None)
 }
 
-fn of_appends<K: Known>(appends: &[Append], known: &mut K) -> Result<Option<Conflict>, K::Error> {
+fn of_appends<K: CommitFacts>(appends: &[Append], known: &mut K) -> Result<Option<Conflict>, K::Error> {
     let mut ahead: HashMap<TaskId, (Seq, Epoch)> = HashMap::new();
     let several = appends.len() > 1;
     for append in appends {
@@ -86,7 +86,7 @@ fn of_appends<K: Known>(appends: &[Append], known: &mut K) -> Result<Option<Conf
     Ok(None)
 }
 
-fn of_records<K: Known>(changes: &[RecordChange], known: &mut K) -> Result<Option<Conflict>, K::Error> {
+fn of_records<K: CommitFacts>(changes: &[RecordChange], known: &mut K) -> Result<Option<Conflict>, K::Error> {
     let mut ahead: HashMap<(&Arc<str>, &Arc<str>), u64> = HashMap::new();
     for change in changes {
         let (kind, key, expect) = change.about();
@@ -107,7 +107,7 @@ fn of_records<K: Known>(changes: &[RecordChange], known: &mut K) -> Result<Optio
     Ok(None)
 }
 
-fn of_entries<K: Known>(entries: &[Entry], known: &mut K) -> Result<Option<Conflict>, K::Error> {
+fn of_entries<K: CommitFacts>(entries: &[Entry], known: &mut K) -> Result<Option<Conflict>, K::Error> {
     let mut ahead: HashMap<&Arc<str>, i64> = HashMap::new();
     let mut ids = HashSet::new();
     for entry in entries {

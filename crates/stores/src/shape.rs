@@ -3,12 +3,12 @@
 
 use std::collections::HashSet;
 
-use model::ports::store::{Commit, Trouble};
+use model::ports::store::{Commit, StoreError};
 use model::{Entry, PushChange, RecordChange, TaskId, TextChange, Time};
 
 /// Why no store would take this commit. Such a commit is a mistake of the engine's, not a conflict.
-pub(crate) fn malformed(commit: &Commit) -> Option<Trouble> {
-    let mistake = |text: &str| Some(Trouble::Broken(format!("malformed commit: {text}")));
+pub(crate) fn malformed(commit: &Commit) -> Option<StoreError> {
+    let mistake = |text: &str| Some(StoreError::Broken(format!("malformed commit: {text}")));
     for append in &commit.appends {
         if append.count == 0 || append.payload.is_empty() {
             return mistake("an append holds at least one event");

@@ -32,15 +32,16 @@ pub(crate) fn of_text(mark: &str, text: &str) -> BTreeSet<String> {
 
 /// A word of a question, as the index is asked for it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct SearchTerm {
     pub(crate) word: String,
     /// It is too long to stand in the index as a beginning: everything is wanted that begins so.
     pub(crate) open: bool,
 }
 
 /// The words of a question; none for everything.
-pub(crate) fn asked(mark: &str, words: &str) -> Vec<Asked> {
-    let asked = |word: String| Asked { open: word.chars().nth(BEGINNINGS).is_some(), word: format!("{mark}{word}") };
+pub(crate) fn asked(mark: &str, words: &str) -> Vec<SearchTerm> {
+    let asked =
+        |word: String| SearchTerm { open: word.chars().nth(BEGINNINGS).is_some(), word: format!("{mark}{word}") };
     text::asked(words).into_iter().map(asked).collect()
 }
 
@@ -56,7 +57,7 @@ mod tests {
         assert_eq!((long.len(), &long[11..]), (13, &["extraordinar", "extraordinarily"][..]));
         let short = all.iter().filter(|word| word.starts_with("mt") || word.starts_with("mé"));
         assert_eq!(short.collect::<Vec<_>>(), ["mt", "mto", "mé", "mét", "mété"]);
-        let told = |word: &str, open| Asked { word: word.to_owned(), open };
+        let told = |word: &str, open| SearchTerm { word: word.to_owned(), open };
         let expected = [told("mextraordinar", false), told("mextraordinari", true)];
         assert_eq!(asked("m", "extraordinar extraordinari"), expected);
     }

@@ -13,7 +13,7 @@ struct Memory;
 
 impl Factory for Memory {
     fn open(&self) -> Future<'_, Arc<dyn Store>> {
-        Box::pin(async { Arc::new(memory::Store::new()) as Arc<dyn Store> })
+        Box::pin(async { Arc::new(memory::MemoryStore::new()) as Arc<dyn Store> })
     }
 
     fn reopen(&self, _store: Arc<dyn Store>) -> Future<'_, Option<Arc<dyn Store>>> {
@@ -41,7 +41,7 @@ impl Sqlite {
     }
 
     fn open_now(&self) -> Arc<dyn Store> {
-        Arc::new(sqlite::Store::open((self.options)(sqlite::Options::new(self.folder.path()))).unwrap())
+        Arc::new(sqlite::SqliteStore::open((self.options)(sqlite::Options::new(self.folder.path()))).unwrap())
     }
 }
 
@@ -80,7 +80,7 @@ impl Postgres {
 
     async fn open_now(&self) -> Arc<dyn Store> {
         let options = (self.options)(postgres::Options::new(self.database.url()));
-        Arc::new(postgres::Store::open(options).await.unwrap())
+        Arc::new(postgres::PostgresStore::open(options).await.unwrap())
     }
 }
 
@@ -121,7 +121,7 @@ mod sqlite_store_in_narrow_rooms {
         readers: 1,
         reader_cache_kib: 16,
         writer_cache_kib: 16,
-        durability: stores::sqlite::Durability::Relaxed,
+        durability: stores::sqlite::SqliteDurability::Relaxed,
         ..options
     }));
 }
@@ -135,7 +135,7 @@ mod postgres_store_in_narrow_rooms {
     stores::conformance_tests!(super::Postgres::new(|options| stores::postgres::Options {
         direct_url: Some(options.url.clone()),
         readers: 1,
-        durability: stores::postgres::Durability::Relaxed,
+        durability: stores::postgres::SqliteDurability::Relaxed,
         ..options
     }));
 }

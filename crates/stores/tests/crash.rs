@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ports::store::{
-    Append, Commit, KeyUse, ListQuery, Opening, Outcome, Row, TaskLists as _, TaskLog as _, Timer, TimerChange,
+    Append, Commit, IndexRow, KeyUse, ListQuery, Opening, Outcome, TaskLists as _, TaskLog as _, Timer, TimerChange,
     TimerKind, Upkeep as _,
 };
 use model::{
     Body, ContextId, Event, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time, View, stored,
 };
 use stores::conformance::Random;
-use stores::sqlite::{Options, Store};
+use stores::sqlite::{Options, SqliteStore};
 use uuid::Uuid;
 
 const FOLDER: &str = "RIALTO_CRASH_FOLDER";
@@ -31,9 +31,9 @@ fn events(task: TaskId, first: u64, last: u64) -> Vec<Event> {
     (first..=last).map(|seq| Event { seq: Seq(seq), at: Time(seq as i64), body: body(seq) }).collect()
 }
 
-fn open(folder: &Path) -> Store {
+fn open(folder: &Path) -> SqliteStore {
     // A short WAL, so that a kill often meets a checkpoint.
-    Store::open(Options { wal_limit_bytes: 512 << 10, ..Options::new(folder) }).unwrap()
+    SqliteStore::open(Options { wal_limit_bytes: 512 << 10, ..Options::new(folder) }).unwrap()
 }
 
 fn key_of(task: TaskId) -> [u8; 32] {
@@ -48,7 +48,7 @@ fn step(task: TaskId, seq: u64, epoch: model::Epoch) -> Commit {
     let count = if opens { 1 } else { 3 };
     let ends = seq >= 10;
     let state = if ends { State::Completed } else { State::Working };
-    let row = Row { state, status_at: Time(seq as i64), listed: true, running: !ends, settled: ends };
+    let row = IndexRow { state, status_at: Time(seq as i64), listed: true, running: !ends, settled: ends };
     let append = Append {
         task,
         expected: Seq(seq),
@@ -170,7 +170,7 @@ fn everything_acknowledged_survives_a_kill() {
 }
 
 /// Looks at everything the last process wrote, and answers how many tasks there are now.
-async fn check(store: &Store, told: &HashMap<TaskId, u64>, before: u64) -> u64 {
+async fn check(store: &SqliteStore, told: &HashMap<TaskId, u64>, before: u64) -> u64 {
     let health = store.health().await.unwrap();
     let mut query = ListQuery {
         views: vec![View("v".into())],

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use cluster::{Cluster, Database};
 use model::ports::store::{
-    AliasWrite, Append, BlobWrite, Commit, Conflict, Head, Health, KeyUse, ListQuery, Opening, Outcome, Row, Store,
-    Timer, TimerChange, TimerKind, Upkeep as _,
+    AliasWrite, Append, BlobWrite, Commit, Conflict, Health, IndexRow, KeyUse, ListQuery, LogHead, Opening, Outcome,
+    Store, Timer, TimerChange, TimerKind, Upkeep as _,
 };
 use model::{
     AccessKey, Body, ContextId, Entry, Epoch, Event, Expect, Listed, Opened, Posting, PushRow, PushState, RecordChange,
     RecordQuery, Seq, State, StatusChange, TaskId, TextChange, TextQuery, Time, TurnId, View, stored,
 };
 use stores::conformance::{Random, fill};
-use stores::migrate::{self, Batch, Error, Options, Step, Summary};
+use stores::migrate::{self, BatchLimits, Error, MigrationStep, Options, Summary};
 use stores::{postgres, sqlite};
 use uuid::Uuid;
 
@@ -28,7 +28,7 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn from(folder: &Path) -> Shelf {
-    Arc::new(sqlite::Store::open(sqlite::Options::new(folder)).unwrap())
+    Arc::new(sqlite::SqliteStore::open(sqlite::Options::new(folder)).unwrap())
 }
 
 fn at(database: &Database) -> postgres::Options {
@@ -36,12 +36,12 @@ fn at(database: &Database) -> postgres::Options {
 }
 
 async fn to(database: &Database) -> Shelf {
-    Arc::new(postgres::Store::open(at(database)).await.unwrap())
+    Arc::new(postgres::PostgresStore::open(at(database)).await.unwrap())
 }
 
 /// In batches so small that there are many.
 fn options(folder: &Path, database: &Database) -> Options {
-    Options { batch: Batch { rows: 7, bytes: 3_000 }, ..Options::new(folder, at(database)) }
+    Options { batch: BatchLimits { rows: 7, bytes: 3_000 }, ..Options::new(folder, at(database)) }
 }
 
 async fn migrated(folder: &Path, database: &Database) -> Summary {
@@ -100,7 +100,13 @@ fn running(task: TaskId, starts: u32, epoch: Epoch) -> Append {
             agent,
             views: vec![View("v".into())],
         }),
-        row: Some(Row { state: State::Working, status_at: Time(1_000), listed: true, running: true, settled: false }),
+        row: Some(IndexRow {
+            state: State::Working,
+            status_at: Time(1_000),
+            listed: true,
+            running: true,
+            settled: false,
+        }),
     }
 }
 
@@ -199,7 +205,7 @@ async fn alike(one: &Shelf, other: &Shelf, tasks: &[TaskId]) {
     for task in tasks {
         let (here, there) = (one.head(*task).await.unwrap(), other.head(*task).await.unwrap());
         // Whose hold it is means something else in a shared store.
-        let plain = |head: Option<Head>| head.map(|head| Head { epoch: Epoch(0), ..head });
+        let plain = |head: Option<LogHead>| head.map(|head| LogHead { epoch: Epoch(0), ..head });
         assert_eq!(plain(there), plain(here));
         assert_eq!(other.push(*task).await, one.push(*task).await);
     }
@@ -349,7 +355,7 @@ fn everything_is_there_afterwards() {
         let mut steps = Vec::new();
         let summary = migrate::run(&options(folder.path(), &database), |step| steps.push(step)).await.unwrap();
         assert!(summary.is_same(), "{summary}");
-        assert!(!steps.contains(&Step::Resumed));
+        assert!(!steps.contains(&MigrationStep::Resumed));
         let told = summary.to_string();
         assert!(told.contains("both are the same"), "{told}");
         // Nothing of it is empty, or it would prove nothing.
@@ -387,8 +393,8 @@ fn whoever_was_cut_off_goes_on_where_it_was() {
             let (mut resumed, mut mine) = (false, 0);
             let cut = tokio::sync::Notify::new();
             let work = migrate::run(&options, |step| {
-                resumed |= step == Step::Resumed;
-                mine += u64::from(matches!(step, Step::Copied { .. }));
+                resumed |= step == MigrationStep::Resumed;
+                mine += u64::from(matches!(step, MigrationStep::Copied { .. }));
                 match steps_left.get().checked_sub(1) {
                     Some(left) => steps_left.set(left),
                     None => cut.notify_one(),
@@ -410,8 +416,8 @@ fn whoever_was_cut_off_goes_on_where_it_was() {
             }
             assert!(resumed || cuts == 1 || copied == mine);
             // A store that is opened in between is refused.
-            let refused = postgres::Store::open(at(&database)).await.err().unwrap();
-            assert!(matches!(refused, postgres::OpenError::Migrating), "{refused}");
+            let refused = postgres::PostgresStore::open(at(&database)).await.err().unwrap();
+            assert!(matches!(refused, postgres::PostgresOpenError::Migrating), "{refused}");
             assert!(refused.to_string().contains("run the same rialto migrate again"), "{refused}");
         }
         eprintln!("cut off {cuts} times, {copied} batches");
@@ -436,7 +442,7 @@ fn records_and_the_journal_go_on_from_any_batch() {
             // Progress counts from the start of a run, and a run may get through another batch before it is cut off.
             let mut before: BTreeMap<&str, u64> = BTreeMap::new();
             let work = migrate::run(&options, |step| {
-                if let Step::Copied { what, rows } = step {
+                if let MigrationStep::Copied { what, rows } = step {
                     let before = std::mem::replace(before.entry(what).or_default(), rows);
                     batches.entry(what).or_default().push(rows - before);
                     cut.notify_one();
@@ -519,14 +525,14 @@ fn what_replicas_must_agree_on_comes_with_the_data() {
     wait(async {
         filled(folder.path()).await;
         // The database was used before, with other keys and no tasks.
-        let store = postgres::Store::open(at(&database)).await.unwrap();
+        let store = postgres::PostgresStore::open(at(&database)).await.unwrap();
         assert_eq!(store.remember("seal key", "another").await.unwrap(), "another");
         assert_eq!(store.remember("token key", "another").await.unwrap(), "another");
         store.close().await;
         let notes = vec![("seal key".to_owned(), "ours".to_owned())];
         let summary = migrate::run(&Options { notes, ..options(folder.path(), &database) }, |_| {}).await.unwrap();
         assert!(summary.is_same(), "{summary}");
-        let store = postgres::Store::open(at(&database)).await.unwrap();
+        let store = postgres::PostgresStore::open(at(&database)).await.unwrap();
         assert_eq!(store.remember("seal key", "theirs").await.unwrap(), "ours");
         assert_eq!(store.remember("token key", "theirs").await.unwrap(), "theirs");
     });
@@ -601,17 +607,17 @@ fn a_source_that_cannot_be_read_as_it_is_is_refused() {
     wait(async {
         let settings = options(folder.path(), &database);
         let refused = migrate::run(&settings, |_| {}).await.unwrap_err();
-        assert!(matches!(refused, Error::Source(sqlite::OpenError::Missing { .. })), "{refused}");
+        assert!(matches!(refused, Error::Source(sqlite::SqliteOpenError::Missing { .. })), "{refused}");
         assert!(!folder.path().join("lock").exists(), "and nothing is made there");
         let store = from(folder.path());
         let refused = migrate::run(&settings, |_| {}).await.unwrap_err();
-        assert!(matches!(refused, Error::Source(sqlite::OpenError::InUse { .. })), "{refused}");
+        assert!(matches!(refused, Error::Source(sqlite::SqliteOpenError::InUse { .. })), "{refused}");
         store.close().await;
         let db = rusqlite::Connection::open(folder.path().join("rialto.db")).unwrap();
         db.pragma_update(None, "user_version", 1).unwrap();
         drop(db);
         let refused = migrate::run(&settings, |_| {}).await.unwrap_err();
-        assert!(matches!(refused, Error::Source(sqlite::OpenError::Older { .. })), "{refused}");
+        assert!(matches!(refused, Error::Source(sqlite::SqliteOpenError::Older { .. })), "{refused}");
     });
 }
 
@@ -769,14 +775,17 @@ fn a_migration_that_ends_with_differences_lets_nobody_in() {
         filled(folder.path()).await;
         let (settings, mut spoilt) = (options(folder.path(), &database), false);
         let summary = migrate::run(&settings, |step| {
-            if !spoilt && matches!(step, Step::Compared { .. }) {
+            if !spoilt && matches!(step, MigrationStep::Compared { .. }) {
                 database.run("delete from rialto.alias");
                 spoilt = true;
             }
         });
         let summary = summary.await.unwrap();
         assert!(!summary.is_same(), "{summary}");
-        assert!(matches!(postgres::Store::open(at(&database)).await.err().unwrap(), postgres::OpenError::Migrating));
+        assert!(matches!(
+            postgres::PostgresStore::open(at(&database)).await.err().unwrap(),
+            postgres::PostgresOpenError::Migrating
+        ));
         let again = migrate::run(&settings, |_| {}).await.unwrap();
         assert!(!again.is_same(), "nothing mends it but an empty database: {again}");
     });

@@ -71,7 +71,7 @@ mod tests {
 
     /// A market with a record for each of these times.
     async fn market(times: i64) -> Market {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let engine = Engine::start(store, Vec::new(), Limits::default(), None).await.unwrap();
         let market = Market::start(engine, Config::default(), false).await.unwrap();
         let put = |at: i64| {

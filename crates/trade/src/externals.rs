@@ -12,8 +12,8 @@ use ledger::records::listed;
 use ledger::{Row, TransactionId, UserId};
 use market::FieldError;
 use market::capability::called_at;
-use model::ports::courier::Courier;
 use model::ports::store::Conflict;
+use model::ports::webhook::WebhookSender;
 use model::{Expect, Fault, Kind, PushSpec, RecordChange, TaskId, Time};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -397,7 +397,7 @@ impl Market {
         Ok(found.map_or((Hooks::default(), Expect::Absent), |(hooks, version)| (hooks, Expect::Version(version))))
     }
 
-    fn seal(&self) -> Result<&Arc<dyn Courier>, Fault> {
+    fn seal(&self) -> Result<&Arc<dyn WebhookSender>, Fault> {
         self.engine().courier().ok_or_else(|| {
             let words = "this server sends no webhooks; its operator can let it with push.enabled";
             Fault::new(Kind::PushNotSupported, words)

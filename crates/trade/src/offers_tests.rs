@@ -11,7 +11,7 @@ use super::*;
 use crate::Config;
 
 async fn market() -> Market {
-    let store = Arc::new(stores::memory::Store::new());
+    let store = Arc::new(stores::memory::MemoryStore::new());
     let engine = Engine::start(store, Vec::new(), Limits::default(), None).await.unwrap();
     Market::start(engine, Config::default(), true).await.unwrap()
 }

@@ -12,7 +12,7 @@ use market::autonomy;
 use market::transaction::{Action, Order, Role, Status};
 use market::{Actor, Capability, CapabilityId, Precondition, Sales, Step, Transaction, Via};
 use model::ports::store::Conflict;
-use model::{ContextId, Json, Kind, Place, RecordChange, RecordQuery, Time, Visibility};
+use model::{CallScope, ContextId, Json, Kind, RecordChange, RecordQuery, Time, Visibility};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
@@ -596,7 +596,7 @@ fn short(needed: Ut, on_it: i64) -> Error {
 }
 
 /// Where a purchase is a task: its buyer's, with its seller as a party.
-fn place(row: &Transaction) -> Place {
+fn place(row: &Transaction) -> CallScope {
     let buyer = model::Caller {
         tenant: row.tenant.clone(),
         name: row.buyer.0.clone(),
@@ -604,7 +604,7 @@ fn place(row: &Transaction) -> Place {
         scopes: Arc::default(),
     };
     let place =
-        Place::new(buyer, AGENT.into(), DIALECT.into(), Visibility::Parties, std::slice::from_ref(&row.seller.0));
+        CallScope::new(buyer, AGENT.into(), DIALECT.into(), Visibility::Parties, std::slice::from_ref(&row.seller.0));
     // The parties find it in the lists of its row.
-    Place { views: Vec::new(), ..place }
+    CallScope { views: Vec::new(), ..place }
 }

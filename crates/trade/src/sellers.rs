@@ -22,7 +22,7 @@ use ledger::TransactionId;
 use market::transaction::{Action, Status};
 use market::{Actor, Served, Transaction};
 use model::ports::Future;
-use model::ports::product::Product;
+use model::ports::task_driver::TaskDriver;
 use model::{Expect, TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -115,7 +115,7 @@ enum Worked {
 /// Receives the deadlines of purchases from the engine.
 pub(crate) struct Clockwork(pub(crate) Market);
 
-impl Product for Clockwork {
+impl TaskDriver for Clockwork {
     fn due(&self, task: TaskId) -> Future<'_, ()> {
         Box::pin(async move {
             // Told again in a while, here or in another process.

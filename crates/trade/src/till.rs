@@ -14,10 +14,10 @@ use futures_util::stream::BoxStream;
 use ledger::records::listed;
 use ledger::{AccountId, EntryError, Rate, Row, UserId, Ut};
 use market::tariff::{Budget, Budgeted, Owed, Price, TurnHold, Usage, Window};
-use model::ports::agent::{Admission, Agent, Emission, Extension, Look, Profile, Turn};
+use model::ports::agent::{Admission, Agent, AgentEvent, Extension, Look, Profile, Turn};
+use model::ports::billing::{Billing, EndedTurn, Reservation, Settled, Settlement, TurnQuote};
 use model::ports::store::Conflict;
-use model::ports::till::{Asked, Books, Ended, Held, Settled, Till};
-use model::ports::worker::Desk;
+use model::ports::worker::WorkerQueue;
 use model::{Entry, Expect, Fault, Inbound, Json, Kind, Posting, Task, Time, TurnId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -82,10 +82,10 @@ impl Agent for BilledAgent {
     fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
         self.agent.admit(message, task)
     }
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         self.agent.run(turn).map(without_receipts).boxed()
     }
-    fn desk(&self) -> Option<Arc<dyn Desk>> {
+    fn desk(&self) -> Option<Arc<dyn WorkerQueue>> {
         self.agent.desk()
     }
     fn picture(&self, look: Option<Look<'_>>) -> Option<Json> {
@@ -94,28 +94,28 @@ impl Agent for BilledAgent {
     fn members(&self) -> Vec<Arc<str>> {
         self.agent.members()
     }
-    fn till(&self) -> Option<Arc<dyn Till>> {
+    fn till(&self) -> Option<Arc<dyn Billing>> {
         Some(self.till.clone())
     }
 }
 
 /// Removes receipts from an agent's own output. The cost of this turn is added here; a receipt that the agent passes on is
 /// about a turn on another server.
-fn without_receipts(emission: Emission) -> Emission {
+fn without_receipts(emission: AgentEvent) -> AgentEvent {
     match emission {
-        Emission::Metadata(json) if json.text().contains(EXTENSION) => {
+        AgentEvent::Metadata(json) if json.text().contains(EXTENSION) => {
             let mut metadata = json.to_value();
             if let Some(members) = metadata.as_object_mut() {
                 members.remove(EXTENSION);
             }
-            Emission::Metadata(Json::from_value(&metadata))
+            AgentEvent::Metadata(Json::from_value(&metadata))
         }
-        emission @ (Emission::Metadata(_)
-        | Emission::Working(_)
-        | Emission::Artifact(_)
-        | Emission::Reply(_)
-        | Emission::Bound(_)
-        | Emission::End(_)) => emission,
+        emission @ (AgentEvent::Metadata(_)
+        | AgentEvent::Working(_)
+        | AgentEvent::Artifact(_)
+        | AgentEvent::Reply(_)
+        | AgentEvent::Bound(_)
+        | AgentEvent::End(_)) => emission,
     }
 }
 
@@ -150,7 +150,7 @@ struct PricedBilling {
 }
 
 impl PricedBilling {
-    fn budgets(&self, asked: &Asked<'_>) -> Vec<Budgeted> {
+    fn budgets(&self, asked: &TurnQuote<'_>) -> Vec<Budgeted> {
         let Budgets { per_key, keys, per_context } = &self.terms.budgets;
         let mut budgets = Vec::new();
         if let Some(Budget { amount, window }) = keys.get(&**asked.payer).or(per_key.as_ref()) {
@@ -168,8 +168,8 @@ impl PricedBilling {
     }
 }
 
-impl Till for PricedBilling {
-    fn hold(&self, asked: &Asked<'_>) -> Result<Option<Held>, Fault> {
+impl Billing for PricedBilling {
+    fn hold(&self, asked: &TurnQuote<'_>) -> Result<Option<Reservation>, Fault> {
         let amount = self.price.held(asked.first);
         if amount.is_zero() {
             return Ok(None);
@@ -271,14 +271,14 @@ pub(crate) fn turn_key(turn: TurnId) -> Arc<str> {
 }
 
 /// The reservation of a hold.
-fn held(hold: &TurnHold) -> Result<Held, EntryError> {
+fn held(hold: &TurnHold) -> Result<Reservation, EntryError> {
     let lists = vec![listed(ALL, hold.made_at.0)];
     let record = records::TURN_HOLDS.put(turn_key(hold.turn), Expect::Absent, hold, lists);
     let mut entries = vec![records::entry(&hold.frozen()?)];
     entries.extend(budget_entry(hold, Drawn::Hold, hold.amount, hold.made_at));
     // Rows hold only texts and integers, which always have a JSON.
     let hold = Json::from_value(&serde_json::to_value(hold).unwrap_or_default());
-    Ok(Held { hold, records: vec![record], entries })
+    Ok(Reservation { hold, records: vec![record], entries })
 }
 
 /// The body of an entry on budgets, which moves no money.
@@ -334,8 +334,8 @@ fn named(name: &str) -> Uuid {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MarketSettlement;
 
-impl Books for MarketSettlement {
-    fn settle(&self, ended: &Ended<'_>) -> Result<Settled, Fault> {
+impl Settlement for MarketSettlement {
+    fn settle(&self, ended: &EndedTurn<'_>) -> Result<Settled, Fault> {
         let hold = read(ended.hold).map_err(Fault::internal)?;
         let facts = ended.facts.map(Json::to_value);
         let usage = Usage::told(facts.as_ref().and_then(|facts| facts.get("usage")), ended.ran_ms.unwrap_or_default());
@@ -351,7 +351,7 @@ impl Books for MarketSettlement {
 }
 
 /// The caller's receipt: usage and cost of this turn, and the sums of the task's turns so far.
-fn receipt(hold: &TurnHold, usage: &Usage, cost: Ut, entry: &str, ended: &Ended<'_>) -> Json {
+fn receipt(hold: &TurnHold, usage: &Usage, cost: Ut, entry: &str, ended: &EndedTurn<'_>) -> Json {
     let before = ended.metadata.map(Json::to_value);
     let before = before.as_ref().and_then(|metadata| metadata.get(EXTENSION)?.get("total"));
     let amount = before.and_then(|total| Ut::parse(total.get("amount")?.as_str()?).ok()).unwrap_or(Ut::ZERO);

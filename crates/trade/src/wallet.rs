@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use engine::{Along, Unmoved};
 use ledger::records::{decode, read_fault};
-use ledger::{AccountId, Entry, EntryId, LineKind, Row, TransactionId, UserId, Ut};
+use ledger::{AccountId, EntryId, LedgerEntry, LineKind, Row, TransactionId, UserId, Ut};
 use market::capability::FieldError;
 use model::ports::store::Conflict;
-use model::{Expect, Line, Time};
+use model::{AccountLine, Expect, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::records::{self, Booked, joined};
@@ -52,7 +52,7 @@ pub struct JournalEntry {
     pub at: Time,
     pub note: Option<Arc<str>>,
     pub transaction: Option<TransactionId>,
-    pub lines: Vec<ledger::Line>,
+    pub lines: Vec<ledger::EntryLine>,
 }
 
 /// Sums of an account so far.
@@ -151,7 +151,7 @@ impl Market {
                     newest.pop_front();
                 }
                 let lines =
-                    booked.lines.into_iter().map(|line| ledger::Line::new(line.account, line.kind, line.amount));
+                    booked.lines.into_iter().map(|line| ledger::EntryLine::new(line.account, line.kind, line.amount));
                 let (id, note, transaction) = (booked.id, booked.note, booked.transaction);
                 newest.push_back(JournalEntry { place, id, at: entry.at, note, transaction, lines: lines.collect() });
             }
@@ -190,7 +190,7 @@ impl Market {
             plain("note", note)?;
         }
         let known = self.user(user).await?.ok_or(Error::Unknown(MarketEntity::User))?;
-        let entry = Entry::recharge(&known.tenant, user, amount, reference, note, self.now());
+        let entry = LedgerEntry::recharge(&known.tenant, user, amount, reference, note, self.now());
         let entry = entry.map_err(|unfit| FieldError::new("amount", unfit.to_string()))?;
         let row = CreditRow { user: user.clone(), amount, entry: entry.id().clone() };
         let key = joined(&[&known.tenant, reference]);
@@ -220,7 +220,7 @@ fn plain(field: &'static str, text: &str) -> Result<(), FieldError> {
 }
 
 /// The lines of an entry on this account, the newest first. A store has one sum for each account; the body has the lines.
-fn lines_of(account: &AccountId, line: &Line) -> Result<Vec<StatementLine>, Error> {
+fn lines_of(account: &AccountId, line: &AccountLine) -> Result<Vec<StatementLine>, Error> {
     let booked: Booked = decode(&line.body)?;
     let mut balance = line.balance;
     let mut lines = Vec::with_capacity(1);

@@ -12,36 +12,36 @@ use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 use model::{BlobKind, Fault, Kind, MemoryBudget, MemoryShare};
 
-pub type Response = http::Response<Body>;
+pub type Response = http::Response<ResponseBody>;
 
-pub enum Body {
+pub enum ResponseBody {
     Whole(Option<Bytes>),
     Stream(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
 }
 
-impl Body {
+impl ResponseBody {
     #[inline]
-    pub fn empty() -> Body {
-        Body::Whole(None)
+    pub fn empty() -> ResponseBody {
+        ResponseBody::Whole(None)
     }
-    pub fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Body {
-        Body::Stream(Box::pin(stream))
+    pub fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> ResponseBody {
+        ResponseBody::Stream(Box::pin(stream))
     }
 }
 
-impl From<Bytes> for Body {
+impl From<Bytes> for ResponseBody {
     #[inline]
-    fn from(bytes: Bytes) -> Body {
-        Body::Whole(Some(bytes).filter(|b| !b.is_empty()))
+    fn from(bytes: Bytes) -> ResponseBody {
+        ResponseBody::Whole(Some(bytes).filter(|b| !b.is_empty()))
     }
 }
-impl From<String> for Body {
-    fn from(text: String) -> Body {
+impl From<String> for ResponseBody {
+    fn from(text: String) -> ResponseBody {
         Bytes::from(text).into()
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     /// An error in the middle of a body also breaks its connection, so that no client takes the part for the whole.
     type Error = io::Error;
@@ -49,14 +49,14 @@ impl http_body::Body for Body {
     #[inline]
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            body @ Body::Stream(_) => {
-                let Body::Stream(stream) = &mut *body else { return Poll::Ready(None) };
+            ResponseBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            body @ ResponseBody::Stream(_) => {
+                let ResponseBody::Stream(stream) = &mut *body else { return Poll::Ready(None) };
                 // A stream that panics breaks off; others on its connection go on.
                 match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_next(cx))) {
                     Ok(polled) => polled.map(|bytes| bytes.map(|bytes| bytes.map(Frame::data))),
                     Err(_) => {
-                        *body = Body::empty();
+                        *body = ResponseBody::empty();
                         Poll::Ready(Some(Err(io::Error::other("a stream failed unexpectedly"))))
                     }
                 }
@@ -66,14 +66,14 @@ impl http_body::Body for Body {
 
     #[inline]
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Whole(None))
+        matches!(self, ResponseBody::Whole(None))
     }
 
     #[inline]
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            Body::Stream(_) => SizeHint::default(),
+            ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            ResponseBody::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     async fn a_stream_that_panics_breaks_off_and_is_not_polled_again() {
         let words = futures_util::stream::iter([Ok(Bytes::from_static(b"one"))]);
         let stream = words.chain(futures_util::stream::once(async { panic!("as a test") }));
-        let mut body = Body::stream(stream);
+        let mut body = ResponseBody::stream(stream);
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
         assert!(body.frame().await.unwrap().is_err());
         assert!(body.frame().await.is_none());

@@ -6,7 +6,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use crate::body::{Body, Response};
+use crate::body::{Response, ResponseBody};
 
 const HEADERS: &str = "authorization, content-type, accept, a2a-version, a2a-extensions, x-a2a-extensions, x-api-key, \
                        x-platform-user-id, last-event-id, idempotency-key, x-a2a-dialect, traceparent, tracestate, x-request-id";
@@ -26,7 +26,7 @@ pub fn preflight(origins: AllowedOrigins<'_>, method: &Method, headers: &HeaderM
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     if allow(origins, headers, response.headers_mut()) {
         let out = response.headers_mut();

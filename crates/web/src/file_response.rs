@@ -8,7 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 
-use crate::body::{Body, Response};
+use crate::body::{Response, ResponseBody};
 
 /// The media type of a file that has none of its own.
 pub const ANY_MEDIA_TYPE: &str = "application/octet-stream";
@@ -33,7 +33,7 @@ pub fn is_known(headers: &HeaderMap, hash: &str) -> bool {
 
 /// The answer to a client that has the file already.
 pub fn unchanged(facts: &FileFacts<'_>) -> Response {
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     put(response.headers_mut(), facts);
     response.headers_mut().remove(CONTENT_TYPE);
@@ -42,7 +42,7 @@ pub fn unchanged(facts: &FileFacts<'_>) -> Response {
 
 /// The head of a download, without its bytes.
 pub fn head_only(facts: &FileFacts<'_>) -> Response {
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(ResponseBody::empty());
     put(response.headers_mut(), facts);
     response.headers_mut().insert(CONTENT_LENGTH, facts.len.into());
     response

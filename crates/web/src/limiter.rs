@@ -18,12 +18,12 @@ const LOOK_EVERY: u32 = 4_096;
 
 /// Requests a minute, and how many of them may come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct RateLimit {
     pub per_minute: NonZeroU32,
     pub burst: NonZeroU32,
 }
 
-impl Rate {
+impl RateLimit {
     fn quota(self) -> Quota {
         Quota::per_minute(self.per_minute).allow_burst(self.burst)
     }
@@ -38,13 +38,13 @@ pub struct Limiter<C: Clock = DefaultClock> {
 }
 
 impl Limiter {
-    pub fn new(rate: Rate) -> Limiter {
+    pub fn new(rate: RateLimit) -> Limiter {
         Limiter::with(rate, DefaultClock::default(), KEYS)
     }
 }
 
 impl<C: Clock + Clone> Limiter<C> {
-    fn with(rate: Rate, clock: C, keys: usize) -> Limiter<C> {
+    fn with(rate: RateLimit, clock: C, keys: usize) -> Limiter<C> {
         let cells = RateLimiter::new(rate.quota(), DashMapStateStore::default(), clock.clone());
         Limiter { cells, clock, keys, asked: AtomicU32::new(0), full: AtomicBool::new(false) }
     }
@@ -78,8 +78,8 @@ mod tests {
 
     use super::*;
 
-    fn rate(per_minute: u32, burst: u32) -> Rate {
-        Rate { per_minute: NonZeroU32::new(per_minute).unwrap(), burst: NonZeroU32::new(burst).unwrap() }
+    fn rate(per_minute: u32, burst: u32) -> RateLimit {
+        RateLimit { per_minute: NonZeroU32::new(per_minute).unwrap(), burst: NonZeroU32::new(burst).unwrap() }
     }
 
     #[test]

@@ -5,19 +5,19 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
-use crate::body::{Body, Response};
+use crate::body::{Response, ResponseBody};
 use crate::request_log::RequestLog;
 
 /// A JSON document.
 #[inline]
-pub fn json(body: impl Into<Body>) -> Response {
+pub fn json(body: impl Into<ResponseBody>) -> Response {
     let mut response = Response::new(body.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 /// A JSON document that no cache may keep.
-pub fn private_json(status: StatusCode, body: impl Into<Body>) -> Response {
+pub fn private_json(status: StatusCode, body: impl Into<ResponseBody>) -> Response {
     let mut response = json(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -25,7 +25,7 @@ pub fn private_json(status: StatusCode, body: impl Into<Body>) -> Response {
 }
 
 pub fn text(status: StatusCode, text: impl Into<String>) -> Response {
-    let mut response = Response::new(Body::from(text.into()));
+    let mut response = Response::new(ResponseBody::from(text.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response

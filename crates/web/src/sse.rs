@@ -12,7 +12,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use model::{Fault, MemoryBudget};
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::body::{Body, Response, counted};
+use crate::body::{Response, ResponseBody, counted};
 use crate::concurrency::ConcurrencyPermit;
 
 /// A piece of a stream grows no further than this before it is sent.
@@ -104,7 +104,7 @@ impl<S: EventSource> EventStream<S> {
             let piece = stream.next_piece().await?;
             Some((piece, stream))
         });
-        as_events(Response::new(Body::stream(pieces)))
+        as_events(Response::new(ResponseBody::stream(pieces)))
     }
 
     /// Waits for something to send and takes all there is; a heartbeat if nothing comes.

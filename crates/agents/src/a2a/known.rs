@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use model::ports::agent::Piece;
+use model::ports::agent::ArtifactChunk;
 use model::{Artifact, Content, Part, Task};
 
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl Known {
     }
 
     /// A chunk to pass on; none if it has no content.
-    pub(super) fn chunk(&mut self, artifact: Artifact, append: bool, last: bool) -> Option<Piece> {
+    pub(super) fn chunk(&mut self, artifact: Artifact, append: bool, last: bool) -> Option<ArtifactChunk> {
         let known = self.0.get(&*artifact.id);
         if known.is_none() && artifact.parts.is_empty() {
             return None;
@@ -129,7 +129,7 @@ impl Known {
     }
 
     /// The part of a whole artifact that has not been passed on.
-    pub(super) fn whole(&mut self, mut artifact: Artifact, last: bool) -> Option<Piece> {
+    pub(super) fn whole(&mut self, mut artifact: Artifact, last: bool) -> Option<ArtifactChunk> {
         let known = self.0.get(&*artifact.id).filter(|known| known.len > 0);
         let Some((known, rest)) = known.and_then(|known| Some((known, known.rest_of(&artifact.parts)?))) else {
             return self.chunk(artifact, false, last);
@@ -147,10 +147,10 @@ impl Known {
     }
 }
 
-fn piece(artifact: Artifact, append: bool, bordered: bool, last: bool) -> Piece {
+fn piece(artifact: Artifact, append: bool, bordered: bool, last: bool) -> ArtifactChunk {
     let Artifact { id, name, description, parts, metadata, extensions } = artifact;
     let key = id.to_string();
-    Piece { key, name, description, parts, metadata, extensions, append, bordered, last, seamless: false }
+    ArtifactChunk { key, name, description, parts, metadata, extensions, append, bordered, last, seamless: false }
 }
 
 /// Joins adjacent plain texts into one part.
@@ -278,7 +278,7 @@ mod tests {
         ) {
             let mut known = Known::default();
             let mut ours: Vec<String> = Vec::new();
-            let mut take = |piece: Option<Piece>| {
+            let mut take = |piece: Option<ArtifactChunk>| {
                 let Some(piece) = piece else { return };
                 if !piece.append {
                     ours.clear();

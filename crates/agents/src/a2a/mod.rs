@@ -2,7 +2,7 @@
 //!
 //! Each turn here is a task there. The turn streams where the remote agent streams and polls where it does not; its
 //! output is passed on as it arrives. A short turn without a streaming reader asks for the whole answer in one
-//! request (`whole`). The remote task's id is in our log ([`Emission::Bound`]) before any of its output is passed
+//! request (`whole`). The remote task's id is in our log ([`AgentEvent::Bound`]) before any of its output is passed
 //! on, so that a turn that a crash interrupted finds its task again, and an answer goes to the task that asked. A
 //! turn has one message id and one idempotency key, however often it is sent.
 //!
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use client::{CardSeen, Client, Generation, Target};
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, Profile, Restart, Turn};
+use model::ports::agent::{self, Admission, AgentEvent, Profile, Restart, Turn};
 use model::{Fault, Inbound, Send, Task};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -161,7 +161,7 @@ impl agent::Agent for Remote {
         Ok(Admission { undecided, restart: Restart::Resume, idempotent: false })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         relay::run(self.shared.clone(), turn)
     }
 }

@@ -11,7 +11,7 @@ use client::seen::{Seen, TaskSeen};
 use client::{Error, Events, Heard, Trouble};
 use futures_util::FutureExt as _;
 use futures_util::stream::BoxStream;
-use model::ports::agent::{Emission, End, EndState, Turn, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, EndState, Turn, TurnEnd};
 use model::{ContextId, EventId, Kind, Send, State, Wait};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ use super::bound::{self, Bound};
 use super::show::{self, Show};
 use super::{Shared, outgoing, whole};
 use crate::outbound;
-use crate::speech::{Voice, speak};
+use crate::speech::{Emitter, speak};
 
 /// First pause between two attempts, and between two polls of a task that is not streamed; doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -29,14 +29,14 @@ const AFTER_CANCEL: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The turn's output. Polling the stream does the work; dropping it stops the turn.
-pub(super) fn run(shared: Arc<Shared>, turn: Turn) -> BoxStream<'static, Emission> {
+pub(super) fn run(shared: Arc<Shared>, turn: Turn) -> BoxStream<'static, AgentEvent> {
     speak(move |voice| Relay::new(shared, turn, voice).run())
 }
 
 struct Relay {
     shared: Arc<Shared>,
     turn: Turn,
-    voice: Voice,
+    voice: Emitter,
     show: Show,
     send: Send,
     /// Our id of the remote context.
@@ -85,11 +85,11 @@ enum Line {
     /// By polling.
     Looking,
     /// The task has already ended.
-    Ended(Emission),
+    Ended(AgentEvent),
 }
 
 impl Relay {
-    fn new(shared: Arc<Shared>, turn: Turn, voice: Voice) -> Relay {
+    fn new(shared: Arc<Shared>, turn: Turn, voice: Emitter) -> Relay {
         let (bound, before) = (Bound::of_turn(&turn), Bound::before(&turn));
         let ours = bound::context_of(&turn.so_far);
         let (send, deadline) = outgoing::message(&shared, &turn, &ours, before.as_ref());
@@ -126,7 +126,7 @@ impl Relay {
                 Err(_) => {
                     self.give_up().await;
                     let says = "the time that was given for this message has run out";
-                    Ok(Emission::End(End { state: EndState::Failed, words: Some(Words::text(says)) }))
+                    Ok(AgentEvent::End(TurnEnd { state: EndState::Failed, words: Some(AgentMessage::text(says)) }))
                 }
             },
         };
@@ -136,15 +136,15 @@ impl Relay {
         let end =
             end.unwrap_or_else(|error| show::ended_by(&error, self.bound.is_some(), &self.shared.options.secrets()));
         if let Some(binding) = self.last_binding(&end) {
-            self.say(Emission::Bound(binding)).await;
+            self.say(AgentEvent::Bound(binding)).await;
         }
         self.say(end).await;
     }
 
     /// The binding for the next turn: the question that it answers, or that the remote task has ended.
-    fn last_binding(&self, end: &Emission) -> Option<String> {
+    fn last_binding(&self, end: &AgentEvent) -> Option<String> {
         let bound = self.bound.as_ref()?;
-        let Emission::End(End { state, .. }) = end else { return None };
+        let AgentEvent::End(TurnEnd { state, .. }) = end else { return None };
         match state {
             EndState::Completed if bound.settled => None,
             EndState::Completed => Some(Bound { settled: true, ..bound.clone() }.write()),
@@ -156,12 +156,12 @@ impl Relay {
         }
     }
 
-    async fn say(&self, emission: Emission) {
+    async fn say(&self, emission: AgentEvent) {
         self.voice.say(emission).await;
     }
 
     /// Follows the remote task to its end, through every break.
-    async fn work(&mut self) -> Result<Emission, Error> {
+    async fn work(&mut self) -> Result<AgentEvent, Error> {
         loop {
             let line = if self.bound.is_some() { self.come_back().boxed().await } else { self.begin().boxed().await };
             let ended = match line {
@@ -188,7 +188,7 @@ impl Relay {
             }
             if self.cancel == Cancel::Wanted && self.bound.is_none() {
                 // The server accepted nothing, and the caller has cancelled.
-                return Ok(Emission::End(End { state: EndState::Canceled, words: None }));
+                return Ok(AgentEvent::End(TurnEnd { state: EndState::Canceled, words: None }));
             }
             let worth_another = error.is_passing() || (self.bound.is_some() && error.trouble == Trouble::Unreadable);
             self.reached |= self.bound.is_some() || error.trouble != Trouble::Unreachable;
@@ -214,7 +214,7 @@ impl Relay {
     /// Sends the turn.
     async fn begin(&mut self) -> Result<Line, Error> {
         if self.turn.cancelled.clone().now_or_never().is_some() && !self.sent {
-            return Ok(Line::Ended(Emission::End(End { state: EndState::Canceled, words: None })));
+            return Ok(Line::Ended(AgentEvent::End(TurnEnd { state: EndState::Canceled, words: None })));
         }
         let target = self.shared.target().await?;
         if self.sent && self.arrived().await? {
@@ -279,7 +279,7 @@ impl Relay {
         match self.see(seen).await {
             Some(end) => {
                 // The task asks a question after the caller has cancelled.
-                let asks = matches!(&end, Emission::End(End { state, .. }) if !State::from(*state).is_terminal());
+                let asks = matches!(&end, AgentEvent::End(TurnEnd { state, .. }) if !State::from(*state).is_terminal());
                 if asks && (self.cancel == Cancel::Wanted || self.turn.cancelled.clone().now_or_never().is_some()) {
                     self.cancel = Cancel::Wanted;
                     self.cancel_if_wanted().await?;
@@ -359,7 +359,7 @@ impl Relay {
     }
 
     /// Passes a stream on. Returns the turn's end, or none when only the stream ended.
-    async fn listen(&mut self, mut events: Events) -> Result<Option<Emission>, Error> {
+    async fn listen(&mut self, mut events: Events) -> Result<Option<AgentEvent>, Error> {
         loop {
             self.cancel_if_wanted().await?;
             let cancelled = self.turn.cancelled.clone();
@@ -402,7 +402,7 @@ impl Relay {
     }
 
     /// Polls the task until it ends.
-    async fn look(&mut self) -> Result<Option<Emission>, Error> {
+    async fn look(&mut self) -> Result<Option<AgentEvent>, Error> {
         self.pause = FIRST_PAUSE;
         let began = Instant::now();
         loop {
@@ -455,7 +455,7 @@ impl Relay {
     }
 
     /// The end to emit; after a gap, only once the missed content has been passed on.
-    async fn closed(&mut self, end: Emission) -> Emission {
+    async fn closed(&mut self, end: AgentEvent) -> AgentEvent {
         let Some(task) = self.bound.as_ref().filter(|_| self.gaps).map(|bound| bound.task.clone()) else { return end };
         match self.shared.client.get(&task, Some(0)).await {
             Ok(sight) => {
@@ -473,7 +473,7 @@ impl Relay {
     }
 
     /// Records the remote task and passes on its news. Returns the end if this is it.
-    async fn see(&mut self, seen: Seen) -> Option<Emission> {
+    async fn see(&mut self, seen: Seen) -> Option<AgentEvent> {
         self.trouble_since = None;
         self.pause = FIRST_PAUSE;
         match &seen {
@@ -512,7 +512,7 @@ impl Relay {
         let url = target.map(|target| target.shown_url().to_owned()).unwrap_or_default();
         let (turn, task) = (self.turn.id, task.to_owned());
         let bound = Bound { turn, url, task, context: context.cloned(), asked: None, settled };
-        self.say(Emission::Bound(bound.write())).await;
+        self.say(AgentEvent::Bound(bound.write())).await;
         self.bound = Some(bound);
     }
 

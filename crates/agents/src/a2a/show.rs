@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use client::seen::{Seen, StatusSeen, TaskSeen};
 use client::{Error, Trouble};
-use model::ports::agent::{Emission, End, EndState, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, EndState, TurnEnd};
 use model::{Json, Kind, Message, Part, Role, State, Task};
 
 use super::known::Known;
@@ -57,7 +57,7 @@ impl Show {
     }
 
     /// The news of an event or a snapshot, and the turn's end if this is it.
-    pub(super) fn seen(&mut self, seen: Seen) -> (Vec<Emission>, Option<Emission>) {
+    pub(super) fn seen(&mut self, seen: Seen) -> (Vec<AgentEvent>, Option<AgentEvent>) {
         let mut news = Vec::new();
         let end = match seen {
             Seen::Task(TaskSeen { status, artifacts, metadata, unread, .. }) => {
@@ -68,7 +68,7 @@ impl Show {
                     self.working(&status, &mut news);
                 }
                 let pieces = artifacts.into_iter().filter_map(|artifact| self.known.whole(artifact, settled));
-                news.extend(pieces.map(Emission::Artifact));
+                news.extend(pieces.map(AgentEvent::Artifact));
                 self.metadata(metadata, &mut news);
                 self.end(status)
             }
@@ -84,20 +84,20 @@ impl Show {
             }
             Seen::Artifact { artifact, append, last, .. } => {
                 self.working = true;
-                news.extend(self.known.chunk(artifact, append, last).map(Emission::Artifact));
+                news.extend(self.known.chunk(artifact, append, last).map(AgentEvent::Artifact));
                 None
             }
             // A message after other output is a status; on its own it is the answer.
             Seen::Message { message, .. } if self.working => {
-                news.push(Emission::Working(Some(words(message))));
+                news.push(AgentEvent::Working(Some(words(message))));
                 None
             }
-            Seen::Message { message, .. } => Some(Emission::Reply(words(message))),
+            Seen::Message { message, .. } => Some(AgentEvent::Reply(words(message))),
             Seen::Partial { seen, unread } => match *seen {
                 // A message on its own is the answer and carries the note.
                 Seen::Message { mut message, .. } if !self.working => {
                     message.parts.extend(self.note(unread).map(Part::text));
-                    Some(Emission::Reply(words(message)))
+                    Some(AgentEvent::Reply(words(message)))
                 }
                 seen => {
                     self.unread(unread, &mut news);
@@ -110,7 +110,7 @@ impl Show {
                 self.working = true;
                 let note = format!("an event of the remote agent could not be read and is passed on as it came: {why}");
                 let parts = vec![Part::text(bounded(&note)), Part::data(value)];
-                news.push(Emission::Working(Some(Words { parts, ..Words::default() })));
+                news.push(AgentEvent::Working(Some(AgentMessage { parts, ..AgentMessage::default() })));
                 None
             }
         };
@@ -118,10 +118,10 @@ impl Show {
     }
 
     /// Emits a status, once, that names the parts of an answer that could not be read.
-    fn unread(&mut self, unread: Vec<String>, news: &mut Vec<Emission>) {
+    fn unread(&mut self, unread: Vec<String>, news: &mut Vec<AgentEvent>) {
         if let Some(note) = self.note(unread) {
             self.working = true;
-            news.push(Emission::Working(Some(Words::text(note))));
+            news.push(AgentEvent::Working(Some(AgentMessage::text(note))));
         }
     }
 
@@ -134,17 +134,17 @@ impl Show {
     }
 
     /// The messages between the one that opened the task and the answer, all of which came in one reply.
-    pub(super) fn said_before(&mut self, task: &TaskSeen, began: &str) -> Vec<Emission> {
+    pub(super) fn said_before(&mut self, task: &TaskSeen, began: &str) -> Vec<AgentEvent> {
         let TaskSeen { history, status, .. } = task;
         let from = history.iter().position(|said| &*said.id == began).map_or(0, |at| at + 1);
         let last = status.message.as_ref().map(|message| &message.id);
         let said = history[from..].iter().filter(|said| said.role == Role::Agent && Some(&said.id) != last);
-        let said: Vec<Emission> = said.map(|said| Emission::Working(Some(words(said.clone())))).collect();
+        let said: Vec<AgentEvent> = said.map(|said| AgentEvent::Working(Some(words(said.clone())))).collect();
         self.working |= !said.is_empty();
         said
     }
 
-    fn working(&mut self, status: &StatusSeen, news: &mut Vec<Emission>) {
+    fn working(&mut self, status: &StatusSeen, news: &mut Vec<AgentEvent>) {
         // The question itself is emitted as the turn's end.
         if status.state.is_some_and(State::is_interrupted) {
             return;
@@ -152,9 +152,9 @@ impl Show {
         let fresh = status.message.as_ref().filter(|message| !self.has_told(message));
         if let Some(message) = fresh {
             self.told = Some(message.clone());
-            news.push(Emission::Working(Some(words(message.clone()))));
+            news.push(AgentEvent::Working(Some(words(message.clone()))));
         } else if !self.working {
-            news.push(Emission::Working(None));
+            news.push(AgentEvent::Working(None));
         }
         self.working = true;
     }
@@ -164,16 +164,16 @@ impl Show {
         self.told.as_ref().is_some_and(|told| told.parts == message.parts && told.metadata == message.metadata)
     }
 
-    fn metadata(&mut self, metadata: Option<Json>, news: &mut Vec<Emission>) {
+    fn metadata(&mut self, metadata: Option<Json>, news: &mut Vec<AgentEvent>) {
         let Some(json) = metadata.filter(|json| json.is_object() && json.text() != "{}") else { return };
         let merged = self.metadata.as_ref().map_or_else(|| json.clone(), |known| known.merged(&json));
         if self.metadata.as_ref() != Some(&merged) {
             self.metadata = Some(merged);
-            news.push(Emission::Metadata(json));
+            news.push(AgentEvent::Metadata(json));
         }
     }
 
-    fn end(&mut self, status: StatusSeen) -> Option<Emission> {
+    fn end(&mut self, status: StatusSeen) -> Option<AgentEvent> {
         let state = status.state?;
         if state.is_interrupted() {
             let mark = mark(&status);
@@ -193,7 +193,7 @@ impl Show {
             State::InputRequired => EndState::InputRequired,
             State::AuthRequired => EndState::AuthRequired,
         };
-        Some(Emission::End(End { state, words: status.message.map(words) }))
+        Some(AgentEvent::End(TurnEnd { state, words: status.message.map(words) }))
     }
 }
 
@@ -206,13 +206,13 @@ fn mark(status: &StatusSeen) -> String {
     format!("{at} {id} {text}")
 }
 
-fn words(message: Message) -> Words {
+fn words(message: Message) -> AgentMessage {
     let Message { parts, metadata, extensions, .. } = message;
-    Words { parts, metadata, extensions }
+    AgentMessage { parts, metadata, extensions }
 }
 
 /// The turn's end after an error. `taken` means that the server had accepted the work.
-pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> Emission {
+pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> AgentEvent {
     let refused_as_such = match error.kind {
         Kind::InvalidRequest
         | Kind::InvalidParams
@@ -255,13 +255,13 @@ pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> Emissi
     };
     let text = bounded(&redacted(&format!("{what}: {error}"), secrets));
     let state = if refused_as_such { EndState::Rejected } else { EndState::Failed };
-    Emission::End(End { state, words: Some(Words::text(text)) })
+    AgentEvent::End(TurnEnd { state, words: Some(AgentMessage::text(text)) })
 }
 
 /// The status shown during a wait for another attempt.
-pub(super) fn waits(error: &Error, pause: Duration, secrets: &[String]) -> Emission {
+pub(super) fn waits(error: &Error, pause: Duration, secrets: &[String]) -> AgentEvent {
     let text = format!("{error}; trying again in {}", outbound::seconds(pause));
-    Emission::Working(Some(Words::text(bounded(&redacted(&text, secrets)))))
+    AgentEvent::Working(Some(AgentMessage::text(bounded(&redacted(&text, secrets)))))
 }
 
 fn redacted(text: &str, secrets: &[String]) -> String {
@@ -320,8 +320,8 @@ mod tests {
         })
     }
 
-    fn brief(seen: (Vec<Emission>, Option<Emission>)) -> Vec<String> {
-        let all: Vec<Emission> = seen.0.into_iter().chain(seen.1).collect();
+    fn brief(seen: (Vec<AgentEvent>, Option<AgentEvent>)) -> Vec<String> {
+        let all: Vec<AgentEvent> = seen.0.into_iter().chain(seen.1).collect();
         crate::scripted::stage::brief(&all)
     }
 
@@ -367,7 +367,7 @@ mod tests {
     fn another_sides_words_are_bounded_and_hold_no_secret() {
         let mut error = Error::broken(format!("{} hunter2 {}", "x".repeat(10), "é".repeat(3_000)));
         error.trouble = Trouble::Unreadable;
-        let Emission::End(End { state: EndState::Failed, words: Some(words) }) =
+        let AgentEvent::End(TurnEnd { state: EndState::Failed, words: Some(words) }) =
             ended_by(&error, true, &["hunter2".into(), "x".into()])
         else {
             panic!()

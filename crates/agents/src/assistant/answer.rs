@@ -1,7 +1,7 @@
 //! Emissions of the assistants: a streamed response, or questions. Names are those that clients of graph servers
 //! expect.
 
-use model::ports::agent::{Emission, End, EndState, Piece, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, TurnEnd};
 use model::{Json, Part};
 use uuid::Uuid;
 
@@ -11,47 +11,47 @@ use super::questions::Asked;
 const CHUNKS: usize = 4;
 
 /// Completes with a text: a few chunks, then the whole text in their place, since clients read one part.
-pub(super) fn response(text: &str, assistant: &Uuid) -> Vec<Emission> {
+pub(super) fn response(text: &str, assistant: &Uuid) -> Vec<AgentEvent> {
     let piece = |text: &str, append: bool, last: bool| {
-        Emission::Artifact(Piece {
+        AgentEvent::Artifact(ArtifactChunk {
             key: "response".into(),
             name: (!append).then(|| "Assistant Response".into()),
             description: (!append).then(|| format!("Response from assistant {assistant}")),
             parts: vec![Part::text(text)],
             append,
             last,
-            ..Piece::default()
+            ..ArtifactChunk::default()
         })
     };
-    let mut said = vec![Emission::Working(None)];
+    let mut said = vec![AgentEvent::Working(None)];
     let chunks = chunks(text);
     if chunks.len() > 1 {
         said.extend(chunks.iter().enumerate().map(|(i, chunk)| piece(chunk, i > 0, false)));
     }
     said.push(piece(text, false, true));
-    said.push(Emission::End(End { state: EndState::Completed, words: None }));
+    said.push(AgentEvent::End(TurnEnd { state: EndState::Completed, words: None }));
     said
 }
 
 /// Asks the open questions. The key is the same in every turn, so the new list replaces the old one.
-pub(super) fn interrupt(asked: &Asked) -> Vec<Emission> {
+pub(super) fn interrupt(asked: &Asked) -> Vec<AgentEvent> {
     let parts = asked.open.iter().map(|question| {
         Part::data(Json::from_value(&serde_json::json!({"id": question.id, "value": {"question": question.says}})))
     });
-    let piece = Piece {
+    let piece = ArtifactChunk {
         key: "interrupt".into(),
         name: Some("Interrupt".into()),
         description: Some("Agent requires input to continue".into()),
         parts: parts.collect(),
         last: true,
-        ..Piece::default()
+        ..ArtifactChunk::default()
     };
     let says = asked.open.iter().map(|question| question.says).collect::<Vec<_>>().join(" ");
     vec![
-        Emission::Working(None),
-        Emission::Artifact(piece),
-        Emission::Bound(asked.kept()),
-        Emission::End(End { state: EndState::InputRequired, words: Some(Words::text(says)) }),
+        AgentEvent::Working(None),
+        AgentEvent::Artifact(piece),
+        AgentEvent::Bound(asked.kept()),
+        AgentEvent::End(TurnEnd { state: EndState::InputRequired, words: Some(AgentMessage::text(says)) }),
     ]
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use model::ports::Future;
-use model::ports::agent::{self, Admission, Emission, Profile, Restart, Skill, Turn};
+use model::ports::agent::{self, Admission, AgentEvent, Profile, Restart, Skill, Turn};
 use model::{Fault, Inbound, Task};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -100,7 +100,7 @@ impl agent::Agent for Agent {
         Ok(Admission { undecided: false, restart: Restart::Retry, idempotent: true })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let response = |text: String| answer::response(&text, &assistant_id(&self.profile.name));
         let said = match self.mode {
             Mode::Chat => response(input::Input::of(&turn).told()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::ports::agent::{Emission, EndState, Piece, Restart};
+use model::ports::agent::{AgentEvent, ArtifactChunk, EndState, Restart};
 use model::{Part, State};
 
 use super::{Mode, assistant_id, build};
@@ -17,10 +17,10 @@ fn data(text: &str) -> Vec<Part> {
     vec![Part::data(json(text))]
 }
 
-fn pieces(said: &[Emission]) -> Vec<&Piece> {
+fn pieces(said: &[AgentEvent]) -> Vec<&ArtifactChunk> {
     let mut pieces = vec![];
     for emission in said {
-        if let Emission::Artifact(piece) = emission {
+        if let AgentEvent::Artifact(piece) = emission {
             pieces.push(piece);
         }
     }
@@ -28,7 +28,7 @@ fn pieces(said: &[Emission]) -> Vec<&Piece> {
 }
 
 /// The final text of the response.
-fn response(said: &[Emission]) -> String {
+fn response(said: &[AgentEvent]) -> String {
     let pieces = pieces(said);
     assert!(pieces.iter().all(|piece| piece.key == "response"), "{said:?}");
     let last = pieces.last().unwrap();
@@ -38,8 +38,9 @@ fn response(said: &[Emission]) -> String {
 }
 
 /// The questions of a turn that asks.
-fn questions(said: &[Emission]) -> String {
-    let [Emission::Working(None), Emission::Artifact(piece), Emission::Bound(_), Emission::End(end)] = said else {
+fn questions(said: &[AgentEvent]) -> String {
+    let [AgentEvent::Working(None), AgentEvent::Artifact(piece), AgentEvent::Bound(_), AgentEvent::End(end)] = said
+    else {
         panic!("{said:?}")
     };
     assert_eq!(end.words.as_ref().and_then(|words| words.metadata.as_ref()), None, "callers are shown the words");
@@ -57,7 +58,7 @@ const SECOND: &str = r#"{"id":"interrupt-2","value":{"question":"How many people
 async fn a_chat_says_again_what_it_was_told_in_a_few_chunks() {
     let mut stage = stage(Mode::Chat);
     let said = stage.hear(text("hello out there, whoever you are")).await;
-    assert_eq!(said.first(), Some(&Emission::Working(None)));
+    assert_eq!(said.first(), Some(&AgentEvent::Working(None)));
     assert_eq!(response(&said), "You said: hello out there, whoever you are");
     let mut pieces = pieces(&said);
     let description = format!("Response from assistant {}", assistant_id("tested"));

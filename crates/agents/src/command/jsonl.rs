@@ -1,22 +1,22 @@
 //! Lines of JSON: the turn on stdin, an event on each line of stdout.
 
-use model::ports::agent::{Emission, Turn};
+use model::ports::agent::{AgentEvent, Turn};
 
 use super::process::{Outcome, Process};
 use crate::events::Hearing;
 use crate::lines::Lines;
-use crate::speech::Voice;
+use crate::speech::Emitter;
 
 /// Longest event.
 const LONGEST: usize = 16 << 20;
 
-pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice: &Voice) {
+pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice: &Emitter) {
     let mut hearing = Hearing::new(turn);
     let mut lines = Lines::new(LONGEST.min(most));
     let mut number = 0_u64;
     // The turn's end as the program reported it. It is emitted after the program has exited: emitting an end drops
     // the stream, and that would kill the program before it has cleaned up.
-    let mut end: Option<Emission> = None;
+    let mut end: Option<AgentEvent> = None;
     loop {
         let printed = tokio::select! {
             biased;
@@ -62,8 +62,11 @@ pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice
             };
             for emission in all {
                 match emission {
-                    Emission::End(_) | Emission::Reply(_) => end = Some(emission),
-                    Emission::Working(_) | Emission::Artifact(_) | Emission::Bound(_) | Emission::Metadata(_) => {
+                    AgentEvent::End(_) | AgentEvent::Reply(_) => end = Some(emission),
+                    AgentEvent::Working(_)
+                    | AgentEvent::Artifact(_)
+                    | AgentEvent::Bound(_)
+                    | AgentEvent::Metadata(_) => {
                         voice.say(emission).await;
                     }
                 }

@@ -14,11 +14,11 @@ mod tests;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, EndState, Profile, Restart, Turn};
+use model::ports::agent::{self, Admission, AgentEvent, EndState, Profile, Restart, Turn};
 use model::{Fault, Inbound, Task};
 
 use crate::config::{self, Kind};
-use crate::speech::{Voice, speak};
+use crate::speech::{Emitter, speak};
 use crate::telling;
 pub use options::{Mode, Options};
 use process::{Feed, Process};
@@ -61,13 +61,13 @@ impl agent::Agent for Agent {
         Ok(Admission { undecided, restart: self.profile.restart, idempotent: false })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (options, words, output_bytes) = (self.options.clone(), self.words.clone(), self.output_bytes);
         speak(move |voice| Box::pin(run(options, words, output_bytes, turn, voice)))
     }
 }
 
-async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, turn: Turn, voice: Voice) {
+async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, turn: Turn, voice: Emitter) {
     let feed = match options.mode {
         Mode::Text => text::input(&turn),
         Mode::Jsonl => match telling::tell(&turn, options.history).await {
@@ -86,7 +86,7 @@ async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, t
         }
     };
     if !options.direct_replies {
-        voice.say(Emission::Working(None)).await;
+        voice.say(AgentEvent::Working(None)).await;
     }
     match options.mode {
         Mode::Text => text::listen(process, &options, &turn, output_bytes, &voice).await,
@@ -95,7 +95,7 @@ async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, t
 }
 
 /// The turn's end, where only the program's exit determines it.
-async fn end(outcome: process::Outcome, voice: &Voice) {
+async fn end(outcome: process::Outcome, voice: &Emitter) {
     match outcome {
         process::Outcome::Done => voice.end(EndState::Completed, None).await,
         process::Outcome::Stopped => voice.end(EndState::Canceled, None).await,

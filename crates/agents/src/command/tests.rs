@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::ports::agent::{EndState, Piece};
+use model::ports::agent::{ArtifactChunk, EndState};
 use model::{Content, Part};
 use serde_json::{Value, json};
 
@@ -82,11 +82,11 @@ async fn output_comes_as_it_is_printed_and_never_half_a_character() {
 #[tokio::test]
 async fn what_is_no_text_is_a_file() {
     let said = run(&*shell(r"printf '\211PNG\377'", json!({})).await, turn(text(""))).await;
-    let Emission::Artifact(Piece { parts, last: true, .. }) = &said[1] else { panic!("{said:?}") };
+    let AgentEvent::Artifact(ArtifactChunk { parts, last: true, .. }) = &said[1] else { panic!("{said:?}") };
     assert_eq!(parts[0].content, Content::Raw((&b"\x89PNG\xff"[..]).into()));
     assert_eq!(parts[0].media_type.as_deref(), Some("application/octet-stream"));
     let said = run(&*shell("printf GIF", json!({"media_type": "image/gif"})).await, turn(text(""))).await;
-    let Emission::Artifact(Piece { parts, .. }) = &said[1] else { panic!("{said:?}") };
+    let AgentEvent::Artifact(ArtifactChunk { parts, .. }) = &said[1] else { panic!("{said:?}") };
     assert_eq!((parts[0].media_type.as_deref(), &parts[0].content), (Some("image/gif"), &Content::Raw("GIF".into())));
     // A partial file is no file.
     assert_eq!(sh_with("printf GIF; exit 1", json!({"media_type": "image/gif"})).await.len(), 2);
@@ -161,7 +161,7 @@ async fn a_program_that_reads_while_it_writes_does_not_stand_still() {
     let much = "0123456789abcdef".repeat(64 << 10);
     let said = run(&*shell("cat", json!({})).await, turn(text(&much))).await;
     let parts = said.iter().filter_map(|said| match said {
-        Emission::Artifact(piece) => piece.parts[0].as_text(),
+        AgentEvent::Artifact(piece) => piece.parts[0].as_text(),
         _ => None,
     });
     assert!(parts.collect::<String>() == much);
@@ -239,7 +239,7 @@ async fn the_conversation_is_told_when_the_config_says_so() {
     let script = r#"read line; printf '{"completed":{"data":%s}}' "$line""#;
     let agent = shell(script, json!({"mode": "jsonl", "history": true})).await;
     let said = run(&*agent, Turn { earlier: earlier(&[(model::Role::Agent, "before")]), ..turn(text("x")) }).await;
-    let Emission::End(end) = said.last().unwrap() else { panic!("{said:?}") };
+    let AgentEvent::End(end) = said.last().unwrap() else { panic!("{said:?}") };
     let Content::Data(told) = &end.words.as_ref().unwrap().parts[0].content else { panic!("{end:?}") };
     let told = told.to_value();
     assert_eq!(told["earlier"][0], json!({"id": "e0", "role": "agent", "parts": [{"text": "before"}]}));
@@ -382,6 +382,6 @@ async fn the_state_of_a_cancelled_turn_is_canceled_whatever_it_exits_with() {
     running.next().await;
     running.next().await;
     let said = running.cancelled().await;
-    let [Emission::End(end)] = &said[..] else { panic!("{said:?}") };
+    let [AgentEvent::End(end)] = &said[..] else { panic!("{said:?}") };
     assert_eq!((end.state, &end.words), (EndState::Canceled, &None));
 }

@@ -7,7 +7,7 @@ use model::{Content, Part};
 use super::options::Options;
 use super::process::{Outcome, Process};
 use crate::growing::Growing;
-use crate::speech::Voice;
+use crate::speech::Emitter;
 
 /// The program's input: the messages' texts, and data as JSON, each on its own lines.
 pub(super) fn input(turn: &Turn) -> String {
@@ -21,7 +21,7 @@ pub(super) fn input(turn: &Turn) -> String {
 }
 
 /// Streams the program's output as one artifact.
-pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn, most: usize, voice: &Voice) {
+pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn, most: usize, voice: &Emitter) {
     // Delimiters are removed, so the pieces between them are separate texts.
     let mut response = Growing::new("response", turn).bordered(options.chunk.is_some());
     let mut cutter = Cutter::new(options);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use model::ports::agent::{self, Admission, Emission, End, EndState, Piece, Profile, Restart, Skill, Turn};
+use model::ports::agent::{
+    self, Admission, AgentEvent, ArtifactChunk, EndState, Profile, Restart, Skill, Turn, TurnEnd,
+};
 use model::{Fault, Inbound, Task};
 
 use crate::Builtin;
@@ -58,13 +60,13 @@ impl agent::Agent for Agent {
     }
 
     /// Hot path: allocates only the parts, the key and one box, and never waits.
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let parts = turn.messages.last().map(|inbound| inbound.message.parts.clone()).unwrap_or_default();
-        let piece = Piece { key: "echo".into(), parts, last: true, ..Piece::default() };
+        let piece = ArtifactChunk { key: "echo".into(), parts, last: true, ..ArtifactChunk::default() };
         stream::iter([
-            Emission::Working(None),
-            Emission::Artifact(piece),
-            Emission::End(End { state: EndState::Completed, words: None }),
+            AgentEvent::Working(None),
+            AgentEvent::Artifact(piece),
+            AgentEvent::End(TurnEnd { state: EndState::Completed, words: None }),
         ])
         .boxed()
     }
@@ -83,12 +85,12 @@ mod tests {
         stage.say("m1", vec![model::Part::text("old")]);
         stage.say("m2", every_kind_of_part());
         let said = stage.turn().await;
-        let [Emission::Working(None), Emission::Artifact(piece), Emission::End(end)] = &said[..] else {
+        let [AgentEvent::Working(None), AgentEvent::Artifact(piece), AgentEvent::End(end)] = &said[..] else {
             panic!("{said:?}");
         };
         assert_eq!(piece.parts, every_kind_of_part());
         assert_eq!((piece.key.as_str(), piece.append, piece.last), ("echo", false, true));
-        assert_eq!(end, &End { state: EndState::Completed, words: None });
+        assert_eq!(end, &TurnEnd { state: EndState::Completed, words: None });
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, EndState, Profile, Restart, Turn};
+use model::ports::agent::{self, Admission, AgentEvent, EndState, Profile, Restart, Turn};
 use model::{Fault, Inbound, Task};
 use reqwest::Client;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -22,7 +22,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use crate::config::{self, Kind};
 use crate::events::Hearing;
 use crate::outbound::{self, Again, Retries, Trouble};
-use crate::speech::{Voice, speak};
+use crate::speech::{Emitter, speak};
 use crate::telling;
 use frames::Frames;
 pub use options::Options;
@@ -66,7 +66,7 @@ impl agent::Agent for Agent {
         Ok(Admission { undecided, restart: self.profile.restart, idempotent: false })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let endpoint = self.endpoint.clone();
         speak(move |voice| async move {
             tokio::select! {
@@ -82,7 +82,7 @@ impl agent::Agent for Agent {
 }
 
 impl Endpoint {
-    async fn talk(&self, turn: &Turn, voice: &Voice) {
+    async fn talk(&self, turn: &Turn, voice: &Emitter) {
         let body = match telling::tell(turn, self.options.history).await {
             Ok(body) => body,
             Err(fault) => {
@@ -91,7 +91,7 @@ impl Endpoint {
             }
         };
         if !self.options.direct_replies {
-            voice.say(Emission::Working(None)).await;
+            voice.say(AgentEvent::Working(None)).await;
         }
         let mut hearing = Hearing::new(turn);
         let mut retries = Retries::new(self.options.retries, RETRIES, self.options.retry_ms.unwrap_or(500), turn.id);
@@ -109,7 +109,7 @@ impl Endpoint {
     }
 
     /// Sends the turn once, under its id, and passes the answer on.
-    async fn ask(&self, turn: &Turn, body: &str, hearing: &mut Hearing, voice: &Voice) -> Result<(), Trouble> {
+    async fn ask(&self, turn: &Turn, body: &str, hearing: &mut Hearing, voice: &Emitter) -> Result<(), Trouble> {
         let mut request = self.request(&self.options.url, turn, turn.id.to_string(), body);
         request = request.header(ACCEPT, "application/json, text/event-stream, application/x-ndjson");
         let sent = request.send().await;
@@ -148,7 +148,7 @@ impl Endpoint {
             while let Some(event) = frames.next()? {
                 let says = |says| Trouble::never(format!("event {} of {WHO}: {says}", frames.count()));
                 for emission in hearing.hear(&event).map_err(says)? {
-                    let ends = matches!(emission, Emission::End(_) | Emission::Reply(_));
+                    let ends = matches!(emission, AgentEvent::End(_) | AgentEvent::Reply(_));
                     voice.say(emission).await;
                     if ends {
                         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use model::ports::agent::Piece;
+use model::ports::agent::ArtifactChunk;
 use serde_json::{Value, json};
 
 use super::*;
@@ -350,7 +350,7 @@ async fn opaque_json_passes_unchanged() {
         let parts = format!("{{{}}}]}}", &asked.body[from..from + to]);
         asked.json_answer(&parts).await;
     });
-    let Emission::Artifact(Piece { parts, .. }) = &said[1] else { panic!("{said:?}") };
+    let AgentEvent::Artifact(ArtifactChunk { parts, .. }) = &said[1] else { panic!("{said:?}") };
     let contents = |parts: &[model::Part]| parts.iter().map(|part| part.content.clone()).collect::<Vec<_>>();
     assert_eq!(contents(parts), contents(&every_kind_of_part()));
 }

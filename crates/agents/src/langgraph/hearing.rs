@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use model::ports::agent::{Emission, Turn};
+use model::ports::agent::{AgentEvent, Turn};
 use model::{Json, Part};
 
 use super::request::message_prefix;
@@ -70,7 +70,7 @@ impl Hearing {
     }
 
     /// The emission of one event. Events with other names or unreadable data are ignored.
-    pub(super) fn hear(&mut self, frame: &Frame) -> Option<Emission> {
+    pub(super) fn hear(&mut self, frame: &Frame) -> Option<AgentEvent> {
         match frame.name.as_str() {
             "metadata" => {
                 self.from_start = true;
@@ -126,7 +126,7 @@ impl Hearing {
         }
     }
 
-    fn message(&mut self, message: &MessageSaid) -> Option<Emission> {
+    fn message(&mut self, message: &MessageSaid) -> Option<AgentEvent> {
         let text = message.text();
         if !message.is_the_assistants() || text.is_empty() {
             return None;
@@ -151,7 +151,7 @@ impl Hearing {
 
     /// Makes this text the artifact: appends the rest, or starts again. A text that is a prefix of the shown one
     /// changes nothing.
-    fn show(&mut self, text: &str) -> Option<Emission> {
+    fn show(&mut self, text: &str) -> Option<AgentEvent> {
         if self.shown.starts_with(text) {
             return None;
         }
@@ -166,12 +166,12 @@ impl Hearing {
     }
 
     /// The chunk that was held back, once its hold time is over.
-    pub(super) async fn lull(&mut self) -> Emission {
+    pub(super) async fn lull(&mut self) -> AgentEvent {
         self.response.lull().await
     }
 
     /// The final chunks of the artifact.
-    pub(super) fn finish(&mut self, text: &str) -> Vec<Emission> {
+    pub(super) fn finish(&mut self, text: &str) -> Vec<AgentEvent> {
         let mut said = Vec::new();
         if self.shown != text || !self.response.has_begun() {
             if self.shown.len() > text.len() {
@@ -185,7 +185,7 @@ impl Hearing {
     }
 
     /// The last held chunk, where there is no answer.
-    pub(super) fn release(&mut self) -> Option<Emission> {
+    pub(super) fn release(&mut self) -> Option<AgentEvent> {
         self.response.release(true)
     }
 

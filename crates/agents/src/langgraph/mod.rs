@@ -18,13 +18,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, EndState, Piece, Profile, Restart, Turn, Words};
+use model::ports::agent::{self, Admission, AgentEvent, AgentMessage, ArtifactChunk, EndState, Profile, Restart, Turn};
 use model::{Content, Fault, Inbound, Json, Task};
 use reqwest::Response;
 
 use crate::config::{self, Kind};
 use crate::outbound::{Again, Retries, Trouble};
-use crate::speech::{Voice, speak};
+use crate::speech::{Emitter, speak};
 use crate::sse::Sse;
 use hearing::Hearing;
 pub use options::{Options, StreamMode};
@@ -79,7 +79,7 @@ impl agent::Agent for Agent {
         Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let graph = self.graph.clone();
         speak(move |voice| async move {
             let place = OnceLock::new();
@@ -114,7 +114,7 @@ struct Course<'a> {
     /// A run may have been created whose id was not received.
     doubt: bool,
     hearing: Hearing,
-    voice: &'a Voice,
+    voice: &'a Emitter,
 }
 
 /// How reading a stream ended.
@@ -132,8 +132,8 @@ enum Outcome {
 }
 
 impl Graph {
-    async fn talk(&self, turn: &Turn, place: &OnceLock<Place>, voice: &Voice) {
-        voice.say(Emission::Working(None)).await;
+    async fn talk(&self, turn: &Turn, place: &OnceLock<Place>, voice: &Emitter) {
+        voice.say(AgentEvent::Working(None)).await;
         if let Some(bound) = Place::read(turn.bound.as_deref()) {
             let _ = place.set(bound);
         }
@@ -276,7 +276,7 @@ impl Course<'_> {
         let bound = place.text();
         // A cancel may arrive during the next await and must find the run.
         let _ = self.place.set(place);
-        self.voice.say(Emission::Bound(bound)).await;
+        self.voice.say(AgentEvent::Bound(bound)).await;
     }
 
     async fn end(mut self, outcome: Outcome) {
@@ -290,7 +290,7 @@ impl Course<'_> {
                 let usage = serde_json::json!({"usage": {
                     "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "total_tokens": usage.total_tokens,
                 }});
-                voice.say(Emission::Metadata(Json::from_value(&usage))).await;
+                voice.say(AgentEvent::Metadata(Json::from_value(&usage))).await;
             }
         } else if let Some(emission) = self.hearing.release() {
             voice.say(emission).await;
@@ -300,7 +300,7 @@ impl Course<'_> {
             Outcome::Failed(says) => voice.fail(says).await,
             Outcome::Stopped => {
                 let says = "the run was stopped at the graph server";
-                voice.end(EndState::Canceled, Some(Words::text(says))).await;
+                voice.end(EndState::Canceled, Some(AgentMessage::text(says))).await;
             }
             Outcome::Asks => self.ask().await,
         }
@@ -309,20 +309,20 @@ impl Course<'_> {
     /// Emits the graph's questions. The key is the same in every turn: the new list replaces the old one.
     async fn ask(&self) {
         let open = self.hearing.interrupts();
-        let piece = Piece {
+        let piece = ArtifactChunk {
             key: "interrupt".into(),
             name: Some("Interrupt".into()),
             description: Some("Agent requires input to continue".into()),
             parts: open.iter().map(said::Interrupt::part).collect(),
             last: true,
-            ..Piece::default()
+            ..ArtifactChunk::default()
         };
-        self.voice.say(Emission::Artifact(piece)).await;
+        self.voice.say(AgentEvent::Artifact(piece)).await;
         let says: Vec<String> = open.iter().filter_map(said::Interrupt::words).collect();
         let says = if says.is_empty() { "the agent requires input to continue".to_owned() } else { says.join("\n") };
         let run = self.place.get().map(|place| place.run.clone()).unwrap_or_default();
         let asked = Asked { run, interrupts: open.iter().map(|interrupt| interrupt.id.clone()).collect() };
-        let words = Words { metadata: Some(asked.json()), ..Words::text(says) };
+        let words = AgentMessage { metadata: Some(asked.json()), ..AgentMessage::text(says) };
         self.voice.end(EndState::InputRequired, Some(words)).await;
     }
 }

@@ -94,14 +94,14 @@ async fn status(desk: &Desk, status: &str) {
     asked.json_answer(&json!({"run_id": RUN, "status": status, "metadata": {}}).to_string()).await;
 }
 
-fn bound(said: &[Emission]) -> String {
-    let Emission::Bound(remote) = &said[1] else { panic!("{said:?}") };
+fn bound(said: &[AgentEvent]) -> String {
+    let AgentEvent::Bound(remote) = &said[1] else { panic!("{said:?}") };
     remote.clone()
 }
 
 /// The emissions after the working state and the binding.
-fn rest(said: &[Emission]) -> Vec<String> {
-    assert_eq!(said[0], Emission::Working(None));
+fn rest(said: &[AgentEvent]) -> Vec<String> {
+    assert_eq!(said[0], AgentEvent::Working(None));
     assert_eq!(Place::read(Some(&bound(said))).unwrap().run, RUN);
     brief(&said[2..])
 }
@@ -111,12 +111,12 @@ async fn words_come_as_they_are_said_and_the_run_is_bound_before_them() {
     let desk = Desk::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
-    assert_eq!(running.next().await, Emission::Working(None));
+    assert_eq!(running.next().await, AgentEvent::Working(None));
     let (next, mut stream) =
         tokio::join!(running.next(), async { streaming(asked(&desk, "POST", "/runs/stream").await).await });
     assert_eq!(brief(&[next])[0], format!(r#"bound {{"run":"{RUN}","thread":"{}"}}"#, place::thread(&turn(text("")))));
     stream.chunk(&[began(), values(&[human("h")]), token("m", "You")].concat()).await;
-    let Emission::Artifact(first) = running.next().await else { panic!("an artifact") };
+    let AgentEvent::Artifact(first) = running.next().await else { panic!("an artifact") };
     assert_eq!((first.name.as_deref(), first.append), (Some("Assistant Response"), false));
     assert_eq!(first.description.as_deref(), Some("Response from assistant chat"));
     let rest = tokio::join!(running.said.collect::<Vec<_>>(), async {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use futures_util::future::{self, FutureExt as _};
 use futures_util::stream::{BoxStream, StreamExt as _};
-use model::ports::agent::{Admission, Agent, Emission, EndState, Look, Profile, Restart, Skill, Turn, Words};
-use model::ports::worker::Desk;
+use model::ports::agent::{Admission, Agent, AgentEvent, AgentMessage, EndState, Look, Profile, Restart, Skill, Turn};
+use model::ports::worker::WorkerQueue;
 use model::{Content, Fault, Inbound, Kind, Part, Shape, Task};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::config::Common;
-use crate::speech::{Voice, speak};
+use crate::speech::{Emitter, speak};
 
 /// How long an agent may take to stop after its time limit.
 const GRACE: Duration = Duration::from_secs(5);
@@ -119,7 +119,7 @@ impl Agent for Limited {
         Ok(Admission { restart: self.restart.unwrap_or(admission.restart), ..admission })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (inner, places, waiting, bounds) =
             (self.inner.clone(), self.places.clone(), self.waiting.clone(), self.bounds);
         speak(move |voice| async move {
@@ -135,7 +135,7 @@ impl Agent for Limited {
         })
     }
 
-    fn desk(&self) -> Option<Arc<dyn Desk>> {
+    fn desk(&self) -> Option<Arc<dyn WorkerQueue>> {
         self.inner.desk()
     }
 
@@ -153,7 +153,7 @@ async fn place(
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
     turn: &Turn,
-    voice: &Voice,
+    voice: &Emitter,
 ) -> Option<OwnedSemaphorePermit> {
     if let Ok(place) = places.clone().try_acquire_owned() {
         return Some(place);
@@ -161,7 +161,7 @@ async fn place(
     let _counted = Waiting::new(waiting);
     // An exchange that may become a direct message emits nothing until the agent does.
     if turn.so_far.core.shape == Shape::Task {
-        voice.say(Emission::Working(Some(Words::text("waiting for a free place")))).await;
+        voice.say(AgentEvent::Working(Some(AgentMessage::text("waiting for a free place")))).await;
     }
     tokio::select! {
         biased;
@@ -186,7 +186,7 @@ impl Drop for Waiting {
 }
 
 /// Passes the agent's output on within its limits.
-async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice) {
+async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Emitter) {
     // The caller's cancel and the time limit both cancel the agent.
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.then(|asked| async move {
@@ -217,7 +217,7 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice)
         };
         if stop.is_none() {
             // Out of time: only the end matters now.
-            if matches!(emission, None | Some(Emission::End(_) | Emission::Reply(_))) {
+            if matches!(emission, None | Some(AgentEvent::End(_) | AgentEvent::Reply(_))) {
                 let limit = bounds.timeout.unwrap_or_default().as_secs_f64();
                 drop(said);
                 return voice.fail(format!("the agent did not finish within {limit} s")).await;
@@ -227,7 +227,7 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice)
         let Some(mut emission) = emission else { return };
         if bounds.merge {
             merge(&mut emission, &mut said);
-            if let Emission::Artifact(piece) = &mut emission {
+            if let AgentEvent::Artifact(piece) = &mut emission {
                 piece.seamless = true;
             }
         }
@@ -241,15 +241,15 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Voice)
 }
 
 /// Joins the chunks of text that are ready, while only their text differs.
-fn merge(first: &mut Emission, said: &mut futures_util::stream::Peekable<BoxStream<'static, Emission>>) {
-    let Emission::Artifact(piece) = first else { return };
+fn merge(first: &mut AgentEvent, said: &mut futures_util::stream::Peekable<BoxStream<'static, AgentEvent>>) {
+    let AgentEvent::Artifact(piece) = first else { return };
     let Some(key) = piece.plain_text().map(|_| piece.key.clone()) else { return };
     let mut said = std::pin::Pin::new(said);
     while !piece.last
         && piece.parts.iter().map(Part::weight).sum::<usize>() < MERGED
-        && let Some(Some(Emission::Artifact(next))) = said.as_mut().peek().now_or_never()
+        && let Some(Some(AgentEvent::Artifact(next))) = said.as_mut().peek().now_or_never()
         && next.adds_text_to(&key)
-        && let Some(Some(Emission::Artifact(next))) = said.next().now_or_never()
+        && let Some(Some(AgentEvent::Artifact(next))) = said.next().now_or_never()
     {
         if let (Some(Content::Text(text)), Some(more)) =
             (piece.parts.first_mut().map(|part| &mut part.content), next.plain_text())
@@ -260,17 +260,17 @@ fn merge(first: &mut Emission, said: &mut futures_util::stream::Peekable<BoxStre
     }
 }
 
-fn weight(emission: &Emission) -> usize {
+fn weight(emission: &AgentEvent) -> usize {
     let parts = |parts: &[Part]| parts.iter().map(Part::weight).sum::<usize>();
-    let words = |words: &Option<Words>| words.as_ref().map_or(0, |words| parts(&words.parts));
+    let words = |words: &Option<AgentMessage>| words.as_ref().map_or(0, |words| parts(&words.parts));
     match emission {
-        Emission::Working(said) => words(said),
-        Emission::Artifact(piece) => parts(&piece.parts),
-        Emission::Reply(said) => parts(&said.parts),
-        Emission::Bound(remote) => remote.len(),
-        Emission::Metadata(json) => json.text().len(),
+        AgentEvent::Working(said) => words(said),
+        AgentEvent::Artifact(piece) => parts(&piece.parts),
+        AgentEvent::Reply(said) => parts(&said.parts),
+        AgentEvent::Bound(remote) => remote.len(),
+        AgentEvent::Metadata(json) => json.text().len(),
         // The end is never over the limit.
-        Emission::End(_) => 0,
+        AgentEvent::End(_) => 0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use model::ports::agent::{End, Piece};
+use model::ports::agent::{ArtifactChunk, TurnEnd};
 use tokio::sync::Notify;
 
 use super::*;
@@ -86,10 +86,10 @@ async fn a_turn_that_takes_too_long_is_stopped_and_fails_with_words() {
 }
 
 /// Emits the given events and ignores a cancel.
-struct Stubborn(Profile, Mutex<Vec<Emission>>);
+struct Stubborn(Profile, Mutex<Vec<AgentEvent>>);
 
 impl Stubborn {
-    fn saying(said: Vec<Emission>) -> Arc<Stubborn> {
+    fn saying(said: Vec<AgentEvent>) -> Arc<Stubborn> {
         Arc::new(Stubborn(scripted().profile().clone(), Mutex::new(said)))
     }
 }
@@ -101,7 +101,7 @@ impl Agent for Stubborn {
     fn admit(&self, _: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
         Ok(Admission { undecided: false, restart: Restart::Fail, idempotent: false })
     }
-    fn run(&self, _: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, _: Turn) -> BoxStream<'static, AgentEvent> {
         let said = std::mem::take(&mut *self.1.lock().unwrap());
         futures_util::stream::iter(said).chain(futures_util::stream::pending()).boxed()
     }
@@ -110,7 +110,7 @@ impl Agent for Stubborn {
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_does_not_stop_in_time_is_dropped() {
     let common = Common { timeout_ms: Some(1_000), ..Common::default() };
-    let agent = Arc::new(Limited::new("l", Stubborn::saying(vec![Emission::Working(None)]), &common, false));
+    let agent = Arc::new(Limited::new("l", Stubborn::saying(vec![AgentEvent::Working(None)]), &common, false));
     let began = Instant::now();
     assert_eq!(
         brief(&Stage::new(agent).hear(text("x")).await),
@@ -119,12 +119,18 @@ async fn an_agent_that_does_not_stop_in_time_is_dropped() {
     assert_eq!(began.elapsed(), Duration::from_secs(1) + GRACE);
 }
 
-fn chunk(key: &str, text: &str, append: bool, last: bool) -> Emission {
-    Emission::Artifact(Piece { key: key.into(), parts: vec![Part::text(text)], append, last, ..Piece::default() })
+fn chunk(key: &str, text: &str, append: bool, last: bool) -> AgentEvent {
+    AgentEvent::Artifact(ArtifactChunk {
+        key: key.into(),
+        parts: vec![Part::text(text)],
+        append,
+        last,
+        ..ArtifactChunk::default()
+    })
 }
 
-fn completed() -> Emission {
-    Emission::End(End { state: EndState::Completed, words: None })
+fn completed() -> AgentEvent {
+    AgentEvent::End(TurnEnd { state: EndState::Completed, words: None })
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,7 +23,7 @@ mod tests;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, Profile, Restart, Skill, Turn};
+use model::ports::agent::{self, Admission, AgentEvent, Profile, Restart, Skill, Turn};
 use model::{Fault, Inbound, Task};
 
 use crate::config::{self, Kind};
@@ -70,7 +70,7 @@ impl agent::Agent for Agent {
         Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let shared = self.shared.clone();
         speak(move |voice| Box::pin(run::run(shared, turn, voice)))
     }

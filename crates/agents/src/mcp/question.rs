@@ -1,6 +1,6 @@
 //! A tool's question to its caller as a message, and the caller's message as the answer.
 
-use model::ports::agent::Words;
+use model::ports::agent::AgentMessage;
 use model::{Inbound, Json, Message, Part};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ impl Question {
     }
 
     /// The question; after an invalid answer, with the error.
-    pub(super) fn words(&self, wrong: Option<&str>) -> Words {
+    pub(super) fn words(&self, wrong: Option<&str>) -> AgentMessage {
         let mut data = Map::from_iter([("question".to_owned(), Value::String(self.message.clone()))]);
         data.extend(self.schema.clone().map(|schema| ("schema".to_owned(), schema)));
         data.extend(self.url.clone().map(|url| ("url".to_owned(), Value::String(url))));
@@ -41,7 +41,7 @@ impl Question {
             Some(wrong) => format!("{wrong}\n{}", self.message),
             None => self.message.clone(),
         };
-        Words {
+        AgentMessage {
             parts: vec![Part::text(text), Part::data(Json::from_value(&Value::Object(data)))],
             metadata: Some(Json::from_value(&json!({ MARK: { "tool": self.tool } }))),
             extensions: Vec::new(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::agent::{Emission, EndState, Piece, Turn, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, Turn};
 use model::{Inbound, Part, Role};
 use rmcp::ServiceError;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ElicitResult};
@@ -15,7 +15,7 @@ use super::returned;
 use super::session::{Happening, Session};
 use super::shared::Shared;
 use crate::growing::numbered;
-use crate::speech::Voice;
+use crate::speech::Emitter;
 
 /// A running tool. Dropping it before its end cancels it, and its session is not used again.
 pub(super) struct Call {
@@ -77,7 +77,7 @@ pub(super) struct Asking {
     answer: oneshot::Sender<ElicitResult>,
 }
 
-pub(super) async fn run(shared: Arc<Shared>, turn: Turn, voice: Voice) {
+pub(super) async fn run(shared: Arc<Shared>, turn: Turn, voice: Emitter) {
     let Some(inbound) = turn.messages.last().cloned() else { return };
     let call = match shared.open.take(turn.task) {
         Some(asking) => match asking.question.answer(&inbound) {
@@ -94,14 +94,14 @@ pub(super) async fn run(shared: Arc<Shared>, turn: Turn, voice: Voice) {
         },
         None if was_asked(&turn) && !choose::names_a_tool(&inbound) => {
             let says = "the tool that asked this does not wait any more; start again: say which tool, and with what";
-            return voice.end(EndState::InputRequired, Some(Words::text(says))).await;
+            return voice.end(EndState::InputRequired, Some(AgentMessage::text(says))).await;
         }
         None => match begin(&shared, &turn, &inbound, &voice).await {
             Some(call) => call,
             None => return,
         },
     };
-    voice.say(Emission::Working(None)).await;
+    voice.say(AgentEvent::Working(None)).await;
     listen(&shared, &turn, call, &voice).await;
 }
 
@@ -114,7 +114,7 @@ fn was_asked(turn: &Turn) -> bool {
 }
 
 /// Calls the tool of the message; none if the turn has ended instead.
-async fn begin(shared: &Shared, turn: &Turn, inbound: &Inbound, voice: &Voice) -> Option<Call> {
+async fn begin(shared: &Shared, turn: &Turn, inbound: &Inbound, voice: &Emitter) -> Option<Call> {
     let session = tokio::select! {
         biased;
         () = turn.cancelled.clone() => {
@@ -134,13 +134,13 @@ async fn begin(shared: &Shared, turn: &Turn, inbound: &Inbound, voice: &Voice) -
         Ok(choice) => Some(Call::start(session, choice)),
         Err(refusal) => {
             shared.put_back(session);
-            voice.end(refusal.state, Some(Words::text(refusal.says))).await;
+            voice.end(refusal.state, Some(AgentMessage::text(refusal.says))).await;
             None
         }
     }
 }
 
-async fn listen(shared: &Shared, turn: &Turn, mut call: Call, voice: &Voice) {
+async fn listen(shared: &Shared, turn: &Turn, mut call: Call, voice: &Emitter) {
     loop {
         let next = tokio::select! {
             biased;
@@ -151,7 +151,9 @@ async fn listen(shared: &Shared, turn: &Turn, mut call: Call, voice: &Voice) {
             next = call.next() => next,
         };
         match next {
-            Next::Happened(Happening::Progress(says)) => voice.say(Emission::Working(Some(Words::text(says)))).await,
+            Next::Happened(Happening::Progress(says)) => {
+                voice.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await
+            }
             Next::Happened(Happening::Asked(asked, answer)) => {
                 let question = Question::new(&call.tool, *asked);
                 let words = question.words(None);
@@ -170,22 +172,24 @@ async fn listen(shared: &Shared, turn: &Turn, mut call: Call, voice: &Voice) {
     }
 }
 
-async fn finish(turn: &Turn, tool: &str, result: CallToolResult, voice: &Voice) {
+async fn finish(turn: &Turn, tool: &str, result: CallToolResult, voice: &Emitter) {
     let failed = result.is_error == Some(true);
     let parts: Vec<Part> = returned::parts(result);
     if failed {
-        let words = if parts.is_empty() { None } else { Some(Words { parts, ..Words::default() }) };
+        let words = if parts.is_empty() { None } else { Some(AgentMessage { parts, ..AgentMessage::default() }) };
         return voice.end(EndState::Failed, words).await;
     }
     if !parts.is_empty() {
         let key = numbered("result", turn.so_far.core.turns);
         let name = Some(tool.to_owned());
-        voice.say(Emission::Artifact(Piece { key, name, parts, last: true, ..Piece::default() })).await;
+        voice
+            .say(AgentEvent::Artifact(ArtifactChunk { key, name, parts, last: true, ..ArtifactChunk::default() }))
+            .await;
     }
     voice.end(EndState::Completed, None).await;
 }
 
-async fn fail(shared: &Shared, mut call: Call, error: ServiceError, voice: &Voice) {
+async fn fail(shared: &Shared, mut call: Call, error: ServiceError, voice: &Emitter) {
     let tool = std::mem::take(&mut call.tool);
     tracing::warn!(tool, %error, "a call of an MCP tool failed");
     let says = match error {

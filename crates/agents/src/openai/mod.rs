@@ -13,7 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, EndState, Profile, Restart, Turn};
+use model::ports::agent::{self, Admission, AgentEvent, EndState, Profile, Restart, Turn};
 use model::{Fault, Inbound, Part, Task};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Client, StatusCode};
@@ -21,7 +21,7 @@ use reqwest::{Client, StatusCode};
 use crate::config::{self, Kind};
 use crate::growing::Growing;
 use crate::outbound::{self, Retries, Trouble};
-use crate::speech::{Voice, speak};
+use crate::speech::{Emitter, speak};
 use completion::{Completion, Finish};
 pub use options::Options;
 
@@ -70,7 +70,7 @@ impl agent::Agent for Agent {
         Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let remote = self.remote.clone();
         speak(move |voice| async move {
             tokio::select! {
@@ -85,7 +85,7 @@ impl agent::Agent for Agent {
 }
 
 impl Remote {
-    async fn talk(&self, turn: &Turn, voice: &Voice) {
+    async fn talk(&self, turn: &Turn, voice: &Emitter) {
         let body = match prompt::body(&self.options, turn).await {
             Ok(body) => body,
             Err(fault) => {
@@ -93,7 +93,7 @@ impl Remote {
                 return voice.fail("the conversation could not be read").await;
             }
         };
-        voice.say(Emission::Working(None)).await;
+        voice.say(AgentEvent::Working(None)).await;
         let mut response = Growing::new("response", turn);
         let mut retries = Retries::new(self.options.retries, RETRIES, self.options.retry_ms.unwrap_or(500), turn.id);
         loop {
@@ -114,7 +114,7 @@ impl Remote {
     }
 
     /// Sends one request and streams the answer.
-    async fn ask(&self, body: &str, response: &mut Growing, voice: &Voice) -> Result<Finish, Trouble> {
+    async fn ask(&self, body: &str, response: &mut Growing, voice: &Emitter) -> Result<Finish, Trouble> {
         let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json");
         let request = request.header(ACCEPT, "text/event-stream, application/json").body(body.to_owned());
         let mut answer = outbound::answer(WHO, request.send().await, is_busy).await?;
@@ -154,7 +154,7 @@ impl Remote {
 }
 
 /// Ends the turn, after the held text and the usage.
-async fn end(finish: Finish, mut response: Growing, voice: &Voice) {
+async fn end(finish: Finish, mut response: Growing, voice: &Emitter) {
     if let Some(emission) = response.release(true) {
         voice.say(emission).await;
     }
@@ -164,7 +164,7 @@ async fn end(finish: Finish, mut response: Growing, voice: &Voice) {
     match finish.reason.as_deref() {
         Some("length") => {
             let note = model::Json::from_value(&serde_json::json!({"truncated": true, "finish_reason": "length"}));
-            voice.say(Emission::Metadata(note)).await;
+            voice.say(AgentEvent::Metadata(note)).await;
             voice.end(EndState::Completed, None).await;
         }
         Some("content_filter") => voice.fail("the model's content filter stopped the answer").await,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use model::ports::agent::{EndState, Piece, Words};
+use model::ports::agent::{AgentMessage, ArtifactChunk, EndState};
 use model::{Content as PartContent, Fault, Json, Message, Part};
 
 use super::script::{CHUNKS_MAX, WAIT_MAX_MS};
@@ -76,13 +76,13 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "working",
         usage: "working: on it",
         says: "a status message, then completed",
-        build: |arg| Some(Ok(vec![Step::Working(Some(Words::text(arg?))), Step::complete()])),
+        build: |arg| Some(Ok(vec![Step::Working(Some(AgentMessage::text(arg?))), Step::complete()])),
     },
     Command {
         name: "message",
         usage: "message: hi",
         says: "a direct message and no task",
-        build: |arg| Some(Ok(vec![Step::Reply(Words::text(arg.unwrap_or("a direct message")))])),
+        build: |arg| Some(Ok(vec![Step::Reply(AgentMessage::text(arg.unwrap_or("a direct message")))])),
     },
     Command {
         name: "file",
@@ -155,7 +155,7 @@ fn chunks(arg: Option<&str>) -> Built {
     }
     Some(bounded("chunks", count, 1, CHUNKS_MAX).and_then(|count| {
         let every = Duration::from_millis(bounded("every", every_ms, 0, WAIT_MAX_MS)?.into());
-        let piece = Piece { name: Some("chunks".into()), last: true, ..Piece::default() };
+        let piece = ArtifactChunk { name: Some("chunks".into()), last: true, ..ArtifactChunk::default() };
         let chunks = Chunks { piece, content: Content::Numbered, count, every, named: false };
         Ok(vec![Step::Working(None), Step::Artifact(Box::new(chunks)), Step::complete()])
     }))

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, EndState, Profile, Restart, Skill, Turn};
+use model::ports::agent::{self, Admission, AgentEvent, EndState, Profile, Restart, Skill, Turn};
 use model::{Fault, Inbound, Message, Task};
 
 use crate::Builtin;
@@ -146,7 +146,7 @@ impl agent::Agent for Agent {
         Ok(admission(&steps, step::may_repeat(&steps)))
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         // The message was admitted, so its script is valid; one that an older version admitted may not be.
         let steps = self.steps(&turn).unwrap_or_else(|fault| vec![Step::say(EndState::Failed, &fault.message)]);
         player::play(steps, turn.messages.last().cloned(), turn.cancelled)

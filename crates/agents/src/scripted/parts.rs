@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use model::ports::agent::{Piece, Words};
+use model::ports::agent::{AgentMessage, ArtifactChunk};
 use model::{Content, Json, Part};
 use serde_json::value::RawValue;
 
@@ -15,13 +15,13 @@ const ARTIFACT: &[&str] = &["artifactId", "name", "description", "parts", "metad
 
 /// The message of a step: a string, or an object with parts for more than text. Null and the empty string mean
 /// none.
-pub(super) fn words(raw: &RawValue) -> Result<Option<Words>, Wrong> {
+pub(super) fn words(raw: &RawValue) -> Result<Option<AgentMessage>, Wrong> {
     match raw.get().as_bytes().first() {
         Some(b'n') => Ok(None),
-        Some(b'"') => Ok(Some(text(raw)?).filter(|text| !text.is_empty()).map(Words::text)),
+        Some(b'"') => Ok(Some(text(raw)?).filter(|text| !text.is_empty()).map(AgentMessage::text)),
         Some(b'{') => {
             let mut members = Members::of(raw)?;
-            let words = Words {
+            let words = AgentMessage {
                 parts: required_parts(&mut members)?,
                 metadata: members.optional("metadata", object)?,
                 extensions: members.optional("extensions", texts)?.unwrap_or_default(),
@@ -34,11 +34,11 @@ pub(super) fn words(raw: &RawValue) -> Result<Option<Words>, Wrong> {
 }
 
 /// An artifact without its flags; the key is its id, if it has one.
-pub(super) fn artifact(raw: &RawValue) -> Result<Piece, Wrong> {
+pub(super) fn artifact(raw: &RawValue) -> Result<ArtifactChunk, Wrong> {
     let mut members = Members::of(raw)?;
     let id = members.take_either("artifactId", "artifact_id")?;
     let key = id.map(|raw| text(raw).map_err(|wrong| wrong.within(".artifactId"))).transpose()?.unwrap_or_default();
-    let piece = Piece {
+    let piece = ArtifactChunk {
         key,
         name: members.optional("name", text)?,
         description: members.optional("description", text)?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{self, Either};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use model::ports::agent::{Cancelled, Emission, End, EndState, Piece, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, Cancelled, EndState, TurnEnd};
 use model::{Inbound, Part};
 
 use super::step::{Chunks, Content, Step};
@@ -30,19 +30,19 @@ pub(super) fn play(
     steps: Vec<Step>,
     newest: Option<Arc<Inbound>>,
     cancelled: Cancelled,
-) -> BoxStream<'static, Emission> {
+) -> BoxStream<'static, AgentEvent> {
     let player = Player { steps: steps.into_iter(), under_way: None, newest, cancelled, over: false };
     stream::unfold(player, |mut player| async move { Some((player.next().await?, player)) }).boxed()
 }
 
 impl Player {
-    async fn next(&mut self) -> Option<Emission> {
+    async fn next(&mut self) -> Option<AgentEvent> {
         if self.over {
             return None;
         }
         loop {
             if self.cancelled.clone().now_or_never().is_some() {
-                return self.end(End { state: EndState::Canceled, words: None });
+                return self.end(TurnEnd { state: EndState::Canceled, words: None });
             }
             if let Some((repeat, spoken)) = self.under_way.take() {
                 let pause = match &repeat {
@@ -56,8 +56,8 @@ impl Player {
                 return Some(self.speak(repeat, spoken));
             }
             match self.steps.next() {
-                Some(Step::Working(words)) => return Some(Emission::Working(words)),
-                Some(Step::Metadata(json)) => return Some(Emission::Metadata(json)),
+                Some(Step::Working(words)) => return Some(AgentEvent::Working(words)),
+                Some(Step::Metadata(json)) => return Some(AgentEvent::Metadata(json)),
                 Some(Step::Artifact(chunks)) => self.under_way = Some((Repeat::Chunks(chunks), 0)),
                 Some(Step::Beat(every)) => self.under_way = Some((Repeat::Beat(every), 0)),
                 Some(Step::Sleep(time)) => {
@@ -66,17 +66,17 @@ impl Player {
                 Some(Step::Hang) => self.cancelled.clone().await,
                 Some(Step::Reply(words)) => {
                     self.over = true;
-                    return Some(Emission::Reply(words));
+                    return Some(AgentEvent::Reply(words));
                 }
                 Some(Step::End(end)) => return self.end(end),
-                None => return self.end(End { state: EndState::Completed, words: None }),
+                None => return self.end(TurnEnd { state: EndState::Completed, words: None }),
             }
         }
     }
 
-    fn end(&mut self, end: End) -> Option<Emission> {
+    fn end(&mut self, end: TurnEnd) -> Option<AgentEvent> {
         self.over = true;
-        Some(Emission::End(end))
+        Some(AgentEvent::End(end))
     }
 
     /// Waits; false if cancelled.
@@ -88,26 +88,26 @@ impl Player {
         matches!(future::select(self.cancelled.clone(), sleep).await, Either::Right(_))
     }
 
-    fn speak(&mut self, repeat: Repeat, spoken: u32) -> Emission {
+    fn speak(&mut self, repeat: Repeat, spoken: u32) -> AgentEvent {
         match repeat {
             Repeat::Beat(_) => {
-                let words = Words::text(format!("still at work, {} so far", spoken.saturating_add(1)));
+                let words = AgentMessage::text(format!("still at work, {} so far", spoken.saturating_add(1)));
                 self.under_way = Some((repeat, spoken.saturating_add(1)));
-                Emission::Working(Some(words))
+                AgentEvent::Working(Some(words))
             }
             Repeat::Chunks(chunks) if spoken + 1 < chunks.count => {
-                let piece = Piece { last: false, ..self.piece(&chunks, chunks.piece.clone(), spoken) };
+                let piece = ArtifactChunk { last: false, ..self.piece(&chunks, chunks.piece.clone(), spoken) };
                 self.under_way = Some((Repeat::Chunks(chunks), spoken + 1));
-                Emission::Artifact(piece)
+                AgentEvent::Artifact(piece)
             }
             Repeat::Chunks(mut chunks) => {
                 let piece = std::mem::take(&mut chunks.piece);
-                Emission::Artifact(self.piece(&chunks, piece, spoken))
+                AgentEvent::Artifact(self.piece(&chunks, piece, spoken))
             }
         }
     }
 
-    fn piece(&self, chunks: &Chunks, mut piece: Piece, place: u32) -> Piece {
+    fn piece(&self, chunks: &Chunks, mut piece: ArtifactChunk, place: u32) -> ArtifactChunk {
         piece.append |= place > 0;
         match chunks.content {
             Content::Given => {}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::ports::agent::{EndState, Piece, Words};
+use model::ports::agent::{AgentMessage, ArtifactChunk, EndState};
 use model::{Content as PartContent, Json, Part};
 
 use super::Mode;
@@ -28,7 +28,10 @@ pub(super) const PREFIXES: &[Prefix] = &[
     Prefix { prefix: "tck-artifact-file", build: |_| vec![file(), Step::complete()] },
     Prefix { prefix: "tck-artifact-file-url", build: |_| vec![file_url(), Step::complete()] },
     Prefix { prefix: "tck-artifact-data", build: |_| vec![data(), Step::complete()] },
-    Prefix { prefix: "tck-message-response", build: |_| vec![Step::Reply(Words::text("Direct message response"))] },
+    Prefix {
+        prefix: "tck-message-response",
+        build: |_| vec![Step::Reply(AgentMessage::text("Direct message response"))],
+    },
     Prefix { prefix: "tck-input-required", build: |_| vec![Step::end(EndState::InputRequired, None)] },
     Prefix { prefix: "tck-reject-task", build: |_| vec![Step::end(EndState::Rejected, None)] },
     Prefix { prefix: "tck-stream-001", build: |_| worked(text("Stream hello from TCK")) },
@@ -91,13 +94,13 @@ fn data() -> Step {
 /// Two chunks with different texts, so two steps with one key.
 fn chunked() -> Vec<Step> {
     let chunk = |text: &str, append: bool| {
-        let piece = Piece {
+        let piece = ArtifactChunk {
             key: "chunked".into(),
             name: Some("output".into()),
             parts: vec![Part::text(text)],
             append,
             last: append,
-            ..Piece::default()
+            ..ArtifactChunk::default()
         };
         let chunks = Chunks { piece, content: Content::Given, count: 1, every: Duration::ZERO, named: true };
         Step::Artifact(Box::new(chunks))

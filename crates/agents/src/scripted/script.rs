@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::ports::agent::{EndState, Piece};
+use model::ports::agent::{ArtifactChunk, EndState};
 use model::{Content as PartContent, Fault, Message};
 use serde_json::value::RawValue;
 
@@ -118,7 +118,7 @@ impl Script {
 
     /// Whether an artifact of that name was begun since the last question: a turn that is played again must restart
     /// the artifacts it appends to.
-    fn began(&self, piece: &Piece) -> bool {
+    fn began(&self, piece: &ArtifactChunk) -> bool {
         let turn = self.steps.iter().rev().take_while(|step| !step.interrupts());
         turn.into_iter()
             .any(|step| matches!(step, Step::Artifact(known) if known.named && known.piece.key == piece.key))

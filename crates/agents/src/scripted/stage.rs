@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::stream::{BoxStream, StreamExt as _};
-use model::ports::agent::{Agent, Emission, EndState, Restart, Turn, Words};
+use model::ports::agent::{Agent, AgentEvent, AgentMessage, EndState, Restart, Turn};
 use model::{
     Artifact, Body, Chunk, Content, Event, Fault, Inbound, Json, Message, Opened, Part, Role, Seq, State, StatusChange,
     Task, Time, TurnId, View,
@@ -27,7 +27,7 @@ struct Open {
     id: TurnId,
     attempt: u32,
     messages: Vec<Arc<Inbound>>,
-    said: Option<BoxStream<'static, Emission>>,
+    said: Option<BoxStream<'static, AgentEvent>>,
     cancel: Option<oneshot::Sender<()>>,
 }
 
@@ -103,14 +103,14 @@ impl Stage {
     }
 
     /// The open turn's next emission.
-    pub(crate) async fn next(&mut self) -> Option<Emission> {
+    pub(crate) async fn next(&mut self) -> Option<AgentEvent> {
         let emission = self.open.as_mut()?.said.as_mut()?.next().await?;
         self.keep(&emission);
         Some(emission)
     }
 
     /// Runs the open turn to its end.
-    pub(crate) async fn finish(&mut self) -> Vec<Emission> {
+    pub(crate) async fn finish(&mut self) -> Vec<AgentEvent> {
         let mut all = vec![];
         while let Some(emission) = self.next().await {
             all.push(emission);
@@ -118,13 +118,13 @@ impl Stage {
         all
     }
 
-    pub(crate) async fn turn(&mut self) -> Vec<Emission> {
+    pub(crate) async fn turn(&mut self) -> Vec<AgentEvent> {
         self.start();
         self.finish().await
     }
 
     /// Sends one message and runs its turn.
-    pub(crate) async fn hear(&mut self, parts: Vec<Part>) -> Vec<Emission> {
+    pub(crate) async fn hear(&mut self, parts: Vec<Part>) -> Vec<AgentEvent> {
         let id = format!("m{}", self.log.len());
         self.say(&id, parts);
         self.turn().await
@@ -136,7 +136,7 @@ impl Stage {
     }
 
     /// Cancels the open turn after this time; returns its emissions and the time it took to end.
-    pub(crate) async fn cancelled_after(&mut self, time_ms: u64) -> (Vec<Emission>, u128) {
+    pub(crate) async fn cancelled_after(&mut self, time_ms: u64) -> (Vec<AgentEvent>, u128) {
         let cancel = self.open.as_mut().unwrap().cancel.take().unwrap();
         let began = tokio::time::Instant::now();
         let cancelling = async {
@@ -148,8 +148,8 @@ impl Stage {
         (all, began.elapsed().as_millis())
     }
 
-    fn keep(&mut self, emission: &Emission) {
-        let status = |state, words: &Option<Words>| {
+    fn keep(&mut self, emission: &AgentEvent) {
+        let status = |state, words: &Option<AgentMessage>| {
             let message = words.as_ref().map(|words| {
                 let (parts, metadata) = (words.parts.clone(), words.metadata.clone());
                 let plain = Message::clone(&inbound("agent", vec![]).message);
@@ -158,10 +158,10 @@ impl Stage {
             Body::Status(StatusChange { state, message, metadata: None })
         };
         let body = match emission {
-            Emission::Working(words) => status(State::Working, words),
-            Emission::Metadata(json) => Body::Metadata(json.clone()),
-            Emission::Bound(remote) => Body::Bound { remote: remote.clone() },
-            Emission::Reply(words) => match self.task().core.shape {
+            AgentEvent::Working(words) => status(State::Working, words),
+            AgentEvent::Metadata(json) => Body::Metadata(json.clone()),
+            AgentEvent::Bound(remote) => Body::Bound { remote: remote.clone() },
+            AgentEvent::Reply(words) => match self.task().core.shape {
                 model::Shape::Undecided => Body::Replied(Arc::new(Message {
                     parts: words.parts.clone(),
                     role: Role::Agent,
@@ -169,11 +169,11 @@ impl Stage {
                 })),
                 model::Shape::Task | model::Shape::Reply => status(State::Completed, &Some(words.clone())),
             },
-            Emission::End(end) if end.state == EndState::Completed && !self.waiting.is_empty() => {
+            AgentEvent::End(end) if end.state == EndState::Completed && !self.waiting.is_empty() => {
                 status(State::Working, &end.words)
             }
-            Emission::End(end) => status(end.state.into(), &end.words),
-            Emission::Artifact(piece) => {
+            AgentEvent::End(end) => status(end.state.into(), &end.words),
+            AgentEvent::Artifact(piece) => {
                 let known = &self.task().artifacts;
                 let ordinal = known.iter().position(|known| *known.id == piece.key).unwrap_or(known.len());
                 Body::Artifact(Chunk {
@@ -256,22 +256,22 @@ pub(crate) fn every_kind_of_part() -> Vec<Part> {
 }
 
 /// Emissions in short, for tests that compare whole turns.
-pub(crate) fn brief(said: &[Emission]) -> Vec<String> {
+pub(crate) fn brief(said: &[AgentEvent]) -> Vec<String> {
     said.iter().map(brief_one).collect()
 }
 
-fn brief_one(emission: &Emission) -> String {
-    let words = |name: &str, words: &Option<Words>| match words {
+fn brief_one(emission: &AgentEvent) -> String {
+    let words = |name: &str, words: &Option<AgentMessage>| match words {
         Some(words) => format!("{name} {}", content(&words.parts)),
         None => name.to_owned(),
     };
     match emission {
-        Emission::Working(said) => words("working", said),
-        Emission::Reply(said) => words("reply", &Some(said.clone())),
-        Emission::Bound(remote) => format!("bound {remote}"),
-        Emission::Metadata(json) => format!("metadata {}", json.text()),
-        Emission::End(end) => words(&format!("{:?}", end.state), &end.words),
-        Emission::Artifact(piece) => {
+        AgentEvent::Working(said) => words("working", said),
+        AgentEvent::Reply(said) => words("reply", &Some(said.clone())),
+        AgentEvent::Bound(remote) => format!("bound {remote}"),
+        AgentEvent::Metadata(json) => format!("metadata {}", json.text()),
+        AgentEvent::End(end) => words(&format!("{:?}", end.state), &end.words),
+        AgentEvent::Artifact(piece) => {
             let flags = match (piece.append, piece.last) {
                 (false, true) => "=",
                 (false, false) => "=…",

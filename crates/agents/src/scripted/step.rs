@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use model::ports::agent::{End, EndState, Piece, Words};
+use model::ports::agent::{AgentMessage, ArtifactChunk, EndState, TurnEnd};
 use model::{Json, Part};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    Working(Option<Words>),
+    Working(Option<AgentMessage>),
     Sleep(Duration),
     Artifact(Box<Chunks>),
     Metadata(Json),
-    Reply(Words),
+    Reply(AgentMessage),
     /// Ends the turn; in an interrupted state the steps after it wait for the next message.
-    End(End),
+    End(TurnEnd),
     /// Waits until cancelled.
     Hang,
     /// A status at each interval, until cancelled.
@@ -24,7 +24,7 @@ pub(super) enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chunks {
     /// The first chunk carries its `append`, the last its `last`.
-    pub(super) piece: Piece,
+    pub(super) piece: ArtifactChunk,
     pub(super) content: Content,
     pub(super) count: u32,
     pub(super) every: Duration,
@@ -43,12 +43,12 @@ pub(super) enum Content {
 }
 
 impl Step {
-    pub(super) fn end(state: EndState, words: Option<Words>) -> Step {
-        Step::End(End { state, words })
+    pub(super) fn end(state: EndState, words: Option<AgentMessage>) -> Step {
+        Step::End(TurnEnd { state, words })
     }
 
     pub(super) fn say(state: EndState, text: &str) -> Step {
-        Step::end(state, Some(Words::text(text)))
+        Step::end(state, Some(AgentMessage::text(text)))
     }
 
     pub(super) fn complete() -> Step {
@@ -58,11 +58,11 @@ impl Step {
     /// One whole artifact, whose key [`settle_keys`] sets.
     pub(super) fn artifact(name: &str, part: Part) -> Step {
         let name = Some(name.to_owned());
-        Chunks::once(Piece { name, parts: vec![part], ..Piece::default() }, Content::Given)
+        Chunks::once(ArtifactChunk { name, parts: vec![part], ..ArtifactChunk::default() }, Content::Given)
     }
 
     pub(super) fn echo() -> Step {
-        Chunks::once(Piece::default(), Content::Echo)
+        Chunks::once(ArtifactChunk::default(), Content::Echo)
     }
 
     /// The turn ends here, and the rest continues with the next message.
@@ -94,8 +94,8 @@ impl Step {
 }
 
 impl Chunks {
-    fn once(piece: Piece, content: Content) -> Step {
-        let piece = Piece { last: true, ..piece };
+    fn once(piece: ArtifactChunk, content: Content) -> Step {
+        let piece = ArtifactChunk { last: true, ..piece };
         Step::Artifact(Box::new(Chunks { piece, content, count: 1, every: Duration::ZERO, named: false }))
     }
 }

@@ -24,7 +24,7 @@ mod work;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, Emission, Look, Profile, Restart, Skill, Turn};
+use model::ports::agent::{self, Admission, AgentEvent, Look, Profile, Restart, Skill, Turn};
 use model::{Fault, Inbound, Json, Task};
 use systems::{Graph, System};
 
@@ -87,7 +87,7 @@ impl agent::Agent for Agent {
         self.graph.agents()
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (name, graph) = (self.profile.name.clone(), self.graph.clone());
         speak(move |voice| work::turn(voice, turn, name, graph))
     }

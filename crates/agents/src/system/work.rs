@@ -7,21 +7,21 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use futures_util::{FutureExt as _, future};
 use model::ports::Future;
-use model::ports::agent::{Emission, End as TurnEnd, EndState, Piece, Turn, Words};
-use model::ports::children::{BOUND, Child, Opened};
+use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, Turn, TurnEnd};
+use model::ports::children::{BOUND, Child, OpenedChild};
 use model::{ContextId, Fault, Json, Kind, Message, Part, Role, State, Task, TaskId};
 use systems::{Action, End, Finish, Graph, NodeEvent, Run, Start, VisitId};
 
 use super::answer;
 use super::journal::{self, Entry, KEY, RunJournal, Step, artifact_key, given};
 use crate::delegation::Delegation;
-use crate::speech::Voice;
+use crate::speech::Emitter;
 
 /// First and longest pause before a child task is opened again that was refused for lack of room.
 const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
-pub(super) async fn turn(voice: Voice, turn: Turn, name: Arc<str>, graph: Arc<Graph>) {
+pub(super) async fn turn(voice: Emitter, turn: Turn, name: Arc<str>, graph: Arc<Graph>) {
     let journal = RunJournal::of(&turn.so_far);
     let known = journal.open_run();
     let run = known.first().map_or_else(|| turn.id.to_string(), |entry| entry.run.clone());
@@ -75,7 +75,7 @@ fn bounded(graph: Arc<Graph>, about: &[&Arc<Message>]) -> Arc<Graph> {
 }
 
 struct Work {
-    voice: Voice,
+    voice: Emitter,
     turn: Turn,
     name: Arc<str>,
     run: String,
@@ -98,7 +98,7 @@ enum News {
     Found(Start, TaskId, Result<bool, Fault>),
     /// There was no room for it; retry with this as the next pause.
     Room(Start, Duration),
-    Opened(VisitId, Result<Opened, Fault>),
+    Opened(VisitId, Result<OpenedChild, Fault>),
     Rested(VisitId, TaskId, Result<Option<Arc<Task>>, Fault>),
 }
 
@@ -111,7 +111,7 @@ enum Question {
 
 impl Work {
     async fn go(&mut self, mut run: Run, begins: Option<(usize, usize)>) {
-        self.voice.say(Emission::Bound(format!("{BOUND}{}", self.run))).await;
+        self.voice.say(AgentEvent::Bound(format!("{BOUND}{}", self.run))).await;
         if let Some(input) = begins {
             let entry = Entry { input: Some(input), ..self.entry(Step::Began, None) };
             self.tell(entry, format!("{}: began", self.name)).await;
@@ -245,7 +245,7 @@ impl Work {
             let entry = Entry { child: Some(child.to_string()), ..self.entry(Step::Started, Some(visit)) };
             self.tell(entry, format!("{}: started", visit.node)).await;
         } else {
-            self.voice.say(Emission::Working(None)).await;
+            self.voice.say(AgentEvent::Working(None)).await;
         }
     }
 
@@ -340,15 +340,15 @@ impl Work {
         match end {
             End::Completed(parts) => {
                 let entry = Entry { child, ..self.entry(Step::Completed, Some(visit)) };
-                let piece = Piece {
+                let piece = ArtifactChunk {
                     key: artifact_key(visit),
                     name: Some(visit.node.to_string()),
                     parts: parts.clone(),
                     metadata: Some(entry.metadata()),
                     last: true,
-                    ..Piece::default()
+                    ..ArtifactChunk::default()
                 };
-                self.voice.say(Emission::Artifact(piece)).await;
+                self.voice.say(AgentEvent::Artifact(piece)).await;
                 self.tell(entry, format!("{}: completed", visit.node)).await;
             }
             End::Failed(reason) => {
@@ -384,8 +384,8 @@ impl Work {
                 (state, Entry { child: Some(task.id.to_string()), ..entry }, parts)
             }
         };
-        let words = Words { parts, metadata: Some(entry.metadata()), extensions: Vec::new() };
-        self.voice.say(Emission::End(TurnEnd { state, words: Some(words) })).await;
+        let words = AgentMessage { parts, metadata: Some(entry.metadata()), extensions: Vec::new() };
+        self.voice.say(AgentEvent::End(TurnEnd { state, words: Some(words) })).await;
     }
 
     async fn finish(&mut self, finish: Finish, surplus: Vec<VisitId>) {
@@ -401,14 +401,14 @@ impl Work {
         }
         match finish {
             Finish::Completed { result, cut, .. } => {
-                let piece = Piece {
+                let piece = ArtifactChunk {
                     key: super::RESULT.into(),
                     name: Some(super::RESULT.into()),
                     parts: result,
                     last: true,
-                    ..Piece::default()
+                    ..ArtifactChunk::default()
                 };
-                self.voice.say(Emission::Artifact(piece)).await;
+                self.voice.say(AgentEvent::Artifact(piece)).await;
                 let says = if cut { "completed; a loop was ended by max_turns" } else { "completed" };
                 self.end(EndState::Completed, says).await;
             }
@@ -427,7 +427,7 @@ impl Work {
 
     async fn end(&mut self, state: EndState, says: &str) {
         let entry = self.entry(Step::Finished, None);
-        let words = Words { metadata: Some(entry.metadata()), ..Words::text(says) };
+        let words = AgentMessage { metadata: Some(entry.metadata()), ..AgentMessage::text(says) };
         self.voice.end(state, Some(words)).await;
     }
 
@@ -447,8 +447,8 @@ impl Work {
     }
 
     async fn tell(&mut self, entry: Entry, text: String) {
-        let words = Words { metadata: Some(entry.metadata()), ..Words::text(text) };
-        self.voice.say(Emission::Working(Some(words))).await;
+        let words = AgentMessage { metadata: Some(entry.metadata()), ..AgentMessage::text(text) };
+        self.voice.say(AgentEvent::Working(Some(words))).await;
     }
 
     /// Waits until the log has every emission.

@@ -20,8 +20,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
-use model::ports::agent::{self, Admission, Emission, Profile, Restart, Turn};
-use model::ports::worker::{Contact, Desk, Leased, Notice, Refusal, Word};
+use model::ports::agent::{self, Admission, AgentEvent, Profile, Restart, Turn};
+use model::ports::worker::{LeaseStatus, Leased, ReportError, WorkerNotice, WorkerQueue, WorkerReport};
 use model::{Fault, Inbound, Task, TurnId};
 use subtle::ConstantTimeEq as _;
 
@@ -59,12 +59,12 @@ impl agent::Agent for Agent {
         Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (pool, history, attempts) = (self.counter.pool(), self.history, self.attempts);
         speak(move |voice| run::run(pool, turn, history, attempts, voice))
     }
 
-    fn desk(&self) -> Option<Arc<dyn Desk>> {
+    fn desk(&self) -> Option<Arc<dyn WorkerQueue>> {
         Some(self.counter.clone())
     }
 }
@@ -81,7 +81,7 @@ impl Counter {
     }
 }
 
-impl Desk for Counter {
+impl WorkerQueue for Counter {
     fn admits(&self, secret: Option<&str>) -> bool {
         match (&self.secret, secret) {
             (None, _) => true,
@@ -94,7 +94,7 @@ impl Desk for Counter {
         self.secret.is_none()
     }
 
-    fn adopt(&self, before: &dyn Desk) {
+    fn adopt(&self, before: &dyn WorkerQueue) {
         let Some(before) = before.as_any().downcast_ref::<Counter>() else { return };
         let (old, own) = (before.pool(), self.pool());
         old.set_lease_ms(own.lease_ms());
@@ -123,7 +123,7 @@ impl Desk for Counter {
         .boxed()
     }
 
-    fn notices(&self, worker: &str, slots: usize) -> BoxStream<'static, Notice> {
+    fn notices(&self, worker: &str, slots: usize) -> BoxStream<'static, WorkerNotice> {
         notices::follow(self.pool(), worker, slots)
     }
 
@@ -132,8 +132,8 @@ impl Desk for Counter {
         turn: TurnId,
         lease: String,
         delivery: Option<String>,
-        word: Word,
-    ) -> Future<'static, Result<Contact, Refusal>> {
+        word: WorkerReport,
+    ) -> Future<'static, Result<LeaseStatus, ReportError>> {
         let pool = self.pool();
         async move { pool.take(turn, lease, delivery, word).await }.boxed()
     }

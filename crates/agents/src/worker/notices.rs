@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use model::TurnId;
-use model::ports::worker::Notice;
+use model::ports::worker::WorkerNotice;
 use tokio::sync::watch;
 
 use super::pool::{Pool, Standing};
@@ -19,7 +19,7 @@ struct Follower {
     news: watch::Receiver<()>,
 }
 
-pub(super) fn follow(pool: Arc<Pool>, worker: &str, slots: usize) -> BoxStream<'static, Notice> {
+pub(super) fn follow(pool: Arc<Pool>, worker: &str, slots: usize) -> BoxStream<'static, WorkerNotice> {
     let news = pool.news();
     let follower = Follower { pool, worker: worker.to_owned(), slots, held: Vec::new(), news };
     stream::unfold(follower, |mut follower| async move {
@@ -30,7 +30,7 @@ pub(super) fn follow(pool: Arc<Pool>, worker: &str, slots: usize) -> BoxStream<'
 }
 
 impl Follower {
-    async fn next(&mut self) -> Option<Notice> {
+    async fn next(&mut self) -> Option<WorkerNotice> {
         loop {
             self.news.mark_unchanged();
             let pool = &self.pool;
@@ -38,14 +38,14 @@ impl Follower {
             for (turn, lease, told) in &mut self.held {
                 if !*told && pool.standing(*turn, lease) == Standing::Cancelled {
                     *told = true;
-                    return Some(Notice::Cancelled(*turn));
+                    return Some(WorkerNotice::Cancelled(*turn));
                 }
             }
             if self.held.len() < self.slots
                 && let Some(leased) = pool.lease(&self.worker)
             {
                 self.held.push((leased.turn, leased.lease.clone(), false));
-                return Some(Notice::Turn(leased));
+                return Some(WorkerNotice::Turn(leased));
             }
             self.news.changed().await.ok()?;
         }

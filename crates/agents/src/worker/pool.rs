@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::TurnId;
-use model::ports::worker::{Contact, Leased, Refusal, Word};
+use model::ports::worker::{LeaseStatus, Leased, ReportError, WorkerReport};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -61,9 +61,9 @@ struct Lease {
 pub(super) struct Said {
     pub(super) lease: String,
     pub(super) delivery: Option<String>,
-    pub(super) word: Word,
+    pub(super) word: WorkerReport,
     /// Whether this report ended the lease.
-    pub(super) answer: oneshot::Sender<Result<bool, Refusal>>,
+    pub(super) answer: oneshot::Sender<Result<bool, ReportError>>,
 }
 
 /// Deliveries with an id, and whether they ended the turn or gave it back.
@@ -156,27 +156,27 @@ impl Pool {
         turn: TurnId,
         lease: String,
         delivery: Option<String>,
-        word: Word,
-    ) -> Result<Contact, Refusal> {
+        word: WorkerReport,
+    ) -> Result<LeaseStatus, ReportError> {
         // Two workers may use the same delivery ids.
         let delivery = delivery.map(|id| format!("{lease}\u{1f}{id}"));
         let inbox = {
             let mut table = self.table();
             let Some(job) = table.jobs.get_mut(&turn) else {
-                let over = table.over.iter().rev().find(|(id, _)| *id == turn).ok_or(Refusal::Unknown)?;
-                let repeated = over.1.get(delivery.as_deref()).ok_or(Refusal::Over)?;
-                return Ok(Contact { cancelled: false, over: repeated, lease_ms: self.lease_ms() });
+                let over = table.over.iter().rev().find(|(id, _)| *id == turn).ok_or(ReportError::Unknown)?;
+                let repeated = over.1.get(delivery.as_deref()).ok_or(ReportError::Over)?;
+                return Ok(LeaseStatus { cancelled: false, over: repeated, lease_ms: self.lease_ms() });
             };
             if let Some(over) = job.deliveries.get(delivery.as_deref()) {
-                return Ok(Contact { cancelled: job.cancelled, over, lease_ms: self.lease_ms() });
+                return Ok(LeaseStatus { cancelled: job.cancelled, over, lease_ms: self.lease_ms() });
             }
             let now = Instant::now();
             let held = job.lease.as_mut().filter(|held| held.id == lease && held.lasts(now));
-            let held = held.ok_or(Refusal::NotYours)?;
+            let held = held.ok_or(ReportError::NotYours)?;
             held.until = self.lasting_until();
             job.changed.notify_one();
-            if word == Word::Alive {
-                return Ok(Contact { cancelled: job.cancelled, over: false, lease_ms: self.lease_ms() });
+            if word == WorkerReport::Alive {
+                return Ok(LeaseStatus { cancelled: job.cancelled, over: false, lease_ms: self.lease_ms() });
             }
             held.speaking += 1;
             job.inbox.clone()
@@ -185,10 +185,10 @@ impl Pool {
         let (answer, answered) = oneshot::channel();
         let said = Said { lease, delivery, word, answer };
         // The run ended another way: cancelled, out of time, or over its output limit.
-        inbox.send(said).await.map_err(|_| Refusal::Over)?;
-        let over = answered.await.map_err(|_| Refusal::Over)??;
+        inbox.send(said).await.map_err(|_| ReportError::Over)?;
+        let over = answered.await.map_err(|_| ReportError::Over)??;
         let cancelled = self.table().jobs.get(&turn).is_some_and(|job| job.cancelled);
-        Ok(Contact { cancelled, over, lease_ms: self.lease_ms() })
+        Ok(LeaseStatus { cancelled, over, lease_ms: self.lease_ms() })
     }
 
     /// Adds a turn to the end of the queue.

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use model::ports::agent::{Emission, End, EndState, Turn, Words};
-use model::ports::worker::{Refusal, Word};
+use model::ports::agent::{AgentEvent, AgentMessage, EndState, Turn, TurnEnd};
+use model::ports::worker::{ReportError, WorkerReport};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use super::pool::{Place, Pool, Said};
 use crate::events::Hearing;
-use crate::speech::Voice;
+use crate::speech::Emitter;
 use crate::telling;
 
-pub(super) async fn run(pool: Arc<Pool>, turn: Turn, history: bool, attempts: u32, voice: Voice) {
+pub(super) async fn run(pool: Arc<Pool>, turn: Turn, history: bool, attempts: u32, voice: Emitter) {
     let Some(told) = tell(&turn, history).await else {
         return voice.fail("the conversation could not be read").await;
     };
@@ -40,7 +40,7 @@ struct Run {
     turn: Turn,
     history: bool,
     hearing: Hearing,
-    voice: Voice,
+    voice: Emitter,
     /// The worker that holds the turn.
     worker: Option<String>,
     cancelled: bool,
@@ -51,12 +51,12 @@ struct Run {
 enum Heard {
     More,
     GivenBack(Option<String>),
-    End(Emission),
+    End(AgentEvent),
 }
 
 impl Run {
     /// Runs until the turn ends; returns the end.
-    async fn listen(&mut self, mut inbox: mpsc::Receiver<Said>) -> Option<Emission> {
+    async fn listen(&mut self, mut inbox: mpsc::Receiver<Said>) -> Option<AgentEvent> {
         loop {
             self.greet().await;
             let until = self.place.until();
@@ -101,28 +101,28 @@ impl Run {
     async fn greet(&mut self) {
         let before = std::mem::replace(&mut self.worker, self.place.worker());
         if before.is_none() && self.worker.is_some() {
-            self.voice.say(Emission::Working(None)).await;
+            self.voice.say(AgentEvent::Working(None)).await;
         }
     }
 
     /// Queues the turn again; after its last attempt, returns its end.
-    async fn again(&mut self, why: &str) -> Option<Emission> {
+    async fn again(&mut self, why: &str) -> Option<AgentEvent> {
         self.worker = None;
         if self.cancelled {
             return Some(end(EndState::Canceled, None));
         }
         if self.turn.attempt >= self.attempts {
             let says = format!("{why}; the turn was tried {} times and is not tried again", self.turn.attempt);
-            return Some(end(EndState::Failed, Some(Words::text(says))));
+            return Some(end(EndState::Failed, Some(AgentMessage::text(says))));
         }
         self.turn.attempt += 1;
         self.hearing.again();
         let Some(told) = tell(&self.turn, self.history).await else {
-            return Some(end(EndState::Failed, Some(Words::text("the conversation could not be read"))));
+            return Some(end(EndState::Failed, Some(AgentMessage::text("the conversation could not be read"))));
         };
         self.place.offer_again(told);
         let says = format!("{why}; waiting for another");
-        self.voice.say(Emission::Working(Some(Words::text(says)))).await;
+        self.voice.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await;
         None
     }
 
@@ -137,23 +137,23 @@ impl Run {
             return Heard::More;
         }
         if !self.place.is_held_by(&lease) {
-            let _ = answer.send(Err(Refusal::NotYours));
+            let _ = answer.send(Err(ReportError::NotYours));
             return Heard::More;
         }
         let (mut all, mut last) = match self.understand(&word) {
             Ok(understood) => understood,
             Err(says) => {
-                let _ = answer.send(Err(Refusal::Unreadable(says)));
+                let _ = answer.send(Err(ReportError::Unreadable(says)));
                 return Heard::More;
             }
         };
-        if let Word::Fail { says, retryable: true } = word {
+        if let WorkerReport::Fail { says, retryable: true } = word {
             self.place.keep(delivery, true);
             self.place.release();
             let _ = answer.send(Ok(true));
             return Heard::GivenBack(says);
         }
-        if matches!(all.last(), Some(Emission::End(_) | Emission::Reply(_))) {
+        if matches!(all.last(), Some(AgentEvent::End(_) | AgentEvent::Reply(_))) {
             last = all.pop();
         }
         for emission in all {
@@ -169,10 +169,10 @@ impl Run {
     }
 
     /// All events or none: they are parsed once without effects first.
-    fn understand(&mut self, word: &Word) -> Result<(Vec<Emission>, Option<Emission>), String> {
+    fn understand(&mut self, word: &WorkerReport) -> Result<(Vec<AgentEvent>, Option<AgentEvent>), String> {
         match word {
-            Word::Alive => Ok((Vec::new(), None)),
-            Word::Events(events) => {
+            WorkerReport::Alive => Ok((Vec::new(), None)),
+            WorkerReport::Events(events) => {
                 let mut trial = Hearing::new(&self.turn);
                 let mut ended = false;
                 for (i, event) in events.iter().enumerate() {
@@ -180,7 +180,7 @@ impl Run {
                         return Err(format!("events[{i}]: the turn has ended before it; leave it out"));
                     }
                     let heard = trial.hear(event).map_err(|says| format!("events[{i}]: {says}"))?;
-                    ended = matches!(heard.last(), Some(Emission::End(_) | Emission::Reply(_)));
+                    ended = matches!(heard.last(), Some(AgentEvent::End(_) | AgentEvent::Reply(_)));
                 }
                 let mut all = Vec::new();
                 for event in events {
@@ -188,7 +188,7 @@ impl Run {
                 }
                 Ok((all, None))
             }
-            Word::Deliver(event) => {
+            WorkerReport::Deliver(event) => {
                 let mut all = match event {
                     Some(event) => {
                         Hearing::new(&self.turn).hear(event)?;
@@ -196,22 +196,22 @@ impl Run {
                     }
                     None => Vec::new(),
                 };
-                if matches!(all.last(), Some(Emission::End(_) | Emission::Reply(_))) {
+                if matches!(all.last(), Some(AgentEvent::End(_) | AgentEvent::Reply(_))) {
                     return Ok((all, None));
                 }
                 all.extend(self.hearing.finish());
                 Ok((all, Some(end(EndState::Completed, None))))
             }
-            Word::Fail { retryable: true, .. } => Ok((Vec::new(), None)),
-            Word::Fail { says, retryable: false } => {
+            WorkerReport::Fail { retryable: true, .. } => Ok((Vec::new(), None)),
+            WorkerReport::Fail { says, retryable: false } => {
                 let all = self.hearing.finish().into_iter().collect();
-                let words = says.clone().filter(|says| !says.is_empty()).map(Words::text);
+                let words = says.clone().filter(|says| !says.is_empty()).map(AgentMessage::text);
                 Ok((all, Some(end(EndState::Failed, words))))
             }
         }
     }
 }
 
-fn end(state: EndState, words: Option<Words>) -> Emission {
-    Emission::End(End { state, words })
+fn end(state: EndState, words: Option<AgentMessage>) -> AgentEvent {
+    AgentEvent::End(TurnEnd { state, words })
 }

@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_millis(30_000);
 /// An agent and its worker queue.
 struct Shop {
     agent: Arc<dyn agent::Agent>,
-    desk: Arc<dyn Desk>,
+    desk: Arc<dyn WorkerQueue>,
 }
 
 async fn shop(more: Value) -> Shop {
@@ -40,12 +40,12 @@ impl Shop {
         self.desk.lease("w", Duration::from_millis(1)).await.is_none()
     }
 
-    async fn say(&self, leased: &Leased, word: Word) -> Result<Contact, Refusal> {
+    async fn say(&self, leased: &Leased, word: WorkerReport) -> Result<LeaseStatus, ReportError> {
         self.desk.take(leased.turn, leased.lease.clone(), None, word).await
     }
 
-    async fn deliver(&self, leased: &Leased, id: &str, event: &str) -> Result<Contact, Refusal> {
-        let word = Word::Deliver(Some(event.into()));
+    async fn deliver(&self, leased: &Leased, id: &str, event: &str) -> Result<LeaseStatus, ReportError> {
+        let word = WorkerReport::Deliver(Some(event.into()));
         self.desk.take(leased.turn, leased.lease.clone(), Some(id.into()), word).await
     }
 }
@@ -54,12 +54,12 @@ fn id(number: u32) -> TurnId {
     format!("0190f3c4-1111-7222-8333-{number:012}").parse().unwrap()
 }
 
-fn events(all: &[&str]) -> Word {
-    Word::Events(all.iter().map(|&event| event.into()).collect())
+fn events(all: &[&str]) -> WorkerReport {
+    WorkerReport::Events(all.iter().map(|&event| event.into()).collect())
 }
 
-const GOES_ON: Contact = Contact { cancelled: false, over: false, lease_ms: 30_000 };
-const DONE: Contact = Contact { cancelled: false, over: true, lease_ms: 30_000 };
+const GOES_ON: LeaseStatus = LeaseStatus { cancelled: false, over: false, lease_ms: 30_000 };
+const DONE: LeaseStatus = LeaseStatus { cancelled: false, over: true, lease_ms: 30_000 };
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_waits_for_a_worker_who_is_told_speaks_and_delivers() {
@@ -73,21 +73,21 @@ async fn a_turn_waits_for_a_worker_who_is_told_speaks_and_delivers() {
     assert!(shop.none_waits().await);
     let progress = events(&[r#"{"status":"working","text":"on it"}"#, r#"{"text":"a"}"#]);
     assert_eq!(shop.say(&leased, progress).await, Ok(GOES_ON));
-    assert_eq!(shop.say(&leased, Word::Deliver(Some(r#"{"text":"b"}"#.into()))).await, Ok(DONE));
+    assert_eq!(shop.say(&leased, WorkerReport::Deliver(Some(r#"{"text":"b"}"#.into()))).await, Ok(DONE));
     assert_eq!(said.await.unwrap(), ["working", "working on it", "response=… a", "response+ b", "Completed"]);
-    assert_eq!(shop.say(&leased, Word::Alive).await, Err(Refusal::Over));
+    assert_eq!(shop.say(&leased, WorkerReport::Alive).await, Err(ReportError::Over));
     let other = Leased { turn: id(9), ..leased };
-    assert_eq!(shop.say(&other, Word::Alive).await, Err(Refusal::Unknown));
+    assert_eq!(shop.say(&other, WorkerReport::Alive).await, Err(ReportError::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_end_is_one_event_and_nothing_at_all_completes() {
     for (word, end) in [
-        (Word::Deliver(None), "Completed"),
-        (Word::Deliver(Some(r#"{"input_required":"which?"}"#.into())), "InputRequired which?"),
+        (WorkerReport::Deliver(None), "Completed"),
+        (WorkerReport::Deliver(Some(r#"{"input_required":"which?"}"#.into())), "InputRequired which?"),
         (events(&[r#"{"rejected":"no"}"#]), "Rejected no"),
-        (Word::Fail { says: Some("broken".into()), retryable: false }, "Failed broken"),
-        (Word::Fail { says: None, retryable: false }, "Failed"),
+        (WorkerReport::Fail { says: Some("broken".into()), retryable: false }, "Failed broken"),
+        (WorkerReport::Fail { says: None, retryable: false }, "Failed"),
     ] {
         let shop = shop(json!({})).await;
         let said = shop.lay_out(1, "x");
@@ -104,15 +104,15 @@ async fn a_worker_that_falls_silent_loses_its_turn_to_the_next_before_all_others
     shop.say(&first, events(&[r#"{"artifact":{"id":"p","text":"half","append":true}}"#])).await.unwrap();
     let _later = shop.lay_out(2, "y");
     tokio::time::advance(LEASE).await;
-    let late = shop.say(&first, Word::Alive).await;
-    assert_eq!(late, Err(Refusal::NotYours), "its time is over, whether anybody noticed or not");
+    let late = shop.say(&first, WorkerReport::Alive).await;
+    assert_eq!(late, Err(ReportError::NotYours), "its time is over, whether anybody noticed or not");
     tokio::time::sleep(Duration::from_millis(10)).await;
     let second = shop.lease().await;
     assert_eq!((second.turn, &second.told.contains(r#""attempt":2"#)), (id(1), &true));
     assert_ne!(first.lease, second.lease);
-    assert_eq!(shop.deliver(&first, "d", r#"{"text":"late"}"#).await, Err(Refusal::NotYours));
+    assert_eq!(shop.deliver(&first, "d", r#"{"text":"late"}"#).await, Err(ReportError::NotYours));
     shop.say(&second, events(&[r#"{"artifact":{"id":"p","text":"whole","append":true}}"#])).await.unwrap();
-    shop.say(&second, Word::Deliver(None)).await.unwrap();
+    shop.say(&second, WorkerReport::Deliver(None)).await.unwrap();
     assert_eq!(
         said.await.unwrap(),
         [
@@ -133,9 +133,9 @@ async fn whoever_is_heard_of_keeps_its_turn() {
     let leased = shop.lease().await;
     for _ in 0..10 {
         tokio::time::sleep(Duration::from_millis(900)).await;
-        assert_eq!(shop.say(&leased, Word::Alive).await, Ok(Contact { lease_ms: 1_000, ..GOES_ON }));
+        assert_eq!(shop.say(&leased, WorkerReport::Alive).await, Ok(LeaseStatus { lease_ms: 1_000, ..GOES_ON }));
     }
-    shop.say(&leased, Word::Deliver(None)).await.unwrap();
+    shop.say(&leased, WorkerReport::Deliver(None)).await.unwrap();
     assert_eq!(said.await.unwrap(), ["working", "Completed"]);
 }
 
@@ -144,9 +144,9 @@ async fn a_turn_is_given_out_so_often_and_not_more() {
     let shop = shop(json!({"attempts": 2})).await;
     let said = shop.lay_out(1, "x");
     let first = shop.lease().await;
-    let back = Word::Fail { says: Some("no paper".into()), retryable: true };
+    let back = WorkerReport::Fail { says: Some("no paper".into()), retryable: true };
     assert_eq!(shop.say(&first, back).await, Ok(DONE));
-    assert_eq!(shop.say(&first, Word::Alive).await, Err(Refusal::NotYours));
+    assert_eq!(shop.say(&first, WorkerReport::Alive).await, Err(ReportError::NotYours));
     shop.lease().await;
     assert_eq!(
         said.await.unwrap(),
@@ -172,7 +172,7 @@ async fn a_repeated_delivery_is_answered_as_the_first_was_and_heard_once() {
     for _ in 0..3 {
         assert_eq!(shop.deliver(&leased, "d-1", r#"{"completed":"done"}"#).await, Ok(DONE));
     }
-    assert_eq!(shop.deliver(&leased, "d-2", r#"{"completed":"again"}"#).await, Err(Refusal::Over));
+    assert_eq!(shop.deliver(&leased, "d-2", r#"{"completed":"again"}"#).await, Err(ReportError::Over));
     assert_eq!(said.await.unwrap(), ["working", "p= once", "Completed done"]);
 }
 
@@ -196,13 +196,16 @@ async fn events_are_taken_together_or_not_at_all_and_a_bad_one_costs_nothing() {
     let leased = shop.lease().await;
     let refused = shop.say(&leased, events(&[r#"{"text":"a"}"#, r#"{"colour":"red"}"#])).await;
     assert!(
-        matches!(&refused, Err(Refusal::Unreadable(says)) if says.starts_with(r#"events[1]: unknown event "colour""#)),
+        matches!(&refused, Err(ReportError::Unreadable(says)) if says.starts_with(r#"events[1]: unknown event "colour""#)),
         "{refused:?}"
     );
     let refused = shop.say(&leased, events(&[r#"{"completed":null}"#, r#"{"text":"a"}"#])).await;
-    assert!(matches!(&refused, Err(Refusal::Unreadable(says)) if says.contains("has ended before it")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(ReportError::Unreadable(says)) if says.contains("has ended before it")),
+        "{refused:?}"
+    );
     let refused = shop.deliver(&leased, "d", r#"{"text":1}"#).await;
-    assert!(matches!(refused, Err(Refusal::Unreadable(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ReportError::Unreadable(_))), "{refused:?}");
     assert_eq!(shop.deliver(&leased, "d", r#"{"text":"b"}"#).await, Ok(DONE), "a refusal is not remembered");
     assert_eq!(said.await.unwrap(), ["working", "response= b", "Completed"]);
 }
@@ -222,14 +225,14 @@ async fn a_worker_learns_of_a_cancel_when_it_is_next_heard_of() {
     let mut running = Running::start(&*shop.agent, turn(text("x")));
     let (first, notice) = tokio::join!(running.next(), notices.next());
     assert_eq!(brief(&[first]), ["working"]);
-    let Some(Notice::Turn(leased)) = notice else { panic!("{notice:?}") };
+    let Some(WorkerNotice::Turn(leased)) = notice else { panic!("{notice:?}") };
     let (said, answers) = tokio::join!(running.cancelled(), async {
-        assert_eq!(notices.next().await, Some(Notice::Cancelled(leased.turn)));
-        let told = shop.say(&leased, Word::Alive).await;
+        assert_eq!(notices.next().await, Some(WorkerNotice::Cancelled(leased.turn)));
+        let told = shop.say(&leased, WorkerReport::Alive).await;
         let end = shop.say(&leased, events(&[r#"{"canceled":"put away"}"#])).await;
         (told, end)
     });
-    assert_eq!(answers, (Ok(Contact { cancelled: true, ..GOES_ON }), Ok(DONE)));
+    assert_eq!(answers, (Ok(LeaseStatus { cancelled: true, ..GOES_ON }), Ok(DONE)));
     assert_eq!(brief(&said), ["Canceled put away"]);
 }
 
@@ -239,7 +242,7 @@ async fn a_cancelled_turn_whose_worker_is_silent_is_not_tried_again() {
     let mut running = Running::start(&*shop.agent, turn(text("x")));
     let (_, leased) = tokio::join!(running.next(), shop.lease());
     assert_eq!(brief(&running.cancelled().await), ["Canceled"]);
-    assert_eq!(shop.say(&leased, Word::Alive).await, Err(Refusal::Over));
+    assert_eq!(shop.say(&leased, WorkerReport::Alive).await, Err(ReportError::Over));
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,14 +251,14 @@ async fn a_turn_that_is_dropped_is_over_for_its_worker_and_may_come_again() {
     let mut running = Running::start(&*shop.agent, turn(text("x")));
     let (_, leased) = tokio::join!(running.next(), shop.lease());
     drop(running);
-    assert_eq!(shop.say(&leased, Word::Alive).await, Err(Refusal::Over));
+    assert_eq!(shop.say(&leased, WorkerReport::Alive).await, Err(ReportError::Over));
     // As after a restart: the same turn, another attempt.
     let again = Turn { attempt: 2, ..turn(text("x")) };
     let said = tokio::spawn(shop.agent.run(again).collect::<Vec<_>>());
     let second = shop.lease().await;
     assert_eq!(second.turn, leased.turn);
-    assert_eq!(shop.say(&leased, Word::Alive).await, Err(Refusal::NotYours));
-    shop.say(&second, Word::Deliver(None)).await.unwrap();
+    assert_eq!(shop.say(&leased, WorkerReport::Alive).await, Err(ReportError::NotYours));
+    shop.say(&second, WorkerReport::Deliver(None)).await.unwrap();
     assert_eq!(brief(&said.await.unwrap()), ["working", "Completed"]);
 }
 
@@ -271,7 +274,7 @@ async fn a_worker_waits_with_the_engine_and_loses_nothing_by_it() {
     assert_eq!(brief(&[running.next().await]), ["p= a"]);
     let (_, last) = tokio::join!(running.next(), async {
         assert_eq!(speaking.await.unwrap(), Ok(GOES_ON));
-        shop.say(&leased, Word::Deliver(None)).await
+        shop.say(&leased, WorkerReport::Deliver(None)).await
     });
     assert_eq!(last, Ok(DONE));
 }
@@ -283,17 +286,17 @@ async fn a_stream_gives_out_as_many_turns_as_the_worker_has_hands() {
     let mut notices = shop.desk.notices("w", 2);
     let mut held = Vec::new();
     for _ in 0..2 {
-        let Some(Notice::Turn(leased)) = notices.next().await else { panic!() };
+        let Some(WorkerNotice::Turn(leased)) = notices.next().await else { panic!() };
         held.push(leased);
     }
     let third = tokio::time::timeout(Duration::from_millis(1), notices.next()).await;
     assert!(third.is_err(), "both hands are full");
-    shop.say(&held[1], Word::Deliver(None)).await.unwrap();
-    let Some(Notice::Turn(third)) = notices.next().await else { panic!() };
+    shop.say(&held[1], WorkerReport::Deliver(None)).await.unwrap();
+    let Some(WorkerNotice::Turn(third)) = notices.next().await else { panic!() };
     drop(notices);
     // A worker that closed its stream still holds its turns.
     for leased in [&held[0], &third] {
-        shop.say(leased, Word::Deliver(None)).await.unwrap();
+        shop.say(leased, WorkerReport::Deliver(None)).await.unwrap();
     }
     for said in all {
         assert_eq!(said.await.unwrap(), ["working", "Completed"]);
@@ -306,7 +309,7 @@ async fn what_a_turn_may_say_is_bounded() {
     let said = shop.lay_out(1, "x");
     let leased = shop.lease().await;
     let much = events(&[r#"{"artifact":{"name":"p","text":"much too much"}}"#]);
-    assert_eq!(shop.say(&leased, much).await, Err(Refusal::Over));
+    assert_eq!(shop.say(&leased, much).await, Err(ReportError::Over));
     assert_eq!(said.await.unwrap()[1], "Failed the agent said more than 10 bytes in one turn");
 }
 
@@ -345,11 +348,11 @@ async fn an_agent_that_is_configured_anew_keeps_its_turns_and_their_workers() {
     new.desk.adopt(&*old.desk);
     drop(old);
     let other = new.lay_out(3, "z");
-    assert_eq!(new.say(&leased, Word::Deliver(None)).await.unwrap().lease_ms, 1_000);
+    assert_eq!(new.say(&leased, WorkerReport::Deliver(None)).await.unwrap().lease_ms, 1_000);
     for expected in [2, 3] {
         let leased = new.lease().await;
         assert_eq!(leased.turn, id(expected));
-        new.say(&leased, Word::Deliver(None)).await.unwrap();
+        new.say(&leased, WorkerReport::Deliver(None)).await.unwrap();
     }
     for said in [worked_on, waiting, other] {
         assert_eq!(said.await.unwrap(), ["working", "Completed"]);

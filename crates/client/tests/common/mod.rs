@@ -35,7 +35,7 @@ impl House {
 
     /// The first of the agents is mounted at the root.
     pub(crate) async fn serving(agents: Vec<Arc<dyn Agent>>, keys: &[&str]) -> House {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let names: Vec<Arc<str>> = agents.iter().map(|agent| agent.profile().name.clone()).collect();
         let limits = Limits { cancel_grace_ms: 2_000, ..Limits::default() };
         let engine = Engine::start(store, agents, limits, None).await.unwrap();

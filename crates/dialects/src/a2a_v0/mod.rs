@@ -7,14 +7,14 @@
 use model::{Fault, Limits};
 use serde_json::value::RawValue;
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::a2a_v0_3;
 use crate::compat::PreV1Form;
 use crate::compat::read;
 use crate::pre_v1::PreV1Wire;
 use crate::seen::{Seen, TaskSeen};
-use crate::wire::{Decoded, Facts, JsonFacts, TaskView};
+use crate::wire::{CodecFacts, Decoded, JsonFacts, TaskView};
 
 /// The name in logs. No task is ever opened in it.
 pub const NAME: &str = "a2a_v0";
@@ -24,7 +24,7 @@ pub const METHODS: &[&str] = &["tasks/get", "tasks/cancel", "tasks/resubscribe"]
 
 pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Both,
-    facts: &Facts {
+    facts: &CodecFacts {
         name: NAME,
         shows_alias: true,
         threaded_id: false,
@@ -32,7 +32,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         answers_in_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
-        telling: Telling::States,
+        telling: WebhookDetail::States,
         clears_push: false,
     },
     json: &JsonFacts::pre_v1(true),

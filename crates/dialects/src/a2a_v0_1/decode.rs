@@ -1,7 +1,7 @@
 //! The JSON-RPC methods of 0.1.
 //!
 //! A send carries the caller's id as [`model::Send::alias`]. Its message has no id, because the generation has none: the
-//! field is empty, and whoever takes the message in gives it one.
+//! field is empty, and the engine assigns one.
 
 use model::{Call, ContextId, Fault, Limits, PushCall, Send, Wait};
 use serde_json::value::RawValue;

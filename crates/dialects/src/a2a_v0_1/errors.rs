@@ -39,7 +39,7 @@ pub fn line(kind: Kind, _operation: Operation) -> ErrorLine {
         Kind::Unavailable => entry(-32011, 503),
         // Ours, as in every generation; the text's own end at -32011.
         Kind::InsufficientBalance | Kind::BudgetExceeded => entry(-32042, 402),
-        // Nobody of this generation states a version; -32009 would be read as a wrong state of the task.
+        // Clients of this generation state no version; -32009 would be read as a wrong state of the task.
         Kind::VersionNotSupported => entry(-32600, 400),
     }
 }
@@ -47,7 +47,7 @@ pub fn line(kind: Kind, _operation: Operation) -> ErrorLine {
 /// A whole JSON-RPC error response.
 pub fn rpc_error(out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, operation: Operation) {
     let mut w = jsonrpc::begin_error(id, line(fault.kind, operation).rpc, &fault.message);
-    // The schema has a place for more. What a program must know to go on stands there; nobody else is given any.
+    // The schema has a member for details. Only faults whose details a program needs to continue have it.
     if matches!(fault.kind, Kind::InsufficientBalance | Kind::BudgetExceeded) && !fault.facts.is_empty() {
         w.key("data").begin_object();
         for (name, value) in &fault.facts {

@@ -12,11 +12,11 @@ pub(crate) mod request;
 
 pub use decode::{METHODS, decode_rpc};
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::compat::PreV1Form;
 use crate::pre_v1::PreV1Wire;
-use crate::wire::{Facts, JsonFacts, TaskView};
+use crate::wire::{CodecFacts, JsonFacts, TaskView};
 
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "a2a_v0_1";
@@ -26,7 +26,7 @@ pub const MAX_WAIT_MS: u64 = 10_000;
 
 pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Type,
-    facts: &Facts {
+    facts: &CodecFacts {
         name: NAME,
         // History is for those who ask for it, and a cancel cannot.
         shows_alias: true,
@@ -35,7 +35,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         answers_in_history: false,
         resumes_with_task: false,
         cancel_view: TaskView { history: Some(0), artifacts: true },
-        telling: Telling::States,
+        telling: WebhookDetail::States,
         clears_push: false,
     },
     json: &JsonFacts::pre_v1(false),

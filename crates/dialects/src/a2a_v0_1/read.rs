@@ -22,7 +22,7 @@ pub fn error(text: &str) -> Result<ErrorSeen, Fault> {
     read::error(text, kind_of)
 }
 
-/// What kind of fault a code is.
+/// The kind of fault that an error code stands for.
 pub(super) fn kind_of(code: i64) -> Option<Kind> {
     match code {
         -32006 => Some(Kind::Unsupported),

@@ -7,7 +7,7 @@ use super::read;
 use crate::card::Binding;
 use crate::compat::{PreV1Form, push, request};
 use crate::framing::json::Writer;
-use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts};
+use crate::peer::{self, Generation, Peer, PeerFacts, PeerRequest, RequestOptions};
 use crate::seen::{Seen, TaskSeen};
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Peer for V0_1 {
         &RPC.0
     }
 
-    fn ask(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault> {
+    fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         let rpc = |method: &str, params: &dyn Fn(&mut Writer)| {
             peer::rpc(&self.0, call.into(), method, asking, |w| {
                 w.begin_object();

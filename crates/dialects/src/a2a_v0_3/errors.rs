@@ -27,7 +27,7 @@ pub fn line(kind: Kind, operation: Operation) -> ErrorLine {
         Kind::VerbNotAllowed => entry(-32601, 405, "MethodNotFoundError"),
         Kind::InvalidParams | Kind::KeyReused => entry(-32602, 422, "InvalidParamsError"),
         Kind::TooLarge => entry(-32600, 413, "InvalidRequestError"),
-        // Answered by a bare status: whoever sends another media type reads no JSON of ours.
+        // Answered by a bare status: a client that sends another media type does not read JSON.
         Kind::MediaType => ErrorLine { rpc: -32600, http: 415, name: Some("InvalidRequestError") },
         Kind::TaskNotFound => entry(-32001, 404, "TaskNotFoundError"),
         Kind::TaskNotCancelable => entry(-32002, 409, "TaskNotCancelableError"),

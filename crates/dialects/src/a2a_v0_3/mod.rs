@@ -15,25 +15,25 @@ pub(crate) mod request;
 pub mod rest;
 
 pub use decode::{METHODS, decode_rpc};
-pub use rest::{Route, route};
+pub use rest::{PreV1Route, route};
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::compat::PreV1Form;
 use crate::pre_v1::PreV1Wire;
-use crate::wire::{Facts, JsonFacts, TaskView};
+use crate::wire::{CodecFacts, JsonFacts, TaskView};
 
 /// The name of the JSON-RPC form.
 pub const NAME: &str = "a2a_v0_3";
 /// The name of the HTTP+JSON form.
 pub const REST_NAME: &str = "a2a_v0_3_rest";
-/// What `A2A-Version` and the card call it.
+/// The version in `A2A-Version` and on the card.
 pub const VERSION: &str = "0.3";
 
 /// JSON-RPC.
 pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Kind,
-    facts: &Facts {
+    facts: &CodecFacts {
         name: NAME,
         shows_alias: false,
         threaded_id: false,
@@ -41,7 +41,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
         answers_in_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
-        telling: Telling::States,
+        telling: WebhookDetail::States,
         clears_push: false,
     },
     json: &JsonFacts::pre_v1(true),
@@ -55,7 +55,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
 /// HTTP+JSON, below `/v1`.
 pub(crate) static REST: PreV1Wire = PreV1Wire {
     form: PreV1Form::Proto,
-    facts: &Facts {
+    facts: &CodecFacts {
         name: REST_NAME,
         shows_alias: false,
         threaded_id: false,
@@ -63,7 +63,7 @@ pub(crate) static REST: PreV1Wire = PreV1Wire {
         answers_in_history: false,
         resumes_with_task: true,
         cancel_view: TaskView::WHOLE,
-        telling: Telling::States,
+        telling: WebhookDetail::States,
         clears_push: false,
     },
     json: &JsonFacts::pre_v1(false),

@@ -12,7 +12,7 @@ pub fn task(text: &str) -> Result<TaskSeen, Fault> {
     read::task(PreV1Form::Kind, text)
 }
 
-/// What JSON-RPC answers a send with, or one event of its streams.
+/// The answer to a send over JSON-RPC, or one event of its streams.
 pub fn stream_event(text: &str) -> Result<Seen, Fault> {
     read::seen(PreV1Form::Kind, text)
 }
@@ -22,7 +22,7 @@ pub fn rest_task(text: &str) -> Result<TaskSeen, Fault> {
     read::task(PreV1Form::Proto, text)
 }
 
-/// What HTTP+JSON answers a send with, or one event of its streams.
+/// The answer to a send over HTTP+JSON, or one event of its streams.
 pub fn rest_stream_event(text: &str) -> Result<Seen, Fault> {
     read::seen(PreV1Form::Proto, text)
 }

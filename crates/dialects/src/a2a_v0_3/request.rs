@@ -6,7 +6,7 @@ use super::{errors, read};
 use crate::card::Binding;
 use crate::compat::{PreV1Form, push, request};
 use crate::framing::json::Writer;
-use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts, bytes_of, escaped, query};
+use crate::peer::{self, Generation, Peer, PeerFacts, PeerRequest, RequestOptions, bytes_of, escaped, query};
 use crate::seen::{Seen, TaskSeen};
 use crate::wire::Operation;
 
@@ -37,7 +37,7 @@ impl Peer for V0_3 {
             Binding::HttpJson => &REST.0,
         }
     }
-    fn ask(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault> {
+    fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         match self.0.binding {
             Binding::JsonRpc => self.rpc(call, asking),
             Binding::HttpJson => self.rest(call, asking),
@@ -64,7 +64,7 @@ impl Peer for V0_3 {
 }
 
 impl V0_3 {
-    fn rpc(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault> {
+    fn rpc(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         let rpc = |method: &str, params: &dyn Fn(&mut Writer)| {
             peer::rpc(&self.0, call.into(), method, asking, |w| {
                 w.begin_object();
@@ -105,22 +105,22 @@ impl V0_3 {
         }
     }
 
-    fn rest(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault> {
+    fn rest(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         let ask = |verb, path: String| peer::rest(&self.0, call.into(), verb, format!("/v1{path}"), asking);
         let configs = |task: &str| format!("/tasks/{}/pushNotificationConfigs", escaped(task));
         let number = |n: &Option<u32>| n.map(|n| n.to_string());
         Ok(match call {
             Call::Send(send) => {
                 let body = object(|w| request::send_members(w, PreV1Form::Proto, send))?;
-                Ask { body: Some(body), ..ask("POST", "/message:send".into()) }
+                PeerRequest { body: Some(body), ..ask("POST", "/message:send".into()) }
             }
             Call::Stream(send) => {
                 let body = object(|w| request::send_members(w, PreV1Form::Proto, send))?;
-                Ask { body: Some(body), ..ask("POST", "/message:stream".into()) }
+                PeerRequest { body: Some(body), ..ask("POST", "/message:stream".into()) }
             }
             Call::Get(Get { task, history }) => {
                 let query = query(&[("historyLength", history.map(|newest| newest.max(1).to_string()))]);
-                Ask { query, ..ask("GET", format!("/tasks/{}", escaped(task))) }
+                PeerRequest { query, ..ask("GET", format!("/tasks/{}", escaped(task))) }
             }
             Call::Cancel(Cancel { task, metadata }) => {
                 let body = object(|w| {
@@ -128,20 +128,20 @@ impl V0_3 {
                     // No member of the proto: said only by those who have something to say.
                     request::metadata_member(w, metadata.as_ref());
                 })?;
-                Ask { body: Some(body), ..ask("POST", format!("/tasks/{}:cancel", escaped(task))) }
+                PeerRequest { body: Some(body), ..ask("POST", format!("/tasks/{}:cancel", escaped(task))) }
             }
             // The proto says GET, and a popular server takes nothing else.
             Call::Subscribe(Subscribe { task }) => {
-                Ask { or_verb: Some("POST"), ..ask("GET", format!("/tasks/{}:subscribe", escaped(task))) }
+                PeerRequest { or_verb: Some("POST"), ..ask("GET", format!("/tasks/{}:subscribe", escaped(task))) }
             }
             Call::Push(PushCall::Create(config)) => {
                 let task = config.task.as_deref().unwrap_or_default();
-                Ask { body: Some(create_body(task, config)?), ..ask("POST", configs(task)) }
+                PeerRequest { body: Some(create_body(task, config)?), ..ask("POST", configs(task)) }
             }
             Call::Push(PushCall::Get { task, id }) => ask("GET", format!("{}/{}", configs(task), escaped(id))),
             Call::Push(PushCall::List { task, page_size, page_token }) => {
                 let query = query(&[("pageSize", number(page_size)), ("pageToken", page_token.clone())]);
-                Ask { query, ..ask("GET", configs(task)) }
+                PeerRequest { query, ..ask("GET", configs(task)) }
             }
             Call::Push(PushCall::Delete { task, id }) => ask("DELETE", format!("{}/{}", configs(task), escaped(id))),
             Call::ExtendedCard => ask("GET", "/card".into()),

@@ -23,9 +23,9 @@ const EXTENDED_CARD_0_2: &str = "/agent/authenticatedExtendedCard";
 
 /// A request that has a place here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct PreV1Route {
     pub operation: Operation,
-    /// Whether [`Route::decode`] looks at the body.
+    /// Whether [`PreV1Route::decode`] looks at the body.
     pub reads_body: bool,
     task: String,
     config: String,
@@ -33,7 +33,7 @@ pub struct Route {
     python: bool,
 }
 
-/// The routes, for whoever is near one.
+/// The routes, suggested in the fault for a path close to one.
 const ROUTES: &[&str] = &[
     "/v1/message:send",
     "/v1/message:stream",
@@ -45,7 +45,7 @@ const ROUTES: &[&str] = &[
 ];
 
 /// Finds the route of a path below the interface's base, such as `/v1/tasks/7:cancel`.
-pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
+pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<PreV1Route, Fault> {
     let unknown = || route::unknown(path, ROUTES);
     let found = if path == EXTENDED_CARD_0_2 {
         Some(only("GET", Found::new(Operation::ExtendedCard)))
@@ -57,7 +57,7 @@ pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault
     };
     let Found { operation, task, config } = route::choose(found.ok_or_else(unknown)?, verb)?;
     let reads_body = verb == "POST";
-    Ok(Route { operation, reads_body, task, config, query: query.map(str::to_owned), python: false })
+    Ok(PreV1Route { operation, reads_body, task, config, query: query.map(str::to_owned), python: false })
 }
 
 /// An operation with the ids its path names.
@@ -76,7 +76,7 @@ impl Found {
     }
 }
 
-/// What stands below `/v1`; `None` if nothing does.
+/// The operations at a path below `/v1`; `None` for an unknown path.
 fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Found>>>, Fault> {
     let found = match segments {
         [single] => match query::decode_segment(single)?.as_ref() {
@@ -118,7 +118,7 @@ fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Found>>>, Fault>
 const PARAMETERS: &[(&str, &str)] =
     &[("historyLength", "history_length"), ("pageSize", "page_size"), ("pageToken", "page_token")];
 
-impl Route {
+impl PreV1Route {
     /// Takes note of the sender. The Python SDKs put base64 into base64 in this form; from a stranger only files whose type
     /// cannot be text are decoded twice.
     pub fn sent_by(&mut self, user_agent: &str) {
@@ -129,10 +129,10 @@ impl Route {
         self.operation.is_stream()
     }
 
-    /// Makes the call. `body` is ignored where [`Route::reads_body`] is false; what the path names wins over what the body
+    /// Makes the call. `body` is ignored where [`PreV1Route::reads_body`] is false; what the path names wins over what the body
     /// repeats as a resource name.
     pub fn decode(self, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
-        let Route { operation, task, config, query, python, .. } = self;
+        let PreV1Route { operation, task, config, query, python, .. } = self;
         let decoder = PreV1Decoder { python, ..PreV1Decoder::new(PreV1Form::Proto, limits) };
         let id = |text: String, field| required_id(Some(Text(text.into())), field, limits);
         let call = match operation {
@@ -175,21 +175,21 @@ impl Route {
     }
 }
 
-impl Routed for Route {
+impl Routed for PreV1Route {
     fn reads_body(&self) -> bool {
         self.reads_body
     }
     fn is_stream(&self) -> bool {
-        Route::is_stream(self)
+        PreV1Route::is_stream(self)
     }
     fn operation(&self) -> Operation {
         self.operation
     }
     fn sent_by(&mut self, user_agent: &str) {
-        Route::sent_by(self, user_agent);
+        PreV1Route::sent_by(self, user_agent);
     }
     fn decode(self: Box<Self>, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
-        Route::decode(*self, body, limits)
+        PreV1Route::decode(*self, body, limits)
     }
 }
 

@@ -84,7 +84,7 @@ fn parts_are_read_in_the_protos_shape() {
     let data = part_of(r#"{"data":{"data":{"k":1}},"metadata":{"m":1}}"#, false).unwrap();
     assert_eq!(data.content, Content::Data(Json::parse(r#"{"k":1}"#).unwrap()));
     assert_eq!(data.metadata, Json::parse(r#"{"m":1}"#));
-    // Somebody who says the kind means the other shape.
+    // A part with a `kind` has the other shape.
     let data = part_of(r#"{"kind":"data","data":{"data":1}}"#, false).unwrap();
     assert_eq!(data.content, Content::Data(Json::parse(r#"{"data":1}"#).unwrap()));
     assert_eq!(part_of(r#"{"data":{"k":1}}"#, false).unwrap_err().field.as_deref(), Some("message.parts[0].data.data"));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-pub use crate::card::{Auth, Binding, CardFacts, Interface, Provider};
+pub use crate::card::{Binding, CardAuth, CardFacts, Interface, Provider};
 
 /// The card's bytes. Equal facts give equal bytes, so that an ETag can be made of them.
 pub fn card(facts: &CardFacts<'_>) -> Bytes {

@@ -17,7 +17,7 @@ use crate::framing::fields::{
     required_id, required_id_text, some_parts, under,
 };
 use crate::framing::near;
-use crate::framing::shape::{self, Int, Name, Text};
+use crate::framing::shape::{self, EnumName, Int, Text};
 pub use crate::wire::Decoded;
 
 /// The methods of the JSON-RPC binding. None of them is a method of an older generation.
@@ -64,7 +64,7 @@ pub fn send(request: shapes::SendMessageRequest<'_>, limits: &Limits, streaming:
     let Some(message) = request.message else {
         return Err(Fault::params("message", "message is missing"));
     };
-    let Said { message, task, context } = said(message, limits).map_err(|fault| under("message", fault))?;
+    let AddressedMessage { message, task, context } = said(message, limits).map_err(|fault| under("message", fault))?;
     let mut send = Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..Send::new(message) };
     if let Some(configuration) = request.configuration {
         configure(&mut send, configuration, limits).map_err(|fault| under("configuration", fault))?;
@@ -126,7 +126,7 @@ pub(super) fn list(request: shapes::ListTasksRequest<'_>, limits: &Limits) -> Re
     Ok(Decoded { call: Call::List(list), tenant })
 }
 
-fn state_filter(name: &Name<'_>) -> Result<Option<State>, Fault> {
+fn state_filter(name: &EnumName<'_>) -> Result<Option<State>, Fault> {
     shapes::state(name).ok_or_else(|| {
         let known = State::ALL.map(shapes::state_name).join(", ");
         Fault::params("status", format!("status: there is no state {name}; the states are {known}"))
@@ -208,13 +208,13 @@ fn push_config(shape: shapes::PushConfig<'_>, limits: &Limits) -> Result<PushCon
 }
 
 /// A message with the task and the context it names.
-pub(super) struct Said {
+pub(super) struct AddressedMessage {
     pub(super) message: Message,
     pub(super) task: Option<String>,
     pub(super) context: Option<ContextId>,
 }
 
-pub(super) fn said(mut shape: shapes::Message<'_>, limits: &Limits) -> Result<Said, Fault> {
+pub(super) fn said(mut shape: shapes::Message<'_>, limits: &Limits) -> Result<AddressedMessage, Fault> {
     let id = required_id_text(shape.message_id.take(), "messageId", limits)?;
     let parts = some_parts(shape.parts.take(), limits)?;
     said_parts(id, shape, parts, limits)
@@ -226,7 +226,7 @@ pub(super) fn said_parts(
     shape: shapes::Message<'_>,
     parts: Vec<shapes::Part<'_>>,
     limits: &Limits,
-) -> Result<Said, Fault> {
+) -> Result<AddressedMessage, Fault> {
     let task = optional_id(shape.task_id, "taskId", limits)?;
     let context = optional_id_text(shape.context_id, "contextId", limits)?.map(|id| ContextId(Arc::from(&*id.0)));
     let Some(role) = shape.role else {
@@ -243,7 +243,7 @@ pub(super) fn said_parts(
         extensions: names(shape.extensions),
         references: references(shape.reference_task_ids, limits)?,
     };
-    Ok(Said { message, task, context })
+    Ok(AddressedMessage { message, task, context })
 }
 
 pub(super) fn part(shape: shapes::Part<'_>) -> Result<Part, Fault> {

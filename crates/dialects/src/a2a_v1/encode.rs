@@ -148,7 +148,7 @@ pub fn list(
     page_size: u32,
     total_size: u64,
 ) {
-    let mut page = ListPage::begin(w);
+    let mut page = ListWriter::begin(w);
     for one in tasks {
         page.task(one, view);
     }
@@ -157,13 +157,13 @@ pub fn list(
 
 /// A ListTasksResponse, task by task, for pages that end early: what is written so far is known before the next task.
 #[derive(Debug)]
-pub struct ListPage<'w>(&'w mut Writer);
+pub struct ListWriter<'w>(&'w mut Writer);
 
-impl<'w> ListPage<'w> {
-    pub fn begin(w: &'w mut Writer) -> ListPage<'w> {
+impl<'w> ListWriter<'w> {
+    pub fn begin(w: &'w mut Writer) -> ListWriter<'w> {
         w.begin_object();
         w.key("tasks").begin_array();
-        ListPage(w)
+        ListWriter(w)
     }
 
     pub fn task(&mut self, shown: &Task, view: &TaskView) {
@@ -186,7 +186,7 @@ impl<'w> ListPage<'w> {
     }
 }
 
-/// A TaskPushNotificationConfig as it is given: whoever calls this decides whether secrets are in it.
+/// A TaskPushNotificationConfig as it is given: the caller of this function decides whether secrets are in it.
 pub fn push_config(w: &mut Writer, config: &PushConfig, tenant: Option<&str>) {
     w.begin_object();
     w.optional("tenant", tenant);

@@ -44,7 +44,7 @@ const fn table(kind: Kind) -> Line {
         Kind::InvalidParams => entry(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
         // Not RESOURCE_EXHAUSTED, which clients try again.
         Kind::TooLarge => entry(-32600, 413, "INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE"),
-        // Answered by a bare status on both bindings: whoever sends another media type reads no JSON of ours.
+        // Answered by a bare status on both bindings: a client that sends another media type does not read JSON.
         Kind::MediaType => entry(-32600, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE"),
         Kind::TaskNotFound => entry(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
         Kind::TaskNotCancelable => entry(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),

@@ -19,20 +19,20 @@ pub mod version;
 pub(crate) mod wire;
 
 pub use decode::{Decoded, METHODS, decode_rpc};
-pub use rest::{Route, route};
+pub use rest::{RestRoute, route};
 pub(crate) use wire::WIRE;
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
-use crate::wire::{Facts, JsonFacts, TaskView};
+use crate::wire::{CodecFacts, JsonFacts, TaskView};
 
 /// The name a task remembers its opener's dialect under.
 pub const NAME: &str = "a2a_v1";
-/// What `A2A-Version` and the card call it.
+/// The version in `A2A-Version` and on the card.
 pub const VERSION: &str = "1.0";
 
 /// How fronts treat it.
-pub(crate) static FACTS: Facts = Facts {
+pub(crate) static FACTS: CodecFacts = CodecFacts {
     name: NAME,
     shows_alias: false,
     threaded_id: false,
@@ -40,7 +40,7 @@ pub(crate) static FACTS: Facts = Facts {
     answers_in_history: false,
     resumes_with_task: true,
     cancel_view: TaskView::WHOLE,
-    telling: Telling::Events,
+    telling: WebhookDetail::Events,
     clears_push: false,
 };
 

@@ -5,7 +5,7 @@ use model::{Artifact, ContextId, Fault, Kind, Time};
 use super::decode;
 use super::{errors, shapes};
 use crate::framing::fields::{each, names, present, under};
-use crate::framing::shape::{self, Int, List, Name, Object, Text, shape};
+use crate::framing::shape::{self, BoundedList, EnumName, Int, Object, Text, shape};
 pub use crate::seen::{ErrorSeen, PageSeen, Seen, StatusSeen, TaskSeen};
 use crate::seen::{ill_formed, read, unlimited};
 
@@ -33,8 +33,8 @@ pub fn error(text: &str) -> Result<ErrorSeen, Fault> {
     let Some(error) = envelope.error else {
         return Err(ill_formed(Fault::params("error", "error is missing")));
     };
-    // Whatever else servers put there, only a list of objects can tell a reason.
-    let details: Option<List<Detail<'_>, 100>> =
+    // Servers put other values there too; only a list of objects can contain a reason.
+    let details: Option<BoundedList<Detail<'_>, 100>> =
         error.data.0.or(error.details.0).and_then(|raw| serde_json::from_str(raw.get()).ok());
     let reason = details.unwrap_or_default().0.into_iter().find_map(|detail| detail.reason).map(Text::into_string);
     let code = error.code.map_or(0, |Int(code)| code);
@@ -46,7 +46,7 @@ pub fn error(text: &str) -> Result<ErrorSeen, Fault> {
 
 shape! {
     pub(crate) struct Page ("an object") {
-        tasks: Option<List<shapes::Task<'a>, { shapes::MAX_ANSWER }>> = "tasks",
+        tasks: Option<BoundedList<shapes::Task<'a>, { shapes::MAX_ANSWER }>> = "tasks",
         next_page_token: Option<Text<'a>> = "nextPageToken" | "next_page_token",
         total_size: Option<Int> = "totalSize" | "total_size",
     }
@@ -144,10 +144,10 @@ fn status_seen(shape: shapes::Status<'_>) -> Result<StatusSeen, Fault> {
 }
 
 /// A message of an answer. Servers leave out what callers must not: the id, an empty list of parts, their own role.
-fn said(mut shape: shapes::Message<'_>) -> Result<decode::Said, Fault> {
+fn said(mut shape: shapes::Message<'_>) -> Result<decode::AddressedMessage, Fault> {
     let id = shape.message_id.take().unwrap_or(Text("".into()));
     let parts = shape.parts.take().unwrap_or_default().0;
-    shape.role.get_or_insert(Name::Number(2));
+    shape.role.get_or_insert(EnumName::Number(2));
     decode::said_parts(id, shape, parts, &unlimited())
 }
 

@@ -8,7 +8,7 @@ use super::shapes::state_name;
 use super::{errors, read};
 use crate::card::Binding;
 use crate::framing::json::Writer;
-use crate::peer::{self, Ask, Asking, Generation, Peer, PeerFacts, bytes_of, escaped, query};
+use crate::peer::{self, Generation, Peer, PeerFacts, PeerRequest, RequestOptions, bytes_of, escaped, query};
 use crate::seen::{PageSeen, Seen, TaskSeen};
 use crate::wire::DisplayId;
 
@@ -38,7 +38,7 @@ impl Peer for V1 {
             Binding::HttpJson => &REST.0,
         }
     }
-    fn ask(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault> {
+    fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         match self.0.binding {
             Binding::JsonRpc => self.rpc(call, asking),
             Binding::HttpJson => self.rest(call, asking),
@@ -62,7 +62,7 @@ impl Peer for V1 {
 }
 
 impl V1 {
-    fn rpc(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault> {
+    fn rpc(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         let rpc = |method: &str, params: &dyn Fn(&mut Writer)| {
             peer::rpc(&self.0, call.into(), method, asking, |w| {
                 w.begin_object();
@@ -113,23 +113,23 @@ impl V1 {
         }
     }
 
-    fn rest(&self, call: &Call, asking: &Asking<'_>) -> Result<Ask, Fault> {
+    fn rest(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         let tenant = asking.tenant.map(|tenant| format!("/{}", escaped(tenant))).unwrap_or_default();
         let ask = |verb, path: String| peer::rest(&self.0, call.into(), verb, format!("{tenant}{path}"), asking);
         let configs = |task: &str| format!("/tasks/{}/pushNotificationConfigs", escaped(task));
         let number = |n: &Option<u32>| n.map(|n| n.to_string());
         Ok(match call {
             Call::Send(send) => {
-                Ask { body: Some(object(|w| send_members(w, send))?), ..ask("POST", "/message:send".into()) }
+                PeerRequest { body: Some(object(|w| send_members(w, send))?), ..ask("POST", "/message:send".into()) }
             }
             Call::Stream(send) => {
-                Ask { body: Some(object(|w| send_members(w, send))?), ..ask("POST", "/message:stream".into()) }
+                PeerRequest { body: Some(object(|w| send_members(w, send))?), ..ask("POST", "/message:stream".into()) }
             }
             Call::Get(Get { task, history }) => {
                 let query = query(&[("historyLength", number(history))]);
-                Ask { query, ..ask("GET", format!("/tasks/{}", escaped(task))) }
+                PeerRequest { query, ..ask("GET", format!("/tasks/{}", escaped(task))) }
             }
-            Call::List(list) => Ask {
+            Call::List(list) => PeerRequest {
                 query: query(&[
                     ("contextId", list.context.as_ref().map(|id| id.as_str().to_owned())),
                     ("status", list.state.map(|state| state_name(state).to_owned())),
@@ -143,23 +143,23 @@ impl V1 {
             },
             Call::Cancel(cancel) => {
                 let body = object(|w| encode::metadata(w, cancel.metadata.as_ref()))?;
-                Ask { body: Some(body), ..ask("POST", format!("/tasks/{}:cancel", escaped(&cancel.task))) }
+                PeerRequest { body: Some(body), ..ask("POST", format!("/tasks/{}:cancel", escaped(&cancel.task))) }
             }
             // The text and every SDK say POST, the proto GET.
             Call::Subscribe(subscribe) => {
                 let path = format!("/tasks/{}:subscribe", escaped(&subscribe.task));
-                Ask { or_verb: Some("GET"), body: Some(object(|_| {})?), ..ask("POST", path) }
+                PeerRequest { or_verb: Some("GET"), body: Some(object(|_| {})?), ..ask("POST", path) }
             }
             Call::Push(PushCall::Create(config)) => {
                 let task = config.task.as_deref().unwrap_or_default();
                 let mut w = Writer::new();
                 encode::push_config(&mut w, config, None);
-                Ask { body: Some(bytes_of(w)?), ..ask("POST", configs(task)) }
+                PeerRequest { body: Some(bytes_of(w)?), ..ask("POST", configs(task)) }
             }
             Call::Push(PushCall::Get { task, id }) => ask("GET", format!("{}/{}", configs(task), escaped(id))),
             Call::Push(PushCall::List { task, page_size, page_token }) => {
                 let query = query(&[("pageSize", number(page_size)), ("pageToken", page_token.clone())]);
-                Ask { query, ..ask("GET", configs(task)) }
+                PeerRequest { query, ..ask("GET", configs(task)) }
             }
             Call::Push(PushCall::Delete { task, id }) => ask("DELETE", format!("{}/{}", configs(task), escaped(id))),
             Call::ExtendedCard => ask("GET", "/extendedAgentCard".into()),

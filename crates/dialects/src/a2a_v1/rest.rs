@@ -1,4 +1,4 @@
-//! The HTTP+JSON binding: a verb, a path and a query into a [`Route`], and with the body into a call.
+//! The HTTP+JSON binding: a verb, a path and a query into a [`RestRoute`], and with the body into a call.
 //!
 //! Finding the route needs no body, so that the front can refuse an unknown one, or an unknown caller, before it reads.
 
@@ -15,7 +15,7 @@ use crate::wire;
 
 /// Which operation a path means, with the ids it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum RestOperation {
     Send,
     Stream,
     Get { id: String },
@@ -29,36 +29,36 @@ pub enum Operation {
     ExtendedCard,
 }
 
-impl From<&Operation> for wire::Operation {
-    fn from(operation: &Operation) -> wire::Operation {
+impl From<&RestOperation> for wire::Operation {
+    fn from(operation: &RestOperation) -> wire::Operation {
         match operation {
-            Operation::Send => wire::Operation::Send,
-            Operation::Stream => wire::Operation::Stream,
-            Operation::Get { .. } => wire::Operation::Get,
-            Operation::List => wire::Operation::List,
-            Operation::Cancel { .. } => wire::Operation::Cancel,
-            Operation::Subscribe { .. } => wire::Operation::Subscribe,
-            Operation::PushCreate { .. } => wire::Operation::PushCreate,
-            Operation::PushGet { .. } => wire::Operation::PushGet,
-            Operation::PushList { .. } => wire::Operation::PushList,
-            Operation::PushDelete { .. } => wire::Operation::PushDelete,
-            Operation::ExtendedCard => wire::Operation::ExtendedCard,
+            RestOperation::Send => wire::Operation::Send,
+            RestOperation::Stream => wire::Operation::Stream,
+            RestOperation::Get { .. } => wire::Operation::Get,
+            RestOperation::List => wire::Operation::List,
+            RestOperation::Cancel { .. } => wire::Operation::Cancel,
+            RestOperation::Subscribe { .. } => wire::Operation::Subscribe,
+            RestOperation::PushCreate { .. } => wire::Operation::PushCreate,
+            RestOperation::PushGet { .. } => wire::Operation::PushGet,
+            RestOperation::PushList { .. } => wire::Operation::PushList,
+            RestOperation::PushDelete { .. } => wire::Operation::PushDelete,
+            RestOperation::ExtendedCard => wire::Operation::ExtendedCard,
         }
     }
 }
 
 /// A request that has a place here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    pub operation: Operation,
+pub struct RestRoute {
+    pub operation: RestOperation,
     /// The tenant that the path names.
     pub tenant: Option<String>,
-    /// Whether [`Route::decode`] looks at the body.
+    /// Whether [`RestRoute::decode`] looks at the body.
     pub reads_body: bool,
     query: Option<String>,
 }
 
-/// The routes, for whoever is near one.
+/// The routes, suggested in the fault for a path close to one.
 const ROUTES: &[&str] = &[
     "/message:send",
     "/message:stream",
@@ -71,7 +71,7 @@ const ROUTES: &[&str] = &[
 ];
 
 /// Finds the route of a path below the interface's base, such as `/tasks/7:cancel` or `/acme/message:send`.
-pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
+pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<RestRoute, Fault> {
     let unknown = || route::unknown(path, ROUTES);
     let segments = route::segments(path).ok_or_else(unknown)?;
     // A path without a tenant comes first: a task may have any id, a tenant called `tasks` has no routes here.
@@ -83,69 +83,69 @@ pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault
         (None, _) => return Err(unknown()),
     };
     let operation = route::choose(places, verb)?;
-    Ok(Route { operation, tenant, reads_body: verb == "POST", query: query.map(str::to_owned) })
+    Ok(RestRoute { operation, tenant, reads_body: verb == "POST", query: query.map(str::to_owned) })
 }
 
-/// What stands at a path without tenant; `None` if nothing does.
-fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Operation>>>, Fault> {
+/// The operations at a path without tenant; `None` for an unknown path.
+fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<RestOperation>>>, Fault> {
     let one = |verb, operation| Ok(Some(only(verb, operation)));
     match segments {
         [single] => match query::decode_segment(single)?.as_ref() {
-            "message:send" => one("POST", Operation::Send),
-            "message:stream" => one("POST", Operation::Stream),
-            "tasks" => one("GET", Operation::List),
-            "extendedAgentCard" => one("GET", Operation::ExtendedCard),
+            "message:send" => one("POST", RestOperation::Send),
+            "message:stream" => one("POST", RestOperation::Stream),
+            "tasks" => one("GET", RestOperation::List),
+            "extendedAgentCard" => one("GET", RestOperation::ExtendedCard),
             _ => Ok(None),
         },
         ["tasks", task] => match task.rsplit_once(':') {
-            Some((id, "cancel")) if !id.is_empty() => one("POST", Operation::Cancel { id: id_of(id)? }),
+            Some((id, "cancel")) if !id.is_empty() => one("POST", RestOperation::Cancel { id: id_of(id)? }),
             Some((id, "subscribe")) if !id.is_empty() => {
                 // The proto says GET, the text and every SDK POST.
-                let operation = Operation::Subscribe { id: id_of(id)? };
+                let operation = RestOperation::Subscribe { id: id_of(id)? };
                 Ok(Some(either(("GET", operation.clone()), ("POST", operation))))
             }
             Some(("", _)) => Ok(None),
             // Any other colon is part of the id.
-            Some(_) | None if !task.is_empty() => one("GET", Operation::Get { id: id_of(task)? }),
+            Some(_) | None if !task.is_empty() => one("GET", RestOperation::Get { id: id_of(task)? }),
             Some(_) | None => Ok(None),
         },
         ["tasks", task, "pushNotificationConfigs"] if !task.is_empty() => {
             let task = id_of(task)?;
-            let list = Operation::PushList { task: task.clone() };
-            Ok(Some(either(("GET", list), ("POST", Operation::PushCreate { task }))))
+            let list = RestOperation::PushList { task: task.clone() };
+            Ok(Some(either(("GET", list), ("POST", RestOperation::PushCreate { task }))))
         }
         ["tasks", task, "pushNotificationConfigs", id] if !task.is_empty() && !id.is_empty() => {
             let (task, id) = (id_of(task)?, id_of(id)?);
-            let get = Operation::PushGet { task: task.clone(), id: id.clone() };
-            Ok(Some(either(("GET", get), ("DELETE", Operation::PushDelete { task, id }))))
+            let get = RestOperation::PushGet { task: task.clone(), id: id.clone() };
+            Ok(Some(either(("GET", get), ("DELETE", RestOperation::PushDelete { task, id }))))
         }
         _ => Ok(None),
     }
 }
 
 /// As [`places`], after a tenant.
-fn places_of(rest: &[&str]) -> Result<Option<Vec<VerbOperation<Operation>>>, Fault> {
+fn places_of(rest: &[&str]) -> Result<Option<Vec<VerbOperation<RestOperation>>>, Fault> {
     if rest.is_empty() { Ok(None) } else { places(rest) }
 }
 
-impl Route {
+impl RestRoute {
     /// Whether the answer is a stream of events.
     pub fn is_stream(&self) -> bool {
-        matches!(self.operation, Operation::Stream | Operation::Subscribe { .. })
+        matches!(self.operation, RestOperation::Stream | RestOperation::Subscribe { .. })
     }
 
-    /// Makes the call. `body` is ignored where [`Route::reads_body`] is false.
+    /// Makes the call. `body` is ignored where [`RestRoute::reads_body`] is false.
     pub fn decode(self, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
-        let Route { operation, tenant, query, .. } = self;
+        let RestRoute { operation, tenant, query, .. } = self;
         let path_tenant = tenant.as_deref();
-        // What the path names wins over what the body repeats.
+        // The path wins over the body.
         match operation {
-            Operation::Send | Operation::Stream => {
+            RestOperation::Send | RestOperation::Stream => {
                 let mut request: shapes::SendMessageRequest<'_> = shape::read(body, "body")?;
                 settle_tenant(path_tenant, &mut request.tenant)?;
-                decode::send(request, limits, operation == Operation::Stream)
+                decode::send(request, limits, operation == RestOperation::Stream)
             }
-            Operation::Get { id } => {
+            RestOperation::Get { id } => {
                 let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
                 let mut request = shapes::GetTaskRequest {
                     tenant: parameters.text("tenant"),
@@ -155,7 +155,7 @@ impl Route {
                 settle_tenant(path_tenant, &mut request.tenant)?;
                 decode::get(request, limits)
             }
-            Operation::List => {
+            RestOperation::List => {
                 let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
                 let mut request = shapes::ListTasksRequest {
                     tenant: parameters.text("tenant"),
@@ -170,13 +170,13 @@ impl Route {
                 settle_tenant(path_tenant, &mut request.tenant)?;
                 decode::list(request, limits)
             }
-            Operation::Cancel { id } => {
+            RestOperation::Cancel { id } => {
                 let mut request = task_request(body)?;
                 request.id = Some(Text(id.into()));
                 settle_tenant(path_tenant, &mut request.tenant)?;
                 decode::cancel(request, limits)
             }
-            Operation::Subscribe { id } => {
+            RestOperation::Subscribe { id } => {
                 let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
                 let mut request = task_request(body)?;
                 request.id = Some(Text(id.into()));
@@ -184,22 +184,22 @@ impl Route {
                 settle_tenant(path_tenant, &mut request.tenant)?;
                 decode::subscribe(request, limits)
             }
-            Operation::PushCreate { task } => {
+            RestOperation::PushCreate { task } => {
                 let mut request: shapes::PushConfig<'_> = shape::read(body, "body")?;
                 request.task_id = Some(Text(task.into()));
                 settle_tenant(path_tenant, &mut request.tenant)?;
                 decode::push_create(request, limits)
             }
-            Operation::PushGet { task, id } => {
+            RestOperation::PushGet { task, id } => {
                 decode::push_get(push_request(task, Some(id), path_tenant, query.as_deref())?, limits)
             }
-            Operation::PushDelete { task, id } => {
+            RestOperation::PushDelete { task, id } => {
                 decode::push_delete(push_request(task, Some(id), path_tenant, query.as_deref())?, limits)
             }
-            Operation::PushList { task } => {
+            RestOperation::PushList { task } => {
                 decode::push_list(push_request(task, None, path_tenant, query.as_deref())?, limits)
             }
-            Operation::ExtendedCard => {
+            RestOperation::ExtendedCard => {
                 let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;
                 let mut request = shapes::TenantRequest { tenant: parameters.text("tenant") };
                 settle_tenant(path_tenant, &mut request.tenant)?;
@@ -209,18 +209,18 @@ impl Route {
     }
 }
 
-impl wire::Routed for Route {
+impl wire::Routed for RestRoute {
     fn reads_body(&self) -> bool {
         self.reads_body
     }
     fn is_stream(&self) -> bool {
-        Route::is_stream(self)
+        RestRoute::is_stream(self)
     }
     fn operation(&self) -> wire::Operation {
         (&self.operation).into()
     }
     fn decode(self: Box<Self>, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
-        Route::decode(*self, body, limits)
+        RestRoute::decode(*self, body, limits)
     }
 }
 

@@ -4,7 +4,7 @@ use model::{Call, Cancel, Get, Kind, List, PushCall, State, Subscribe};
 
 use super::*;
 
-fn found(verb: &str, path: &str) -> (Operation, Option<String>) {
+fn found(verb: &str, path: &str) -> (RestOperation, Option<String>) {
     let route = route(verb, path, None).unwrap();
     (route.operation, route.tenant)
 }
@@ -20,18 +20,18 @@ fn s(text: &str) -> String {
 #[test]
 fn every_route_has_its_operation_with_and_without_tenant() {
     for (verb, path, operation) in [
-        ("POST", "/message:send", Operation::Send),
-        ("POST", "/message:stream", Operation::Stream),
-        ("GET", "/tasks", Operation::List),
-        ("GET", "/tasks/7", Operation::Get { id: s("7") }),
-        ("POST", "/tasks/7:cancel", Operation::Cancel { id: s("7") }),
-        ("GET", "/tasks/7:subscribe", Operation::Subscribe { id: s("7") }),
-        ("POST", "/tasks/7:subscribe", Operation::Subscribe { id: s("7") }),
-        ("POST", "/tasks/7/pushNotificationConfigs", Operation::PushCreate { task: s("7") }),
-        ("GET", "/tasks/7/pushNotificationConfigs", Operation::PushList { task: s("7") }),
-        ("GET", "/tasks/7/pushNotificationConfigs/c", Operation::PushGet { task: s("7"), id: s("c") }),
-        ("DELETE", "/tasks/7/pushNotificationConfigs/c", Operation::PushDelete { task: s("7"), id: s("c") }),
-        ("GET", "/extendedAgentCard", Operation::ExtendedCard),
+        ("POST", "/message:send", RestOperation::Send),
+        ("POST", "/message:stream", RestOperation::Stream),
+        ("GET", "/tasks", RestOperation::List),
+        ("GET", "/tasks/7", RestOperation::Get { id: s("7") }),
+        ("POST", "/tasks/7:cancel", RestOperation::Cancel { id: s("7") }),
+        ("GET", "/tasks/7:subscribe", RestOperation::Subscribe { id: s("7") }),
+        ("POST", "/tasks/7:subscribe", RestOperation::Subscribe { id: s("7") }),
+        ("POST", "/tasks/7/pushNotificationConfigs", RestOperation::PushCreate { task: s("7") }),
+        ("GET", "/tasks/7/pushNotificationConfigs", RestOperation::PushList { task: s("7") }),
+        ("GET", "/tasks/7/pushNotificationConfigs/c", RestOperation::PushGet { task: s("7"), id: s("c") }),
+        ("DELETE", "/tasks/7/pushNotificationConfigs/c", RestOperation::PushDelete { task: s("7"), id: s("c") }),
+        ("GET", "/extendedAgentCard", RestOperation::ExtendedCard),
     ] {
         assert_eq!(found(verb, path), (operation.clone(), None), "{path}");
         assert_eq!(found(verb, &format!("{path}/")), (operation.clone(), None), "{path}/");
@@ -53,10 +53,10 @@ fn an_id_may_hold_anything() {
         ("GET", "/tasks/a+b", "a+b"),
         ("GET", "/tasks/%C3%A9", "é"),
     ] {
-        assert_eq!(found(verb, path).0, Operation::Get { id: s(id) }, "{path}");
+        assert_eq!(found(verb, path).0, RestOperation::Get { id: s(id) }, "{path}");
     }
-    assert_eq!(found("POST", "/tasks/a:b:cancel").0, Operation::Cancel { id: s("a:b") });
-    assert_eq!(found("POST", "/message%3Asend").0, Operation::Send);
+    assert_eq!(found("POST", "/tasks/a:b:cancel").0, RestOperation::Cancel { id: s("a:b") });
+    assert_eq!(found("POST", "/message%3Asend").0, RestOperation::Send);
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! What 1.0 objects hold on the wire, as read. Each member stands with its JSON name and its proto name, both of which
+//! The members of 1.0 objects on the wire, as read. Each member stands with its JSON name and its proto name, both of which
 //! callers use. Which of them must be there is for [`super::decode`] and [`super::read`] to say.
 
 use model::{Role, State};
 
-use crate::framing::shape::{Any, Int, List, Name, Object, Text, shape};
+use crate::framing::shape::{Any, BoundedList, EnumName, Int, Object, Text, shape};
 
 /// Far above any configured limit of parts; only keeps a hostile body from growing in memory.
 pub const MAX_PARTS: usize = 100_000;
@@ -12,7 +12,7 @@ pub const MAX_NAMES: usize = 1_000;
 /// Tasks, artifacts and messages in what another server answers.
 pub(super) const MAX_ANSWER: usize = 100_000;
 
-type Names<'a> = Option<List<Text<'a>, MAX_NAMES>>;
+type Names<'a> = Option<BoundedList<Text<'a>, MAX_NAMES>>;
 
 shape! {
     pub struct SendMessageRequest ("an object") {
@@ -37,8 +37,8 @@ shape! {
         message_id: Option<Text<'a>> = "messageId" | "message_id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         task_id: Option<Text<'a>> = "taskId" | "task_id",
-        role: Option<Name<'a>> = "role",
-        parts: Option<List<Part<'a>, MAX_PARTS>> = "parts",
+        role: Option<EnumName<'a>> = "role",
+        parts: Option<BoundedList<Part<'a>, MAX_PARTS>> = "parts",
         metadata: Option<Object<'a>> = "metadata",
         extensions: Names<'a> = "extensions",
         reference_task_ids: Names<'a> = "referenceTaskIds" | "reference_task_ids",
@@ -69,7 +69,7 @@ shape! {
     pub(crate) struct ListTasksRequest ("an object") {
         tenant: Option<Text<'a>> = "tenant",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
-        status: Option<Name<'a>> = "status",
+        status: Option<EnumName<'a>> = "status",
         page_size: Option<Int> = "pageSize" | "page_size",
         page_token: Option<Text<'a>> = "pageToken" | "page_token",
         history_length: Option<Int> = "historyLength" | "history_length",
@@ -129,15 +129,15 @@ shape! {
         id: Option<Text<'a>> = "id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         status: Option<Status<'a>> = "status",
-        artifacts: Option<List<Artifact<'a>, MAX_ANSWER>> = "artifacts",
-        history: Option<List<Message<'a>, MAX_ANSWER>> = "history",
+        artifacts: Option<BoundedList<Artifact<'a>, MAX_ANSWER>> = "artifacts",
+        history: Option<BoundedList<Message<'a>, MAX_ANSWER>> = "history",
         metadata: Option<Object<'a>> = "metadata",
     }
 }
 
 shape! {
     pub(crate) struct Status ("a status object") {
-        state: Option<Name<'a>> = "state",
+        state: Option<EnumName<'a>> = "state",
         message: Option<Message<'a>> = "message",
         timestamp: Option<Text<'a>> = "timestamp",
     }
@@ -148,7 +148,7 @@ shape! {
         artifact_id: Option<Text<'a>> = "artifactId" | "artifact_id",
         name: Option<Text<'a>> = "name",
         description: Option<Text<'a>> = "description",
-        parts: Option<List<Part<'a>, MAX_PARTS>> = "parts",
+        parts: Option<BoundedList<Part<'a>, MAX_PARTS>> = "parts",
         metadata: Option<Object<'a>> = "metadata",
         extensions: Names<'a> = "extensions",
     }
@@ -184,7 +184,7 @@ shape! {
     }
 }
 
-/// What a state is called.
+/// The name of a state.
 pub fn state_name(state: State) -> &'static str {
     match state {
         State::Submitted => "TASK_STATE_SUBMITTED",
@@ -212,12 +212,12 @@ fn state_number(state: State) -> i64 {
 }
 
 /// A state by name or number; `Some(None)` is the unspecified one, which an empty name is too, `None` one that does not exist.
-pub(super) fn state(name: &Name<'_>) -> Option<Option<State>> {
+pub(super) fn state(name: &EnumName<'_>) -> Option<Option<State>> {
     let found = match name {
-        Name::Text(text) if text.is_empty() || text == "TASK_STATE_UNSPECIFIED" => return Some(None),
-        Name::Number(0) => return Some(None),
-        Name::Text(text) => State::ALL.into_iter().find(|state| state_name(*state) == text),
-        Name::Number(n) => State::ALL.into_iter().find(|state| state_number(*state) == *n),
+        EnumName::Text(text) if text.is_empty() || text == "TASK_STATE_UNSPECIFIED" => return Some(None),
+        EnumName::Number(0) => return Some(None),
+        EnumName::Text(text) => State::ALL.into_iter().find(|state| state_name(*state) == text),
+        EnumName::Number(n) => State::ALL.into_iter().find(|state| state_number(*state) == *n),
     };
     found.map(Some)
 }
@@ -229,12 +229,12 @@ pub(super) fn role_name(role: Role) -> &'static str {
     }
 }
 
-pub(super) fn role(name: &Name<'_>) -> Option<Role> {
+pub(super) fn role(name: &EnumName<'_>) -> Option<Role> {
     match name {
-        Name::Text(text) if text == "ROLE_USER" => Some(Role::User),
-        Name::Text(text) if text == "ROLE_AGENT" => Some(Role::Agent),
-        Name::Number(1) => Some(Role::User),
-        Name::Number(2) => Some(Role::Agent),
-        Name::Text(_) | Name::Number(_) => None,
+        EnumName::Text(text) if text == "ROLE_USER" => Some(Role::User),
+        EnumName::Text(text) if text == "ROLE_AGENT" => Some(Role::Agent),
+        EnumName::Number(1) => Some(Role::User),
+        EnumName::Number(2) => Some(Role::Agent),
+        EnumName::Text(_) | EnumName::Number(_) => None,
     }
 }

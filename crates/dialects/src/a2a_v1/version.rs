@@ -1,4 +1,4 @@
-//! How a version is written: `Major.Minor`, with a patch that nobody looks at.
+//! How a version is written: `Major.Minor`, with a patch that is ignored.
 
 /// Major and minor of a version; the patch is read and forgotten.
 pub fn parse(text: &str) -> Option<(u32, u32)> {

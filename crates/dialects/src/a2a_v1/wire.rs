@@ -1,7 +1,7 @@
 //! The wire of 1.0: every method of [`JsonWire`] by delegation to this folder.
 
 use bytes::Bytes;
-use model::ports::courier::News;
+use model::ports::webhook::WebhookBody;
 use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task};
 use serde_json::value::RawValue;
 
@@ -9,7 +9,9 @@ use super::{FACTS, JSON_FACTS, encode, errors};
 use crate::card::{self, CardFacts};
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
-use crate::wire::{Codec, Decoded, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView};
+use crate::wire::{
+    Codec, CodecFacts, Decoded, ErrorLine, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView,
+};
 
 /// 1.0 over both bindings, which carry the same shapes.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub struct V1Wire;
 pub static WIRE: V1Wire = V1Wire;
 
 impl Codec for V1Wire {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &'static CodecFacts {
         &FACTS
     }
     /// No event says that it is the last.
@@ -84,13 +86,13 @@ impl JsonWire for V1Wire {
         encode::empty(w);
     }
     /// A webhook is sent the frames of a stream.
-    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool {
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool {
         match news {
-            News::Task(task) => {
+            WebhookBody::Task(task) => {
                 encode::send_task_as(w, task, &self.facts().cancel_view, head.id.alias());
                 true
             }
-            News::Event(event) => encode::stream_event_as(w, head, event),
+            WebhookBody::Event(event) => encode::stream_event_as(w, head, event),
         }
     }
     fn card(&self, facts: &CardFacts<'_>) -> Bytes {

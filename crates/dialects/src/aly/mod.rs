@@ -20,7 +20,7 @@ pub mod errors;
 pub mod rest;
 
 use bytes::Bytes;
-use model::ports::courier::{News, Telling};
+use model::ports::webhook::{WebhookBody, WebhookDetail};
 use model::{Event, Fault, Kind, Limits, Message, PushConfig, Task, TaskId};
 use serde_json::value::RawValue;
 
@@ -28,7 +28,7 @@ use crate::card::CardFacts;
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
 use crate::wire::{
-    Codec, Decoded, DisplayId, ErrorLine, Facts, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView,
+    Codec, CodecFacts, Decoded, DisplayId, ErrorLine, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView,
 };
 
 /// The name a task remembers its opener's dialect under.
@@ -83,7 +83,7 @@ fn shown_text(id: &str) -> String {
     id.parse().map_or_else(|_| id.to_owned(), shown_id)
 }
 
-static FACTS: Facts = Facts {
+static FACTS: CodecFacts = CodecFacts {
     name: NAME,
     shows_alias: false,
     threaded_id: false,
@@ -91,7 +91,7 @@ static FACTS: Facts = Facts {
     answers_in_history: false,
     resumes_with_task: true,
     cancel_view: TaskView::WHOLE,
-    telling: Telling::Events,
+    telling: WebhookDetail::Events,
     clears_push: true,
 };
 
@@ -114,7 +114,7 @@ fn with_id<R>(head: &Head<'_>, write: impl FnOnce(&Head<'_>) -> R) -> R {
 }
 
 impl Codec for ShopWire {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &'static CodecFacts {
         &FACTS
     }
     fn slot(&self, _closing: bool) -> u16 {
@@ -182,13 +182,13 @@ impl JsonWire for ShopWire {
         w.end_object();
     }
     /// What a stream would say.
-    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &News) -> bool {
+    fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool {
         match news {
-            News::Task(task) => {
+            WebhookBody::Task(task) => {
                 self.sent_task(w, task, &TaskView::WHOLE, None);
                 true
             }
-            News::Event(event) => self.stream_event(w, head, event, false),
+            WebhookBody::Event(event) => self.stream_event(w, head, event, false),
         }
     }
     /// There is no extended card; the public one is [`card::card`].

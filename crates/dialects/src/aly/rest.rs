@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::decode::{self, ListParams, PushParams};
 use super::own_id;
-use crate::a2a_v1::rest::Operation;
+use crate::a2a_v1::rest::RestOperation as Operation;
 use crate::framing::query;
 use crate::kit::route::{self, Parameters, VerbOperation, either, id_of, only};
 use crate::kit::shape::{self, Text, shape};

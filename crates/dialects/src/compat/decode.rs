@@ -1,4 +1,4 @@
-//! What callers of the older generations say, into nouns.
+//! Decodes requests of the older generations.
 //!
 //! Reading is liberal: `null` is absent, spellings of the proto pass everywhere, a part without `kind` or `type` is what
 //! its members make it. Only where two readings are possible is a request refused.
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use model::{Content, ContextId, Fault, Json, Limits, Message, Part, Send, Time, Wait};
 use serde_json::value::RawValue;
 
-use super::marks::{self, Taken};
+use super::marks::{self, MetadataMarks};
 use super::shapes::{self, DataPart};
 use super::{PreV1Form, names};
 use crate::framing::fields::{
@@ -56,7 +56,7 @@ impl<'l> PreV1Decoder<'l> {
     }
 
     fn configure(&self, send: &mut Send, shape: shapes::Configuration<'_>) -> Result<(), Fault> {
-        // Absent is blocking: whoever wants to poll says so. Only the proto form cannot say `false`, which there is the
+        // Absent is blocking: a client that polls says so. Only the proto form cannot say `false`, which there is the
         // same as absence; so in a configuration that is there, absence says it.
         let waits = shape.blocking.unwrap_or(self.form != PreV1Form::Proto);
         if !waits {
@@ -89,7 +89,7 @@ impl<'l> PreV1Decoder<'l> {
     /// A message of an answer. Servers leave out what callers must not: the id, an empty list of parts, their own role.
     pub(crate) fn answered(&self, mut shape: shapes::Message<'_>) -> Result<PreV1Message, Fault> {
         let parts = shape.parts.take().unwrap_or_default().0;
-        shape.role.get_or_insert(shape::Name::Number(2));
+        shape.role.get_or_insert(shape::EnumName::Number(2));
         if shape.message_id.is_some() {
             return self.said_parts(shape, parts);
         }
@@ -106,7 +106,7 @@ impl<'l> PreV1Decoder<'l> {
             let context = optional_id_text(shape.context_id, "contextId", limits)?;
             (Arc::from(&*id.0), optional_id(shape.task_id, "taskId", limits)?, context)
         } else {
-            // The first generation has no message ids: whoever takes the message in gives it one.
+            // The first generation has no message ids: the engine assigns one.
             (Arc::from(""), None, None)
         };
         let Some(role) = shape.role else {
@@ -137,7 +137,7 @@ impl<'l> PreV1Decoder<'l> {
     }
 
     pub(crate) fn part(&self, shape: shapes::Part<'_>) -> Result<Part, Fault> {
-        let Taken { metadata, media_type, filename, wrapped, .. } =
+        let MetadataMarks { metadata, media_type, filename, wrapped, .. } =
             marks::take(shape.metadata.map(shape::Object::to_json));
         let plain = |content| Part { content, filename, media_type, metadata: metadata.clone() };
         // Data may be null only where the part says that it is data.

@@ -1,6 +1,6 @@
 //! Tasks, messages and events in the older forms.
 //!
-//! What a form has no member for is marked in `metadata` or left out; the matrix of goldens says what. Nothing here
+//! A fact without a member in the form is marked in `metadata` or left out; the matrix of goldens lists them. Nothing here
 //! decides when a stream ends: `closing` is given, and `final` says it.
 
 use model::{Artifact, BlobKind, Body, Chunk, Content, ContextId, Event, Json, Message, Part, Role, State, Task, Time};

@@ -1,4 +1,4 @@
-//! What an older form has no member for travels in `metadata`, and is taken out again on the way in.
+//! Facts without a member in an older form travel in `metadata`, and are taken out again when it is read.
 //!
 //! Two keys are reserved. `data_part_compat: true` is what the SDKs use for data that is no object: it stands wrapped as
 //! `{"value": …}`. Everything else goes into one object under `a2a_compat`, which others ignore. A caller's own member of
@@ -12,12 +12,12 @@ use serde_json::value::RawValue;
 use super::names;
 use crate::framing::fields;
 use crate::framing::json::Writer;
-use crate::framing::shape::{List, Name, Text, shape};
+use crate::framing::shape::{BoundedList, EnumName, Text, shape};
 
 const WRAPPED: &str = "data_part_compat";
 const COMPAT: &str = "a2a_compat";
 
-/// What to say in metadata.
+/// The marks to write into metadata.
 #[derive(Default)]
 pub(crate) struct Marks<'a> {
     pub(crate) media_type: Option<&'a str>,
@@ -78,9 +78,9 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// What metadata said, and what is left of it.
+/// The marks read from metadata, and the rest of the metadata.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub(crate) struct MetadataMarks {
     pub(crate) metadata: Option<Json>,
     pub(crate) media_type: Option<String>,
     pub(crate) filename: Option<String>,
@@ -94,22 +94,22 @@ shape! {
     pub(crate) struct Compat ("an object") {
         media_type: Option<Text<'a>> = "mediaType",
         filename: Option<Text<'a>> = "filename",
-        state: Option<Name<'a>> = "state",
-        references: Option<List<Text<'a>, 1000>> = "referenceTaskIds",
-        extensions: Option<List<Text<'a>, 1000>> = "extensions",
+        state: Option<EnumName<'a>> = "state",
+        references: Option<BoundedList<Text<'a>, 1000>> = "referenceTaskIds",
+        extensions: Option<BoundedList<Text<'a>, 1000>> = "extensions",
     }
 }
 
 /// Takes the marks out. What stands under a reserved key but is not ours stays where it is.
-pub(crate) fn take(metadata: Option<Json>) -> Taken {
-    let Some(json) = metadata else { return Taken::default() };
+pub(crate) fn take(metadata: Option<Json>) -> MetadataMarks {
+    let Some(json) = metadata else { return MetadataMarks::default() };
     if !reserved(&json) {
-        return Taken { metadata: Some(json), ..Taken::default() };
+        return MetadataMarks { metadata: Some(json), ..MetadataMarks::default() };
     }
     let Some(members) = members(&json) else {
-        return Taken { metadata: Some(json), ..Taken::default() };
+        return MetadataMarks { metadata: Some(json), ..MetadataMarks::default() };
     };
-    let mut taken = Taken::default();
+    let mut taken = MetadataMarks::default();
     let mut rest = Vec::with_capacity(members.len());
     for (key, value) in members {
         match key.as_ref() {

@@ -1,4 +1,4 @@
-//! What the generations before 1.0 share.
+//! Code shared by the generations before 1.0.
 //!
 //! They say the same things in four forms, which differ in names and in what they leave out: see [`PreV1Form`]. One set of
 //! shapes reads them all, one writer writes them all, and the folders of the dialects ([`crate::a2a_v0_3`],

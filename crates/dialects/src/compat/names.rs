@@ -3,9 +3,9 @@
 use model::{Role, State};
 
 use super::PreV1Form;
-use crate::framing::shape::Name;
+use crate::framing::shape::EnumName;
 
-/// What a state is called, and the mark for what the form has no word for.
+/// The name of a state, and a mark if the form has no name of its own for it.
 pub(crate) fn state_name(form: PreV1Form, state: State) -> (&'static str, Option<&'static str>) {
     if form.is_proto() {
         return (proto_name(state), None);
@@ -32,12 +32,12 @@ fn proto_name(state: State) -> &'static str {
 }
 
 /// A state in any spelling; `None` for one that is unknown or has no name here.
-pub(crate) fn state(name: &Name<'_>) -> Option<State> {
+pub(crate) fn state(name: &EnumName<'_>) -> Option<State> {
     match name {
-        Name::Text(text) if text == "TASK_STATE_CANCELED" => Some(State::Canceled),
-        Name::Text(text) => State::ALL.into_iter().find(|state| state.word() == text || proto_name(*state) == text),
+        EnumName::Text(text) if text == "TASK_STATE_CANCELED" => Some(State::Canceled),
+        EnumName::Text(text) => State::ALL.into_iter().find(|state| state.word() == text || proto_name(*state) == text),
         // The numbers of the proto are those our stores keep.
-        Name::Number(n) => u8::try_from(*n).ok().and_then(State::from_code),
+        EnumName::Number(n) => u8::try_from(*n).ok().and_then(State::from_code),
     }
 }
 
@@ -51,15 +51,15 @@ pub(crate) fn role_name(form: PreV1Form, role: Role) -> &'static str {
 }
 
 /// A role in any spelling.
-pub(crate) fn role(name: &Name<'_>) -> Option<Role> {
+pub(crate) fn role(name: &EnumName<'_>) -> Option<Role> {
     match name {
-        Name::Text(text) => match text.as_ref() {
+        EnumName::Text(text) => match text.as_ref() {
             "user" | "ROLE_USER" => Some(Role::User),
             "agent" | "ROLE_AGENT" => Some(Role::Agent),
             _ => None,
         },
-        Name::Number(1) => Some(Role::User),
-        Name::Number(2) => Some(Role::Agent),
-        Name::Number(_) => None,
+        EnumName::Number(1) => Some(Role::User),
+        EnumName::Number(2) => Some(Role::Agent),
+        EnumName::Number(_) => None,
     }
 }

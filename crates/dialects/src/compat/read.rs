@@ -14,7 +14,7 @@ pub(crate) fn task(form: PreV1Form, text: &str) -> Result<TaskSeen, Fault> {
     Answers(&unlimited(), form).task(read(text)?).map_err(ill_formed)
 }
 
-/// What a send is answered with, or one event of a stream.
+/// The answer to a send, or one event of a stream.
 pub(crate) fn seen(form: PreV1Form, text: &str) -> Result<Seen, Fault> {
     let limits = unlimited();
     let answers = Answers(&limits, form);
@@ -49,7 +49,7 @@ enum Told {
     Update,
 }
 
-/// What an object of a 0.3 stream is: by its word, else by its members.
+/// The type of an object in a 0.3 stream: by its `kind`, else by its members.
 fn kind(shape: &shapes::Kind<'_>) -> Result<Told, Fault> {
     match shape.kind.as_ref().map(|kind| kind.0.as_ref()) {
         Some("task") => Ok(Told::Task),

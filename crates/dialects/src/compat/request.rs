@@ -47,14 +47,14 @@ pub(crate) fn task_send_members(w: &mut Writer, id: &str, send: &Send) {
     metadata_member(w, metadata.as_ref());
 }
 
-/// To 0.3 servers 0 is no limit at all, so whoever wants none asks for one message.
+/// To 0.3 servers 0 is no limit at all, so a request for no history asks for one message.
 pub(crate) fn history_member(w: &mut Writer, history: Option<u32>) {
     if let Some(newest) = history {
         w.key("historyLength").u64(u64::from(newest.max(1)));
     }
 }
 
-/// To 0.1 servers absence is none, so whoever wants all asks for more than there is.
+/// To 0.1 servers absence is none, so a request for the complete history asks for more than there is.
 pub(crate) fn whole_history_member(w: &mut Writer, history: Option<u32>) {
     match history {
         Some(0) => {}

@@ -1,7 +1,7 @@
-//! What objects of the older generations hold on the wire, as read: one shape for every form, with all spellings. Where
+//! The members of objects of the older generations on the wire, as read: one shape for every form, with all spellings. Where
 //! two spellings may stand side by side, as in objects for readers of both generations, each is a member of its own.
 
-use crate::framing::shape::{Any, Int, List, Name, Object, Text, shape};
+use crate::framing::shape::{Any, BoundedList, EnumName, Int, Object, Text, shape};
 
 /// Far above any configured limit of parts; only keeps a hostile body from growing in memory.
 pub(crate) const MAX_PARTS: usize = 100_000;
@@ -10,15 +10,15 @@ pub(crate) const MAX_NAMES: usize = 1_000;
 /// Artifacts and messages in what another server answers.
 pub(crate) const MAX_ANSWER: usize = 100_000;
 
-pub(crate) type Names<'a> = Option<List<Text<'a>, MAX_NAMES>>;
+pub(crate) type Names<'a> = Option<BoundedList<Text<'a>, MAX_NAMES>>;
 
 shape! {
     pub struct Message ("a message object") {
         message_id: Option<Text<'a>> = "messageId" | "message_id",
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         task_id: Option<Text<'a>> = "taskId" | "task_id",
-        role: Option<Name<'a>> = "role",
-        parts: Option<List<Part<'a>, MAX_PARTS>> = "parts" | "content",
+        role: Option<EnumName<'a>> = "role",
+        parts: Option<BoundedList<Part<'a>, MAX_PARTS>> = "parts" | "content",
         metadata: Option<Object<'a>> = "metadata",
         extensions: Names<'a> = "extensions",
         reference_task_ids: Names<'a> = "referenceTaskIds" | "reference_task_ids",
@@ -153,15 +153,15 @@ shape! {
         context_id: Option<Text<'a>> = "contextId" | "context_id",
         session_id: Option<Text<'a>> = "sessionId" | "session_id",
         status: Option<Status<'a>> = "status",
-        artifacts: Option<List<Artifact<'a>, MAX_ANSWER>> = "artifacts",
-        history: Option<List<Message<'a>, MAX_ANSWER>> = "history",
+        artifacts: Option<BoundedList<Artifact<'a>, MAX_ANSWER>> = "artifacts",
+        history: Option<BoundedList<Message<'a>, MAX_ANSWER>> = "history",
         metadata: Option<Object<'a>> = "metadata",
     }
 }
 
 shape! {
     pub(crate) struct Status ("a status object") {
-        state: Option<Name<'a>> = "state",
+        state: Option<EnumName<'a>> = "state",
         message: Option<Message<'a>> = "message" | "update",
         timestamp: Option<Text<'a>> = "timestamp",
     }
@@ -173,7 +173,7 @@ shape! {
         index: Option<Int> = "index",
         name: Option<Text<'a>> = "name",
         description: Option<Text<'a>> = "description",
-        parts: Option<List<Part<'a>, MAX_PARTS>> = "parts",
+        parts: Option<BoundedList<Part<'a>, MAX_PARTS>> = "parts",
         metadata: Option<Object<'a>> = "metadata",
         extensions: Names<'a> = "extensions",
         append: Option<bool> = "append",
@@ -197,10 +197,10 @@ shape! {
 }
 
 shape! {
-    /// What tells the objects of a 0.3 stream apart.
+    /// The members that tell the objects of a 0.3 stream apart.
     pub(crate) struct Kind ("an object") {
         kind: Option<Text<'a>> = "kind",
-        role: Option<Name<'a>> = "role",
+        role: Option<EnumName<'a>> = "role",
         artifact: Any<'a> = "artifact",
         r#final: Option<bool> = "final",
         task_id: Any<'a> = "taskId" | "task_id",

@@ -1,4 +1,4 @@
-//! What members mean, whatever object they stand in: ids of bounded length, strings where empty is absent, base64, and
+//! Members with the same meaning in every object: ids of bounded length, strings where empty is absent, base64, and
 //! values that will stand in a header. Every dialect turns its shapes into nouns with these.
 
 use base64::Engine as _;
@@ -7,7 +7,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use model::{Fault, Limits};
 
-use super::shape::{Int, List, Text};
+use super::shape::{BoundedList, Int, Text};
 
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_padding_mode(DecodePaddingMode::Indifferent)
@@ -23,7 +23,7 @@ pub(crate) fn base64(text: impl AsRef<[u8]>, field: &'static str) -> Result<Byte
     decoded.map(Bytes::from).map_err(|error| Fault::params(field, format!("{field} must be base64")).because(error))
 }
 
-pub(crate) fn names<const MAX: usize>(list: Option<List<Text<'_>, MAX>>) -> Vec<String> {
+pub(crate) fn names<const MAX: usize>(list: Option<BoundedList<Text<'_>, MAX>>) -> Vec<String> {
     list.map_or_else(Vec::new, |list| list.0.into_iter().map(Text::into_string).collect())
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn too_long(field: impl Into<String>, limits: &Limits) -> Fault {
 
 /// Ids of other tasks that a message names.
 pub(crate) fn references<const MAX: usize>(
-    list: Option<List<Text<'_>, MAX>>,
+    list: Option<BoundedList<Text<'_>, MAX>>,
     limits: &Limits,
 ) -> Result<Vec<String>, Fault> {
     let references = names(list);
@@ -123,7 +123,10 @@ pub(crate) fn each<S, N>(
 }
 
 /// The parts of a message: at least one, no more than the limit.
-pub(crate) fn some_parts<S, const MAX: usize>(list: Option<List<S, MAX>>, limits: &Limits) -> Result<Vec<S>, Fault> {
+pub(crate) fn some_parts<S, const MAX: usize>(
+    list: Option<BoundedList<S, MAX>>,
+    limits: &Limits,
+) -> Result<Vec<S>, Fault> {
     let list = list.unwrap_or_default().0;
     if list.is_empty() {
         return Err(Fault::params("parts", "parts is missing or empty: a message has at least one part"));

@@ -3,9 +3,9 @@
 //! A [`Writer`] places commas and escapes; the caller places everything else. What it makes is [`Encoded`]: a list of
 //! segments, nearly always one run of bytes. Only large content, which is kept beside the log, stands as a
 //! [`Segment::Blob`] between two runs; the front fetches it and streams it through [`super::blob::Transform`]. A large file
-//! stands as a [`Segment::File`], which whoever sends it makes either its bytes or its address: see [`Encoded::settled`].
+//! stands as a [`Segment::File`], which the sender replaces by its bytes or its address: see [`Encoded::settled`].
 //!
-//! What is written never holds a raw line break, so that every encoded value can be the `data:` line of an SSE frame.
+//! The output never contains a raw line break, so that every encoded value can be the `data:` line of an SSE frame.
 
 use std::fmt;
 
@@ -155,7 +155,7 @@ impl Writer {
         Writer { buf: Vec::with_capacity(bytes), done: Vec::new(), done_len: 0, comma: false }
     }
 
-    /// Goes on after bytes that somebody else wrote, such as the head of an envelope. The first value follows directly.
+    /// Continues after bytes that were written elsewhere, such as the head of an envelope. The first value follows directly.
     pub fn after(head: Vec<u8>) -> Writer {
         Writer { buf: head, done: Vec::new(), done_len: 0, comma: false }
     }
@@ -346,7 +346,7 @@ impl Writer {
         }
     }
 
-    /// What was written. A value without blobs is one segment of bytes.
+    /// The written value. A value without blobs is one segment of bytes.
     pub fn finish(mut self) -> Encoded {
         if self.done.is_empty() {
             return Encoded::from_bytes(self.buf);

@@ -56,10 +56,10 @@ impl fmt::Display for Id<'_> {
 
 /// A readable envelope.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct RpcRequest<'a> {
     /// `null` when the caller sent none: every A2A method has an answer, and it needs an id.
     pub id: Id<'a>,
-    /// The caller sent no id at all: JSON-RPC calls that a notification, which nobody answers. A2A has none.
+    /// The caller sent no id at all: JSON-RPC calls that a notification, which has no answer. A2A has none.
     pub is_notification: bool,
     pub method: Cow<'a, str>,
     /// An object; absent when missing or `null`.
@@ -84,7 +84,7 @@ impl Unreadable {
 /// Reads the envelope. The text should have passed [`super::scan::scan`].
 // The error is looked at once, by the one caller there is; a box would only add an allocation.
 #[allow(clippy::result_large_err)]
-pub fn read(text: &str) -> Result<Request<'_>, Unreadable> {
+pub fn read(text: &str) -> Result<RpcRequest<'_>, Unreadable> {
     let mut members = Members::default();
     let mut json = serde_json::Deserializer::from_str(text);
     if let Err(error) = (&mut json).deserialize_any(Envelope(&mut members)).and_then(|()| json.end()) {
@@ -124,7 +124,7 @@ pub fn read(text: &str) -> Result<Request<'_>, Unreadable> {
         let fault = Fault::new(Kind::InvalidParams, "\"params\" must be an object");
         return Err(Unreadable { id: id.to_owned(), fault, method: Some(method.into_owned()) });
     }
-    Ok(Request { id, is_notification: members.id.is_none(), method, params })
+    Ok(RpcRequest { id, is_notification: members.id.is_none(), method, params })
 }
 
 /// Why the text was no object: not JSON at all, or JSON of another kind.

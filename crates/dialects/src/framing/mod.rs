@@ -1,4 +1,4 @@
-//! What dialects share below their shapes: JSON, the JSON-RPC envelope, SSE frames, query strings.
+//! Framing shared by the dialects, below their shapes: JSON, the JSON-RPC envelope, SSE frames, query strings.
 //!
 //! Nothing here knows a member of a task or a message.
 

@@ -1,4 +1,4 @@
-//! The name somebody may have meant: for faults about a method, a route or an agent that is not there.
+//! The closest known name: for faults about a method, a route or an agent that does not exist.
 
 /// How like a known name must be to be proposed: of 1, which is the same.
 const LIKE_ENOUGH: f64 = 0.6;

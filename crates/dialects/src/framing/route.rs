@@ -1,10 +1,10 @@
-//! What HTTP+JSON bindings share: the verbs a path takes, and the parameters of a query.
+//! Routing shared by the HTTP+JSON bindings: the verbs a path takes, and the parameters of a query.
 
 use std::borrow::Cow;
 
 use model::{Fault, Kind};
 
-use super::shape::{Int, Name, Text, shortened};
+use super::shape::{EnumName, Int, Text, shortened};
 use super::{near, query};
 
 /// The segments of a path below the interface's base; `None` if it does not begin with a slash. Some clients end every
@@ -104,8 +104,8 @@ impl<'a> Parameters<'a> {
     }
 
     /// An enum value by name or number; empty is absent.
-    pub(crate) fn name(&self, name: &str) -> Option<Name<'a>> {
+    pub(crate) fn name(&self, name: &str) -> Option<EnumName<'a>> {
         let text = self.get(name).filter(|text| !text.is_empty())?;
-        Some(Int::parse(text).map_or_else(|| Name::Text(text.clone()), |Int(n)| Name::Number(n)))
+        Some(Int::parse(text).map_or_else(|| EnumName::Text(text.clone()), |Int(n)| EnumName::Number(n)))
     }
 }

@@ -5,7 +5,7 @@
 //! (also in two spellings), skips members it does not know, takes `null` for absent, and takes nothing but an object
 //! (serde's derived readers would take an array for one).
 //!
-//! What a member must be is checked when a shape becomes a noun of the model. The good path pays nothing for telling
+//! Rules for the values of members are checked when a shape becomes a noun of the model. The good path pays nothing for telling
 //! *where* a mistake is: only after a failure the text is read again, with the path kept.
 
 use std::borrow::Cow;
@@ -89,39 +89,39 @@ impl<'de> Deserialize<'de> for Int {
 
 /// A value of an enumeration: its name, or its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Name<'a> {
+pub enum EnumName<'a> {
     Text(Cow<'a, str>),
     Number(i64),
 }
 
-impl fmt::Display for Name<'_> {
+impl fmt::Display for EnumName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Name::Text(text) => write!(f, "{:?}", shortened(text, 64)),
-            Name::Number(n) => n.fmt(f),
+            EnumName::Text(text) => write!(f, "{:?}", shortened(text, 64)),
+            EnumName::Number(n) => n.fmt(f),
         }
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for EnumName<'a> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Names;
         impl<'de> Visitor<'de> for Names {
-            type Value = Name<'de>;
+            type Value = EnumName<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("the name of an enum value")
             }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name::Text(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<EnumName<'de>, E> {
+                Ok(EnumName::Text(Cow::Borrowed(text)))
             }
-            fn visit_str<E>(self, text: &str) -> Result<Name<'de>, E> {
-                Ok(Name::Text(Cow::Owned(text.to_owned())))
+            fn visit_str<E>(self, text: &str) -> Result<EnumName<'de>, E> {
+                Ok(EnumName::Text(Cow::Owned(text.to_owned())))
             }
-            fn visit_i64<E>(self, n: i64) -> Result<Name<'de>, E> {
-                Ok(Name::Number(n))
+            fn visit_i64<E>(self, n: i64) -> Result<EnumName<'de>, E> {
+                Ok(EnumName::Number(n))
             }
-            fn visit_u64<E>(self, n: u64) -> Result<Name<'de>, E> {
-                Ok(Name::Number(i64::try_from(n).unwrap_or(i64::MAX)))
+            fn visit_u64<E>(self, n: u64) -> Result<EnumName<'de>, E> {
+                Ok(EnumName::Number(i64::try_from(n).unwrap_or(i64::MAX)))
             }
         }
         d.deserialize_any(Names)
@@ -158,19 +158,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Any<'a> {
 /// An array that stops being read when it grows too long: a body of ten megabytes can hold millions of empty objects,
 /// and shapes are far larger than those.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct List<T, const MAX: usize>(pub Vec<T>);
+pub struct BoundedList<T, const MAX: usize>(pub Vec<T>);
 
-impl<T, const MAX: usize> Default for List<T, MAX> {
+impl<T, const MAX: usize> Default for BoundedList<T, MAX> {
     fn default() -> Self {
-        List(Vec::new())
+        BoundedList(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MAX> {
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for BoundedList<T, MAX> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Lists<T, const MAX: usize>(std::marker::PhantomData<T>);
         impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for Lists<T, MAX> {
-            type Value = List<T, MAX>;
+            type Value = BoundedList<T, MAX>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an array")
             }
@@ -184,7 +184,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MA
                     }
                     list.push(entry);
                 }
-                Ok(List(list))
+                Ok(BoundedList(list))
             }
         }
         d.deserialize_seq(Lists(std::marker::PhantomData))
@@ -297,7 +297,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a str, whole: &'static str, first: &s
     Fault::params(field.clone(), format!("{field}: {message}"))
 }
 
-/// What serde says, as a person would say it, and the member it is about.
+/// Serde's error as a plain sentence, and the member it is about.
 fn sentence(path: &str, said: &str) -> (String, String) {
     if let Some(name) = said.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
         let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };

@@ -19,7 +19,7 @@ pub fn write_frame(out: &mut impl BufMut, id: Option<impl fmt::Display>, event: 
     write_tail(out);
 }
 
-/// What stands before the data, for data that is streamed.
+/// The lines of a frame before its data, for data that is streamed.
 pub fn write_head(out: &mut impl BufMut, id: Option<impl fmt::Display>, event: Option<&str>) {
     if let Some(id) = id {
         out.put_slice(b"id: ");
@@ -35,14 +35,14 @@ pub fn write_head(out: &mut impl BufMut, id: Option<impl fmt::Display>, event: O
     out.put_slice(b"data: ");
 }
 
-/// What stands after the data.
+/// The end of a frame, after its data.
 pub fn write_tail(out: &mut impl BufMut) {
     out.put_slice(b"\n\n");
 }
 
 /// One event as read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct SseFrame {
     /// The `id:` of this very frame.
     pub id: Option<String>,
     pub event: Option<String>,
@@ -52,16 +52,16 @@ pub struct Frame {
 
 /// A frame exceeded the reader's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong {
+pub struct FrameTooLong {
     pub limit: usize,
 }
 
-impl fmt::Display for TooLong {
+impl fmt::Display for FrameTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an event of the stream is longer than {} bytes", self.limit)
     }
 }
-impl std::error::Error for TooLong {}
+impl std::error::Error for FrameTooLong {}
 
 /// Reads frames from pieces of a stream. The same frames come out however the stream is cut. Lines may end in LF, CRLF or
 /// CR; comments, `retry` and unknown fields are skipped; a frame that the stream's end cuts off is dropped, as the
@@ -74,7 +74,7 @@ pub struct Parser {
     after_cr: bool,
     /// Nothing was read yet: a byte order mark may come.
     at_start: bool,
-    frame: Frame,
+    frame: SseFrame,
     has_data: bool,
     frame_bytes: usize,
 }
@@ -87,14 +87,14 @@ impl Parser {
             line: Vec::new(),
             after_cr: false,
             at_start: true,
-            frame: Frame::default(),
+            frame: SseFrame::default(),
             has_data: false,
             frame_bytes: 0,
         }
     }
 
     /// Takes the next piece of the stream and appends the frames it completes.
-    pub fn push(&mut self, mut piece: &[u8], frames: &mut Vec<Frame>) -> Result<(), TooLong> {
+    pub fn push(&mut self, mut piece: &[u8], frames: &mut Vec<SseFrame>) -> Result<(), FrameTooLong> {
         while let Some(&first) = piece.first() {
             if std::mem::take(&mut self.after_cr) && first == b'\n' {
                 piece = &piece[1..];
@@ -104,7 +104,7 @@ impl Parser {
             let (text, rest) = piece.split_at(end.unwrap_or(piece.len()));
             self.frame_bytes += text.len();
             if self.frame_bytes > self.limit {
-                return Err(TooLong { limit: self.limit });
+                return Err(FrameTooLong { limit: self.limit });
             }
             self.line.extend_from_slice(text);
             let Some((ending, rest)) = rest.split_first() else { return Ok(()) };
@@ -115,7 +115,7 @@ impl Parser {
         Ok(())
     }
 
-    fn end_line(&mut self, frames: &mut Vec<Frame>) {
+    fn end_line(&mut self, frames: &mut Vec<SseFrame>) {
         let line = std::mem::take(&mut self.line);
         let mut text = line.as_slice();
         if std::mem::take(&mut self.at_start) {

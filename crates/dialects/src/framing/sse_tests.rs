@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn parsed<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Frame>, TooLong> {
+fn parsed<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<SseFrame>, FrameTooLong> {
     let mut parser = Parser::new(limit);
     let mut frames = Vec::new();
     for piece in pieces {
@@ -13,7 +13,7 @@ fn parsed<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Resul
     Ok(frames)
 }
 
-fn data(frames: &[Frame]) -> Vec<&str> {
+fn data(frames: &[SseFrame]) -> Vec<&str> {
     frames.iter().map(|frame| frame.data.as_str()).collect()
 }
 
@@ -28,8 +28,8 @@ fn a_written_frame_reads_back() {
     assert_eq!(
         frames,
         [
-            Frame { id: Some("t.7".into()), event: Some("error".into()), data: "{\"a\":1}".into() },
-            Frame { id: None, event: None, data: "x".into() },
+            SseFrame { id: Some("t.7".into()), event: Some("error".into()), data: "{\"a\":1}".into() },
+            SseFrame { id: None, event: None, data: "x".into() },
         ]
     );
 }
@@ -52,8 +52,8 @@ fn a_frame_without_data_or_without_end_is_none() {
 fn a_frame_over_the_limit_is_refused_but_comments_are_free() {
     let pings = b": ping ping ping\n".repeat(50);
     assert!(parsed(20, [pings.as_slice(), b"data: 0123456789\n\n"]).is_ok());
-    assert_eq!(parsed(20, [b"data: 0123456789\ndata: 0123456789\n\n".as_slice()]), Err(TooLong { limit: 20 }));
-    assert_eq!(parsed(20, std::iter::repeat_n(b"aaaa".as_slice(), 6)), Err(TooLong { limit: 20 }));
+    assert_eq!(parsed(20, [b"data: 0123456789\ndata: 0123456789\n\n".as_slice()]), Err(FrameTooLong { limit: 20 }));
+    assert_eq!(parsed(20, std::iter::repeat_n(b"aaaa".as_slice(), 6)), Err(FrameTooLong { limit: 20 }));
 }
 
 proptest! {

@@ -16,12 +16,12 @@ pub mod decode;
 pub mod envelope;
 pub mod errors;
 
-use model::ports::courier::Telling;
+use model::ports::webhook::WebhookDetail;
 
 use crate::framing::jsonrpc::OwnedId;
 use crate::kit::pre_v1::{PreV1Form, PreV1Wire};
 use crate::kit::v1;
-use crate::wire::{Facts, JsonFacts, JsonWire, TaskView};
+use crate::wire::{CodecFacts, JsonFacts, JsonWire, TaskView};
 
 pub const NAME: &str = "langgraph";
 pub const CURRENT_NAME: &str = "langgraph_current";
@@ -64,11 +64,11 @@ pub struct Request {
     pub(crate) raw: Option<Box<serde_json::value::RawValue>>,
 }
 
-const FACTS: Facts = Facts {
+const FACTS: CodecFacts = CodecFacts {
     name: NAME,
     shows_alias: false,
     threaded_id: true,
-    telling: Telling::States,
+    telling: WebhookDetail::States,
     clears_push: false,
     session_history: true,
     answers_in_history: true,
@@ -89,7 +89,7 @@ pub(crate) static DOCUMENTED: PreV1Wire = PreV1Wire {
 
 pub(crate) static CURRENT: PreV1Wire = PreV1Wire {
     form: PreV1Form::Kind,
-    facts: &Facts { name: CURRENT_NAME, ..FACTS },
+    facts: &CodecFacts { name: CURRENT_NAME, ..FACTS },
     json: &JsonFacts::pre_v1(true),
     slot: 18,
     decode_rpc: decode::unused,

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use model::ports::courier::Courier;
-use model::ports::store::{Commit, Outcome, Trouble};
+use model::ports::store::{Commit, Outcome, StoreError};
+use model::ports::webhook::WebhookSender;
 use model::{PushChange, PushRow, PushState, TaskId};
 
 use super::index::{Job, Unkept};
@@ -21,7 +21,7 @@ use crate::{Shared, troubled};
 const PAGES: usize = 8;
 
 /// A config was given up. If its task has settled, it is removed.
-pub(super) async fn given_up(shared: &Shared, courier: &dyn Courier, job: &Job) {
+pub(super) async fn given_up(shared: &Shared, courier: &dyn WebhookSender, job: &Job) {
     if !courier.clears(&job.spec.dialect) {
         return;
     }
@@ -48,7 +48,7 @@ impl Outbox {
 
 /// Removes configs that were given up before their task settled: some of them, from `after` on, and then again from the
 /// beginning.
-pub(crate) async fn clear_dead(shared: &Arc<Shared>, after: &mut Option<(TaskId, Arc<str>)>) -> Result<(), Trouble> {
+pub(crate) async fn clear_dead(shared: &Arc<Shared>, after: &mut Option<(TaskId, Arc<str>)>) -> Result<(), StoreError> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
     for _ in 0..PAGES {
         let page = shared.store.pushes(PushState::Dead, after.take(), PAGE).await?;
@@ -64,7 +64,7 @@ pub(crate) async fn clear_dead(shared: &Arc<Shared>, after: &mut Option<(TaskId,
             match clear_row(shared, row).await {
                 Ok(()) => shared.setbacks.clear(task, Chore::Sweep),
                 // A problem of this config only: the walk continues.
-                Err(trouble @ Trouble::Broken(_)) => {
+                Err(trouble @ StoreError::Broken(_)) => {
                     shared.setbacks.failed(shared, task, Chore::Sweep, &troubled(trouble));
                 }
                 Err(trouble) => return Err(trouble),
@@ -74,7 +74,7 @@ pub(crate) async fn clear_dead(shared: &Arc<Shared>, after: &mut Option<(TaskId,
     Ok(())
 }
 
-async fn clear_row(shared: &Arc<Shared>, row: PushRow) -> Result<(), Trouble> {
+async fn clear_row(shared: &Arc<Shared>, row: PushRow) -> Result<(), StoreError> {
     match shared.store.head(row.task).await? {
         Some(head) if head.row.settled => {}
         Some(_) | None => return Ok(()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::ports::store::{Commit, Outcome, Trouble};
+use model::ports::store::{Commit, Outcome, StoreError};
 use model::{PushChange, Seq, TaskId};
 
 use super::Outbox;
@@ -47,7 +47,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         }
         match outbox.save(&shared).await {
             Ok(()) => pause = FIRST_PAUSE,
-            Err(Trouble::Closed) => return,
+            Err(StoreError::Closed) => return,
             Err(trouble) => {
                 shared.stats.store_troubles.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(%trouble, "webhooks wait for the store");
@@ -63,7 +63,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 
 impl Outbox {
     /// Commits unsaved progress. Must not be dropped half way.
-    pub(super) async fn save(&self, shared: &Arc<Shared>) -> Result<(), Trouble> {
+    pub(super) async fn save(&self, shared: &Arc<Shared>) -> Result<(), StoreError> {
         let _one_at_a_time = self.saving.lock().await;
         loop {
             let (some, more) = {
@@ -132,7 +132,7 @@ struct Kept {
     lost: Vec<ConfigKey>,
 }
 
-async fn keep(shared: &Shared, some: &Unsaved) -> Result<Kept, Trouble> {
+async fn keep(shared: &Shared, some: &Unsaved) -> Result<Kept, StoreError> {
     let changes = some.iter().map(|((task, id), unkept)| {
         let (task, id, edition, epoch) = (*task, id.clone(), unkept.edition, unkept.epoch);
         match unkept.progress.clone() {
@@ -142,7 +142,7 @@ async fn keep(shared: &Shared, some: &Unsaved) -> Result<Kept, Trouble> {
     });
     match shared.store.commit(Commit { push: changes.collect(), ..Commit::default() }).await {
         Outcome::Done => {}
-        Outcome::Conflict(conflict) => return Err(Trouble::Broken(format!("progress met {conflict:?}"))),
+        Outcome::Conflict(conflict) => return Err(StoreError::Broken(format!("progress met {conflict:?}"))),
         // Repeating the changes is harmless.
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(trouble),
     }
@@ -164,7 +164,7 @@ async fn keep(shared: &Shared, some: &Unsaved) -> Result<Kept, Trouble> {
 pub(crate) async fn lost<'a>(
     shared: &Shared,
     keys: impl Iterator<Item = &'a ConfigKey> + Clone,
-) -> Result<Vec<ConfigKey>, Trouble> {
+) -> Result<Vec<ConfigKey>, StoreError> {
     let asked: Vec<(TaskId, Arc<str>)> = keys.clone().map(|key| (key.task, key.id.clone())).collect();
     if asked.is_empty() {
         return Ok(Vec::new());

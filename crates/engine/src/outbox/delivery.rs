@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 use model::EventId;
-use model::ports::courier::{Courier, Letter, Receipt};
+use model::ports::webhook::{WebhookOutcome, WebhookRequest, WebhookSender};
 
 use super::index::{End, Job};
 use super::news::{Found, Reader};
@@ -33,7 +33,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-pub(super) async fn run(shared: Arc<Shared>, courier: Arc<dyn Courier>, job: Job) {
+pub(super) async fn run(shared: Arc<Shared>, courier: Arc<dyn WebhookSender>, job: Job) {
     // After a panic the job is not retried at once, which would loop.
     let end = End::Wait(shared.clock.of_sleepers().plus_ms(AGAIN_MS));
     let mut slot = Slot { outbox: &shared.outbox, job, end };
@@ -45,7 +45,7 @@ pub(super) async fn run(shared: Arc<Shared>, courier: Arc<dyn Courier>, job: Job
     };
 }
 
-async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End {
+async fn deliver(shared: &Arc<Shared>, courier: &dyn WebhookSender, job: &Job) -> End {
     let outbox = &shared.outbox;
     let mut reader = Reader::new(job.task, courier.telling(&job.spec.dialect));
     for _ in 0..LETTERS {
@@ -76,7 +76,7 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
             Found::Over { next } => return outbox.done(job.no, go.resets, next, courier.clears(&job.spec.dialect)),
             Found::Missing => return outbox.vanished(job.task),
         };
-        let letter = Letter {
+        let letter = WebhookRequest {
             id: EventId { task: job.task, seq },
             attempt: go.attempt,
             config: job.id.clone(),
@@ -90,7 +90,7 @@ async fn deliver(shared: &Arc<Shared>, courier: &dyn Courier, job: &Job) -> End 
             return End::Later;
         }
         let attempt = async { courier.deliver(letter).await };
-        let receipt = AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or_else(|_| Receipt::Failed {
+        let receipt = AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or_else(|_| WebhookOutcome::Failed {
             why: "the courier failed unexpectedly".into(),
             retry_after_ms: None,
         });

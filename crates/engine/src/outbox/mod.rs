@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::limits::PushLimits;
-use model::ports::courier::{Courier, Receipt};
+use model::ports::webhook::{WebhookOutcome, WebhookSender};
 use model::{Fault, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -243,29 +243,29 @@ impl Outbox {
     }
 
     /// Handles the outcome of a delivery of event `seq`.
-    fn receive(&self, shared: &Shared, job: &Job, go: &Go, seq: Seq, receipt: Receipt) -> Verdict {
+    fn receive(&self, shared: &Shared, job: &Job, go: &Go, seq: Seq, receipt: WebhookOutcome) -> Verdict {
         let (now, limits) = (shared.clock.of_sleepers(), &shared.limits.push);
         let mut index = self.index.lock();
         // The receiver's response counts for its endpoint, even if the config has changed meanwhile.
         match &receipt {
-            Receipt::Taken => {
+            WebhookOutcome::Taken => {
                 shared.stats.push_delivered.fetch_add(1, Ordering::Relaxed);
                 index.endpoint_answered(&job.endpoint);
             }
-            Receipt::Failed { why, .. } => {
+            WebhookOutcome::Failed { why, .. } => {
                 shared.stats.push_failed.fetch_add(1, Ordering::Relaxed);
                 if let Tripped::Until(_) = index.endpoint_failed(job, now, limits) {
                     tracing::warn!(endpoint = %job.endpoint, "a webhook keeps failing and is left alone: {why}");
                 }
             }
-            Receipt::Untold | Receipt::Gone { .. } => {}
+            WebhookOutcome::Untold | WebhookOutcome::Gone { .. } => {}
         }
         let Some(route) = index.get_mut(job.no).filter(|route| route.resets == go.resets) else {
             return Verdict::End(End::Later);
         };
         let (task, progress) = (route.task, &mut route.progress);
         let dead = match receipt {
-            Receipt::Taken => {
+            WebhookOutcome::Taken => {
                 progress.next = seq.next();
                 progress.attempts = 0;
                 progress.failing_since = None;
@@ -277,11 +277,11 @@ impl Outbox {
                 self.unsaved.notify_one();
                 return Verdict::Kept(seq);
             }
-            Receipt::Untold => {
+            WebhookOutcome::Untold => {
                 progress.next = seq.next();
                 return Verdict::GoOn;
             }
-            Receipt::Failed { why, retry_after_ms } => {
+            WebhookOutcome::Failed { why, retry_after_ms } => {
                 progress.attempts = progress.attempts.saturating_add(1);
                 let since = *progress.failing_since.get_or_insert(now);
                 progress.due = now.plus_ms(delay(progress.attempts, retry_after_ms, limits));
@@ -290,7 +290,7 @@ impl Outbox {
                     .then(|| format!("given up after {} s: {why}", failing_ms / 1_000))
                     .ok_or((why, progress.due))
             }
-            Receipt::Gone { why } => Ok(why),
+            WebhookOutcome::Gone { why } => Ok(why),
         };
         let end = match dead {
             Ok(trouble) => {
@@ -416,7 +416,7 @@ pub(crate) async fn adopt(shared: &Shared) -> Result<(), Fault> {
 /// One page of that walk. Returns where it ended; `None` at the end.
 async fn adopt_page(
     shared: &Shared,
-    courier: &dyn Courier,
+    courier: &dyn WebhookSender,
     after: Option<(TaskId, Arc<str>)>,
     ours: &mut HashSet<ConfigKey>,
 ) -> Result<Option<(TaskId, Arc<str>)>, Fault> {
@@ -471,7 +471,7 @@ pub(crate) async fn compare(shared: &Shared) -> Result<(), Fault> {
 }
 
 /// Loads a config as the store has it, unless this process has newer state.
-fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
+fn take_up(shared: &Shared, courier: &dyn WebhookSender, row: PushRow) {
     let mut index = shared.outbox.index.lock();
     let key = ConfigKey::of(&row);
     let known = (row.task, row.id.clone());
@@ -509,7 +509,7 @@ fn take_up(shared: &Shared, courier: &dyn Courier, row: PushRow) {
 }
 
 /// Starts jobs whenever a config is due and a slot is free.
-async fn schedule(shared: Arc<Shared>, courier: Arc<dyn Courier>) {
+async fn schedule(shared: Arc<Shared>, courier: Arc<dyn WebhookSender>) {
     let outbox = &shared.outbox;
     let usual = &shared.limits.push;
     let modest = PushLimits { deliveries_per_endpoint: usual.deliveries_per_endpoint.min(MODEST), ..usual.clone() };

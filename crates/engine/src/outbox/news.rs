@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use model::ports::courier::{News, Telling};
+use model::ports::webhook::{WebhookBody, WebhookDetail};
 use model::{Body, ContextId, Event, Fault, Seq, Shape, Task, TaskId};
 
 use crate::sight::PIECE;
@@ -23,7 +23,7 @@ pub(super) struct About {
 pub(super) enum Found {
     News {
         seq: Seq,
-        news: News,
+        news: WebhookBody,
         about: About,
     },
     /// Every event so far was delivered; `next` is the next event.
@@ -41,7 +41,7 @@ pub(super) enum Found {
 /// A job's cursor on the log, which lives as long as the job.
 pub(super) struct Reader {
     task: TaskId,
-    telling: Telling,
+    telling: WebhookDetail,
     buffer: VecDeque<Event>,
     /// The event before the buffer's first.
     at: Seq,
@@ -59,7 +59,7 @@ struct Head {
 }
 
 impl Reader {
-    pub(super) fn new(task: TaskId, telling: Telling) -> Reader {
+    pub(super) fn new(task: TaskId, telling: WebhookDetail) -> Reader {
         Reader { task, telling, buffer: VecDeque::new(), at: Seq::ZERO, head: None, fold: None }
     }
 
@@ -101,10 +101,10 @@ impl Reader {
             }
             self.at = seq;
             let news = match (&event.body, self.telling) {
-                (Body::Opened(_), _) => News::Task(self.opening(&event)?),
-                (Body::Status(_), Telling::States) => News::Task(self.as_of(shared, seq).await?),
-                (_, Telling::States) => continue,
-                (_, Telling::Events) => News::Event(Arc::new(event)),
+                (Body::Opened(_), _) => WebhookBody::Task(self.opening(&event)?),
+                (Body::Status(_), WebhookDetail::States) => WebhookBody::Task(self.as_of(shared, seq).await?),
+                (_, WebhookDetail::States) => continue,
+                (_, WebhookDetail::Events) => WebhookBody::Event(Arc::new(event)),
             };
             return Ok(Found::News { seq, news, about });
         }
@@ -117,7 +117,7 @@ impl Reader {
         if let Some(message) = self.buffer.front().filter(|event| matches!(event.body, Body::Message(_))) {
             shown.apply(message).map_err(Fault::internal)?;
         }
-        if self.telling == Telling::States {
+        if self.telling == WebhookDetail::States {
             self.fold = Some(Arc::new(opened));
         }
         Ok(Arc::new(shown))

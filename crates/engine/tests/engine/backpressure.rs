@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt as _;
-use model::ports::agent::{Emission, EndState, Piece};
+use model::ports::agent::{AgentEvent, ArtifactChunk, EndState};
 use model::{Body, Json, Limits, Part, State};
 
 use crate::common::{
@@ -51,7 +51,7 @@ async fn an_agent_waits_while_the_store_does() {
         let limits = Limits { uncommitted_bytes: 100_000, ..quick() };
         let engine = house.start_with([agent as _], limits).await;
         let id = begin(&engine, "eager", say("go")).await.id;
-        house.shelf().be(Mood::Refuses(model::ports::store::Trouble::Full));
+        house.shelf().be(Mood::Refuses(model::ports::store::StoreError::Full));
         let refused = house.shelf().refused();
         curtain.notify_one();
         // After several retries the agent has still not been polled beyond the bounds: the batch in flight and the one
@@ -82,28 +82,35 @@ async fn a_fast_agent_shares_commits() {
 }
 
 /// A chunk of text that may be joined with its neighbours.
-fn seamless(key: &str, text: &str, append: bool, last: bool) -> Emission {
+fn seamless(key: &str, text: &str, append: bool, last: bool) -> AgentEvent {
     let parts = vec![Part::text(text)];
-    Emission::Artifact(Piece { key: key.into(), parts, append, last, seamless: true, ..Piece::default() })
+    AgentEvent::Artifact(ArtifactChunk {
+        key: key.into(),
+        parts,
+        append,
+        last,
+        seamless: true,
+        ..ArtifactChunk::default()
+    })
 }
 
 #[tokio::test]
 async fn text_whose_seams_nobody_needs_is_joined_while_it_waits_to_be_written() {
     on_both_stores(async |mut house| {
         let long = "x".repeat(3_000);
-        let named = Piece { name: Some("n".into()), seamless: true, append: true, ..Piece::default() };
-        let named = Piece { key: "b".into(), parts: vec![Part::text("named")], ..named };
+        let named = ArtifactChunk { name: Some("n".into()), seamless: true, append: true, ..ArtifactChunk::default() };
+        let named = ArtifactChunk { key: "b".into(), parts: vec![Part::text("named")], ..named };
         let said = vec![
             seamless("a", "1", false, false),
             seamless("a", "2", true, false),
             seamless("a", "3", true, false),
             // Any other event separates chunks.
-            Emission::Metadata(Json::from_value(&serde_json::json!({"n": 1}))),
+            AgentEvent::Metadata(Json::from_value(&serde_json::json!({"n": 1}))),
             seamless("a", "4", true, false),
             seamless("a", "5", true, true),
             seamless("b", "6", false, false),
             seamless("b", "7", false, false),
-            Emission::Artifact(named),
+            AgentEvent::Artifact(named),
             seamless("b", &long, true, false),
             seamless("b", &long, true, false),
             text_piece("b", "8", true),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use model::limits::PushLimits;
 use model::ports::agent::EndState;
-use model::ports::courier::Receipt;
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
+use model::ports::webhook::WebhookOutcome;
 use model::{Limits, PushCall, PushState};
 
 use crate::common::{
@@ -24,7 +24,7 @@ async fn an_endpoint_that_hangs_delays_no_other() {
     on_both_stores(async |mut house| {
         let post = Post::with(|sent| match sent.url.contains("//slow") {
             true => Play::Held,
-            false => Play::Now(Receipt::Taken),
+            false => Play::Now(WebhookOutcome::Taken),
         });
         let limits = PushLimits { deliveries: 4, deliveries_per_endpoint: 4, ..PushLimits::default() };
         let engine = house.start_post([echo()], &post, Limits { push: limits, ..quick() }).await;
@@ -38,7 +38,7 @@ async fn an_endpoint_that_hangs_delays_no_other() {
         post.said_to("https://fast.example/", "completed").await;
         let held = post.sent().iter().filter(|sent| sent.url.contains("//slow")).count();
         assert!(held < 4, "several that hang leave a slot, too: {held}");
-        post.plays(|_| Play::Now(Receipt::Taken));
+        post.plays(|_| Play::Now(WebhookOutcome::Taken));
         post.release();
         until(async || engine.figures().push_active == 0).await;
     })
@@ -59,7 +59,7 @@ async fn a_long_backlog_lets_others_have_their_turn() {
         cue.ends(EndState::Completed, "");
         post.sent_at_least(1).await;
         task_of(engine.send(&at("echo"), say("hi").telling("https://short.example/")).await);
-        post.plays(|_| Play::Now(Receipt::Taken));
+        post.plays(|_| Play::Now(WebhookOutcome::Taken));
         post.release();
         post.said_to("https://long.example/", "completed").await;
         let sent = post.sent();
@@ -84,7 +84,7 @@ async fn a_config_that_is_deleted_while_a_letter_is_under_way_gets_no_other() {
         post.sent_at_least(1).await;
         cue.says(working("two"));
         engine.push(&at("puppet"), PushCall::Delete { task: task.to_string(), id: "a".into() }).await.unwrap();
-        post.plays(|_| Play::Now(Receipt::Taken));
+        post.plays(|_| Play::Now(WebhookOutcome::Taken));
         post.release();
         cue.ends(EndState::Completed, "");
         crate::common::task_when(&engine, task, |task| task.core.is_settled()).await;
@@ -99,7 +99,7 @@ async fn what_a_replaced_config_hears_late_changes_nothing_for_the_new_one() {
     on_both_stores(async |mut house| {
         let post = Post::with(|sent| match sent.url.contains("//old") {
             true => Play::Held,
-            false => Play::Now(Receipt::Taken),
+            false => Play::Now(WebhookOutcome::Taken),
         });
         let puppet = Puppet::new();
         let engine = house.start_post([puppet.clone() as _], &post, quick()).await;
@@ -163,8 +163,8 @@ async fn while_the_store_keeps_nothing_deliveries_pause() {
         second.says(working("unheard"));
         let unheard = second.so_far.id;
         crate::common::task_when(&engine, unheard, |task| task.status.message.is_some()).await;
-        house.shelf().be(Mood::Refuses(Trouble::Full));
-        post.plays(|_| Play::Now(Receipt::Taken));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
+        post.plays(|_| Play::Now(WebhookOutcome::Taken));
         post.release();
         until(async || house.shelf().refused() > 2).await;
         let so_far = post.sent().len();
@@ -186,8 +186,8 @@ async fn deliveries_go_on_when_what_could_not_be_kept_is_no_longer_wanted() {
         let engine = house.start_post([scripted()], &post, quick()).await;
         let task = begin(&engine, "scripted", say("hang").telling("https://a.example/")).await.id;
         post.sent_at_least(1).await;
-        post.plays(|_| Play::Now(Receipt::Taken));
-        house.shelf().be(Mood::Refuses(Trouble::Full));
+        post.plays(|_| Play::Now(WebhookOutcome::Taken));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
         post.release();
         until(async || house.shelf().refused() > 1).await;
         house.shelf().be(Mood::Fine);
@@ -209,7 +209,7 @@ async fn a_log_that_cannot_be_read_uses_up_no_attempt() {
     until(async || house.shelf().refused() > 0).await;
     let tried = post.sent().len();
     house.shelf().read_nothing(false);
-    post.plays(|_| Play::Now(Receipt::Taken));
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
     let sent = post.sent_at_least(tried + 1).await;
     assert_eq!(sent[tried].attempt as usize, tried + 1);
     until(async || engine.figures().push_active == 0).await;
@@ -222,7 +222,7 @@ async fn a_courier_that_panics_has_failed() {
         let mut first = true;
         let post = Post::with(move |_| {
             assert!(!std::mem::take(&mut first), "as the case wants it");
-            Play::Now(Receipt::Taken)
+            Play::Now(WebhookOutcome::Taken)
         });
         let engine = house.start_post([echo()], &post, quick_retries()).await;
         task_of(engine.send(&at("echo"), say("hi").telling("https://a.example/")).await);
@@ -267,7 +267,7 @@ async fn thousands_of_webhooks_all_arrive_each_in_order() {
     let mut count = 0u64;
     let post = Post::with(move |_| {
         count += 1;
-        Play::Now(if count.is_multiple_of(17) { failed("busy") } else { Receipt::Taken })
+        Play::Now(if count.is_multiple_of(17) { failed("busy") } else { WebhookOutcome::Taken })
     });
     let agent = acting("many", Manners { idempotent: true, ..Manners::default() }, |_| {
         use futures_util::StreamExt as _;

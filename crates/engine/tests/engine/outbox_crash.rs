@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use model::PushState;
 use model::ports::agent::{EndState, Restart};
-use model::ports::courier::Receipt;
+use model::ports::webhook::WebhookOutcome;
 
 use crate::common::{
     Adverbs, Manners, Play, Post, Puppet, at, begin, echo, failed, on_both_stores, quick, say, scripted, task_of,
@@ -14,7 +14,7 @@ use crate::common::{
 #[tokio::test]
 async fn what_was_not_taken_before_a_crash_is_delivered_after_it() {
     on_both_stores(async |mut house| {
-        let post = Post::with(|sent| if sent.seq == 1 { Play::Now(Receipt::Taken) } else { Play::Held });
+        let post = Post::with(|sent| if sent.seq == 1 { Play::Now(WebhookOutcome::Taken) } else { Play::Held });
         let engine = house.start_post([echo()], &post, quick()).await;
         let task = task_of(engine.send(&at("echo"), say("hi").telling("https://a.example/")).await);
         post.sent_at_least(2).await;
@@ -128,7 +128,7 @@ async fn whatever_happens_every_event_arrives_and_none_is_skipped() {
             let mut moods = Dice(dice.roll(u64::MAX >> 33));
             let post = Post::with(move |_| match moods.roll(8) {
                 0 | 1 => Play::Now(failed("no")),
-                _ => Play::Now(Receipt::Taken),
+                _ => Play::Now(WebhookOutcome::Taken),
             });
             let engine = house.start_post([scripted(), echo()], &post, limits.clone()).await;
             for n in 0..20 {

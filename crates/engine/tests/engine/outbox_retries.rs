@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use model::limits::PushLimits;
-use model::ports::courier::Receipt;
+use model::ports::webhook::WebhookOutcome;
 use model::{Kind, Limits, PushCall, PushState, Seq};
 
 use crate::common::{
@@ -46,7 +46,7 @@ async fn each_attempt_waits_twice_as_long_up_to_a_bound() {
     assert_eq!((delivery.progress.attempts, delivery.progress.trouble.as_deref()), (10, Some("no")));
     assert_eq!((engine.figures().push_waiting, engine.figures().push_delivered), (1, 0));
 
-    post.plays(|_| Play::Now(Receipt::Taken));
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
     post.said_to("https://a.example/", "completed").await;
     until(async || engine.figures().push_active == 0).await;
     let [delivery] = &engine.deliveries(Some(task), None, 1).await.unwrap()[..] else { panic!() };
@@ -58,8 +58,8 @@ async fn each_attempt_waits_twice_as_long_up_to_a_bound() {
 async fn a_receiver_that_says_when_is_not_asked_before() {
     let mut answers = vec![Some(3_600_000 * 5), Some(90_000), Some(10)];
     let post = Post::with(move |_| match answers.pop() {
-        Some(retry_after_ms) => Play::Now(Receipt::Failed { why: "busy".into(), retry_after_ms }),
-        None => Play::Now(Receipt::Taken),
+        Some(retry_after_ms) => Play::Now(WebhookOutcome::Failed { why: "busy".into(), retry_after_ms }),
+        None => Play::Now(WebhookOutcome::Taken),
     });
     let engine = House::memory().start_post([echo()], &post, patient()).await;
     task_of(engine.send(&at("echo"), say("hi").telling("https://a.example/")).await);
@@ -73,7 +73,7 @@ async fn a_receiver_that_says_when_is_not_asked_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_wants_no_more_gets_no_more() {
-    let post = Post::with(|_| Play::Now(Receipt::Gone { why: "410".into() }));
+    let post = Post::with(|_| Play::Now(WebhookOutcome::Gone { why: "410".into() }));
     let engine = House::memory().start_post([echo()], &post, patient()).await;
     let task = task_of(engine.send(&at("echo"), say("hi").telling("https://a.example/")).await).id;
     until(async || engine.figures().push_dead == 1).await;
@@ -99,7 +99,7 @@ async fn an_event_that_fails_for_a_day_is_given_up_and_can_be_taken_up_again() {
     let trouble = delivery.progress.trouble.as_deref().unwrap();
     assert!(trouble.starts_with("given up after") && trouble.ends_with("no"), "{trouble}");
 
-    post.plays(|_| Play::Now(Receipt::Taken));
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
     assert_eq!(engine.redeliver(task, Some(&delivery.id), None).await.unwrap(), 1);
     post.said_to("https://a.example/", "completed").await;
     until(async || engine.figures().push_active == 0).await;
@@ -148,7 +148,7 @@ async fn an_endpoint_that_keeps_failing_is_left_alone_then_tried_with_one_letter
         most.iter().filter(|d| d.endpoint.as_deref() == Some("https://a.example")).map(|d| d.progress.attempts).sum();
     assert_eq!(attempts as usize, of_a().len());
 
-    post.plays(|_| Play::Now(Receipt::Taken));
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
     let all_well = || engine.figures().breakers_open == 0 && engine.figures().push_waiting == 0;
     in_steps_of(Duration::from_secs(1), all_well).await;
     assert_eq!(engine.figures().push_dead, 0);
@@ -161,7 +161,7 @@ async fn whoever_asks_for_redelivery_says_that_the_endpoint_is_back() {
     let engine = House::memory().start_post([scripted()], &post, Limits { push: limits, ..quick() }).await;
     let task = begin(&engine, "scripted", say("ask").telling("https://a.example/")).await.id;
     until(async || engine.figures().breakers_open == 1).await;
-    post.plays(|_| Play::Now(Receipt::Taken));
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
     let before = tokio::time::Instant::now();
     engine.redeliver(task, None, None).await.unwrap();
     let sent = post.sent_at_least(2).await;
@@ -180,7 +180,7 @@ async fn a_redelivery_while_a_letter_is_under_way_waits_for_it() {
     engine.redeliver(task, None, Some(Seq(1))).await.unwrap();
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(post.sent().len(), 1);
-    post.plays(|_| Play::Now(Receipt::Taken));
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
     post.release();
     let sent = post.sent_at_least(2).await;
     assert_eq!((sent[0].seq, sent[1].seq), (1, 1), "what was under way counts for nothing");

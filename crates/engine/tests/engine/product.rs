@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::{Along, Birth, Engine, Moved, Unmoved};
 use model::ports::Future;
-use model::ports::product::Product;
 use model::ports::store::Conflict;
+use model::ports::task_driver::TaskDriver;
 use model::{
     Artifact, ContextId, Entry, Expect, Json, Kind, Listed, Part, Posting, RecordChange, RecordQuery, State, TaskId,
     Time,
@@ -90,7 +90,7 @@ fn fault(unmoved: Unmoved) -> Kind {
 /// Reports every deadline to the test.
 struct Bell(mpsc::UnboundedSender<TaskId>);
 
-impl Product for Bell {
+impl TaskDriver for Bell {
     fn due(&self, task: TaskId) -> Future<'_, ()> {
         let _ = self.0.send(task);
         Box::pin(std::future::ready(()))
@@ -279,7 +279,7 @@ async fn a_deadline_is_told_when_due_and_again_until_it_is_moved_or_cleared() {
 #[tokio::test(start_paused = true)]
 async fn many_deadlines_at_once_are_all_told() {
     struct Slow(Mutex<Vec<TaskId>>, Engine);
-    impl Product for Slow {
+    impl TaskDriver for Slow {
         fn due(&self, task: TaskId) -> Future<'_, ()> {
             Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,9 +1,9 @@
 //! Configs of a dialect that removes them with their task's end: once the final event was delivered or given up.
 
 use model::ports::agent::EndState;
-use model::ports::courier::Receipt;
-use model::ports::store::Trouble;
-use model::{Kind, Place, PushCall, PushState, Seq, TaskId};
+use model::ports::store::StoreError;
+use model::ports::webhook::WebhookOutcome;
+use model::{CallScope, Kind, PushCall, PushState, Seq, TaskId};
 
 use crate::common::{
     Adverbs, House, Mood, Play, Post, Puppet, Sent, at, begin, echo, hook_of, kind, on_both_stores, quick, reply_of,
@@ -11,8 +11,8 @@ use crate::common::{
 };
 
 /// A scope with such a dialect.
-fn clearing(agent: &str) -> Place {
-    Place { dialect: "clears".into(), ..at(agent) }
+fn clearing(agent: &str) -> CallScope {
+    CallScope { dialect: "clears".into(), ..at(agent) }
 }
 
 fn is_end(sent: &Sent) -> bool {
@@ -25,7 +25,7 @@ async fn kept(house: &House, task: TaskId) -> Vec<(String, PushState)> {
     rows.into_iter().map(|row| (row.id.to_string(), row.progress.state)).collect()
 }
 
-async fn set(engine: &engine::Engine, place: &Place, task: TaskId, id: &str) -> Result<(), model::Fault> {
+async fn set(engine: &engine::Engine, place: &CallScope, task: TaskId, id: &str) -> Result<(), model::Fault> {
     let config = hook_of(task, id, &format!("https://{id}.example/"));
     engine.push(place, PushCall::Create(config)).await.map(drop)
 }
@@ -59,7 +59,7 @@ async fn a_config_goes_once_the_end_was_told() {
 }
 
 fn play(held: bool) -> Play {
-    if held { Play::Held } else { Play::Now(Receipt::Taken) }
+    if held { Play::Held } else { Play::Now(WebhookOutcome::Taken) }
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn an_end_that_was_taken_before_a_crash_is_repeated_rather_than_lost() {
         let task = task_of(engine.send(&clearing("echo"), say("hi").telling("https://a.example/")).await).id;
         post.said_to("https://a.example/", "completed").await;
         // From now on no progress is saved.
-        house.shelf().be(Mood::Refuses(Trouble::Full));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
         post.release();
         until(async || engine.figures().push_delivered == post.sent().len() as u64).await;
         assert_eq!(kept(&house, task).await, [(kept(&house, task).await[0].0.clone(), PushState::Active)]);
@@ -130,8 +130,8 @@ async fn a_store_that_takes_nothing_for_a_while_loses_no_end() {
 async fn a_config_goes_once_the_end_is_given_up() {
     on_both_stores(async |mut house| {
         let gone = |sent: &Sent| match is_end(sent) {
-            true => Play::Now(Receipt::Gone { why: "moved away".into() }),
-            false => Play::Now(Receipt::Taken),
+            true => Play::Now(WebhookOutcome::Gone { why: "moved away".into() }),
+            false => Play::Now(WebhookOutcome::Taken),
         };
         let (post, puppet) = (Post::with(gone), Puppet::new());
         let engine = house.start_post([puppet.clone() as _], &post, quick()).await;
@@ -160,8 +160,8 @@ async fn given_up(house: &mut House, post: &std::sync::Arc<Post>) -> (engine::En
 
 fn refuses_a() -> std::sync::Arc<Post> {
     Post::with(|sent| match sent.url.as_str() {
-        "https://a.example/" => Play::Now(Receipt::Gone { why: "moved away".into() }),
-        _ => Play::Now(Receipt::Taken),
+        "https://a.example/" => Play::Now(WebhookOutcome::Gone { why: "moved away".into() }),
+        _ => Play::Now(WebhookOutcome::Taken),
     })
 }
 

@@ -2,21 +2,21 @@
 
 use engine::{Engine, PushAnswer};
 use model::ports::agent::EndState;
-use model::{Kind, Limits, Place, PushCall, PushConfig, PushState, Send, TaskId};
+use model::{CallScope, Kind, Limits, PushCall, PushConfig, PushState, Send, TaskId};
 
 use crate::common::{
     Adverbs, Mood, Post, Puppet, at, begin, echo, hook, hook_of, kind, on_both_stores, quick, say, scripted, task_of,
     working,
 };
 
-async fn set(engine: &Engine, place: &Place, config: PushConfig) -> PushConfig {
+async fn set(engine: &Engine, place: &CallScope, config: PushConfig) -> PushConfig {
     match engine.push(place, PushCall::Create(config)).await.unwrap() {
         PushAnswer::Config(config) => config,
         other => panic!("{other:?}"),
     }
 }
 
-async fn list(engine: &Engine, place: &Place, task: &str, size: Option<u32>, token: &str) -> (Vec<String>, String) {
+async fn list(engine: &Engine, place: &CallScope, task: &str, size: Option<u32>, token: &str) -> (Vec<String>, String) {
     let token = Some(token.to_owned());
     let call = PushCall::List { task: task.to_owned(), page_size: size, page_token: token };
     match engine.push(place, call).await.unwrap() {
@@ -31,7 +31,7 @@ async fn list(engine: &Engine, place: &Place, task: &str, size: Option<u32>, tok
     }
 }
 
-async fn read(engine: &Engine, place: &Place, task: TaskId, id: &str) -> Result<PushConfig, model::Fault> {
+async fn read(engine: &Engine, place: &CallScope, task: TaskId, id: &str) -> Result<PushConfig, model::Fault> {
     match engine.push(place, PushCall::Get { task: task.to_string(), id: id.to_owned() }).await? {
         PushAnswer::Config(config) => Ok(config),
         other => panic!("{other:?}"),
@@ -251,7 +251,7 @@ async fn under_an_alias_the_config_is_shown_and_told_under_it() {
     on_both_stores(async |mut house| {
         let post = Post::new();
         let engine = house.start_post([scripted()], &post, quick()).await;
-        let place = Place { dialect: "a2a_v0_1".into(), ..at("scripted") };
+        let place = CallScope { dialect: "a2a_v0_1".into(), ..at("scripted") };
         let named = |text: &str| Send { alias: Some("mine".into()), ..say(text) };
         let opened = named("ask").telling("https://a.example/");
         let asked = task_of(engine.send(&place, opened).await);

@@ -1,7 +1,7 @@
 //! Configs that come with a message: committed with it, and with deliveries from it on.
 
-use model::ports::agent::{Emission, EndState, Restart, Words};
-use model::{Place, PushState, Send};
+use model::ports::agent::{AgentEvent, AgentMessage, EndState, Restart};
+use model::{CallScope, PushState, Send};
 
 use crate::common::{
     Adverbs, Manners, Mood, Post, Puppet, at, begin, echo, hook_of, kind, on_both_stores, quick, reply_of, say,
@@ -69,7 +69,7 @@ async fn readers_of_states_get_the_task_at_every_status_and_nothing_else() {
     on_both_stores(async |mut house| {
         let (post, puppet) = (Post::new(), Puppet::new());
         let engine = house.start_post([puppet.clone() as _], &post, quick()).await;
-        let place = Place { dialect: "a2a_v0_1".into(), ..at("puppet") };
+        let place = CallScope { dialect: "a2a_v0_1".into(), ..at("puppet") };
         let send = Send { alias: Some("mine".into()), ..say("go").telling("https://a.example/") };
         let task = task_of(engine.send(&place, send.soon()).await);
         let cue = puppet.turn().await;
@@ -107,7 +107,7 @@ async fn a_direct_reply_is_told_to_nobody() {
         // In one commit, and later.
         reply_of(engine.send(&at("scripted"), say("message: hi").telling("https://a.example/")).await);
         let mut stream = engine.stream(&at("puppet"), say("go").telling("https://a.example/")).await.unwrap();
-        puppet.turn().await.says(Emission::Reply(Words::text("hi")));
+        puppet.turn().await.says(AgentEvent::Reply(AgentMessage::text("hi")));
         assert_eq!(crate::common::next_heard(&mut stream).await, "reply: hi");
         until(async || engine.figures().push_active == 0).await;
         let done = engine.deliveries(None, Some(PushState::Done), 10).await.unwrap();
@@ -124,7 +124,7 @@ async fn an_undecided_exchange_is_told_of_once_it_is_a_task() {
         let engine = house.start_post([puppet.clone() as _], &post, quick()).await;
         let mut stream = engine.stream(&at("puppet"), say("go").telling("https://a.example/")).await.unwrap();
         let cue = puppet.turn().await;
-        cue.says(Emission::Metadata(model::Json::from_value(&serde_json::json!({ "n": 1 }))));
+        cue.says(AgentEvent::Metadata(model::Json::from_value(&serde_json::json!({ "n": 1 }))));
         until(async || engine.figures().push_waiting == 0).await;
         assert!(post.sent().is_empty());
         cue.says(working("a task after all"));
@@ -177,7 +177,7 @@ async fn a_refused_opening_leaves_no_config() {
     on_both_stores(async |mut house| {
         let post = Post::new();
         let engine = house.start_post([echo(), scripted()], &post, quick()).await;
-        house.shelf().be(Mood::Refuses(model::ports::store::Trouble::Full));
+        house.shelf().be(Mood::Refuses(model::ports::store::StoreError::Full));
         for agent in ["echo", "scripted"] {
             let send = say("hang").telling("https://a.example/");
             assert_eq!(kind(engine.send(&at(agent), send.soon()).await), model::Kind::Unavailable);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::ports::agent::EndState;
-use model::ports::courier::Receipt;
+use model::ports::webhook::WebhookOutcome;
 use model::{PushState, TaskId};
 
 use crate::common::{
@@ -78,7 +78,8 @@ impl Pair {
 #[tokio::test]
 async fn a_process_that_was_away_sends_nothing_between_anothers_letters() {
     let mut first = true;
-    let post = Post::with(move |_| if std::mem::take(&mut first) { Play::Held } else { Play::Now(Receipt::Taken) });
+    let post =
+        Post::with(move |_| if std::mem::take(&mut first) { Play::Held } else { Play::Now(WebhookOutcome::Taken) });
     let Pair { square, here, away, post, id, cue, .. } = Pair::with(post).await;
     cue.says(working("one"));
     post.sent_at_least(1).await;
@@ -125,14 +126,14 @@ async fn a_process_whose_lease_ran_out_begins_no_letter_until_it_has_asked() {
 async fn a_crash_repeats_at_most_the_letter_in_flight() {
     let post = Post::with(|sent| match sent.said.as_str() {
         "working: 7" => Play::Held,
-        _ => Play::Now(Receipt::Taken),
+        _ => Play::Now(WebhookOutcome::Taken),
     });
     let Pair { away, post, cue, .. } = Pair::with(post).await;
     for n in 0..8 {
         cue.says(working(&n.to_string()));
     }
     post.said_to("https://hook", "working: 7").await;
-    post.plays(|_| Play::Now(Receipt::Taken));
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
     away.kill();
     cue.ends(EndState::Completed, "done");
     post.said_to("https://hook", "completed: done").await;
@@ -182,7 +183,7 @@ async fn a_config_of_a_process_whose_clock_is_ahead_is_delivered_at_once() {
 async fn an_attempt_that_waits_is_made_when_the_clock_is_set_back() {
     let mut first = true;
     let post = Post::with(move |_| {
-        Play::Now(if std::mem::take(&mut first) { crate::common::failed("no") } else { Receipt::Taken })
+        Play::Now(if std::mem::take(&mut first) { crate::common::failed("no") } else { WebhookOutcome::Taken })
     });
     let square = Square::new();
     let here = square.start_post(echo(), quick(), Some(&post)).await;

@@ -1,6 +1,6 @@
 //! After a kill every turn follows its agent's restart rule, and no visible event is taken back.
 
-use model::ports::agent::{Emission, EndState, Restart, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, EndState, Restart};
 use model::{Kind, Limits, State};
 
 use crate::common::{
@@ -90,7 +90,7 @@ async fn a_turn_that_is_known_elsewhere_is_resumed_by_its_name_there() {
         let id = begin(&engine, "puppet", say("go")).await.id;
         let cue = puppet.turn().await;
         let turn = cue.turn;
-        cue.says(Emission::Bound("remote-7".into()));
+        cue.says(AgentEvent::Bound("remote-7".into()));
         cue.says(text_piece("a", "one ", false));
         task_when(&engine, id, |task| !task.artifacts.is_empty()).await;
         house.kill().await;
@@ -257,7 +257,7 @@ async fn an_exchange_that_was_undecided_stays_unseen_and_replies_after_the_kill(
         let engine = house.start([puppet.clone() as _]).await;
         let cue = puppet.turn().await;
         assert_eq!(engine.list(&at("puppet"), &model::List::default()).await.unwrap().total, 0);
-        cue.says(Emission::Reply(Words::text("hello")));
+        cue.says(AgentEvent::Reply(AgentMessage::text("hello")));
         let reply = reply_of(engine.send(&at("puppet"), say("go").keyed("k")).await);
         assert_eq!(reply.message.text(), "hello");
     })
@@ -331,7 +331,7 @@ async fn a_start_on_a_full_disk_takes_the_turns_up_when_there_is_room() {
         let _cue = puppet.turn().await;
         house.kill().await;
         let shelf = house.open();
-        shelf.be(Mood::Refuses(model::ports::store::Trouble::Full));
+        shelf.be(Mood::Refuses(model::ports::store::StoreError::Full));
         let engine = engine::Engine::start(shelf.clone(), vec![puppet.clone() as _], quick(), None).await.unwrap();
         assert_eq!(get(&engine, "puppet", id).await.state(), State::Submitted, "what is there can be read");
         assert!(puppet.is_idle().await);

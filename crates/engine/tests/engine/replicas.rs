@@ -366,7 +366,7 @@ async fn a_turn_waits_for_a_database_that_is_away() {
     let here = square.start(puppet.clone(), quick()).await;
     let id = begin(&here.engine, "puppet", say("go")).await.id;
     let cue = puppet.turn().await;
-    here.shelf.be(Mood::Refuses(model::ports::store::Trouble::Unreachable("a test".into())));
+    here.shelf.be(Mood::Refuses(model::ports::store::StoreError::Unreachable("a test".into())));
     cue.says(text_piece("a", "kept", false));
     cue.ends(EndState::Completed, "done");
     let refused = here.shelf.refused();

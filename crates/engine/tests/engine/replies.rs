@@ -1,7 +1,7 @@
 //! A direct message instead of a task: the complete answer for its caller, invisible to all others.
 
 use engine::Item;
-use model::ports::agent::{Emission, EndState, Words};
+use model::ports::agent::{AgentEvent, AgentMessage, EndState};
 use model::{Kind, List, Shape, State};
 
 use crate::common::{
@@ -52,7 +52,7 @@ async fn an_undecided_exchange_is_seen_by_nobody_until_it_is_a_task() {
         assert_eq!(next_heard(&mut stream).await, "working: a task after all");
         assert_eq!(get(&engine, "puppet", id).await.state(), State::Working);
         assert_eq!(engine.list(&at("puppet"), &List::default()).await.unwrap().total, 1);
-        cue.says(Emission::Reply(Words::text("bye")));
+        cue.says(AgentEvent::Reply(AgentMessage::text("bye")));
         assert_eq!(next_heard(&mut stream).await, "completed: bye.", "too late to be a message");
         assert_eq!(next_heard(&mut stream).await, "the end");
     })
@@ -68,7 +68,7 @@ async fn whoever_must_have_a_task_now_makes_it_one() {
             let shown = task_of(engine.send(&at("puppet"), send).await);
             assert_eq!((shown.state(), shown.core.shape), (State::Submitted, Shape::Task));
             let cue = puppet.turn().await;
-            cue.says(Emission::Reply(Words::text("hello")));
+            cue.says(AgentEvent::Reply(AgentMessage::text("hello")));
             let done = task_when(&engine, shown.id, |task| task.core.is_settled()).await;
             assert_eq!((done.state(), done.core.shape), (State::Completed, Shape::Task));
             assert_eq!(last_words(&done), "hello");
@@ -85,9 +85,9 @@ async fn a_blocked_caller_has_its_message_even_if_metadata_came_first() {
         let engine = house.start([puppet.clone() as _]).await;
         let mut stream = engine.stream(&at("puppet"), say("go")).await.unwrap();
         let cue = puppet.turn().await;
-        cue.says(Emission::Metadata(model::Json::parse(r#"{"cost":1}"#).unwrap()));
+        cue.says(AgentEvent::Metadata(model::Json::parse(r#"{"cost":1}"#).unwrap()));
         crate::common::until(async || house.shelf().commits() == 2).await;
-        cue.says(Emission::Reply(Words::text("hello")));
+        cue.says(AgentEvent::Reply(AgentMessage::text("hello")));
         assert_eq!(next_heard(&mut stream).await, "reply: hello");
         assert_eq!(next_heard(&mut stream).await, "the end");
     })
@@ -103,7 +103,7 @@ async fn a_message_in_answer_to_a_message_to_a_task_completes_it() {
         puppet.turn().await.ends(EndState::InputRequired, "which?");
         task_when(&engine, id, |task| task.core.is_at_rest()).await;
         let items = engine.stream(&at("puppet"), say("two").to(id)).await.unwrap();
-        puppet.turn().await.says(Emission::Reply(Words::text("fine")));
+        puppet.turn().await.says(AgentEvent::Reply(AgentMessage::text("fine")));
         let heard: Vec<String> = collect(items).await.iter().map(hear).collect();
         assert_eq!(heard, ["task working", "completed: fine."]);
         assert_eq!(history(&*get(&engine, "puppet", id).await), ["one", "which?", "two"]);

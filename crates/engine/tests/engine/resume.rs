@@ -52,7 +52,7 @@ async fn long_mixed_task(house: &mut House, limits: model::Limits) -> (Engine, T
             task_when(&engine, id, |task| task.state() == model::State::Working).await;
         }
     }
-    cue.says(model::ports::agent::Emission::Metadata(model::Json::parse(r#"{"n":1}"#).unwrap()));
+    cue.says(model::ports::agent::AgentEvent::Metadata(model::Json::parse(r#"{"n":1}"#).unwrap()));
     begin(&engine, "puppet", say("two").to(id)).await;
     cue.ends(EndState::Completed, "first half");
     let cue = puppet.turn().await;

@@ -1,8 +1,8 @@
 //! A hidden task looks like a missing one: the same fault, and the same queries to the store.
 
 use engine::Engine;
-use model::ports::agent::{Emission, Words};
-use model::{Caller, Cancel, EventId, Fault, Kind, List, Place, PushCall, Seq, TaskId, Visibility};
+use model::ports::agent::{AgentEvent, AgentMessage};
+use model::{CallScope, Caller, Cancel, EventId, Fault, Kind, List, PushCall, Seq, TaskId, Visibility};
 
 use crate::common::{
     Adverbs, House, Manners, Post, Puppet, artifacts, begin, hook_of, kind, named, of, on_both_stores, quick, reply_of,
@@ -17,7 +17,12 @@ fn words(fault: &Fault, id: TaskId) -> String {
 }
 
 /// For every operation on a task: the answer, the store calls, and the number of events read.
-async fn looks(engine: &Engine, house: &House, place: &Place, id: TaskId) -> Vec<(String, Vec<&'static str>, usize)> {
+async fn looks(
+    engine: &Engine,
+    house: &House,
+    place: &CallScope,
+    id: TaskId,
+) -> Vec<(String, Vec<&'static str>, usize)> {
     let text = id.to_string();
     let mut looks = Vec::new();
     let mut note = |fault: Fault| looks.push((words(&fault, id), house.shelf().calls(), house.shelf().events_read()));
@@ -69,7 +74,13 @@ async fn nobody_can_tell_a_hidden_task_from_a_missing_one() {
         let others = [
             of("blue", "ann", "scripted"),
             of("red", "ann", "puppet"),
-            Place::new(of("red", "bob", "scripted").caller, "scripted".into(), "a2a_v1".into(), Visibility::Owner, &[]),
+            CallScope::new(
+                of("red", "bob", "scripted").caller,
+                "scripted".into(),
+                "a2a_v1".into(),
+                Visibility::Owner,
+                &[],
+            ),
         ];
         for other in &others {
             let expected = looks(&engine, &house, other, missing).await;
@@ -95,7 +106,7 @@ async fn nobody_can_tell_a_hidden_task_from_a_missing_one() {
         let colleague = of("red", "bob", "puppet");
         let expected = looks(&engine, &house, &colleague, missing).await;
         assert_eq!(looks(&engine, &house, &colleague, exchange.so_far.id).await, expected);
-        exchange.says(Emission::Reply(Words::text("hi")));
+        exchange.says(AgentEvent::Reply(AgentMessage::text("hi")));
     })
     .await;
 }
@@ -135,7 +146,7 @@ async fn a_credential_that_is_not_bound_to_the_system_sends_and_finds_nothing() 
         let place = |scopes: &[&str]| {
             let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
             let caller = Caller { tenant: "red".into(), name: "ann".into(), authenticated: true, scopes };
-            Place::new(caller, "scripted".into(), "a2a_v1".into(), Visibility::Systems, &[])
+            CallScope::new(caller, "scripted".into(), "a2a_v1".into(), Visibility::Systems, &[])
         };
         let (bound, unbound) = (place(&["system:scripted"]), place(&["system:other"]));
         let task = task_of(Box::pin(engine.send(&bound, say("ask"))).await).id;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::ports::agent::{EndState, Restart};
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 use model::{Kind, List, State};
 
 use crate::common::{
@@ -17,7 +17,7 @@ async fn new_work_is_refused_while_the_disk_is_full_and_reads_go_on() {
         let engine = house.start([echo(), scripted()]).await;
         let done = task_of(engine.send(&at("echo"), say("hi")).await);
         let asked = task_of(engine.send(&at("scripted"), say("ask")).await);
-        for trouble in [Trouble::Full, Trouble::ReadOnly, Trouble::Busy] {
+        for trouble in [StoreError::Full, StoreError::ReadOnly, StoreError::Busy] {
             house.shelf().be(Mood::Refuses(trouble));
             for agent in ["echo", "scripted"] {
                 let fault = engine.send(&at(agent), say("hi")).await.unwrap_err();
@@ -48,7 +48,7 @@ async fn a_running_turn_waits_out_a_full_disk() {
         let mut subscription = subscribe(&engine, "puppet", id).await;
         cue.says(text_piece("a", "1", false));
         task_when(&engine, id, |task| !task.artifacts.is_empty()).await;
-        house.shelf().be(Mood::Refuses(Trouble::Full));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
         cue.says(text_piece("a", "2", true));
         until(async || house.shelf().refused() > 2).await;
         cue.says(text_piece("a", "3", true));
@@ -210,7 +210,7 @@ async fn a_cancel_during_trouble_settles_the_task_when_the_store_is_back() {
             async move { cancel(&engine, "puppet", id).await.unwrap() }
         });
         cue.cancelled.clone().await;
-        house.shelf().be(Mood::Refuses(Trouble::Full));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
         let answered = call.await.unwrap();
         assert!(!answered.core.is_settled(), "told as it is, once the grace is over");
         house.shelf().be(Mood::Fine);
@@ -228,7 +228,7 @@ async fn a_turn_that_waits_for_the_store_lets_go_when_the_engine_stops() {
     let engine = house.start([puppet.clone() as _]).await;
     begin(&engine, "puppet", say("go")).await;
     let cue = puppet.turn().await;
-    house.shelf().be(Mood::Refuses(Trouble::Full));
+    house.shelf().be(Mood::Refuses(StoreError::Full));
     cue.ends(EndState::Completed, "");
     until(async || house.shelf().refused() > 2).await;
     engine.drain().await;

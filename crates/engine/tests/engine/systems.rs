@@ -687,7 +687,7 @@ impl Agent for Narrow {
         }
         self.inner.admit(message, task)
     }
-    fn run(&self, turn: Turn) -> stream::BoxStream<'static, model::ports::agent::Emission> {
+    fn run(&self, turn: Turn) -> stream::BoxStream<'static, model::ports::agent::AgentEvent> {
         self.inner.run(turn)
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use engine::Engine;
 use futures_util::stream::BoxStream;
-use model::ports::agent::{Admission, Agent, Emission, EndState, Profile, Restart, Turn, Words};
-use model::ports::store::{Commit, Conflict, Outcome, Store, Trouble};
-use model::ports::till::{Asked, Books, Ended, Held, Settled, Till};
+use model::ports::agent::{Admission, Agent, AgentEvent, AgentMessage, EndState, Profile, Restart, Turn};
+use model::ports::billing::{Billing, EndedTurn, Reservation, Settled, Settlement, TurnQuote};
+use model::ports::store::{Commit, Conflict, Outcome, Store, StoreError};
 use model::{
-    Body, Cancel, Entry, Expect, Fault, Inbound, Json, Kind, List, Place, Posting, RecordChange, State, Task, Time,
+    Body, CallScope, Cancel, Entry, Expect, Fault, Inbound, Json, Kind, List, Posting, RecordChange, State, Task, Time,
     TurnId,
 };
 use tokio::runtime::Handle;
@@ -41,8 +41,8 @@ fn entry(turn: TurnId, which: u128, at: Time, moves: &[(Arc<str>, i64)]) -> Entr
     Entry { id: Uuid::from_u128(turn.0.as_u128() ^ which), at, body: "x".into(), postings: postings.collect() }
 }
 
-impl Till for Box5 {
-    fn hold(&self, asked: &Asked<'_>) -> Result<Option<Held>, Fault> {
+impl Billing for Box5 {
+    fn hold(&self, asked: &TurnQuote<'_>) -> Result<Option<Reservation>, Fault> {
         if !asked.known {
             return Err(Fault::new(Kind::Unauthenticated, "strangers cannot pay"));
         }
@@ -51,7 +51,7 @@ impl Till for Box5 {
         let (kind, key) = ("test/hold".into(), asked.turn.to_string().into());
         let record = RecordChange::Put { kind, key, expect: Expect::Absent, body: "h".into(), lists: Vec::new() };
         let entries = vec![entry(asked.turn, 1, asked.now, &[(purse(asked.payer), -HOLD), (aside(asked.payer), HOLD)])];
-        Ok(Some(Held { hold, records: vec![record], entries }))
+        Ok(Some(Reservation { hold, records: vec![record], entries }))
     }
 
     fn refused(&self, hold: &Json, met: &Conflict) -> Option<Fault> {
@@ -65,8 +65,8 @@ impl Till for Box5 {
     }
 }
 
-impl Books for Box5 {
-    fn settle(&self, ended: &Ended<'_>) -> Result<Settled, Fault> {
+impl Settlement for Box5 {
+    fn settle(&self, ended: &EndedTurn<'_>) -> Result<Settled, Fault> {
         let hold = ended.hold.to_value();
         let (payer, turn) =
             (hold["payer"].as_str().unwrap(), hold["turn"].as_str().unwrap().parse::<TurnId>().unwrap());
@@ -94,10 +94,10 @@ impl Agent for Paid {
     fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
         self.0.admit(message, task)
     }
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         self.0.run(turn)
     }
-    fn till(&self) -> Option<Arc<dyn Till>> {
+    fn till(&self) -> Option<Arc<dyn Billing>> {
         Some(Arc::new(Box5))
     }
 }
@@ -107,7 +107,7 @@ fn paid(agent: Arc<dyn Agent>) -> Arc<dyn Agent> {
 }
 
 async fn engine_on(store: Arc<dyn Store>, agent: Arc<dyn Agent>) -> Engine {
-    let books: Arc<dyn Books> = Arc::new(Box5);
+    let books: Arc<dyn Settlement> = Arc::new(Box5);
     Engine::start_paid(store, vec![agent], quick(), None, Handle::current(), Some(books)).await.unwrap()
 }
 
@@ -146,7 +146,7 @@ fn told(task: &Task) -> serde_json::Value {
     task.metadata.as_ref().map(Json::to_value).unwrap_or_default()["paid"].clone()
 }
 
-fn alice() -> Place {
+fn alice() -> CallScope {
     of("default", "alice", "puppet")
 }
 
@@ -154,8 +154,8 @@ fn minded(restart: Restart) -> Arc<Puppet> {
     Puppet::with(Manners { restart, ..Manners::default() })
 }
 
-fn usage(tokens: u64) -> Emission {
-    Emission::Metadata(Json::from_value(&serde_json::json!({ "usage": { "input_tokens": tokens } })))
+fn usage(tokens: u64) -> AgentEvent {
+    AgentEvent::Metadata(Json::from_value(&serde_json::json!({ "usage": { "input_tokens": tokens } })))
 }
 
 #[tokio::test]
@@ -338,7 +338,7 @@ async fn a_cancel_ends_what_was_set_aside() {
 async fn a_direct_answer_says_what_it_cost() {
     on_both_stores(async |mut house| {
         let agent = acting("puppet", Manners { undecided: true, ..Manners::default() }, |_| {
-            Box::pin(futures_util::stream::iter([usage(4), Emission::Reply(Words::text("hi"))]))
+            Box::pin(futures_util::stream::iter([usage(4), AgentEvent::Reply(AgentMessage::text("hi"))]))
         });
         let engine = start(&mut house, paid(agent)).await;
         credit(&engine, "alice", HOLD).await;
@@ -466,13 +466,13 @@ async fn a_full_disk_does_not_take_money() {
         let puppet = Puppet::new();
         let engine = start(&mut house, paid(puppet.clone())).await;
         credit(&engine, "alice", 10).await;
-        house.shelf().be(Mood::Refuses(Trouble::Full));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
         assert_eq!(kind(engine.send(&alice(), say("go")).await), Kind::Unavailable);
         house.shelf().be(Mood::Fine);
         assert_eq!(money(&engine).await, (10, 0, 0));
         let id = task_of(engine.send(&alice(), say("go").soon()).await).id;
         let cue = puppet.turn().await;
-        house.shelf().be(Mood::Refuses(Trouble::Full));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
         let refused = house.shelf().refused();
         cue.ends(EndState::Completed, "");
         until(async || house.shelf().refused() > refused + 1).await;

@@ -1,7 +1,7 @@
 //! A turn has a timeout, kept in the store. Timers use the wall clock, so these tests do too.
 
 use model::ports::agent::{EndState, Restart};
-use model::ports::store::{Commit, Outcome, Timer, TimerChange, TimerKind, Trouble};
+use model::ports::store::{Commit, Outcome, StoreError, Timer, TimerChange, TimerKind};
 use model::{Limits, State, Time};
 
 use crate::common::{
@@ -119,7 +119,7 @@ async fn a_timer_that_cannot_be_moved_is_tried_again_without_haste() {
         let engine = house.start_with([puppet.clone() as _], limits).await;
         let id = begin(&engine, "puppet", say("go")).await.id;
         let _cue = puppet.turn().await;
-        house.shelf().be(Mood::Refuses(Trouble::Full));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
         until(async || engine.figures().store_troubles > 2).await;
         assert!(house.shelf().refused() < 20, "{} tries", house.shelf().refused());
         house.shelf().be(Mood::Fine);

@@ -1,11 +1,11 @@
 //! A task of another tenant or agent looks missing to every operation.
 
 use engine::Engine;
-use model::{EventId, Kind, List, Place, Seq, TaskId};
+use model::{CallScope, EventId, Kind, List, Seq, TaskId};
 
 use crate::common::{Adverbs, at, begin, echo, kind, named, of, on_both_stores, say, scripted, task_of};
 
-async fn assert_missing(engine: &Engine, place: &Place, id: TaskId) {
+async fn assert_missing(engine: &Engine, place: &CallScope, id: TaskId) {
     let text = id.to_string();
     assert_eq!(kind(engine.get(place, &text).await), Kind::TaskNotFound);
     assert_eq!(kind(engine.send(place, say("x").to(id)).await), Kind::TaskNotFound);
@@ -53,8 +53,8 @@ async fn with_owner_visibility_only_the_owner_sees_a_task() {
     on_both_stores(async |mut house| {
         let engine = house.start([scripted()]).await;
         let owned = |name: &str| {
-            let Place { caller, agent, dialect, .. } = of("red", name, "scripted");
-            Place::new(caller, agent, dialect, model::Visibility::Owner, &[])
+            let CallScope { caller, agent, dialect, .. } = of("red", name, "scripted");
+            CallScope::new(caller, agent, dialect, model::Visibility::Owner, &[])
         };
         let task = task_of(engine.send(&owned("ann"), say("ask")).await);
         assert_missing(&engine, &owned("bob"), task.id).await;

@@ -11,7 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use model::ports::store::{Store, Trouble};
+use model::ports::store::{Store, StoreError};
 use model::{Expect, Fault, Kind, Listed, Record, RecordChange, RecordPage, RecordQuery};
 
 use crate::Row;
@@ -183,14 +183,16 @@ pub fn listed(list: impl Into<Arc<str>>, rank: i64) -> Listed {
 }
 
 /// The fault of a read that the store could not answer.
-pub fn read_fault(trouble: Trouble) -> Fault {
+pub fn read_fault(trouble: StoreError) -> Fault {
     match trouble {
-        Trouble::Broken(_) => Fault::internal(trouble),
-        Trouble::Full | Trouble::ReadOnly | Trouble::Busy | Trouble::Unreachable(_) | Trouble::Closed => {
-            Fault::new(Kind::Unavailable, "the server cannot reach its data; try again shortly")
-                .retry_after(1)
-                .because(trouble)
-        }
+        StoreError::Broken(_) => Fault::internal(trouble),
+        StoreError::Full
+        | StoreError::ReadOnly
+        | StoreError::Busy
+        | StoreError::Unreachable(_)
+        | StoreError::Closed => Fault::new(Kind::Unavailable, "the server cannot reach its data; try again shortly")
+            .retry_after(1)
+            .because(trouble),
     }
 }
 
@@ -238,8 +240,8 @@ mod tests {
 
     #[test]
     fn a_store_that_cannot_be_reached_is_tried_again_and_a_broken_one_is_not() {
-        let closed = read_fault(Trouble::Closed);
+        let closed = read_fault(StoreError::Closed);
         assert_eq!((closed.kind, closed.retry_after_s), (Kind::Unavailable, Some(1)));
-        assert_eq!(read_fault(Trouble::Broken("disk".into())).kind, Kind::Internal);
+        assert_eq!(read_fault(StoreError::Broken("disk".into())).kind, Kind::Internal);
     }
 }

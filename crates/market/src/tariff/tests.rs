@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::verify;
-use ledger::{Account, AccountId, Entry, Posting, Rate, Row, UserId};
+use ledger::{Account, AccountId, LedgerEntry, LedgerPosting, Rate, Row, UserId};
 
 fn ut(text: &str) -> Ut {
     Ut::parse(text).unwrap()
@@ -128,8 +128,8 @@ fn hold(price: Price, first: bool, amount: Ut, seller: Option<&str>, commission:
 }
 
 /// The accounts and lines that entries make, from nothing but credit.
-fn book(hold: &TurnHold, entries: &[Entry]) -> (Vec<Account>, Vec<Posting>) {
-    let credit = Entry::recharge(&hold.tenant, &hold.payer, hold.amount, "c", None, Time(0)).unwrap();
+fn book(hold: &TurnHold, entries: &[LedgerEntry]) -> (Vec<Account>, Vec<LedgerPosting>) {
+    let credit = LedgerEntry::recharge(&hold.tenant, &hold.payer, hold.amount, "c", None, Time(0)).unwrap();
     let (mut accounts, mut journal) = (Vec::<Account>::new(), Vec::new());
     for entry in std::iter::once(&credit).chain(entries) {
         let posted = entry.post(|id: &AccountId| accounts.iter().find(|known| known.id == *id).cloned()).unwrap();
@@ -142,7 +142,7 @@ fn book(hold: &TurnHold, entries: &[Entry]) -> (Vec<Account>, Vec<Posting>) {
     (accounts, journal)
 }
 
-fn differences(hold: &TurnHold, entries: &[Entry], open: &[TurnHold]) -> Vec<String> {
+fn differences(hold: &TurnHold, entries: &[LedgerEntry], open: &[TurnHold]) -> Vec<String> {
     let (accounts, journal) = book(hold, entries);
     verify(&accounts, &journal, [], [], open).iter().map(ToString::to_string).collect()
 }

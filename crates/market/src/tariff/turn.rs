@@ -9,7 +9,7 @@ use model::{TaskId, Time, TurnId};
 use serde::{Deserialize, Serialize};
 
 use super::{Owed, Price, Usage};
-use ledger::journal::{AccountId, Entry, EntryError, EntryId, Head, Line, LineKind, TurnEntry, moved};
+use ledger::journal::{AccountId, EntryError, EntryHead, EntryId, EntryLine, LedgerEntry, LineKind, TurnEntry, moved};
 use ledger::{Rate, Row, UserId, Ut};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,9 +56,9 @@ pub struct Budgeted {
 
 impl TurnHold {
     /// The entry that sets it aside.
-    pub fn frozen(&self) -> Result<Entry, EntryError> {
+    pub fn frozen(&self) -> Result<LedgerEntry, EntryError> {
         let lines = moved(LineKind::Freeze, self.available(), self.set_aside(), self.amount)?;
-        Entry::new(self.head(TurnEntry::Hold, self.made_at), lines)
+        LedgerEntry::new(self.head(TurnEntry::Hold, self.made_at), lines)
     }
 
     /// The cost of the turn: no more than was set aside.
@@ -67,7 +67,7 @@ impl TurnHold {
     }
 
     /// The entry that ends it: the cost to the payee, the rest back to the payer.
-    pub fn ended(&self, cost: Ut, at: Time) -> Result<Entry, EntryError> {
+    pub fn ended(&self, cost: Ut, at: Time) -> Result<LedgerEntry, EntryError> {
         if cost.is_negative() || cost > self.amount {
             return Err(EntryError::MoreThanHeld { asked: cost, held: self.amount });
         }
@@ -77,14 +77,14 @@ impl TurnHold {
         let out = |amount: Ut| amount.negated().ok_or(EntryError::Overflow);
         let seller = self.seller.as_ref().unwrap_or(&self.payer);
         let mut lines = vec![
-            Line::new(self.set_aside(), LineKind::SettleOut, out(cost)?),
-            Line::new(AccountId::available(&self.tenant, seller), LineKind::Income, income),
-            Line::new(AccountId::commission(&self.tenant), LineKind::Commission, commission),
-            Line::new(self.set_aside(), LineKind::Unfreeze, out(rest)?),
-            Line::new(self.available(), LineKind::Unfreeze, rest),
+            EntryLine::new(self.set_aside(), LineKind::SettleOut, out(cost)?),
+            EntryLine::new(AccountId::available(&self.tenant, seller), LineKind::Income, income),
+            EntryLine::new(AccountId::commission(&self.tenant), LineKind::Commission, commission),
+            EntryLine::new(self.set_aside(), LineKind::Unfreeze, out(rest)?),
+            EntryLine::new(self.available(), LineKind::Unfreeze, rest),
         ];
         lines.retain(|line| !line.amount.is_zero());
-        Entry::new(self.head(TurnEntry::End, at), lines)
+        LedgerEntry::new(self.head(TurnEntry::End, at), lines)
     }
 
     fn available(&self) -> AccountId {
@@ -95,8 +95,8 @@ impl TurnHold {
         AccountId::frozen(&self.tenant, &self.payer)
     }
 
-    fn head(&self, which: TurnEntry, at: Time) -> Head {
+    fn head(&self, which: TurnEntry, at: Time) -> EntryHead {
         let note = format!("{}, task {}", self.agent, self.task);
-        Head { id: EntryId::turn(self.turn, which), at, transaction: None, note: Some(note.into()) }
+        EntryHead { id: EntryId::turn(self.turn, which), at, transaction: None, note: Some(note.into()) }
     }
 }

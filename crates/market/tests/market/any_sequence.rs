@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{AccountId, Hold, Purse, Row, TransactionId, Ut};
+use ledger::{AccountId, AccountKind, Hold, Row, TransactionId, Ut};
 use market::Transaction;
 use market::transaction::Status;
 use model::{State, Time};
@@ -31,7 +31,11 @@ fn check(bazaar: &Bazaar, memory: &mut Memory) -> TestCaseResult {
     let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
     for account in book.accounts() {
         prop_assert_eq!(told.get(&account.id).copied(), Some(account.balance.hundredths()), "{}", account.id);
-        prop_assert!(!account.balance.is_negative() || account.id.purse == Purse::Outside, "{} is short", account.id);
+        prop_assert!(
+            !account.balance.is_negative() || account.id.purse == AccountKind::Outside,
+            "{} is short",
+            account.id
+        );
         *sums.entry(&account.id.tenant).or_default() += account.balance.hundredths();
     }
     prop_assert_eq!(told.len(), book.accounts().count());
@@ -83,10 +87,10 @@ fn check(bazaar: &Bazaar, memory: &mut Memory) -> TestCaseResult {
         for posting in book.journal().iter().filter(|posting| posting.transaction == Some(id)) {
             prop_assert_eq!(&posting.account.tenant, &transaction.tenant);
             let party = match &posting.account.purse {
-                Purse::Available(user) => *user == transaction.buyer || *user == transaction.seller,
-                Purse::Frozen(user) => *user == transaction.buyer,
-                Purse::Commission => true,
-                Purse::Outside => false,
+                AccountKind::Available(user) => *user == transaction.buyer || *user == transaction.seller,
+                AccountKind::Frozen(user) => *user == transaction.buyer,
+                AccountKind::Commission => true,
+                AccountKind::Outside => false,
             };
             prop_assert!(party, "{} got money of {}", posting.account, id);
             if !entries.contains(&&posting.entry) {
@@ -174,7 +178,7 @@ proptest! {
         }
         prop_assert_eq!(bazaar.book.timers().count(), 0);
         prop_assert!(bazaar.book.holds().all(|hold| hold.end.is_some()));
-        let frozen = bazaar.book.accounts().filter(|account| matches!(account.id.purse, Purse::Frozen(_)));
+        let frozen = bazaar.book.accounts().filter(|account| matches!(account.id.purse, AccountKind::Frozen(_)));
         prop_assert!(frozen.into_iter().all(|account| account.balance == Ut::ZERO));
         prop_assert!(bazaar.book.verify().is_empty());
     }

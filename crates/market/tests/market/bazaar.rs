@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ledger::{Entry, Rate, TransactionId, UserId, Ut};
+use ledger::{LedgerEntry, Rate, TransactionId, UserId, Ut};
 use market::autonomy::{Confirmed, Key, Limits, Mark, Question, Risk};
 use market::capability::{self, CapabilityTerms, CapabilityType, DeliveryMode, PricingModel};
 use market::transaction::{Action, Deadline, Order, Rules, Status};
@@ -335,11 +335,25 @@ impl Bazaar {
         match *op {
             Op::Recharge { user, hundredths, reference } => {
                 let (amount, reference) = (Ut::from_hundredths(hundredths), reference.to_string());
-                self.book.post(&Entry::recharge(&tenant(user), &name(user), amount, &reference, None, self.now)?)?;
+                self.book.post(&LedgerEntry::recharge(
+                    &tenant(user),
+                    &name(user),
+                    amount,
+                    &reference,
+                    None,
+                    self.now,
+                )?)?;
             }
             Op::Withdraw { user, hundredths, reference } => {
                 let (amount, reference) = (Ut::from_hundredths(hundredths), reference.to_string());
-                self.book.post(&Entry::withdraw(&tenant(user), &name(user), amount, &reference, None, self.now)?)?;
+                self.book.post(&LedgerEntry::withdraw(
+                    &tenant(user),
+                    &name(user),
+                    amount,
+                    &reference,
+                    None,
+                    self.now,
+                )?)?;
             }
             Op::Buy { user, capability, person, hours, token } => {
                 let capability = self.wanted(user, capability);

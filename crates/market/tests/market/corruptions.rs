@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Account, AccountId, End, EntryId, Hold, LineKind, Posting, Purse, TransactionId, Ut};
+use ledger::{Account, AccountId, AccountKind, EntryId, Hold, HoldEnd, LedgerPosting, LineKind, TransactionId, Ut};
 use market::transaction::Status;
 use market::{Transaction, verify};
 use model::{TaskId, Time};
@@ -14,7 +14,7 @@ use crate::bazaar::{Bazaar, ops};
 #[derive(Clone)]
 pub(crate) struct Rows {
     pub(crate) accounts: Vec<Account>,
-    pub(crate) journal: Vec<Posting>,
+    pub(crate) journal: Vec<LedgerPosting>,
     pub(crate) holds: Vec<Hold>,
     pub(crate) transactions: Vec<Transaction>,
 }
@@ -45,16 +45,16 @@ fn nobody() -> TransactionId {
 fn elsewhere(account: &AccountId) -> AccountId {
     let tenant: Arc<str> = account.tenant.clone();
     match &account.purse {
-        Purse::Available(user) => AccountId::frozen(&tenant, user),
-        Purse::Frozen(user) => AccountId::available(&tenant, user),
-        Purse::Commission => AccountId::outside(&tenant),
-        Purse::Outside => AccountId::commission(&tenant),
+        AccountKind::Available(user) => AccountId::frozen(&tenant, user),
+        AccountKind::Frozen(user) => AccountId::available(&tenant, user),
+        AccountKind::Commission => AccountId::outside(&tenant),
+        AccountKind::Outside => AccountId::commission(&tenant),
     }
 }
 
 type Damage<T> = (&'static str, fn(&mut T));
 
-const POSTING: &[Damage<Posting>] = &[
+const POSTING: &[Damage<LedgerPosting>] = &[
     ("amount", |row| row.amount = more(row.amount)),
     ("sign", |row| row.amount = row.amount.negated().unwrap()),
     ("balance_after", |row| row.balance_after = more(row.balance_after)),
@@ -88,19 +88,19 @@ const HOLD: &[Damage<Hold>] = &[
     ("end", |row| {
         row.end = match row.end {
             Some(_) => None,
-            None => Some(End { settled: row.amount, released: Ut::ZERO, at: row.made_at }),
+            None => Some(HoldEnd { settled: row.amount, released: Ut::ZERO, at: row.made_at }),
         }
     }),
     ("how it ended", |row| {
         row.end = match row.end {
-            Some(end) => Some(End { settled: end.released, released: end.settled, ..end }),
-            None => Some(End { settled: Ut::ZERO, released: row.amount, at: row.made_at }),
+            Some(end) => Some(HoldEnd { settled: end.released, released: end.settled, ..end }),
+            None => Some(HoldEnd { settled: Ut::ZERO, released: row.amount, at: row.made_at }),
         }
     }),
     ("when it ended", |row| {
         row.end = match row.end {
-            Some(end) => Some(End { at: later(end.at), ..end }),
-            None => Some(End { settled: Ut::ZERO, released: row.amount, at: later(row.made_at) }),
+            Some(end) => Some(HoldEnd { at: later(end.at), ..end }),
+            None => Some(HoldEnd { settled: Ut::ZERO, released: row.amount, at: later(row.made_at) }),
         }
     }),
 ];

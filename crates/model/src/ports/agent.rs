@@ -10,9 +10,9 @@ use futures_util::future::Shared;
 use futures_util::stream::BoxStream;
 
 use super::Future;
+use super::billing::Billing;
 use super::children::Children;
-use super::till::Till;
-use super::worker::Desk;
+use super::worker::WorkerQueue;
 use crate::{ContextId, Event, Fault, Inbound, Json, Message, Part, State, Task, TaskId, TurnId};
 
 pub trait Agent: Send + Sync + 'static {
@@ -21,11 +21,11 @@ pub trait Agent: Send + Sync + 'static {
     /// Examines a message before anything is stored. After a fault no task is opened.
     fn admit(&self, message: &Inbound, task: Option<&Task>) -> Result<Admission, Fault>;
 
-    /// Runs the turn. A stream that ends without an [`Emission::End`] or [`Emission::Reply`] completes the task.
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission>;
+    /// Runs the turn. A stream that ends without an [`AgentEvent::End`] or [`AgentEvent::Reply`] completes the task.
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent>;
 
     /// The queue from which workers lease its turns, if workers run them.
-    fn desk(&self) -> Option<Arc<dyn Desk>> {
+    fn desk(&self) -> Option<Arc<dyn WorkerQueue>> {
         None
     }
 
@@ -41,7 +41,7 @@ pub trait Agent: Send + Sync + 'static {
     }
 
     /// The billing of its turns, if they have a price.
-    fn till(&self) -> Option<Arc<dyn Till>> {
+    fn till(&self) -> Option<Arc<dyn Billing>> {
         None
     }
 }
@@ -164,24 +164,24 @@ pub type Cancelled = Shared<Future<'static, ()>>;
 
 /// An event emitted by an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Emission {
+pub enum AgentEvent {
     /// The agent is working, with an optional status message.
-    Working(Option<Words>),
-    Artifact(Piece),
+    Working(Option<AgentMessage>),
+    Artifact(ArtifactChunk),
     /// A direct message instead of a task; ends the turn.
-    Reply(Words),
+    Reply(AgentMessage),
     /// A remote party's name for the turn.
     Bound(String),
     /// Facts about the task, such as usage.
     Metadata(Json),
-    End(End),
+    End(TurnEnd),
 }
 
 /// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct TurnEnd {
     pub state: EndState,
-    pub words: Option<Words>,
+    pub words: Option<AgentMessage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,22 +209,22 @@ impl From<EndState> for State {
 
 /// A message of the agent; the engine assigns its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words {
+pub struct AgentMessage {
     pub parts: Vec<Part>,
     pub metadata: Option<Json>,
     pub extensions: Vec<String>,
 }
 
-impl Words {
-    pub fn text(text: impl Into<String>) -> Words {
-        Words { parts: vec![Part::text(text)], ..Words::default() }
+impl AgentMessage {
+    pub fn text(text: impl Into<String>) -> AgentMessage {
+        AgentMessage { parts: vec![Part::text(text)], ..AgentMessage::default() }
     }
 }
 
 /// A chunk of an artifact, or the complete artifact. The key is the agent's own name for the artifact within the task:
 /// the same key in another turn or attempt is the same artifact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct ArtifactChunk {
     pub key: String,
     pub name: Option<String>,
     pub description: Option<String>,
@@ -239,7 +239,7 @@ pub struct Piece {
     pub seamless: bool,
 }
 
-impl Piece {
+impl ArtifactChunk {
     /// The text of a chunk that consists of plain text only.
     pub fn plain_text(&self) -> Option<&str> {
         let [part] = &self.parts[..] else { return None };

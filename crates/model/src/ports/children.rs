@@ -29,7 +29,7 @@ pub struct Child {
 
 /// An opened child.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedChild {
     pub id: TaskId,
     /// The settled task, if the child settled at once.
     pub over: Option<Arc<Task>>,
@@ -43,7 +43,7 @@ pub trait Children: Send + Sync + 'static {
     /// Opens the child, or finds it, with the next commit of the turn. That commit contains everything the turn has
     /// emitted so far; the turn must emit something afterwards, or no commit happens. An immediate error means that
     /// nothing will be opened.
-    fn open(&self, child: Child) -> Result<Future<'static, Result<Opened, Fault>>, Fault>;
+    fn open(&self, child: Child) -> Result<Future<'static, Result<OpenedChild, Fault>>, Fault>;
 
     /// Whether the child was opened before.
     fn find(&self, child: TaskId) -> Future<'static, Result<bool, Fault>>;
@@ -74,7 +74,7 @@ pub fn none() -> Arc<dyn Children> {
         fn id(&self, _: &str) -> TaskId {
             TaskId(uuid::Uuid::nil())
         }
-        fn open(&self, _: Child) -> Result<Future<'static, Result<Opened, Fault>>, Fault> {
+        fn open(&self, _: Child) -> Result<Future<'static, Result<OpenedChild, Fault>>, Fault> {
             Ok(refused())
         }
         fn find(&self, _: TaskId) -> Future<'static, Result<bool, Fault>> {

@@ -3,13 +3,13 @@
 //! secrets. Only the binary names the implementations.
 
 pub mod agent;
+pub mod billing;
 pub mod children;
-pub mod courier;
-pub mod product;
 pub mod sealer;
 pub mod store;
 pub mod storekeeper;
-pub mod till;
+pub mod task_driver;
+pub mod webhook;
 pub mod worker;
 
 /// The boxed future that ports return.

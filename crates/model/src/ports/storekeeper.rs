@@ -25,7 +25,7 @@ pub trait Storekeeper: Send + Sync + 'static {
     }
 
     /// The shop at this host name, given in lower case and without a port.
-    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<Shop>, Fault>>;
+    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<ShopCard>, Fault>>;
 }
 
 /// The permissions a message needs of its sender.
@@ -40,7 +40,7 @@ pub struct Needs {
 
 /// A shop, as named on its card.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shop {
+pub struct ShopCard {
     pub slug: String,
     pub title: String,
     pub description: Option<String>,

@@ -13,7 +13,7 @@ use futures_util::stream::BoxStream;
 use super::Future;
 use crate::TurnId;
 
-pub trait Desk: Send + Sync + 'static {
+pub trait WorkerQueue: Send + Sync + 'static {
     /// Whether a request with this secret, or with none, comes from one of its workers.
     fn admits(&self, secret: Option<&str>) -> bool;
 
@@ -22,7 +22,7 @@ pub trait Desk: Send + Sync + 'static {
 
     /// Takes over the turns of the queue of a replaced agent, waiting or leased, before either queue gets a turn of the
     /// new agent.
-    fn adopt(&self, before: &dyn Desk);
+    fn adopt(&self, before: &dyn WorkerQueue);
 
     /// The concrete type, for `adopt`.
     fn as_any(&self) -> &dyn Any;
@@ -32,7 +32,7 @@ pub trait Desk: Send + Sync + 'static {
     fn lease(&self, worker: &str, wait: Duration) -> Future<'static, Option<Leased>>;
 
     /// A stream of turns for that worker, at most `slots` unfinished at a time.
-    fn notices(&self, worker: &str, slots: usize) -> BoxStream<'static, Notice>;
+    fn notices(&self, worker: &str, slots: usize) -> BoxStream<'static, WorkerNotice>;
 
     /// Accepts a worker's report on a turn it has leased, and resolves when the report is processed. A queued report
     /// stays queued if the future is dropped.
@@ -41,8 +41,8 @@ pub trait Desk: Send + Sync + 'static {
         turn: TurnId,
         lease: String,
         delivery: Option<String>,
-        word: Word,
-    ) -> Future<'static, Result<Contact, Refusal>>;
+        word: WorkerReport,
+    ) -> Future<'static, Result<LeaseStatus, ReportError>>;
 }
 
 /// A leased turn.
@@ -59,7 +59,7 @@ pub struct Leased {
 
 /// A message to a worker that it did not request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum WorkerNotice {
     Turn(Leased),
     /// A caller cancelled this turn, which the worker has leased.
     Cancelled(TurnId),
@@ -67,7 +67,7 @@ pub enum Notice {
 
 /// A worker's report on a turn. Events are the same JSON objects that programs and endpoints write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum WorkerReport {
     /// The worker still runs the turn.
     Alive,
     Events(Vec<String>),
@@ -82,7 +82,7 @@ pub enum Word {
 
 /// The response to a worker's contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contact {
+pub struct LeaseStatus {
     /// A caller cancelled the turn.
     pub cancelled: bool,
     /// The turn has ended, or another worker has the lease now.
@@ -92,7 +92,7 @@ pub struct Contact {
 
 /// The reason a worker's report is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ReportError {
     /// The turn is unknown.
     Unknown,
     /// The turn has ended.

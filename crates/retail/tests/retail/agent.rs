@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::Answer;
 use model::ports::storekeeper::Storekeeper;
-use model::{Caller, Content, Fault, Json, Kind, Message, Part, Place, Role, Send, State, Task, Wait};
+use model::{CallScope, Caller, Content, Fault, Json, Kind, Message, Part, Role, Send, State, Task, Wait};
 use retail::{AGENT, StoreAgent};
 use serde_json::{Value, json};
 use shop::Rules;
@@ -34,7 +34,7 @@ async fn send_to(mall: &Mall, task: Option<&Task>, parts: Vec<Part>) -> Result<A
         trace: None,
         idempotency: None,
     };
-    match mall.shop.engine().send(&Place::tenant(caller, AGENT, "aly"), send).await? {
+    match mall.shop.engine().send(&CallScope::tenant(caller, AGENT, "aly"), send).await? {
         Answer::Task(task) => Ok(task),
         Answer::Reply(_) => panic!("a store agent has tasks"),
     }

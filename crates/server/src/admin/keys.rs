@@ -5,7 +5,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::Engine;
-use model::ports::store::{Commit, Outcome, Trouble};
+use model::ports::store::{Commit, Outcome, StoreError};
 use model::{AccessKey, Expect, Fault, Kind, RecordChange, Time};
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ const FIRST: &str = "first_key";
 /// Makes the first key of a store that never had one. Its secret is shown once by the caller of this and kept nowhere.
 pub async fn first(engine: &Engine, callers: &Callers, folder: &Path) -> Result<Option<FirstKey>, Fault> {
     let store = engine.store();
-    let unavailable = |trouble: Trouble| Fault::new(Kind::Unavailable, trouble.to_string());
+    let unavailable = |trouble: StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
     let made = store.record(FIRST.into(), FIRST.into()).await.map_err(unavailable)?;
     if made.is_some() || !engine.access_keys().await?.is_empty() {
         return Ok(None);

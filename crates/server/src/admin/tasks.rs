@@ -30,7 +30,7 @@ impl Wanted {
     }
 }
 
-fn unavailable(trouble: model::ports::store::Trouble) -> Fault {
+fn unavailable(trouble: model::ports::store::StoreError) -> Fault {
     Fault::new(Kind::Unavailable, trouble.to_string())
 }
 

@@ -20,9 +20,9 @@ use bytes::Bytes;
 use dialects::framing::json::{Encoded, Segment, Writer};
 use dialects::wire::Head;
 use model::ports::Future;
-use model::ports::courier::{Courier, Letter, Receipt, Telling};
 use model::ports::sealer::Sealer;
 use model::ports::store::Store;
+use model::ports::webhook::{WebhookDetail, WebhookOutcome, WebhookRequest, WebhookSender};
 use model::{Fault, PushConfig, PushSpec, PushState, TaskId};
 use url::Url;
 
@@ -126,7 +126,7 @@ impl HttpCourier {
     }
 }
 
-impl Courier for HttpCourier {
+impl WebhookSender for HttpCourier {
     fn check(&self, config: &PushConfig) -> Result<(), Fault> {
         check::check(&self.0.policy, config)
     }
@@ -140,8 +140,8 @@ impl Courier for HttpCourier {
     }
 
     /// A dialect we no longer speak is told nothing, however it was told.
-    fn telling(&self, dialect: &str) -> Telling {
-        dialects::codec(dialect).map_or(Telling::States, |codec| codec.facts().telling)
+    fn telling(&self, dialect: &str) -> WebhookDetail {
+        dialects::codec(dialect).map_or(WebhookDetail::States, |codec| codec.facts().telling)
     }
 
     fn clears(&self, dialect: &str) -> bool {
@@ -155,7 +155,7 @@ impl Courier for HttpCourier {
         }
     }
 
-    fn deliver(&self, letter: Letter) -> Future<'static, Receipt> {
+    fn deliver(&self, letter: WebhookRequest) -> Future<'static, WebhookOutcome> {
         let desk = self.0.clone();
         Box::pin(async move { desk.deliver(&letter).await.unwrap_or_else(|receipt| receipt) })
     }
@@ -163,9 +163,9 @@ impl Courier for HttpCourier {
 
 impl Desk {
     /// What cannot be sent at all is the error.
-    async fn deliver(self: &Arc<Self>, letter: &Letter) -> Result<Receipt, Receipt> {
+    async fn deliver(self: &Arc<Self>, letter: &WebhookRequest) -> Result<WebhookOutcome, WebhookOutcome> {
         let spec = &letter.spec;
-        let gone = |why: String| Receipt::Gone { why };
+        let gone = |why: String| WebhookOutcome::Gone { why };
         let wire = dialects::codec(&spec.dialect)
             .ok_or_else(|| gone(format!("the dialect {:?} is not spoken here any more", spec.dialect)))?
             .webhook_wire();
@@ -173,7 +173,7 @@ impl Desk {
         let mut w = Writer::with_capacity(1_024);
         let head = Head::new(letter.id.task, spec.shown.as_deref(), &letter.context);
         if !wire.push_body(&mut w, &head, &letter.news) {
-            return Ok(Receipt::Untold);
+            return Ok(WebhookOutcome::Untold);
         }
         let body = w.finish();
 
@@ -182,7 +182,7 @@ impl Desk {
         // The list may have changed since the config was taken; and no resolver sees an address that is no name.
         self.policy.admit(&url).map_err(|error| gone(format!("{endpoint} is refused: {}", error.message())))?;
 
-        let failed = |why: String| Receipt::Failed { why, retry_after_ms: None };
+        let failed = |why: String| WebhookOutcome::Failed { why, retry_after_ms: None };
         let event = letter.id.to_string();
         let id = format!("{event}.{}", headers::header_safe(&letter.config));
         let timestamp = jiff::Timestamp::now().as_second();
@@ -220,14 +220,14 @@ impl Desk {
     }
 
     /// Once for both the signature and the body: an address has a time in it.
-    async fn settle(&self, letter: &Letter, body: Encoded) -> Result<Encoded, String> {
+    async fn settle(&self, letter: &WebhookRequest, body: Encoded) -> Result<Encoded, String> {
         let Some((base, files)) = &self.files else { return Ok(body.settled(|_| None)) };
         let terms = Terms { base: base.clone(), tenant: letter.tenant.clone(), files: *files };
         self.links.settle(body, &terms).await.map_err(|fault| fault.to_string())
     }
 
     /// Large content is fetched while it is sent, so that a letter holds no more of it than one part.
-    fn body(self: &Arc<Self>, letter: &Letter, encoded: Encoded) -> reqwest::Body {
+    fn body(self: &Arc<Self>, letter: &WebhookRequest, encoded: Encoded) -> reqwest::Body {
         if let Some(bytes) = encoded.as_bytes() {
             return bytes.clone().into();
         }

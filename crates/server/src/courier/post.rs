@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{HeaderMap, LOCATION, RETRY_AFTER};
-use model::ports::courier::Receipt;
+use model::ports::webhook::WebhookOutcome;
 use reqwest::Body;
 use url::Url;
 use web::outbound::{HostResolver, OutboundClients, OutboundPolicy, resolve};
@@ -37,9 +37,9 @@ impl Post {
         Ok(Post { clients: OutboundClients::new(policy, resolver, connect)?, connect, whole })
     }
 
-    pub(super) async fn send(&self, endpoint: &str, url: Url, headers: HeaderMap, body: Body) -> Receipt {
+    pub(super) async fn send(&self, endpoint: &str, url: Url, headers: HeaderMap, body: Body) -> WebhookOutcome {
         let sending = self.clients.to(&url).post(url).headers(headers).body(body).send();
-        let failed = |why: &str| Receipt::Failed { why: format!("{endpoint} {why}"), retry_after_ms: None };
+        let failed = |why: &str| WebhookOutcome::Failed { why: format!("{endpoint} {why}"), retry_after_ms: None };
         match tokio::time::timeout(self.whole, sending).await {
             // The status is the answer, whatever becomes of the body.
             Ok(Ok(response)) => {
@@ -70,12 +70,12 @@ async fn leave(mut response: reqwest::Response) {
     let _ = tokio::time::timeout(BODY_TIME, rest).await;
 }
 
-fn answered(endpoint: &str, status: StatusCode, headers: &HeaderMap) -> Receipt {
+fn answered(endpoint: &str, status: StatusCode, headers: &HeaderMap) -> WebhookOutcome {
     let code = status.as_u16();
-    let failed = |why: String, retry_after_ms| Receipt::Failed { why, retry_after_ms };
+    let failed = |why: String, retry_after_ms| WebhookOutcome::Failed { why, retry_after_ms };
     match code {
-        200..=299 => Receipt::Taken,
-        410 => Receipt::Gone { why: format!("{endpoint} answered 410: it wants no more") },
+        200..=299 => WebhookOutcome::Taken,
+        410 => WebhookOutcome::Gone { why: format!("{endpoint} answered 410: it wants no more") },
         300..=399 if headers.contains_key(LOCATION) => failed(
             format!("{endpoint} answered {code}: redirects are not followed; register the address it moved to"),
             None,
@@ -162,12 +162,12 @@ mod tests {
     fn only_a_2xx_takes_a_delivery() {
         let receipt = |code: u16| answered("https://h", StatusCode::from_u16(code).unwrap(), &HeaderMap::new());
         for code in [200, 201, 202, 204, 299] {
-            assert_eq!(receipt(code), Receipt::Taken);
+            assert_eq!(receipt(code), WebhookOutcome::Taken);
         }
         for code in [300, 304, 400, 401, 404, 429, 500, 503] {
             let why = format!("https://h answered {code}");
-            assert_eq!(receipt(code), Receipt::Failed { why, retry_after_ms: None });
+            assert_eq!(receipt(code), WebhookOutcome::Failed { why, retry_after_ms: None });
         }
-        assert!(matches!(receipt(410), Receipt::Gone { .. }));
+        assert!(matches!(receipt(410), WebhookOutcome::Gone { .. }));
     }
 }

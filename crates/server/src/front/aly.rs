@@ -20,7 +20,7 @@ use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTI
 use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::storekeeper::Needs;
-use model::{Call, Caller, ContextId, Fault, Kind, Place, PushCall, PushConfig, Send, Task};
+use model::{Call, CallScope, Caller, ContextId, Fault, Kind, PushCall, PushConfig, Send, Task};
 use url::{Host, Url};
 
 use super::{A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream, terms};
@@ -30,7 +30,7 @@ use crate::products::shop::ShopEndpoint;
 use crate::products::shop::{Aly, ShopService};
 use crate::settings::{self, Door, Settings};
 use crate::{Server, callers, intake};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::credentials::bearer;
 use web::response::{json, not_allowed};
 
@@ -141,7 +141,7 @@ impl<'a> Desk<'a> {
         };
         // Nobody waits for it; what HTTP has to say is said all the same.
         if request.is_notification {
-            *response.body_mut() = Body::empty();
+            *response.body_mut() = ResponseBody::empty();
             response.headers_mut().remove(CONTENT_TYPE);
             if response.status() == StatusCode::OK {
                 *response.status_mut() = StatusCode::NO_CONTENT;
@@ -152,7 +152,7 @@ impl<'a> Desk<'a> {
 
     async fn call(
         &self,
-        request: &jsonrpc::Request<'_>,
+        request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
         operation: &mut Operation,
     ) -> Result<Response, Fault> {
@@ -308,7 +308,7 @@ impl<'a> Desk<'a> {
 
     /// Push configs by the product's rules. A settled task has none: what was still to be told is told, and then the engine
     /// removes them, as the dialect wants it. Until then they are not shown.
-    async fn push(&self, place: &Place, call: PushCall) -> Result<PushAnswer, Fault> {
+    async fn push(&self, place: &CallScope, call: PushCall) -> Result<PushAnswer, Fault> {
         let engine = &self.server.engine;
         let task = match &call {
             PushCall::Create(config) => config.task.clone().unwrap_or_default(),
@@ -352,7 +352,7 @@ impl<'a> Desk<'a> {
     }
 
     /// All configs of a task; there are never more than a page of them.
-    async fn configs(&self, place: &Place, task: &str) -> Result<Vec<PushConfig>, Fault> {
+    async fn configs(&self, place: &CallScope, task: &str) -> Result<Vec<PushConfig>, Fault> {
         let page_size = Some(self.server.engine.limits().page_size);
         let call = PushCall::List { task: task.to_owned(), page_size, page_token: None };
         match self.server.engine.push(place, call).await? {
@@ -535,13 +535,13 @@ impl Desk<'_> {
         Url::parse(&base).ok().and_then(|url| url.host_str().map(str::to_ascii_lowercase)).unwrap_or_default()
     }
 
-    async fn shop(&self) -> Result<Option<(model::ports::storekeeper::Shop, String)>, Fault> {
+    async fn shop(&self) -> Result<Option<(model::ports::storekeeper::ShopCard, String)>, Fault> {
         let host = self.host();
         let shop = self.aly.storekeeper.shop(&host).await?;
         Ok(shop.map(|shop| (shop, host)))
     }
 
-    fn card(&self, shop: Option<&(model::ports::storekeeper::Shop, String)>) -> Response {
+    fn card(&self, shop: Option<&(model::ports::storekeeper::ShopCard, String)>) -> Response {
         let issuer = self.server.cards.base_url(&self.server.settings, self.head);
         let mount = if self.head.uri.path().starts_with("/aly/") { "/aly" } else { "" };
         let base = format!("{issuer}{mount}");

@@ -28,10 +28,10 @@ use dialects::wire::{Codec, Decoded, Head, JsonWire, Operation, Page, TaskView};
 use engine::{Answer, Answers, Listing, PushAnswer, Subscription};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use model::call::Idempotency;
-use model::{Call, Caller, ContextId, Fault, Kind, Place, Task, TaskId, Wait};
+use model::{Call, CallScope, Caller, ContextId, Fault, Kind, Task, TaskId, Wait};
 use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
-use web::body::{Body, Response, counted, in_json, room, with_room};
+use web::body::{Response, ResponseBody, counted, in_json, room, with_room};
 use web::concurrency::ConcurrencyPermit;
 use web::headers::{idempotency_key, trace};
 pub(crate) use web::request_log::RequestLog;
@@ -178,7 +178,7 @@ impl CallContext<'_> {
     }
 
     /// Asks the product that guards this agent. Other agents cost a look at an `Option`.
-    async fn check_send(&self, place: &Place, send: &model::Send) -> Result<(), Fault> {
+    async fn check_send(&self, place: &CallScope, send: &model::Send) -> Result<(), Fault> {
         match &self.mounted.send_guard {
             Some(guard) if guard.own_dialect() != self.wire.facts().name => {
                 let caller = Some(&*self.caller).filter(|caller| caller.authenticated);
@@ -188,7 +188,7 @@ impl CallContext<'_> {
         }
     }
 
-    async fn carry_out(&self, place: &Arc<Place>, effective: EffectiveCall, body: &[u8]) -> Result<Done, Fault> {
+    async fn carry_out(&self, place: &Arc<CallScope>, effective: EffectiveCall, body: &[u8]) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         let EffectiveCall { call, tenant, start } = effective;
         // Futures that open a task are large. They are boxed, so that a read does not carry their weight.
@@ -244,7 +244,7 @@ impl CallContext<'_> {
         }
     }
 
-    async fn get(&self, place: &Arc<Place>, get: model::Get) -> Result<Done, Fault> {
+    async fn get(&self, place: &Arc<CallScope>, get: model::Get) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         let (slot, view) = (self.wire.slot(false), TaskView::with_history(get.history));
         let forgotten = self.server.cache.forgotten();
@@ -324,7 +324,7 @@ impl CallContext<'_> {
         }
     }
 
-    fn extended_card(&self, place: &Place) -> Result<Bytes, Fault> {
+    fn extended_card(&self, place: &CallScope) -> Result<Bytes, Fault> {
         if !self.server.has_extended_card(self.mounted) {
             return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
         }
@@ -337,7 +337,7 @@ impl CallContext<'_> {
     }
 
     /// The place a call is made at, if it may be made there: before any task is looked up, and for every front.
-    fn place(&self, effective: &EffectiveCall) -> Result<Arc<Place>, Fault> {
+    fn place(&self, effective: &EffectiveCall) -> Result<Arc<CallScope>, Fault> {
         let place = self.place_in(effective.tenant.as_deref())?;
         let required = self.server.requires(self.mounted);
         let (tenant, agent) = (&place.caller.tenant, &self.mounted.agent);
@@ -347,7 +347,7 @@ impl CallContext<'_> {
 
     /// The place, by the tenant that the request names. A known caller stays in its own tenant; another's looks like one
     /// that is not there.
-    fn place_in(&self, tenant: Option<&str>) -> Result<Arc<Place>, Fault> {
+    fn place_in(&self, tenant: Option<&str>) -> Result<Arc<CallScope>, Fault> {
         let own = match &self.mounted.tenant {
             Some(fixed) if !self.caller.authenticated || *fixed == self.caller.tenant => fixed,
             Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is nothing here for your tenant")),
@@ -488,7 +488,7 @@ async fn into_body(
     head: &request::Parts,
     tenant: &Arc<str>,
     encoded: Encoded,
-) -> Result<Body, Fault> {
+) -> Result<ResponseBody, Fault> {
     if let Some(bytes) = encoded.as_bytes() {
         return Ok(counted(&server.answers, bytes.clone())?.into());
     }
@@ -498,7 +498,7 @@ async fn into_body(
     }
     let (server, tenant) = (server.clone(), tenant.clone());
     let segments = futures_util::stream::iter(encoded.into_segments());
-    Ok(Body::stream(futures_util::StreamExt::then(segments, move |segment| {
+    Ok(ResponseBody::stream(futures_util::StreamExt::then(segments, move |segment| {
         let (server, tenant) = (server.clone(), tenant.clone());
         async move {
             load_when_there_is_room(&server, &tenant, segment).await.map_err(|fault| {

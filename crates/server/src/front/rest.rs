@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::decide::{self, Refusal};
+use dialects::decide::{self, WireFault};
 use dialects::framing::json::Writer;
 use dialects::framing::near;
 use dialects::framing::scan;
@@ -17,7 +17,7 @@ use super::{CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, sign,
 use crate::Server;
 use crate::mount::Mounted;
 use crate::{callers, intake};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 
 const A2A_JSON: &str = "application/a2a+json";
 
@@ -33,7 +33,7 @@ pub(crate) async fn answer(
     let decided = decide::decide_route(below, version.as_ref().ok().copied().flatten());
     let wire = match (decided, version) {
         (Ok(wire), Ok(_)) => wire,
-        (Ok(wire), Err(fault)) | (Err(Refusal { wire, fault }), _) => {
+        (Ok(wire), Err(fault)) | (Err(WireFault { wire, fault }), _) => {
             return self::fault(&fault, head, log, wire, Operation::Unknown);
         }
     };
@@ -181,7 +181,7 @@ fn wire_of(path: &str) -> &'static dyn JsonWire {
     decide::decide_route(path, None).unwrap_or_else(|refusal| refusal.wire)
 }
 
-fn json(head: &request::Parts, wire: &'static dyn JsonWire, body: Body) -> Response {
+fn json(head: &request::Parts, wire: &'static dyn JsonWire, body: ResponseBody) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, media_type(head, wire));
     response

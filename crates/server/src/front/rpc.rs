@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::decide::{self, Decided, Refusal};
+use dialects::decide::{self, Decided, WireFault};
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
@@ -109,7 +109,7 @@ pub(super) async fn answer_to(
     server: &Arc<Server>,
     mounted: &Mounted,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     version: Result<Option<decide::Version>, Fault>,
     by: By,
     log: &mut RequestLog,
@@ -135,7 +135,7 @@ struct Attempt<'a> {
     server: &'a Arc<Server>,
     mounted: &'a Mounted,
     head: &'a request::Parts,
-    request: &'a jsonrpc::Request<'a>,
+    request: &'a jsonrpc::RpcRequest<'a>,
     by: By,
     wire: &'static dyn JsonWire,
     operation: Operation,
@@ -228,7 +228,7 @@ impl Attempt<'_> {
                 Ok(Decided::Wire(decide::by_opener(Some(dialects::a2a_v0_1::NAME))))
             }
             Ok(decided) => Ok(decided),
-            Err(Refusal { wire, fault }) => {
+            Err(WireFault { wire, fault }) => {
                 self.wire = wire;
                 Err(fault)
             }

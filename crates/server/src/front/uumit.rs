@@ -28,7 +28,7 @@ use trade::{
 use super::{A2A_DIALECT, PLATFORM_USER, RequestLog};
 use crate::Server;
 use crate::products::market::{MarketService, Uumit};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::concurrency::ConcurrencyPermit;
 use web::credentials;
 use web::headers::idempotency_key;
@@ -77,7 +77,7 @@ pub(crate) async fn answer(
 pub(crate) async fn answer_to(
     server: &Arc<Server>,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = uumit::NAME;
@@ -95,7 +95,7 @@ pub(crate) async fn answer_to(
     };
     // Nobody waits for it; what HTTP has to say is said all the same.
     if request.is_notification {
-        *response.body_mut() = Body::empty();
+        *response.body_mut() = ResponseBody::empty();
         response.headers_mut().remove(CONTENT_TYPE);
         if response.status() == StatusCode::OK {
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -108,7 +108,7 @@ async fn call(
     server: &Arc<Server>,
     uumit: &Uumit,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Result<Response, Error> {
     let fail = |fault: &Fault, log: &mut RequestLog| {

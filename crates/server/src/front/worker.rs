@@ -17,7 +17,7 @@ use http::header::ToStrError;
 use http::{HeaderName, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::agent::Agent;
-use model::ports::worker::{Contact, Desk, Leased, Notice, Refusal, Word};
+use model::ports::worker::{LeaseStatus, Leased, ReportError, WorkerNotice, WorkerQueue, WorkerReport};
 use model::{Fault, TurnId};
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -28,7 +28,7 @@ use super::{Gate, RequestLog};
 use crate::Server;
 use crate::intake;
 use crate::settings::{self, Settings};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::credentials;
 use web::headers::{idempotency_key, text};
 use web::response::{Rejection, json};
@@ -57,18 +57,18 @@ impl Error {
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
+impl From<ReportError> for Error {
+    fn from(refusal: ReportError) -> Error {
         match refusal {
-            Refusal::Unknown => Error::new(
+            ReportError::Unknown => Error::new(
                 StatusCode::NOT_FOUND,
                 "nothing is known of this turn: it ended long ago, or the server was started anew; lease another",
             ),
-            Refusal::Over => Error::new(StatusCode::GONE, "the turn is over; lease another"),
-            Refusal::NotYours => {
+            ReportError::Over => Error::new(StatusCode::GONE, "the turn is over; lease another"),
+            ReportError::NotYours => {
                 Error::new(StatusCode::CONFLICT, "the turn is not yours: the lease has ended; lease another")
             }
-            Refusal::Unreadable(says) => Error::unreadable(says),
+            ReportError::Unreadable(says) => Error::unreadable(says),
         }
     }
 }
@@ -105,17 +105,17 @@ fn is_guarded(settings: &Settings) -> bool {
 #[derive(Clone, Default)]
 pub(crate) struct Leaving(Arc<Mutex<Vec<Left>>>);
 
-type Left = (Arc<str>, Weak<dyn Desk>);
+type Left = (Arc<str>, Weak<dyn WorkerQueue>);
 
 impl Leaving {
-    fn desk(&self, agent: &str) -> Option<Arc<dyn Desk>> {
+    fn desk(&self, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A turn that runs has hold of its agent, and that of its desk.
         all.retain(|(_, desk)| desk.strong_count() > 0);
         all.iter().find(|(name, _)| **name == *agent).and_then(|(_, desk)| desk.upgrade())
     }
 
-    fn add(&self, agent: &Arc<str>, desk: &Arc<dyn Desk>) {
+    fn add(&self, agent: &Arc<str>, desk: &Arc<dyn WorkerQueue>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(name, desk)| name != agent && desk.strong_count() > 0);
         all.push((agent.clone(), Arc::downgrade(desk)));
@@ -151,7 +151,7 @@ pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>], leaving:
 }
 
 /// Where that agent's workers are heard.
-fn desk(server: &Server, agent: &str) -> Option<Arc<dyn Desk>> {
+fn desk(server: &Server, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
     let guarded = is_guarded(&server.settings);
     // What was open while the old config was in force need not be so in this one.
     let leaving = || server.leaving.desk(agent).filter(|desk| !(guarded && desk.is_open()));
@@ -222,7 +222,7 @@ async fn route(
     let body = intake::read(server, head, body, None, Gate::Open, log).await?;
     let said = Said::read(&body, server.engine.limits().json_depth)?;
     if let (Some("turns"), Some(turn), Some(what), _) = asked {
-        let turn: TurnId = turn.parse().map_err(|_| Error::from(Refusal::Unknown))?;
+        let turn: TurnId = turn.parse().map_err(|_| Error::from(ReportError::Unknown))?;
         let lease = said.text("lease")?.or_else(|| given(text(&head.headers, &X_LEASE)));
         let lease = lease.ok_or_else(|| Error::unreadable("say which lease: as \"lease\" or in X-Lease"))?;
         let delivery = said.text("id")?.or_else(|| given(idempotency_key(&head.headers)));
@@ -231,12 +231,12 @@ async fn route(
         }
         let word;
         (log.operation, word) = match what {
-            "heartbeat" => ("worker_heartbeat", Word::Alive),
-            "events" => ("worker_events", Word::Events(said.events()?)),
-            "deliver" => ("worker_deliver", Word::Deliver(said.event())),
+            "heartbeat" => ("worker_heartbeat", WorkerReport::Alive),
+            "events" => ("worker_events", WorkerReport::Events(said.events()?)),
+            "deliver" => ("worker_deliver", WorkerReport::Deliver(said.event())),
             _fail => {
                 let (says, retryable) = (said.text("error")?, said.read_member("retryable")?.unwrap_or(false));
-                ("worker_fail", Word::Fail { says, retryable })
+                ("worker_fail", WorkerReport::Fail { says, retryable })
             }
         };
         let contact = desk.take(turn, lease, delivery, word).await?;
@@ -249,7 +249,7 @@ async fn route(
 }
 
 /// A turn, or 204 if none comes.
-async fn lease(server: &Server, desk: &dyn Desk, worker: &str, wait: Duration) -> Result<Response, Error> {
+async fn lease(server: &Server, desk: &dyn WorkerQueue, worker: &str, wait: Duration) -> Result<Response, Error> {
     let until = Instant::now() + wait;
     loop {
         if server.engine.is_draining() {
@@ -261,7 +261,7 @@ async fn lease(server: &Server, desk: &dyn Desk, worker: &str, wait: Duration) -
             return Ok(json(leased_json(&leased)));
         }
         if left <= LOOK {
-            let mut response = Response::new(Body::empty());
+            let mut response = Response::new(ResponseBody::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             return Ok(response);
         }
@@ -269,7 +269,7 @@ async fn lease(server: &Server, desk: &dyn Desk, worker: &str, wait: Duration) -
 }
 
 /// Turns as server-sent events, each leased as it is sent.
-fn stream(server: &Arc<Server>, desk: &dyn Desk, query: Option<&str>) -> Result<Response, Error> {
+fn stream(server: &Arc<Server>, desk: &dyn WorkerQueue, query: Option<&str>) -> Result<Response, Error> {
     let value = |name| query.map(|query| query::value(query, name)).transpose().map(Option::flatten);
     let worker = name(value("worker")?.as_deref())?;
     let slots = match value("slots")? {
@@ -287,14 +287,14 @@ fn stream(server: &Arc<Server>, desk: &dyn Desk, query: Option<&str>) -> Result<
 /// Turns and cancellations for one worker.
 struct NoticeFeed {
     server: Arc<Server>,
-    notices: BoxStream<'static, Notice>,
+    notices: BoxStream<'static, WorkerNotice>,
 }
 
 impl EventSource for NoticeFeed {
-    type Item = Notice;
+    type Item = WorkerNotice;
 
     /// Ends when the server drains.
-    async fn next(&mut self) -> Option<Notice> {
+    async fn next(&mut self) -> Option<WorkerNotice> {
         loop {
             if self.server.engine.is_draining() {
                 return None;
@@ -305,17 +305,17 @@ impl EventSource for NoticeFeed {
         }
     }
 
-    async fn write(&mut self, piece: &mut Vec<u8>, notice: Option<Notice>) -> io::Result<Flow> {
+    async fn write(&mut self, piece: &mut Vec<u8>, notice: Option<WorkerNotice>) -> io::Result<Flow> {
         let Some(notice) = notice else { return Ok(Flow::Ends) };
         write_frame(piece, &notice);
         Ok(Flow::Continues)
     }
 }
 
-fn write_frame(piece: &mut Vec<u8>, notice: &Notice) {
+fn write_frame(piece: &mut Vec<u8>, notice: &WorkerNotice) {
     let (event, data) = match notice {
-        Notice::Turn(leased) => ("turn", leased_json(leased)),
-        Notice::Cancelled(turn) => ("cancel", json!({ "turn": turn.to_string() }).to_string()),
+        WorkerNotice::Turn(leased) => ("turn", leased_json(leased)),
+        WorkerNotice::Cancelled(turn) => ("cancel", json!({ "turn": turn.to_string() }).to_string()),
     };
     sse::write_frame(piece, None::<&str>, Some(event), &[data.as_bytes()]);
 }
@@ -326,8 +326,8 @@ fn leased_json(leased: &Leased) -> String {
     format!(r#"{{"lease":"{}","lease_ms":{},{rest}"#, leased.lease, leased.lease_ms)
 }
 
-fn contact_json(contact: Contact) -> String {
-    let Contact { cancelled, over, lease_ms } = contact;
+fn contact_json(contact: LeaseStatus) -> String {
+    let LeaseStatus { cancelled, over, lease_ms } = contact;
     json!({ "cancelled": cancelled, "over": over, "lease_ms": lease_ms }).to_string()
 }
 

@@ -21,7 +21,7 @@ use super::{ACCESS, Error, Oauth, covers, draw, page, same};
 use crate::Server;
 use crate::callers::jwt;
 use crate::front::RequestLog;
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::credentials::{Authorization, bearer};
 use web::html::{self, Forms};
 use web::response::{self, Rejection, not_allowed, private_json};
@@ -530,7 +530,7 @@ impl Asking<'_> {
             to.push('=');
             to.extend(url::form_urlencoded::byte_serialize(value.as_bytes()));
         }
-        let mut response = Response::new(Body::empty());
+        let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = StatusCode::SEE_OTHER;
         html::guard(response.headers_mut(), Forms::Onwards);
         match HeaderValue::from_str(&to) {

@@ -28,7 +28,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::{Along, Engine, Unmoved};
 use market::Row;
-use model::ports::store::{Conflict, Trouble};
+use model::ports::store::{Conflict, StoreError};
 use model::{Caller, Fault, Kind, Record, RecordChange, RecordPage, RecordQuery, Time};
 use subtle::ConstantTimeEq;
 
@@ -181,14 +181,16 @@ fn opened<R: Row>(record: &Record) -> Result<(R, u64), Fault> {
     Ok((R::from_row(&record.body).map_err(Fault::internal)?, record.version))
 }
 
-fn unread(trouble: Trouble) -> Fault {
+fn unread(trouble: StoreError) -> Fault {
     match trouble {
-        Trouble::Broken(_) => Fault::internal(trouble),
-        Trouble::Full | Trouble::ReadOnly | Trouble::Busy | Trouble::Unreachable(_) | Trouble::Closed => {
-            Fault::new(Kind::Unavailable, "the server cannot reach its data; try again shortly")
-                .retry_after(1)
-                .because(trouble)
-        }
+        StoreError::Broken(_) => Fault::internal(trouble),
+        StoreError::Full
+        | StoreError::ReadOnly
+        | StoreError::Busy
+        | StoreError::Unreachable(_)
+        | StoreError::Closed => Fault::new(Kind::Unavailable, "the server cannot reach its data; try again shortly")
+            .retry_after(1)
+            .because(trouble),
     }
 }
 

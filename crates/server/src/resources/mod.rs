@@ -158,6 +158,6 @@ pub fn is_name(text: &str) -> bool {
 }
 
 /// A fault of the store, as it is told.
-pub(crate) fn troubled(trouble: model::ports::store::Trouble) -> Fault {
+pub(crate) fn troubled(trouble: model::ports::store::StoreError) -> Fault {
     Fault::new(model::Kind::Unavailable, "the store cannot be reached now; try again shortly").because(trouble)
 }

@@ -143,7 +143,7 @@ fn there_are_only_so_many_watchers() {
 
 #[tokio::test]
 async fn what_is_kept_is_read_back_and_who_was_slower_learns_of_it() {
-    let store: Arc<dyn Store> = Arc::new(stores::memory::Store::new());
+    let store: Arc<dyn Store> = Arc::new(stores::memory::MemoryStore::new());
     let engine = Engine::offline(store.clone(), model::Limits::default());
     let (first, second) = (shelf(), shelf());
     let wish = Write::Create(document(Sort::AgentSystem, "a", r#"{"z":1,"a":2}"#));

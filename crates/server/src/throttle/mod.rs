@@ -16,7 +16,7 @@ use model::{Caller, Fault, Kind};
 use tokio_util::sync::CancellationToken;
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
-use web::limiter::{Limiter, Rate};
+use web::limiter::{Limiter, RateLimit};
 
 use crate::Server;
 use crate::metrics::RateLimited;
@@ -29,9 +29,9 @@ const WRITE_EVERY: Duration = Duration::from_secs(5);
 /// What can be limited.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    pub per_caller: Option<Rate>,
-    pub per_ip: Option<Rate>,
-    pub per_tenant: Option<Rate>,
+    pub per_caller: Option<RateLimit>,
+    pub per_ip: Option<RateLimit>,
+    pub per_tenant: Option<RateLimit>,
     pub streams_per_caller: Option<u32>,
     /// Sends that wait for their task to rest.
     pub waiting_per_caller: Option<u32>,
@@ -49,7 +49,7 @@ impl Limits {
 }
 
 /// A rate, and the part of it that callers have used.
-type Rated = (Rate, Arc<Limiter>);
+type Rated = (RateLimit, Arc<Limiter>);
 /// The limit, and the permits that are taken.
 type Places = (u32, Arc<ConcurrencyLimit>);
 
@@ -68,7 +68,7 @@ pub(crate) struct Throttle {
 impl Throttle {
     /// None where nothing is limited. What was used up of the same limit `before` stays used up.
     pub(crate) fn new(limits: &Limits, refusals: RateLimited, before: Option<&Throttle>) -> Option<Throttle> {
-        let rated = |rate: Option<Rate>, before: Option<&Rated>| {
+        let rated = |rate: Option<RateLimit>, before: Option<&Rated>| {
             let rate = rate?;
             let known = before.filter(|(known, _)| *known == rate).map(|(_, limiter)| limiter.clone());
             Some((rate, known.unwrap_or_else(|| Arc::new(Limiter::new(rate)))))

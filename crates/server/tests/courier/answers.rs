@@ -1,12 +1,12 @@
 //! What is made of a receiver's answer, or of its silence.
 
-use model::ports::courier::Receipt;
+use model::ports::webhook::WebhookOutcome;
 use server::courier::Options;
 
 use crate::kit::{courier, deliver, options, spec, why};
 use crate::receiver::{Act, Receiver};
 
-async fn receipt(act: Act) -> Receipt {
+async fn receipt(act: Act) -> WebhookOutcome {
     let receiver = Receiver::start(act).await;
     deliver(&courier(options()), spec(&receiver.url())).await
 }
@@ -14,7 +14,7 @@ async fn receipt(act: Act) -> Receipt {
 #[tokio::test]
 async fn any_2xx_is_taken() {
     for status in ["200 OK", "202 Accepted", "204 No Content"] {
-        assert_eq!(receipt(Act::status(status)).await, Receipt::Taken, "{status}");
+        assert_eq!(receipt(Act::status(status)).await, WebhookOutcome::Taken, "{status}");
     }
 }
 
@@ -22,7 +22,7 @@ async fn any_2xx_is_taken() {
 async fn anything_else_is_a_failure_that_names_the_status() {
     for status in ["400 Bad Request", "401 Unauthorized", "404 Not Found", "500 Internal Server Error"] {
         let receipt = receipt(Act::status(status)).await;
-        assert!(matches!(receipt, Receipt::Failed { retry_after_ms: None, .. }));
+        assert!(matches!(receipt, WebhookOutcome::Failed { retry_after_ms: None, .. }));
         assert!(why(&receipt).ends_with(&format!("answered {}", &status[..3])), "{receipt:?}");
     }
 }
@@ -30,7 +30,7 @@ async fn anything_else_is_a_failure_that_names_the_status() {
 #[tokio::test]
 async fn gone_is_gone() {
     let receipt = receipt(Act::status("410 Gone")).await;
-    assert!(matches!(receipt, Receipt::Gone { .. }), "{receipt:?}");
+    assert!(matches!(receipt, WebhookOutcome::Gone { .. }), "{receipt:?}");
     assert!(why(&receipt).contains("wants no more"));
 }
 
@@ -38,10 +38,10 @@ async fn gone_is_gone() {
 async fn a_wish_to_wait_is_passed_on() {
     for status in ["429 Too Many Requests", "503 Service Unavailable"] {
         let receipt = receipt(Act::with(status, "Retry-After: 7\r\n")).await;
-        assert!(matches!(receipt, Receipt::Failed { retry_after_ms: Some(7_000), .. }), "{receipt:?}");
+        assert!(matches!(receipt, WebhookOutcome::Failed { retry_after_ms: Some(7_000), .. }), "{receipt:?}");
     }
     let date = receipt(Act::with("503 Service Unavailable", "Retry-After: Fri, 31 Dec 2100 23:59:59 GMT\r\n")).await;
-    assert!(matches!(date, Receipt::Failed { retry_after_ms: Some(ms), .. } if ms > 3_600_000), "{date:?}");
+    assert!(matches!(date, WebhookOutcome::Failed { retry_after_ms: Some(ms), .. } if ms > 3_600_000), "{date:?}");
 }
 
 #[tokio::test]
@@ -71,18 +71,18 @@ async fn silence_ends_with_the_attempts_time() {
 #[tokio::test]
 async fn a_connection_closed_before_the_answer_is_a_failure() {
     let receipt = receipt(Act::Close).await;
-    assert!(matches!(receipt, Receipt::Failed { .. }));
+    assert!(matches!(receipt, WebhookOutcome::Failed { .. }));
     assert!(why(&receipt).contains("closed the connection before it answered"), "{receipt:?}");
     let half = self::receipt(Act::Say("HTTP/1.1 20".into())).await;
-    assert!(matches!(half, Receipt::Failed { .. }), "{half:?}");
+    assert!(matches!(half, WebhookOutcome::Failed { .. }), "{half:?}");
 }
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_after_its_head_is_an_answer() {
     let cut = Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly thi".into());
-    assert_eq!(receipt(cut).await, Receipt::Taken);
+    assert_eq!(receipt(cut).await, WebhookOutcome::Taken);
     let endless = Act::Say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n".into());
-    assert_eq!(receipt(endless).await, Receipt::Taken);
+    assert_eq!(receipt(endless).await, WebhookOutcome::Taken);
 }
 
 #[tokio::test]
@@ -97,6 +97,6 @@ async fn nobody_at_home_is_said_without_the_address() {
 #[tokio::test]
 async fn something_that_is_not_http_is_a_failure() {
     let receipt = receipt(Act::Say("SSH-2.0-OpenSSH_9.0\r\n\r\n".into())).await;
-    assert!(matches!(receipt, Receipt::Failed { .. }), "{receipt:?}");
+    assert!(matches!(receipt, WebhookOutcome::Failed { .. }), "{receipt:?}");
     why(&receipt);
 }

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
-use model::ports::courier::{Courier, News, Receipt, Telling};
-use model::ports::store::{Append, BlobWrite, Commit, Opening, Outcome, Row, Store};
+use model::ports::store::{Append, BlobWrite, Commit, IndexRow, Opening, Outcome, Store};
+use model::ports::webhook::{WebhookBody, WebhookDetail, WebhookOutcome, WebhookSender};
 use model::{
     Artifact, Blob, BlobKind, Body, Chunk, Content, Event, Part, PushChange, PushProgress, PushRow, PushSpec, Seq,
     State, Time, stored,
@@ -25,7 +25,7 @@ async fn heard(options: Options, change: impl FnOnce(&mut PushSpec)) -> Heard {
     let mut receiver = Receiver::start(Act::status("200 OK")).await;
     let mut spec = spec(&receiver.url());
     change(&mut spec);
-    assert_eq!(deliver(&courier(options), spec).await, Receipt::Taken);
+    assert_eq!(deliver(&courier(options), spec).await, WebhookOutcome::Taken);
     receiver.heard().await
 }
 
@@ -113,8 +113,8 @@ async fn a_token_verifies_against_the_key_set() {
         let mut receiver = Receiver::start(Act::status("200 OK")).await;
         let mut spec = spec(&receiver.url());
         change(&mut spec);
-        let courier = courier_with(Arc::new(stores::memory::Store::new()), Some(make()), options());
-        assert_eq!(deliver(&courier, spec).await, Receipt::Taken);
+        let courier = courier_with(Arc::new(stores::memory::MemoryStore::new()), Some(make()), options());
+        assert_eq!(deliver(&courier, spec).await, WebhookOutcome::Taken);
         (receiver.heard().await, format!("http://{}", receiver.addr))
     };
     let claims = |token: &str, audience: &str| -> Value {
@@ -155,16 +155,16 @@ async fn a_task_arrives_in_the_dialect_its_webhook_was_registered_in() {
         let courier = courier(options());
         let mut spec = spec(&receiver.url());
         (spec.dialect, spec.shown) = (dialect.into(), Some("mine".into()));
-        let receipt = courier.deliver(letter(spec.clone(), News::Task(Arc::new(task())))).await;
-        assert_eq!(receipt, Receipt::Taken);
+        let receipt = courier.deliver(letter(spec.clone(), WebhookBody::Task(Arc::new(task())))).await;
+        assert_eq!(receipt, WebhookOutcome::Taken);
         let heard = receiver.heard().await;
         assert_eq!(heard.header("content-type"), Some(kind), "{dialect}");
         let body = heard.json();
         assert_eq!(at.iter().fold(&body, |value, member| &value[member]), "mine", "{dialect}: {body}");
         // Only 1.0 knows single events.
-        let told = courier.deliver(letter(spec, News::Event(Arc::new(status())))).await;
-        let events = courier.telling(dialect) == Telling::Events;
-        assert_eq!(told, if events { Receipt::Taken } else { Receipt::Untold }, "{dialect}");
+        let told = courier.deliver(letter(spec, WebhookBody::Event(Arc::new(status())))).await;
+        let events = courier.telling(dialect) == WebhookDetail::Events;
+        assert_eq!(told, if events { WebhookOutcome::Taken } else { WebhookOutcome::Untold }, "{dialect}");
         assert_eq!(events, dialect == "a2a_v1");
     }
 }
@@ -173,13 +173,13 @@ async fn a_task_arrives_in_the_dialect_its_webhook_was_registered_in() {
 async fn what_nobody_is_told_is_not_sent() {
     let receiver = Receiver::start(Act::status("200 OK")).await;
     let unseen = Event { seq: Seq(2), at: Time(0), body: Body::Bound { remote: "r".into() } };
-    let told = courier(options()).deliver(letter(spec(&receiver.url()), News::Event(Arc::new(unseen)))).await;
-    assert_eq!((told, receiver.accepted()), (Receipt::Untold, 0));
+    let told = courier(options()).deliver(letter(spec(&receiver.url()), WebhookBody::Event(Arc::new(unseen)))).await;
+    assert_eq!((told, receiver.accepted()), (WebhookOutcome::Untold, 0));
 }
 
 /// A store that holds a task with these blobs and configs.
 async fn store_with(blobs: Vec<BlobWrite>, push: Vec<PushChange>) -> Arc<dyn Store> {
-    let store: Arc<dyn Store> = Arc::new(stores::memory::Store::new());
+    let store: Arc<dyn Store> = Arc::new(stores::memory::MemoryStore::new());
     let event = Event { seq: Seq(1), at: Time(0), body: Body::Bound { remote: "r".into() } };
     let append = Append {
         task: task_id(),
@@ -194,14 +194,14 @@ async fn store_with(blobs: Vec<BlobWrite>, push: Vec<PushChange>) -> Arc<dyn Sto
             agent: "echo".into(),
             views: vec![],
         }),
-        row: Some(Row { state: State::Working, status_at: Time(0), listed: true, running: false, settled: false }),
+        row: Some(IndexRow { state: State::Working, status_at: Time(0), listed: true, running: false, settled: false }),
     };
     let commit = Commit { appends: vec![append], blobs, push, ..Commit::default() };
     assert_eq!(store.commit(commit).await, Outcome::Done);
     store
 }
 
-fn chunk(content: &Bytes, hash: [u8; 32]) -> News {
+fn chunk(content: &Bytes, hash: [u8; 32]) -> WebhookBody {
     let blob = Blob { kind: BlobKind::Raw, hash, len: content.len() as u64 };
     let artifact = Artifact {
         id: "a".into(),
@@ -213,7 +213,7 @@ fn chunk(content: &Bytes, hash: [u8; 32]) -> News {
     };
     let chunk =
         Chunk { artifact: artifact.into(), ordinal: 0, append: false, bordered: false, last: true, metadata: None };
-    News::Event(Arc::new(Event { seq: Seq(7), at: Time(0), body: Body::Artifact(chunk) }))
+    WebhookBody::Event(Arc::new(Event { seq: Seq(7), at: Time(0), body: Body::Artifact(chunk) }))
 }
 
 #[tokio::test]
@@ -226,14 +226,14 @@ async fn large_content_arrives_whole_and_signed() {
     spec.token = Some("token".into());
     let courier = courier_with(store, None, options());
     let receipt = courier.deliver(letter(spec.clone(), chunk(&content, [9; 32]))).await;
-    assert_eq!(receipt, Receipt::Taken);
+    assert_eq!(receipt, WebhookOutcome::Taken);
     let heard = receiver.heard().await;
     assert_signed(&heard, b"token");
     let raw = heard.json()["artifactUpdate"]["artifact"]["parts"][0]["raw"].as_str().unwrap().to_owned();
     assert_eq!(STANDARD.decode(raw).unwrap(), content);
 
     let missing = courier.deliver(letter(spec, chunk(&content, [8; 32]))).await;
-    assert!(matches!(missing, Receipt::Failed { .. }), "{missing:?}");
+    assert!(matches!(missing, WebhookOutcome::Failed { .. }), "{missing:?}");
 }
 
 #[tokio::test]
@@ -252,8 +252,8 @@ async fn a_large_file_is_told_by_its_address_in_every_dialect() {
         spec.dialect = wire.name().into();
         match courier.deliver(letter(spec, chunk(&content, [9; 32]))).await {
             // Webhooks of some dialects are told of states only.
-            Receipt::Untold => continue,
-            receipt => assert_eq!(receipt, Receipt::Taken, "{}", wire.name()),
+            WebhookOutcome::Untold => continue,
+            receipt => assert_eq!(receipt, WebhookOutcome::Taken, "{}", wire.name()),
         }
         let heard = receiver.heard().await;
         assert_signed(&heard, b"token");
@@ -268,7 +268,7 @@ async fn a_large_file_is_told_by_its_address_in_every_dialect() {
     let mut spec = spec(&receiver.url());
     spec.token = Some("token".into());
     let small = courier.deliver(letter(spec, chunk(&content.slice(..70_000), [9; 32]))).await;
-    assert!(matches!(small, Receipt::Failed { .. }), "what is small is loaded: {small:?}");
+    assert!(matches!(small, WebhookOutcome::Failed { .. }), "what is small is loaded: {small:?}");
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::courier::{Courier, Letter, News, Receipt};
 use model::ports::store::Store;
+use model::ports::webhook::{WebhookBody, WebhookOutcome, WebhookRequest, WebhookSender};
 use model::{
     Body, ContextId, Event, EventId, Message, Part, PushSpec, Role, Seq, State, StatusChange, Task, TaskId, Time,
 };
@@ -26,7 +26,7 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn courier(options: Options) -> HttpCourier {
-    courier_with(Arc::new(stores::memory::Store::new()), None, options)
+    courier_with(Arc::new(stores::memory::MemoryStore::new()), None, options)
 }
 
 pub(crate) fn courier_with(store: Arc<dyn Store>, signer: Option<Signer>, options: Options) -> HttpCourier {
@@ -66,8 +66,8 @@ pub(crate) fn status() -> Event {
     Event { seq: Seq(7), at: Time(1_777_629_600_120), body: Body::Status(change) }
 }
 
-pub(crate) fn letter(spec: PushSpec, news: News) -> Letter {
-    Letter {
+pub(crate) fn letter(spec: PushSpec, news: WebhookBody) -> WebhookRequest {
+    WebhookRequest {
         id: EventId { task: task_id(), seq: Seq(7) },
         attempt: 1,
         config: "cfg 1".into(),
@@ -79,15 +79,15 @@ pub(crate) fn letter(spec: PushSpec, news: News) -> Letter {
 }
 
 /// A delivery of one event.
-pub(crate) async fn deliver(courier: &HttpCourier, spec: PushSpec) -> Receipt {
-    courier.deliver(letter(spec, News::Event(Arc::new(status())))).await
+pub(crate) async fn deliver(courier: &HttpCourier, spec: PushSpec) -> WebhookOutcome {
+    courier.deliver(letter(spec, WebhookBody::Event(Arc::new(status())))).await
 }
 
 /// Why it failed; nothing in it that only the receiver should know.
-pub(crate) fn why(receipt: &Receipt) -> String {
+pub(crate) fn why(receipt: &WebhookOutcome) -> String {
     let why = match receipt {
-        Receipt::Failed { why, .. } | Receipt::Gone { why } => why.clone(),
-        Receipt::Taken | Receipt::Untold => panic!("{receipt:?}"),
+        WebhookOutcome::Failed { why, .. } | WebhookOutcome::Gone { why } => why.clone(),
+        WebhookOutcome::Taken | WebhookOutcome::Untold => panic!("{receipt:?}"),
     };
     for secret in ["secret", "/path", "?"] {
         assert!(!why.contains(secret), "{why}");

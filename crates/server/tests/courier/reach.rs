@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::ports::courier::{Courier, News, Receipt};
+use model::ports::webhook::{WebhookBody, WebhookOutcome, WebhookSender};
 use server::courier::{HttpCourier, Options};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
@@ -22,7 +22,7 @@ async fn a_name_with_a_private_address_gets_no_connection() {
         for loopback in [false, true] {
             let courier = named(Names::new(&[&[answer]]), loopback, &[]);
             let receipt = deliver(&courier, spec(&url)).await;
-            assert!(matches!(receipt, Receipt::Failed { .. }));
+            assert!(matches!(receipt, WebhookOutcome::Failed { .. }));
             assert!(why(&receipt.clone()).contains("resolves to no public address"), "{answer}: {receipt:?}");
         }
     }
@@ -64,7 +64,7 @@ async fn an_address_without_a_name_is_looked_at_before_every_attempt() {
     for host in ["127.0.0.1", "localhost", "[::1]", "2130706433", "[::ffff:127.0.0.1]", "0.0.0.0"] {
         for scheme in ["http", "https"] {
             let receipt = deliver(&strict, spec(&format!("{scheme}://{host}:{port}/"))).await;
-            assert!(matches!(receipt, Receipt::Gone { .. }), "{host}: {receipt:?}");
+            assert!(matches!(receipt, WebhookOutcome::Gone { .. }), "{host}: {receipt:?}");
             assert!(why(&receipt).contains("push.allow"), "{receipt:?}");
         }
     }
@@ -82,11 +82,11 @@ async fn http_is_for_loopback_and_for_what_the_operator_lists() {
     for entry in
         ["hooks.example.com".to_owned(), "*.example.com".into(), format!("hooks.example.com:{}", receiver.addr.port())]
     {
-        assert_eq!(deliver(&named(names(), false, &[&entry]), spec(&url)).await, Receipt::Taken, "{entry}");
+        assert_eq!(deliver(&named(names(), false, &[&entry]), spec(&url)).await, WebhookOutcome::Taken, "{entry}");
     }
     assert_eq!(receiver.accepted(), 3);
     let other_port = deliver(&named(names(), false, &["hooks.example.com:1"]), spec(&url)).await;
-    assert!(matches!(other_port, Receipt::Gone { .. }), "{other_port:?}");
+    assert!(matches!(other_port, WebhookOutcome::Gone { .. }), "{other_port:?}");
     assert_eq!(receiver.accepted(), 3);
 }
 
@@ -104,7 +104,7 @@ async fn localhost_is_a_name_for_loopback() {
     let mut receiver = Receiver::start(Act::status("200 OK")).await;
     let url = format!("http://localhost:{}/hook", receiver.addr.port());
     let courier = named(Names::new(&[&["127.0.0.1"]]), true, &[]);
-    assert_eq!(deliver(&courier, spec(&url)).await, Receipt::Taken);
+    assert_eq!(deliver(&courier, spec(&url)).await, WebhookOutcome::Taken);
     assert!(receiver.heard().await.line.starts_with("POST /hook HTTP/1.1"));
 }
 
@@ -114,8 +114,8 @@ async fn what_can_never_arrive_is_given_up() {
     let mut unknown = spec("https://example.com/");
     unknown.dialect = "a2a_v9".into();
     assert!(why(&deliver(&courier, unknown).await).contains("a2a_v9"));
-    let odd = courier.deliver(letter(spec("no address"), News::Task(Arc::new(task())))).await;
-    assert!(matches!(odd, Receipt::Gone { .. }), "{odd:?}");
+    let odd = courier.deliver(letter(spec("no address"), WebhookBody::Task(Arc::new(task())))).await;
+    assert!(matches!(odd, WebhookOutcome::Gone { .. }), "{odd:?}");
     assert_eq!(&*courier.endpoint(&spec("no address")), "unknown");
     assert_eq!(&*courier.endpoint(&spec("https://h.example:8443/p?q#f")), "https://h.example:8443");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dialects::aly::SCOPES;
 use engine::Engine;
 use model::ports::Future;
-use model::ports::storekeeper::{Needs, Shop, Storekeeper};
+use model::ports::storekeeper::{Needs, ShopCard, Storekeeper};
 use model::{Content, Fault, Limits, Message, Task};
 use serde_json::{Value, json};
 use server::courier::{HttpCourier, Options, OutboundPolicy, Seal};
@@ -46,8 +46,8 @@ impl Storekeeper for Keeper {
         matches!(skill, "cart-management" | "checkout").then_some("write:orders")
     }
 
-    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<Shop>, Fault>> {
-        let shop = (host == "acme.shop.example").then(|| Shop {
+    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<ShopCard>, Fault>> {
+        let shop = (host == "acme.shop.example").then(|| ShopCard {
             slug: "acme".into(),
             title: "Acme".into(),
             description: Some("Hats".into()),
@@ -58,7 +58,7 @@ impl Storekeeper for Keeper {
 
 pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Aly)) -> Running {
     server::crypto::install();
-    let store = Arc::new(stores::memory::Store::new());
+    let store = Arc::new(stores::memory::MemoryStore::new());
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
     let options = Options { policy: OutboundPolicy { loopback: true, allow: Vec::new() }, ..Options::default() };
     let courier = HttpCourier::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();

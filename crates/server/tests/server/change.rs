@@ -7,7 +7,7 @@ use model::Visibility;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use server::Settings;
-use server::settings::{Door, Mount, Rate};
+use server::settings::{Door, Mount, RateLimit};
 
 use crate::kit::{As, Running, key, saying, settings, start};
 
@@ -83,7 +83,7 @@ async fn what_cannot_be_used_changes_nothing() {
 async fn limits_that_stay_the_same_stay_used_up_and_others_begin_anew() {
     let most = |n: u32| {
         let n = NonZeroU32::new(n).unwrap();
-        Some(Rate { per_minute: NonZeroU32::MIN, burst: n })
+        Some(RateLimit { per_minute: NonZeroU32::MIN, burst: n })
     };
     let mut asked = Settings { keys: vec![key("ann", "red")], ..settings() };
     asked.throttle.per_caller = most(2);

@@ -11,14 +11,14 @@ use bytes::Bytes;
 use engine::Engine;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::Future;
-use model::ports::agent::{Admission, Agent, Emission, End, EndState, Piece, Profile, Restart, Turn};
+use model::ports::agent::{Admission, Agent, AgentEvent, ArtifactChunk, EndState, Profile, Restart, Turn, TurnEnd};
 use model::ports::store::{
-    Commit, Head, Health, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, TaskLists,
-    TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep,
+    Commit, Health, Journal, KeyUse, ListPage, ListQuery, LogHead, Outcome, RecordStore, Replicas, StoreError,
+    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Upkeep, VisibleTasks,
 };
 use model::{
-    AccessKey, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Limits, Line, Part, PushRow, PushState,
-    Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
+    AccessKey, AccountLine, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Limits, Part, PushRow,
+    PushState, Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
 };
 use serde_json::{Value, json};
 use server::Settings;
@@ -30,13 +30,13 @@ use crate::kit::{Running, saying, sends, start_on, until};
 
 /// A store that counts how often large content is asked for.
 struct Counting {
-    inner: stores::memory::Store,
+    inner: stores::memory::MemoryStore,
     blobs: AtomicUsize,
 }
 
 macro_rules! pass {
     ($($name:ident($($arg:ident: $type:ty),*) -> $out:ty;)+) => {
-        $(fn $name(&self, $($arg: $type),*) -> Future<'_, Result<$out, Trouble>> {
+        $(fn $name(&self, $($arg: $type),*) -> Future<'_, Result<$out, StoreError>> {
             self.inner.$name($($arg),*)
         })+
     };
@@ -46,7 +46,7 @@ impl TaskLog for Counting {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         self.inner.commit(commit)
     }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         self.blobs.fetch_add(1, Ordering::SeqCst);
         self.inner.blob(tenant, hash)
     }
@@ -54,9 +54,9 @@ impl TaskLog for Counting {
         self.inner.epoch()
     }
     pass! {
-        head(task: TaskId) -> Option<Head>;
+        head(task: TaskId) -> Option<LogHead>;
         events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
-        beginning(task: TaskId, sight: Seen, bytes: usize) -> Vec<Event>;
+        beginning(task: TaskId, sight: VisibleTasks, bytes: usize) -> Vec<Event>;
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
         alias(key: [u8; 32]) -> Option<TaskId>;
@@ -87,7 +87,7 @@ impl RecordStore for Counting {
 impl Journal for Counting {
     pass! {
         balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
-        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<Line>;
+        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<AccountLine>;
         accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
         journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
     }
@@ -147,15 +147,15 @@ impl Agent for Maker {
     fn admit(&self, _: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
         Ok(Admission { undecided: false, restart: Restart::Fail, idempotent: false })
     }
-    fn run(&self, _: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, _: Turn) -> BoxStream<'static, AgentEvent> {
         let part = Part {
             filename: Some("ü.html".into()),
             media_type: Some("text/html".into()),
             ..Part::new(Content::Raw(content(self.1)))
         };
-        let piece = Piece { key: "a".into(), parts: vec![part], ..Piece::default() };
-        let end = Emission::End(End { state: EndState::Completed, words: None });
-        stream::iter([Emission::Artifact(piece), end]).boxed()
+        let piece = ArtifactChunk { key: "a".into(), parts: vec![part], ..ArtifactChunk::default() };
+        let end = AgentEvent::End(TurnEnd { state: EndState::Completed, words: None });
+        stream::iter([AgentEvent::Artifact(piece), end]).boxed()
     }
 }
 
@@ -164,7 +164,7 @@ async fn serve(len: usize, files: Files) -> (Running, Arc<Counting>) {
 }
 
 async fn serve_with(len: usize, change: impl FnOnce(&mut Settings)) -> (Running, Arc<Counting>) {
-    let store = Arc::new(Counting { inner: stores::memory::Store::new(), blobs: AtomicUsize::new(0) });
+    let store = Arc::new(Counting { inner: stores::memory::MemoryStore::new(), blobs: AtomicUsize::new(0) });
     let engine = Engine::start(store.clone(), vec![Maker::making(len)], Limits::default(), None).await.unwrap();
     let assistant = "0190f3c4-1111-4222-8333-444455556666".parse().unwrap();
     let assistants = AssistantsService::new(dialects::langgraph::Profile::default());

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::Kind;
 use serde_json::json;
 use server::Settings;
-use server::settings::{Algorithm, Issuer, KeySource, Rate};
+use server::settings::{Algorithm, Issuer, KeySource, RateLimit};
 
 use crate::kit::{As, allow, assert_refused, key, list, saying, sends, settings, start};
 
@@ -43,7 +43,7 @@ async fn whoever_may_not_is_told_what_and_where() {
 
 #[tokio::test]
 async fn whoever_calls_too_often_is_told_when_to_go_on() {
-    let one = Rate { per_minute: NonZeroU32::MIN, burst: NonZeroU32::MIN };
+    let one = RateLimit { per_minute: NonZeroU32::MIN, burst: NonZeroU32::MIN };
     for by_address in [false, true] {
         let mut settings = Settings { keys: vec![key("ann", "red"), key("bob", "red")], ..settings() };
         if by_address {

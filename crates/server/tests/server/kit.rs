@@ -74,7 +74,7 @@ pub(crate) async fn start_agents(
 }
 
 pub(crate) async fn engine(agents: Vec<Arc<dyn model::ports::agent::Agent>>) -> Engine {
-    let store = Arc::new(stores::memory::Store::new());
+    let store = Arc::new(stores::memory::MemoryStore::new());
     Engine::start(store, agents, Limits::default(), None).await.unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde_json::Value;
 use server::Settings;
-use server::settings::Rate;
+use server::settings::RateLimit;
 
 use crate::kit::{As, Running, key, saying, settings, start, until};
 
@@ -93,7 +93,7 @@ async fn the_calls_of_a_day_survive_a_restart() {
 async fn guessing_keys_uses_up_an_address() {
     let mut settings = two_callers();
     let burst = NonZeroU32::new(4).unwrap();
-    settings.throttle.per_ip = Some(Rate { per_minute: NonZeroU32::MIN, burst });
+    settings.throttle.per_ip = Some(RateLimit { per_minute: NonZeroU32::MIN, burst });
     let running = start(settings).await;
     let guess = async || running.rpc("echo", "ListTasks", &serde_json::json!({})).caller("eve").send().await.unwrap();
     assert_eq!(guess().await.status(), 401);
@@ -104,7 +104,7 @@ async fn guessing_keys_uses_up_an_address() {
 #[tokio::test]
 async fn behind_a_proxy_the_caller_is_whom_the_proxy_names() {
     let mut settings = two_callers();
-    settings.throttle.per_ip = Some(Rate { per_minute: NonZeroU32::MIN, burst: NonZeroU32::MIN });
+    settings.throttle.per_ip = Some(RateLimit { per_minute: NonZeroU32::MIN, burst: NonZeroU32::MIN });
     settings.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let running = start(settings).await;
     let from = async |address: &str| {

@@ -153,7 +153,7 @@ async fn a_strangers_small_body_is_refused_under_its_id_and_a_large_one_under_no
 async fn a_wrong_key_on_a_large_body_counts_as_one_on_a_small() {
     let mut settings = guarded();
     let burst = std::num::NonZeroU32::new(4).unwrap();
-    settings.throttle.per_ip = Some(server::settings::Rate { per_minute: std::num::NonZeroU32::MIN, burst });
+    settings.throttle.per_ip = Some(server::settings::RateLimit { per_minute: std::num::NonZeroU32::MIN, burst });
     let running = start(settings).await;
     let guess = async || {
         running.rpc("echo", "SendMessage", &saying(&"x".repeat(LARGE))).caller("eve").send().await.unwrap().status()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::storekeeper::{Needs, Shop, Storekeeper};
+use model::ports::storekeeper::{Needs, ShopCard, Storekeeper};
 use model::{Fault, Message, Task};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ impl Storekeeper for Clumsy {
     fn scope(&self, _skill: &str) -> Option<&'static str> {
         None
     }
-    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<Shop>, Fault>> {
+    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<ShopCard>, Fault>> {
         assert_ne!(host, "stumble.example", "as a test");
         Box::pin(async { Ok(None) })
     }

@@ -35,7 +35,7 @@ async fn shop() -> (Running, Market) {
         }
         agent
     });
-    let (store, errands) = (Arc::new(stores::memory::Store::new()), tokio::runtime::Handle::current());
+    let (store, errands) = (Arc::new(stores::memory::MemoryStore::new()), tokio::runtime::Handle::current());
     let books = Some(Arc::new(trade::MarketSettlement) as _);
     let engine = Engine::start_paid(store, agents.collect(), Limits::default(), None, errands, books).await.unwrap();
     let market = Market::start(engine.clone(), Config::default(), true).await.unwrap();

@@ -10,7 +10,7 @@ use retail::{Config, OnPage, Payments, Shop};
 use serde_json::{Value, json};
 use server::Settings;
 use server::products::shop::{Aly, ShopService};
-use server::settings::{Door, Mount, Rate};
+use server::settings::{Door, Mount, RateLimit};
 use shop::import::Format;
 use shop::{Currency, Minor, Rules, Site, SiteTerms as Terms};
 
@@ -57,7 +57,7 @@ async fn mall_with(change: impl FnOnce(&mut Settings)) -> Mall {
 pub(crate) async fn mall_paid(payments: Arc<dyn Payments>, change: impl FnOnce(&mut Settings)) -> Mall {
     server::crypto::install();
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
-    let store = Arc::new(stores::memory::Store::new());
+    let store = Arc::new(stores::memory::MemoryStore::new());
     let engine = Engine::start(store, agents, Limits::default(), None).await.unwrap();
     let shop = Shop::start_with(engine.clone(), Config::default(), false, payments).await.unwrap();
     let usd = Currency::check("USD").unwrap();
@@ -659,7 +659,7 @@ async fn whoever_would_pay_over_http_is_told_the_way() {
 async fn whoever_comes_too_often_is_told_when_to_come_again() {
     let mall = mall_with(|settings| {
         let per_minute = std::num::NonZeroU32::new(1).unwrap();
-        settings.throttle.per_caller = Some(Rate { per_minute, burst: std::num::NonZeroU32::new(2).unwrap() });
+        settings.throttle.per_caller = Some(RateLimit { per_minute, burst: std::num::NonZeroU32::new(2).unwrap() });
     })
     .await;
     for _ in 0..2 {

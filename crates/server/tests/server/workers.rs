@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use agents::AgentConfig;
-use dialects::framing::sse::{Frame, Parser};
+use dialects::framing::sse::{Parser, SseFrame};
 use engine::Engine;
 use model::Limits;
 use model::ports::agent::Agent;
@@ -130,11 +130,11 @@ async fn a_stream_brings_turns_and_cancels() {
     let mut at_once = saying("hello");
     at_once["configuration"]["returnImmediately"] = true.into();
     let sent: Value = running.rpc("upper", "SendMessage", &at_once).send().await.unwrap().json().await.unwrap();
-    let (mut parser, mut frames) = (Parser::new(1 << 20), Vec::<Frame>::new());
+    let (mut parser, mut frames) = (Parser::new(1 << 20), Vec::<SseFrame>::new());
     while frames.is_empty() {
         parser.push(&stream.chunk().await.unwrap().unwrap(), &mut frames).unwrap();
     }
-    let Frame { event, data, .. } = frames.remove(0);
+    let SseFrame { event, data, .. } = frames.remove(0);
     let turn: Value = serde_json::from_str(&data).unwrap();
     assert_eq!((event.as_deref(), &turn["task"]), (Some("turn"), &sent["result"]["task"]["id"]));
     let params = json!({ "id": turn["task"] });
@@ -142,7 +142,7 @@ async fn a_stream_brings_turns_and_cancels() {
     while frames.is_empty() {
         parser.push(&stream.chunk().await.unwrap().unwrap(), &mut frames).unwrap();
     }
-    let Frame { event, data, .. } = frames.remove(0);
+    let SseFrame { event, data, .. } = frames.remove(0);
     assert_eq!((event.as_deref(), data), (Some("cancel"), json!({ "turn": turn["turn"] }).to_string()));
     let at = format!("/turns/{}", turn["turn"].as_str().unwrap());
     let (_, told) = post(&running, &format!("{at}/heartbeat"), json!({ "lease": turn["lease"] })).await;
@@ -180,7 +180,7 @@ async fn workers_show_their_own_secret_and_callers_theirs() {
 #[tokio::test]
 async fn a_desk_without_a_secret_is_for_loopback_without_keys_only() {
     let refuses = async |settings: Settings| {
-        let store = Arc::new(stores::memory::Store::new());
+        let store = Arc::new(stores::memory::MemoryStore::new());
         let engine = Engine::start(store, vec![agent(json!({})).await], Limits::default(), None).await.unwrap();
         Server::new(engine, settings, Sink::stderr(false, false).unwrap()).err().map(|error| error.to_string())
     };
@@ -199,7 +199,7 @@ async fn a_reload_keeps_turns_and_leases_and_opens_no_desk() {
     let settings = Settings { auth_required: true, keys: vec![key("ann", "red")], ..Settings::test(&["upper"]) };
     let file = secret_file();
     let guarded = json!({ "secret": format!("file:{}", file.path().display()) });
-    let store = Arc::new(stores::memory::Store::new());
+    let store = Arc::new(stores::memory::MemoryStore::new());
     let engine = Engine::start(store, vec![agent(guarded.clone()).await], Limits::default(), None).await.unwrap();
     let old = engine.desk("upper").unwrap();
     let server = Server::new(engine.clone(), settings.clone(), Sink::stderr(false, false).unwrap()).unwrap();

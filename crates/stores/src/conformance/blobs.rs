@@ -5,20 +5,20 @@ use model::TaskId;
 use model::ports::store::{BlobWrite, Commit};
 
 use super::Factory;
-use super::kit::{Say, Shelf, commit, conflict, done, id, more, open, opening};
+use super::kit::{DynStore, Say, commit, conflict, done, id, more, open, opening};
 
 fn blob(tenant: &str, task: TaskId, hash: u8, bytes: &'static [u8]) -> BlobWrite {
     BlobWrite { tenant: tenant.into(), task, hash: [hash; 32], bytes: Bytes::from_static(bytes) }
 }
 
-async fn keep(store: &Shelf, tenant: &str, hash: u8, bytes: &'static [u8]) -> TaskId {
+async fn keep(store: &DynStore, tenant: &str, hash: u8, bytes: &'static [u8]) -> TaskId {
     let task = id();
     let blobs = vec![blob(tenant, task, hash, bytes)];
     done(store, Commit { blobs, ..commit([opening(task, 1).of(tenant)]) }).await;
     task
 }
 
-async fn read(store: &Shelf, tenant: &str, hash: u8) -> Option<Bytes> {
+async fn read(store: &DynStore, tenant: &str, hash: u8) -> Option<Bytes> {
     store.blob(tenant.into(), [hash; 32]).await.unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! A commit is conditional, atomic, and happens once it was asked for.
 
 use futures_util::future::join_all;
-use model::ports::store::{Commit, Conflict, Outcome, Trouble};
+use model::ports::store::{Commit, Conflict, Outcome, StoreError};
 use model::{Epoch, Seq, State};
 
 use super::Factory;
@@ -187,7 +187,7 @@ pub(super) async fn a_malformed_commit_is_refused_and_changes_nothing(factory: &
     };
     for bad in [no_opening, no_row, no_events, opening_late] {
         let trouble = refused(store.commit(commit([opening(id(), 1), bad])).await);
-        assert!(matches!(trouble, Trouble::Broken(_)), "{trouble:?}");
+        assert!(matches!(trouble, StoreError::Broken(_)), "{trouble:?}");
     }
     assert_eq!(store.health().await.unwrap().tasks, 1);
     assert_eq!(length(&store, old).await, 1);
@@ -221,8 +221,8 @@ pub(super) async fn a_closed_store_refuses_and_says_so(factory: &dyn Factory) {
     let store = factory.open().await;
     let task = open(&store, |a| a).await;
     store.close().await;
-    assert_eq!(refused(store.commit(commit([more(task, 1, 1)])).await), Trouble::Closed);
-    assert_eq!(store.head(task).await, Err(Trouble::Closed));
-    assert_eq!(store.remove(task).await, Err(Trouble::Closed));
+    assert_eq!(refused(store.commit(commit([more(task, 1, 1)])).await), StoreError::Closed);
+    assert_eq!(store.head(task).await, Err(StoreError::Closed));
+    assert_eq!(store.remove(task).await, Err(StoreError::Closed));
     store.close().await;
 }

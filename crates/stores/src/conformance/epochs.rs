@@ -1,6 +1,6 @@
 //! One turn writer per task: a later holder shuts an earlier one out.
 
-use model::ports::store::{Conflict, Row};
+use model::ports::store::{Conflict, IndexRow};
 use model::{Epoch, Seq, State};
 
 use super::Factory;
@@ -80,7 +80,7 @@ pub(super) async fn a_task_whose_turn_has_ended_is_not_unfinished(factory: &dyn 
     open(&store, |a| a.is(State::Completed, at(0))).await;
     assert_eq!(store.unfinished(None, 10).await.unwrap(), [(task, Epoch(2))]);
     // It asks for input, then goes on, then ends.
-    let asks = Row { running: false, ..row(State::InputRequired, at(1)) };
+    let asks = IndexRow { running: false, ..row(State::InputRequired, at(1)) };
     put(&store, more(task, 1, 1).epoch(2).row(asks)).await;
     assert_eq!(store.unfinished(None, 10).await.unwrap(), []);
     put(&store, more(task, 2, 1).epoch(3).is(State::Working, at(2))).await;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::ports::store::{
-    Append, Commit, Conflict, Cursor, ListPage, ListQuery, Opening, Outcome, Row, Store, Trouble,
+    Append, Commit, Conflict, Cursor, IndexRow, ListPage, ListQuery, Opening, Outcome, Store, StoreError,
 };
 use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, stored};
 use uuid::Uuid;
 
-pub(super) type Shelf = Arc<dyn Store>;
+pub(super) type DynStore = Arc<dyn Store>;
 
 pub(super) const T0: i64 = 1_700_000_000_000;
 
@@ -35,8 +35,8 @@ pub(super) fn payload(task: TaskId, first: u64, last: u64) -> Bytes {
     stored::encode(&events(task, first, last)).into()
 }
 
-pub(super) fn row(state: State, status_at: Time) -> Row {
-    Row { state, status_at, listed: true, running: !state.is_terminal(), settled: state.is_terminal() }
+pub(super) fn row(state: State, status_at: Time) -> IndexRow {
+    IndexRow { state, status_at, listed: true, running: !state.is_terminal(), settled: state.is_terminal() }
 }
 
 /// The append that opens a task with `count` events: working, in the view `v`, in a context of its own.
@@ -78,7 +78,7 @@ pub(super) fn view(name: &str) -> View {
 /// Words a case adds to an append.
 pub(super) trait Say: Sized {
     fn epoch(self, epoch: u64) -> Self;
-    fn row(self, row: Row) -> Self;
+    fn row(self, row: IndexRow) -> Self;
     fn is(self, state: State, status_at: Time) -> Self;
     fn within(self, context: &str) -> Self;
     fn seen_by(self, views: &[&str]) -> Self;
@@ -90,7 +90,7 @@ impl Say for Append {
         self.epoch = Some(Epoch(epoch));
         self
     }
-    fn row(mut self, row: Row) -> Self {
+    fn row(mut self, row: IndexRow) -> Self {
         self.row = Some(row);
         self
     }
@@ -119,17 +119,17 @@ pub(super) fn commit(appends: impl IntoIterator<Item = Append>) -> Commit {
 }
 
 /// Commits and insists that it happens.
-pub(super) async fn done(store: &Shelf, change: Commit) {
+pub(super) async fn done(store: &DynStore, change: Commit) {
     assert_eq!(store.commit(change).await, Outcome::Done);
 }
 
 /// Commits one append and insists that it happens.
-pub(super) async fn put(store: &Shelf, append: Append) {
+pub(super) async fn put(store: &DynStore, append: Append) {
     done(store, commit([append])).await;
 }
 
 /// Opens a task and answers its id.
-pub(super) async fn open(store: &Shelf, shape: impl FnOnce(Append) -> Append) -> TaskId {
+pub(super) async fn open(store: &DynStore, shape: impl FnOnce(Append) -> Append) -> TaskId {
     let task = id();
     put(store, shape(opening(task, 1))).await;
     task
@@ -142,7 +142,7 @@ pub(super) fn conflict(outcome: Outcome) -> Conflict {
     }
 }
 
-pub(super) fn refused(outcome: Outcome) -> Trouble {
+pub(super) fn refused(outcome: Outcome) -> StoreError {
     match outcome {
         Outcome::Refused(trouble) => trouble,
         other => panic!("a refusal was expected, not {other:?}"),
@@ -150,12 +150,12 @@ pub(super) fn refused(outcome: Outcome) -> Trouble {
 }
 
 /// The log's length, 0 for a task that is not there.
-pub(super) async fn length(store: &Shelf, task: TaskId) -> u64 {
+pub(super) async fn length(store: &DynStore, task: TaskId) -> u64 {
     store.head(task).await.unwrap().map_or(0, |head| head.seq.0)
 }
 
 /// Insists that the task's log is exactly the suite's events 1 to `last`.
-pub(super) async fn has(store: &Shelf, task: TaskId, last: u64) {
+pub(super) async fn has(store: &DynStore, task: TaskId, last: u64) {
     assert_eq!(length(store, task).await, last);
     assert_eq!(store.events(task, Seq::ZERO, usize::MAX).await.unwrap(), events(task, 1, last));
 }
@@ -165,16 +165,16 @@ pub(super) fn query(limit: u32) -> ListQuery {
     ListQuery { views: vec![view("v")], context: None, state: None, since: None, after: None, limit, count: true }
 }
 
-pub(super) async fn page(store: &Shelf, query: &ListQuery) -> ListPage {
+pub(super) async fn page(store: &DynStore, query: &ListQuery) -> ListPage {
     store.list(query.clone()).await.unwrap()
 }
 
-pub(super) async fn total(store: &Shelf, query: &ListQuery) -> u64 {
+pub(super) async fn total(store: &DynStore, query: &ListQuery) -> u64 {
     page(store, &ListQuery { count: true, ..query.clone() }).await.total.unwrap()
 }
 
 /// All pages of a list, by the given page size.
-pub(super) async fn walk(store: &Shelf, query: &ListQuery) -> Vec<TaskId> {
+pub(super) async fn walk(store: &DynStore, query: &ListQuery) -> Vec<TaskId> {
     let mut found: Vec<(TaskId, Cursor)> = Vec::new();
     let mut query = query.clone();
     loop {

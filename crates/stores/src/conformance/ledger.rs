@@ -8,7 +8,7 @@ use model::ports::store::{Commit, Conflict, Outcome};
 use model::{Entry, Posting};
 use uuid::Uuid;
 
-use super::kit::{Shelf, at, commit, conflict, done, has, id, more, opening, refused};
+use super::kit::{DynStore, at, commit, conflict, done, has, id, more, opening, refused};
 use super::{Factory, Random};
 
 fn posting(account: &str, amount: i64, floor: Option<i64>) -> Posting {
@@ -34,7 +34,7 @@ fn of(entries: impl IntoIterator<Item = Entry>) -> Commit {
     Commit { entries: entries.into_iter().collect(), ..Commit::default() }
 }
 
-async fn on(store: &Shelf, account: &str) -> i64 {
+async fn on(store: &DynStore, account: &str) -> i64 {
     store.balances(vec![account.into()]).await.unwrap()[0]
 }
 

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use model::ports::store::{AliasWrite, Commit, ListQuery, Outcome, Row, TaskQuery};
+use model::ports::store::{AliasWrite, Commit, IndexRow, ListQuery, Outcome, TaskQuery};
 use model::{State, TaskId};
 
-use super::kit::{Say, Shelf, at, commit, id, more, open, opening, page, put, query, row, total, view, walk};
+use super::kit::{DynStore, Say, at, commit, id, more, open, opening, page, put, query, row, total, view, walk};
 use super::{Factory, Random};
 
 /// Opens `n` tasks, one a millisecond, the newest last.
-async fn fill(store: &Shelf, n: i64) -> Vec<TaskId> {
+async fn fill(store: &DynStore, n: i64) -> Vec<TaskId> {
     let mut tasks = Vec::new();
     for n in 0..n {
         tasks.push(open(store, |a| a.is(State::Completed, at(n))).await);
@@ -191,7 +191,7 @@ pub(super) async fn totals_follow_every_change_of_state(factory: &dyn Factory) {
 
 pub(super) async fn an_unlisted_task_is_in_no_list_until_it_is(factory: &dyn Factory) {
     let store = factory.open().await;
-    let hidden = Row { listed: false, ..row(State::Submitted, at(1)) };
+    let hidden = IndexRow { listed: false, ..row(State::Submitted, at(1)) };
     let task = open(&store, |a| a.within("c").row(hidden)).await;
     let in_context = ListQuery { context: Some("c".into()), ..query(5) };
     for list in [query(5), in_context.clone()] {
@@ -205,7 +205,7 @@ pub(super) async fn an_unlisted_task_is_in_no_list_until_it_is(factory: &dyn Fac
         assert_eq!(walk(&store, &list).await, [task]);
         assert_eq!(total(&store, &list).await, 1);
     }
-    put(&store, more(task, 2, 1).row(Row { listed: false, ..row(State::Working, at(3)) })).await;
+    put(&store, more(task, 2, 1).row(IndexRow { listed: false, ..row(State::Working, at(3)) })).await;
     for list in [query(5), in_context] {
         assert_eq!((walk(&store, &list).await.len(), total(&store, &list).await), (0, 0));
     }

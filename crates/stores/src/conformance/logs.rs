@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use model::ports::store::{Outcome, Row, Seen};
+use model::ports::store::{IndexRow, Outcome, VisibleTasks};
 use model::{Body, Event, Seq, State, stored};
 
 use super::Factory;
@@ -50,7 +50,7 @@ pub(super) async fn a_cursor_may_stand_within_a_batch(factory: &dyn Factory) {
 
 pub(super) async fn a_beginning_is_read_only_by_those_who_see_the_task(factory: &dyn Factory) {
     let store = factory.open().await;
-    let hidden = Row { listed: false, ..row(State::Working, at(1)) };
+    let hidden = IndexRow { listed: false, ..row(State::Working, at(1)) };
     let (one, two, none, exchange) = (id(), id(), id(), id());
     put(&store, opening(one, 3).seen_by(&["v"])).await;
     put(&store, more(one, 3, 2)).await;
@@ -74,13 +74,13 @@ pub(super) async fn a_beginning_is_read_only_by_those_who_see_the_task(factory: 
         (exchange, &["w"], true, 0),
         (id(), &["v"], true, 0),
     ] {
-        let sight = Seen { views: views.iter().map(|name| view(name)).collect(), unlisted };
+        let sight = VisibleTasks { views: views.iter().map(|name| view(name)).collect(), unlisted };
         let found = store.beginning(task, sight, usize::MAX).await.unwrap();
         assert_eq!(found, events(task, 1, expected), "{views:?} {unlisted}");
     }
     // It becomes a task that lists show, and is one from then on.
     put(&store, more(exchange, 1, 1).is(State::Working, at(2))).await;
-    let sight = || Seen { views: vec![view("v")], unlisted: false };
+    let sight = || VisibleTasks { views: vec![view("v")], unlisted: false };
     assert_eq!(store.beginning(exchange, sight(), usize::MAX).await.unwrap(), events(exchange, 1, 2));
     assert!(store.remove(exchange).await.unwrap());
     assert_eq!(store.beginning(exchange, sight(), usize::MAX).await.unwrap(), []);
@@ -94,7 +94,7 @@ pub(super) async fn a_beginning_is_whole_rows_until_its_bytes_are_passed(factory
     for n in 1..600 {
         put(&store, more(task, n, 1)).await;
     }
-    let sight = || Seen { views: vec![view("v")], unlisted: false };
+    let sight = || VisibleTasks { views: vec![view("v")], unlisted: false };
     for bytes in [0, 1, payload(task, 1, 2).len(), 5_000, usize::MAX] {
         let expected = store.events(task, Seq::ZERO, bytes).await.unwrap();
         assert_eq!(store.beginning(task, sight(), bytes).await.unwrap(), expected, "{bytes}");

@@ -7,7 +7,7 @@ use model::{Epoch, PushChange, PushProgress, PushRow, PushStanding, PushState, S
 use uuid::Uuid;
 
 use super::Factory;
-use super::kit::{Say, Shelf, at, commit, conflict, done, has, id, more, open, opening};
+use super::kit::{DynStore, Say, at, commit, conflict, done, has, id, more, open, opening};
 
 /// An active config of edition 1, with nothing delivered.
 fn config(task: TaskId, id: &str) -> PushRow {
@@ -57,12 +57,12 @@ fn only(push: impl IntoIterator<Item = PushChange>) -> Commit {
     Commit { push: push.into_iter().collect(), ..Commit::default() }
 }
 
-async fn put(store: &Shelf, rows: &[PushRow]) {
+async fn put(store: &DynStore, rows: &[PushRow]) {
     done(store, only(rows.iter().cloned().map(PushChange::Put))).await;
 }
 
 /// Puts a config and moves it to this state.
-async fn put_in(store: &Shelf, state: PushState, task: TaskId, id: &str) -> PushRow {
+async fn put_in(store: &DynStore, state: PushState, task: TaskId, id: &str) -> PushRow {
     let row = config(task, id);
     put(store, std::slice::from_ref(&row)).await;
     let progress = far(state, 2);
@@ -70,12 +70,12 @@ async fn put_in(store: &Shelf, state: PushState, task: TaskId, id: &str) -> Push
     PushRow { progress, ..row }
 }
 
-async fn of(store: &Shelf, task: TaskId) -> Vec<PushRow> {
+async fn of(store: &DynStore, task: TaskId) -> Vec<PushRow> {
     store.push(task).await.unwrap()
 }
 
 /// All of a state, page by page.
-async fn walk(store: &Shelf, state: PushState, limit: usize) -> Vec<PushRow> {
+async fn walk(store: &DynStore, state: PushState, limit: usize) -> Vec<PushRow> {
     let mut found: Vec<PushRow> = Vec::new();
     loop {
         let after = found.last().map(|row| (row.task, row.id.clone()));
@@ -88,7 +88,7 @@ async fn walk(store: &Shelf, state: PushState, limit: usize) -> Vec<PushRow> {
     }
 }
 
-async fn counts(store: &Shelf) -> (u64, u64) {
+async fn counts(store: &DynStore) -> (u64, u64) {
     let health = store.health().await.unwrap();
     (health.push_active, health.push_dead)
 }

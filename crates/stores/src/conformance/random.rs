@@ -4,13 +4,13 @@
 //! `RIALTO_SEED` repeats a run; the seed is printed. `RIALTO_STEPS` makes it longer.
 
 use model::ports::store::{
-    Append, BlobWrite, Commit, Guard, Head, Health, KeyUse, ListPage, ListQuery, Opening, Row, Timer, TimerChange,
-    TimerKind,
+    Append, BlobWrite, Commit, Guard, Health, IndexRow, KeyUse, ListPage, ListQuery, LogHead, Opening, Timer,
+    TimerChange, TimerKind,
 };
 use model::{ContextId, Epoch, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time};
 
 use super::Factory;
-use super::kit::{Shelf, at, id, page, payload, view, walk};
+use super::kit::{DynStore, at, id, page, payload, view, walk};
 use crate::memory;
 
 /// A small generator (SplitMix64): the same numbers for the same seed, everywhere.
@@ -101,10 +101,10 @@ impl World {
         if self.random.one_in(2) { CONTEXTS[0].into() } else { (*self.random.pick(&CONTEXTS)).into() }
     }
 
-    fn row(&mut self) -> Row {
+    fn row(&mut self) -> IndexRow {
         let state = *self.random.pick(&State::ALL);
         let settled = state.is_terminal();
-        Row {
+        IndexRow {
             state,
             status_at: self.now(),
             listed: !self.random.one_in(6),
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// Usually at the right place, as far as `model` knows.
-    fn append(&mut self, model: Option<&Head>, task: TaskId) -> Append {
+    fn append(&mut self, model: Option<&LogHead>, task: TaskId) -> Append {
         let mut expected = model.map_or(0, |head| head.seq.0);
         if self.random.one_in(10) {
             expected = self.random.below(6) as u64;
@@ -184,7 +184,7 @@ impl World {
         commit
     }
 
-    async fn commit(&mut self, model: &Shelf) -> Commit {
+    async fn commit(&mut self, model: &DynStore) -> Commit {
         if self.random.one_in(6) {
             return self.deliveries();
         }
@@ -252,8 +252,8 @@ fn common(health: Health) -> Health {
 
 /// Two stores side by side.
 struct Pair {
-    model: Shelf,
-    tested: Shelf,
+    model: DynStore,
+    tested: DynStore,
 }
 
 impl Pair {
@@ -346,7 +346,7 @@ impl Pair {
 
 async fn begin(factory: &dyn Factory) -> (Pair, World, u64) {
     let world = World { random: Random::from_environment(), tasks: Vec::new(), clock: 0, shared: false };
-    let pair = Pair { model: std::sync::Arc::new(memory::Store::new()), tested: factory.open().await };
+    let pair = Pair { model: std::sync::Arc::new(memory::MemoryStore::new()), tested: factory.open().await };
     (pair, world, setting("RIALTO_STEPS").unwrap_or(1_500))
 }
 
@@ -373,7 +373,7 @@ pub(super) async fn counts_are_exact_after_random_operations(factory: &dyn Facto
 
 /// Fills a store by random commits, removals and purges, for tests of what is done with a whole store. Answers every task it
 /// ever heard of.
-pub async fn fill(store: &Shelf, random: Random, steps: usize) -> Vec<TaskId> {
+pub async fn fill(store: &DynStore, random: Random, steps: usize) -> Vec<TaskId> {
     let mut world = World { random, tasks: Vec::new(), clock: 0, shared: false };
     for _ in 0..steps {
         let commit = world.commit(store).await;

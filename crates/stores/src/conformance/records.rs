@@ -7,7 +7,7 @@ use model::ports::store::{Commit, Conflict, Outcome};
 use model::{Expect, Listed, Record, RecordChange, RecordPage, RecordQuery};
 
 use super::Factory;
-use super::kit::{Shelf, commit, conflict, done, id, more, opening};
+use super::kit::{DynStore, commit, conflict, done, id, more, opening};
 
 fn put(key: &str, expect: Expect, body: &str, lists: &[(&str, i64)]) -> RecordChange {
     let lists = lists.iter().map(|(list, rank)| Listed { list: (*list).into(), rank: *rank }).collect();
@@ -30,7 +30,7 @@ fn kept(key: &str, version: u64, body: &str) -> Record {
     Record { kind: "k".into(), key: key.into(), version, body: body.to_owned().into() }
 }
 
-async fn find(store: &Shelf, key: &str) -> Option<Record> {
+async fn find(store: &DynStore, key: &str) -> Option<Record> {
     store.record("k".into(), key.into()).await.unwrap()
 }
 
@@ -38,11 +38,11 @@ fn query(list: &str) -> RecordQuery {
     RecordQuery { kind: "k".into(), list: list.into(), after: None, skip: 0, limit: 100, count: true }
 }
 
-async fn page(store: &Shelf, query: RecordQuery) -> RecordPage {
+async fn page(store: &DynStore, query: RecordQuery) -> RecordPage {
     store.records(query).await.unwrap()
 }
 
-async fn keys(store: &Shelf, list: &str) -> Vec<String> {
+async fn keys(store: &DynStore, list: &str) -> Vec<String> {
     page(store, query(list)).await.records.iter().map(|(record, _)| record.key.to_string()).collect()
 }
 

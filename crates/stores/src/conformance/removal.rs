@@ -1,6 +1,6 @@
 //! Taking tasks out: one by name, or all that are old.
 
-use model::ports::store::{Commit, Row, Timer, TimerChange, TimerKind};
+use model::ports::store::{Commit, IndexRow, Timer, TimerChange, TimerKind};
 use model::{Seq, State, TaskId};
 
 use super::Factory;
@@ -56,7 +56,7 @@ pub(super) async fn purging_takes_settled_tasks_older_than_the_given_time(factor
     let just_in_time = open(&store, |a| a.is(State::Completed, at(30))).await;
     let asks = open(&store, |a| a.is(State::InputRequired, at(5))).await;
     // A direct reply is in no list, is settled, and goes too.
-    let reply = Row { listed: false, running: false, settled: true, ..row(State::Submitted, at(7)) };
+    let reply = IndexRow { listed: false, running: false, settled: true, ..row(State::Submitted, at(7)) };
     let replied = open(&store, |a| a.row(reply)).await;
     assert_eq!(store.purge(at(30), at(0), 100).await.unwrap(), 3);
     for gone in [old, failed, replied] {

@@ -10,7 +10,9 @@ use model::ports::store::{
 };
 use model::{AccessKey, Epoch, PushChange, PushProgress, PushRow, PushState, Seq, State, TaskId, Time};
 
-use super::kit::{Say, Shelf, at, commit, conflict, done, has, id, more, open, opening, put, query, row, total, walk};
+use super::kit::{
+    DynStore, Say, at, commit, conflict, done, has, id, more, open, opening, put, query, row, total, walk,
+};
 use super::{Factory, Random};
 
 const HOUR: i64 = 3_600_000;
@@ -18,7 +20,7 @@ const HOUR: i64 = 3_600_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Both of the two, or `None` if the store has room for one only.
-async fn two(factory: &dyn Factory) -> Option<[Shelf; 2]> {
+async fn two(factory: &dyn Factory) -> Option<[DynStore; 2]> {
     let first = factory.open().await;
     let second = factory.second().await?;
     assert!(first.is_shared() && second.is_shared());
@@ -32,7 +34,7 @@ async fn hears(hints: &mut BoxStream<'static, Hint>, expected: Hint) {
 }
 
 /// Commits each pair at the same time, one of it to each store, and insists that one wins; answers what the loser met.
-async fn race([a, b]: &[Shelf; 2], pairs: Vec<[Commit; 2]>) -> Vec<(usize, Conflict)> {
+async fn race([a, b]: &[DynStore; 2], pairs: Vec<[Commit; 2]>) -> Vec<(usize, Conflict)> {
     let races = pairs.into_iter().map(|[x, y]| join(a.commit(x), b.commit(y)));
     let mut lost = Vec::new();
     for outcomes in join_all(races).await {
@@ -444,7 +446,7 @@ pub(super) async fn a_timer_is_left_to_the_holder_until_it_is_late(factory: &dyn
 /// A running task without an append with an epoch is held by the process that opened it.
 pub(super) async fn whoever_opens_a_turn_holds_it(factory: &dyn Factory) {
     let Some([a, b]) = two(factory).await else { return };
-    let asks = model::ports::store::Row { running: false, ..row(State::InputRequired, at(1)) };
+    let asks = model::ports::store::IndexRow { running: false, ..row(State::InputRequired, at(1)) };
     let opened = open(&a, |o| o).await;
     let resumed = open(&b, |o| o.row(asks)).await;
     put(&a, more(resumed, 1, 1).is(State::Working, at(2))).await;

@@ -1,6 +1,6 @@
 //! Data that outlives the process. Stores without files pass what they can.
 
-use model::ports::store::{BlobWrite, Commit, Conflict, KeyUse, Outcome, Timer, TimerChange, TimerKind, Trouble};
+use model::ports::store::{BlobWrite, Commit, Conflict, KeyUse, Outcome, StoreError, Timer, TimerChange, TimerKind};
 use model::{Epoch, PushChange, PushProgress, PushRow, PushState, Seq, State};
 
 use super::Factory;
@@ -124,7 +124,7 @@ pub(super) async fn a_backup_is_a_whole_store(factory: &dyn Factory) {
         assert!(std::fs::metadata(&to).unwrap().len() > 0);
     } else {
         let trouble = store.backup(to.clone()).await.unwrap_err();
-        assert!(matches!(&trouble, Trouble::Broken(text) if !text.is_empty()), "{trouble:?}");
+        assert!(matches!(&trouble, StoreError::Broken(text) if !text.is_empty()), "{trouble:?}");
         assert!(!to.exists());
     }
     open(&store, |a| a).await;

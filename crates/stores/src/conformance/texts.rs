@@ -6,7 +6,7 @@ use model::ports::store::{Commit, Outcome};
 use model::{Expect, RecordChange, TextChange, TextPage, TextPlace, TextQuery};
 
 use super::Factory;
-use super::kit::{Shelf, conflict, done};
+use super::kit::{DynStore, conflict, done};
 use super::random::Random;
 
 fn put(shelf: &str, id: &str, title: &str, body: &str) -> TextChange {
@@ -25,12 +25,12 @@ fn query(shelf: &str, words: &str) -> TextQuery {
     TextQuery { shelf: shelf.into(), words: words.into(), after: None, limit: 100, count: true }
 }
 
-async fn search(store: &Shelf, query: TextQuery) -> TextPage {
+async fn search(store: &DynStore, query: TextQuery) -> TextPage {
     store.search(query).await.unwrap()
 }
 
 /// The ids found; a bar separates matches of the title alone from the others.
-async fn found(store: &Shelf, words: &str) -> String {
+async fn found(store: &DynStore, words: &str) -> String {
     let page = search(store, query("s", words)).await;
     assert_eq!(page.total, Some(page.found.len() as u64), "{words}");
     assert!(!page.more);
@@ -41,7 +41,7 @@ async fn found(store: &Shelf, words: &str) -> String {
     format!("{}|{}", of(false), of(true))
 }
 
-async fn hats(factory: &dyn Factory) -> Shelf {
+async fn hats(factory: &dyn Factory) -> DynStore {
     let store = factory.open().await;
     done(
         &store,
@@ -169,7 +169,7 @@ pub(super) async fn a_walk_of_what_is_found_sees_everything_once(factory: &dyn F
 /// The memory store is the model: every store finds the same as it does.
 pub(super) async fn random_texts_are_found_as_in_the_memory_store(factory: &dyn Factory) {
     const WORDS: [&str; 8] = ["hat", "hats", "Sun", "sunny", "ÜBER", "ü", "7", "a-b"];
-    let (store, model): (Shelf, Shelf) = (factory.open().await, Arc::new(crate::memory::Store::new()));
+    let (store, model): (DynStore, DynStore) = (factory.open().await, Arc::new(crate::memory::MemoryStore::new()));
     let mut random = Random::from_environment();
     for _ in 0..60 {
         let mut changes = Vec::new();

@@ -4,13 +4,13 @@ use model::ports::store::{Commit, Timer, TimerChange, TimerKind};
 use model::{TaskId, Time};
 
 use super::Factory;
-use super::kit::{Say, Shelf, at, commit, conflict, done, id, more, open, opening};
+use super::kit::{DynStore, Say, at, commit, conflict, done, id, more, open, opening};
 
 fn timer(task: TaskId, due: Time) -> Timer {
     Timer { task, kind: TimerKind::TurnTimeout, due }
 }
 
-async fn set(store: &Shelf, task: TaskId, due: Time) {
+async fn set(store: &DynStore, task: TaskId, due: Time) {
     done(store, Commit { timers: vec![TimerChange::Set(timer(task, due))], ..Commit::default() }).await;
 }
 

@@ -1,23 +1,27 @@
 //! The kinds of rows there are, in the order they are carried in: where each is read, written and found again.
 
-use super::rows::{self, Batch, Place};
-use crate::postgres::import::{Failed, Import, Sums};
+use super::rows::{self, BatchLimits, RowPosition};
+use crate::postgres::import::{ImportError, PostgresImport, Sums};
 use crate::sqlite::export::{Error, Export};
 
 /// One kind of rows.
-pub(super) trait Kind {
+pub(super) trait RowKind {
     /// The name of the kind in messages.
     const NAME: &'static str;
     type Row: PartialEq + std::fmt::Debug + rows::Odd;
 
     /// A page after a place, in the source's order, each row with its place.
-    fn read(source: &Export, after: Option<&Place>, most: Batch) -> Result<Vec<(Place, Self::Row)>, Error>;
+    fn read(
+        source: &Export,
+        after: Option<&RowPosition>,
+        most: BatchLimits,
+    ) -> Result<Vec<(RowPosition, Self::Row)>, Error>;
 
     /// Writes rows within the batch that is open.
-    async fn add(target: &Import, rows: &[Self::Row], sums: &mut Sums) -> Result<(), Failed>;
+    async fn add(target: &PostgresImport, rows: &[Self::Row], sums: &mut Sums) -> Result<(), ImportError>;
 
     /// Those of these rows that the target has, as it has them, in the same order.
-    async fn find(target: &Import, rows: &[Self::Row]) -> Result<Vec<Self::Row>, Failed>;
+    async fn find(target: &PostgresImport, rows: &[Self::Row]) -> Result<Vec<Self::Row>, ImportError>;
 }
 
 macro_rules! kinds {
@@ -25,17 +29,17 @@ macro_rules! kinds {
         $(
             pub(super) struct $kind;
 
-            impl Kind for $kind {
+            impl RowKind for $kind {
                 const NAME: &'static str = $name;
                 type Row = rows::$row;
 
-                fn read(source: &Export, after: Option<&Place>, most: Batch) -> Result<Vec<(Place, Self::Row)>, Error> {
+                fn read(source: &Export, after: Option<&RowPosition>, most: BatchLimits) -> Result<Vec<(RowPosition, Self::Row)>, Error> {
                     source.$read(after, most)
                 }
-                async fn add(target: &Import, rows: &[Self::Row], sums: &mut Sums) -> Result<(), Failed> {
+                async fn add(target: &PostgresImport, rows: &[Self::Row], sums: &mut Sums) -> Result<(), ImportError> {
                     target.$add(rows, sums).await
                 }
-                async fn find(target: &Import, rows: &[Self::Row]) -> Result<Vec<Self::Row>, Failed> {
+                async fn find(target: &PostgresImport, rows: &[Self::Row]) -> Result<Vec<Self::Row>, ImportError> {
                     target.$find(rows).await
                 }
             }
@@ -47,23 +51,23 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Names(Name, "names"): names, add_names, find_names;
-    Tasks(Task, "tasks"): tasks, add_tasks, find_tasks;
-    Logs(Log, "log rows"): logs, add_logs, find_logs;
-    Listings(Listing, "list rows"): listings, add_listings, find_listings;
-    Timers(Timer, "timers"): timers, add_timers, find_timers;
-    Aliases(Alias, "aliases"): aliases, add_aliases, find_aliases;
-    Accesses(Access, "access keys"): access, add_access, find_access;
-    Uses(Use, "idempotency keys"): uses, add_uses, find_uses;
-    Blobs(Blob, "blobs"): blobs, add_blobs, find_blobs;
+    Names(NameRow, "names"): names, add_names, find_names;
+    Tasks(TaskRow, "tasks"): tasks, add_tasks, find_tasks;
+    Logs(LogRow, "log rows"): logs, add_logs, find_logs;
+    Listings(ListingRow, "list rows"): listings, add_listings, find_listings;
+    Timers(TimerRow, "timers"): timers, add_timers, find_timers;
+    Aliases(AliasRow, "aliases"): aliases, add_aliases, find_aliases;
+    Accesses(AccessRow, "access keys"): access, add_access, find_access;
+    Uses(KeyUseRow, "idempotency keys"): uses, add_uses, find_uses;
+    Blobs(BlobRow, "blobs"): blobs, add_blobs, find_blobs;
     BlobUses(BlobUse, "blob uses"): blob_uses, add_blob_uses, find_blob_uses;
-    Pushes(Push, "push configs"): push, add_push, find_push;
-    Records(Record, "records"): records, add_records, find_records;
+    Pushes(PushConfigRow, "push configs"): push, add_push, find_push;
+    Records(RecordRow, "records"): records, add_records, find_records;
     RecordPlaces(RecordPlace, "record list rows"): record_places, add_record_places, find_record_places;
-    Entries(Entry, "journal entries"): entries, add_entries, find_entries;
-    Postings(Posting, "postings"): postings, add_postings, find_postings;
-    Accounts(Account, "accounts"): accounts, add_accounts, find_accounts;
-    Texts(Text, "texts"): texts, add_texts, find_texts;
+    Entries(EntryRow, "journal entries"): entries, add_entries, find_entries;
+    Postings(PostingRow, "postings"): postings, add_postings, find_postings;
+    Accounts(AccountBalance, "accounts"): accounts, add_accounts, find_accounts;
+    Texts(TextRow, "texts"): texts, add_texts, find_texts;
 }
 
 /// Does the same for every kind, in order. Their numbers are remembered by half-done migrations: a new one comes last.

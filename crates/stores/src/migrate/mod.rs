@@ -20,11 +20,11 @@ mod verify;
 use std::path::PathBuf;
 
 pub(crate) use self::kinds::COUNT;
-use self::kinds::{Kind, each_kind};
-pub use self::rows::Batch;
-use self::rows::Place;
-pub use self::verify::{Line, Summary};
-use crate::postgres::import::{Failed, Import, State, Sums};
+use self::kinds::{RowKind, each_kind};
+pub use self::rows::BatchLimits;
+use self::rows::RowPosition;
+pub use self::verify::{Summary, SummaryLine};
+use crate::postgres::import::{ImportError, PostgresImport, Sums, TargetState};
 use crate::sqlite::export::Export;
 use crate::{postgres, sqlite};
 
@@ -34,20 +34,20 @@ pub struct Options {
     /// The data folder.
     pub from: PathBuf,
     pub to: postgres::Options,
-    pub batch: Batch,
+    pub batch: BatchLimits,
     /// Values that replicas must agree on from the beginning: see [`postgres::Store::remember`].
     pub notes: Vec<(String, String)>,
 }
 
 impl Options {
     pub fn new(from: impl Into<PathBuf>, to: postgres::Options) -> Options {
-        Options { from: from.into(), to, batch: Batch::default(), notes: Vec::new() }
+        Options { from: from.into(), to, batch: BatchLimits::default(), notes: Vec::new() }
     }
 }
 
 /// How it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum MigrationStep {
     /// An earlier migration of the same data was cut off, and goes on.
     Resumed,
     /// So many rows of a kind are copied, by this process.
@@ -60,9 +60,9 @@ pub enum Step {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Source(#[from] sqlite::OpenError),
+    Source(#[from] sqlite::SqliteOpenError),
     #[error(transparent)]
-    Target(#[from] postgres::OpenError),
+    Target(#[from] postgres::PostgresOpenError),
     #[error("cannot read the data folder: {0}")]
     Read(String),
     #[error("the database failed: {0}; once it is well, run the same command again: it goes on where it was")]
@@ -90,26 +90,26 @@ pub enum Error {
 
 /// Copies everything, or the rest of it, and compares. Replicas may open the database when the summary says that both are the
 /// same; when it does not, they may not.
-pub async fn run(options: &Options, mut tell: impl FnMut(Step)) -> Result<Summary, Error> {
+pub async fn run(options: &Options, mut tell: impl FnMut(MigrationStep)) -> Result<Summary, Error> {
     let source = Export::open(&options.from)?;
     let print = source.fingerprint().map_err(read)?;
-    let target = Import::connect(&options.to).await?;
+    let target = PostgresImport::connect(&options.to).await?;
     target.prepare().await?;
     if !target.take().await.map_err(write)? {
         return Err(Error::AtWork);
     }
     let from = match target.found().await.map_err(write)? {
         None => match target.begin(&print).await.map_err(write)? {
-            State::Empty => (0, None),
-            State::Taken => return Err(Error::Taken),
-            State::Open => return Err(Error::Open),
+            TargetState::Empty => (0, None),
+            TargetState::Taken => return Err(Error::Taken),
+            TargetState::Open => return Err(Error::Open),
         },
         Some(found) if found.source != print => {
             return Err(if found.is_finished { Error::Taken } else { Error::Other });
         }
         Some(found) if found.is_finished => return Err(Error::Finished),
         Some(found) => {
-            tell(Step::Resumed);
+            tell(MigrationStep::Resumed);
             (found.phase, found.place)
         }
     };
@@ -123,9 +123,9 @@ pub async fn run(options: &Options, mut tell: impl FnMut(Step)) -> Result<Summar
 }
 
 /// Compares what is there with what is here, and changes nothing. After replicas have served, it is no longer the same.
-pub async fn verify(options: &Options, mut tell: impl FnMut(Step)) -> Result<Summary, Error> {
+pub async fn verify(options: &Options, mut tell: impl FnMut(MigrationStep)) -> Result<Summary, Error> {
     let source = Export::open(&options.from)?;
-    let target = Import::connect(&options.to).await?;
+    let target = PostgresImport::connect(&options.to).await?;
     match target.found().await.map_err(write)? {
         None => Err(Error::Nothing),
         Some(found) if found.source != source.fingerprint().map_err(read)? => Err(Error::NotThis),
@@ -136,10 +136,10 @@ pub async fn verify(options: &Options, mut tell: impl FnMut(Step)) -> Result<Sum
 /// Every kind from where the last process stopped.
 async fn copy_all(
     source: &Export,
-    target: &Import,
-    (phase, place): (i16, Option<Place>),
-    batch: Batch,
-    tell: &mut impl FnMut(Step),
+    target: &PostgresImport,
+    (phase, place): (i16, Option<RowPosition>),
+    batch: BatchLimits,
+    tell: &mut impl FnMut(MigrationStep),
 ) -> Result<(), Error> {
     let mut at = 0;
     let mut place = place;
@@ -156,17 +156,17 @@ async fn copy_all(
     Ok(())
 }
 
-async fn copy<K: Kind>(
+async fn copy<K: RowKind>(
     source: &Export,
-    target: &Import,
+    target: &PostgresImport,
     phase: i16,
-    mut place: Option<Place>,
-    batch: Batch,
-    tell: &mut impl FnMut(Step),
+    mut place: Option<RowPosition>,
+    batch: BatchLimits,
+    tell: &mut impl FnMut(MigrationStep),
 ) -> Result<(), Error> {
     let mut copied = 0;
     loop {
-        let (places, rows): (Vec<Place>, Vec<K::Row>) =
+        let (places, rows): (Vec<RowPosition>, Vec<K::Row>) =
             K::read(source, place.as_ref(), batch).map_err(read)?.into_iter().unzip();
         let mut sums = Sums::default();
         target.open_batch().await.map_err(write)?;
@@ -177,7 +177,7 @@ async fn copy<K: Kind>(
         target.close_batch(&sums, phase, Some(&last)).await.map_err(write)?;
         place = Some(last);
         copied += rows.len() as u64;
-        tell(Step::Copied { what: K::NAME, rows: copied });
+        tell(MigrationStep::Copied { what: K::NAME, rows: copied });
     }
 }
 
@@ -185,6 +185,6 @@ fn read(error: sqlite::export::Error) -> Error {
     Error::Read(error.to_string())
 }
 
-fn write(failed: Failed) -> Error {
+fn write(failed: ImportError) -> Error {
     if failed.is_damage() { Error::Unreadable(failed.to_string()) } else { Error::Write(failed.to_string()) }
 }

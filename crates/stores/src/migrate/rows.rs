@@ -3,28 +3,28 @@
 use std::fmt;
 
 use bytes::Bytes;
-use model::ports::store::{KeyUse, Row};
+use model::ports::store::{IndexRow, KeyUse};
 use model::{ContextId, PushRow, TaskId};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 /// A view, a tenant or an agent by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name {
+pub(crate) struct NameRow {
     pub(crate) no: i32,
     pub(crate) text: String,
 }
 
 /// A task without its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Task {
+pub(crate) struct TaskRow {
     pub(crate) no: i64,
     pub(crate) id: TaskId,
     pub(crate) context: ContextId,
     pub(crate) tenant_no: i32,
     pub(crate) agent_no: i32,
     pub(crate) views: Box<[i32]>,
-    pub(crate) row: Row,
+    pub(crate) row: IndexRow,
     /// The length of its log.
     pub(crate) seq: u64,
     /// How often a turn was started in its log, which is what tells holds apart in a store of many processes. A store of one
@@ -34,7 +34,7 @@ pub(crate) struct Task {
 
 /// A row of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Log {
+pub(crate) struct LogRow {
     pub(crate) task_no: i64,
     pub(crate) first: u64,
     pub(crate) last: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Log {
 
 /// A task's place in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listing {
+pub(crate) struct ListingRow {
     pub(crate) view_no: i32,
     pub(crate) state: i16,
     pub(crate) status_at: i64,
@@ -54,7 +54,7 @@ pub(crate) struct Listing {
 
 /// A timer; its kind as a number, whatever it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Timer {
+pub(crate) struct TimerRow {
     pub(crate) task: TaskId,
     pub(crate) kind: i16,
     pub(crate) task_no: i64,
@@ -62,27 +62,27 @@ pub(crate) struct Timer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Alias {
+pub(crate) struct AliasRow {
     pub(crate) key: [u8; 32],
     pub(crate) task: TaskId,
 }
 
 /// A key that a caller is known by, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
+pub(crate) struct AccessRow {
     pub(crate) id: String,
     pub(crate) row: String,
 }
 
 /// One use of an idempotency key, in the hour it is kept under.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Use {
+pub(crate) struct KeyUseRow {
     pub(crate) hour: i64,
     pub(crate) used: KeyUse,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Blob {
+pub(crate) struct BlobRow {
     pub(crate) tenant_no: i32,
     pub(crate) hash: [u8; 32],
     pub(crate) bytes: Bytes,
@@ -97,7 +97,7 @@ pub(crate) struct BlobUse {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Push {
+pub(crate) struct PushConfigRow {
     /// The order in which those of one task were made.
     pub(crate) made_no: i64,
     pub(crate) row: PushRow,
@@ -105,7 +105,7 @@ pub(crate) struct Push {
 
 /// A record of a product, without the lists it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct RecordRow {
     pub(crate) kind: String,
     pub(crate) key: String,
     pub(crate) version: u64,
@@ -123,7 +123,7 @@ pub(crate) struct RecordPlace {
 
 /// An entry of the journal, without its postings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct EntryRow {
     /// Its place in the journal, and in every statement it is in.
     pub(crate) no: i64,
     pub(crate) id: Uuid,
@@ -133,7 +133,7 @@ pub(crate) struct Entry {
 
 /// The amount of an entry on one account, and the balance after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Posting {
+pub(crate) struct PostingRow {
     pub(crate) entry_no: i64,
     pub(crate) place: i32,
     pub(crate) account: String,
@@ -142,14 +142,14 @@ pub(crate) struct Posting {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct AccountBalance {
     pub(crate) name: String,
     pub(crate) balance: i64,
 }
 
 /// A text that is found by its words, which are told from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Text {
+pub(crate) struct TextRow {
     pub(crate) shelf: String,
     pub(crate) id: String,
     pub(crate) title: String,
@@ -165,7 +165,7 @@ pub(crate) struct Highest {
 
 /// A contradiction in a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum JournalMismatch {
     /// An entry's postings do not come to nothing.
     Entry { no: i64 },
     /// The amount and the balance before do not add up to the balance after.
@@ -174,28 +174,30 @@ pub(crate) enum Wrong {
     Account { name: String, balance: i64 },
 }
 
-impl Wrong {
+impl JournalMismatch {
     /// As both stores select it: an account, an entry, and the balance that is written there.
-    pub(crate) fn new(account: Option<String>, entry_no: Option<i64>, balance: i64) -> Wrong {
+    pub(crate) fn new(account: Option<String>, entry_no: Option<i64>, balance: i64) -> JournalMismatch {
         match (account, entry_no) {
-            (Some(account), Some(entry_no)) => Wrong::Posting { account, entry_no, balance },
-            (Some(name), None) => Wrong::Account { name, balance },
-            (None, no) => Wrong::Entry { no: no.unwrap_or_default() },
+            (Some(account), Some(entry_no)) => JournalMismatch::Posting { account, entry_no, balance },
+            (Some(name), None) => JournalMismatch::Account { name, balance },
+            (None, no) => JournalMismatch::Entry { no: no.unwrap_or_default() },
         }
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for JournalMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wrong::Entry { no } => write!(f, "the postings of entry {no} of the journal do not come to nothing"),
-            Wrong::Posting { account, entry_no, balance } => {
+            JournalMismatch::Entry { no } => {
+                write!(f, "the postings of entry {no} of the journal do not come to nothing")
+            }
+            JournalMismatch::Posting { account, entry_no, balance } => {
                 write!(
                     f,
                     "account {account:?} says {balance} after entry {entry_no}, which its postings do not come to"
                 )
             }
-            Wrong::Account { name, balance } => {
+            JournalMismatch::Account { name, balance } => {
                 write!(f, "account {name:?} says {balance}, which its postings do not come to")
             }
         }
@@ -209,24 +211,24 @@ pub(crate) trait Odd {
     }
 }
 
-impl Odd for Name {}
-impl Odd for Task {}
-impl Odd for Log {}
-impl Odd for Listing {}
-impl Odd for Timer {}
-impl Odd for Alias {}
-impl Odd for Access {}
-impl Odd for Use {}
+impl Odd for NameRow {}
+impl Odd for TaskRow {}
+impl Odd for LogRow {}
+impl Odd for ListingRow {}
+impl Odd for TimerRow {}
+impl Odd for AliasRow {}
+impl Odd for AccessRow {}
+impl Odd for KeyUseRow {}
 impl Odd for BlobUse {}
-impl Odd for Push {}
-impl Odd for Record {}
+impl Odd for PushConfigRow {}
+impl Odd for RecordRow {}
 impl Odd for RecordPlace {}
-impl Odd for Entry {}
-impl Odd for Posting {}
-impl Odd for Account {}
-impl Odd for Text {}
+impl Odd for EntryRow {}
+impl Odd for PostingRow {}
+impl Odd for AccountBalance {}
+impl Odd for TextRow {}
 
-impl Odd for Blob {
+impl Odd for BlobRow {
     fn odd(&self) -> Option<String> {
         let wrong = Sha256::digest(&self.bytes)[..] != self.hash;
         wrong.then(|| format!("a blob of {} bytes is not what its hash says", self.bytes.len()))
@@ -235,44 +237,44 @@ impl Odd for Blob {
 
 /// How far a walk over one kind of rows has come: the key of the last one, in the source's own order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RowPosition {
     pub(crate) numbers: Vec<i64>,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Place {
-    pub(crate) fn number(numbers: &[i64]) -> Place {
-        Place { numbers: numbers.to_vec(), bytes: Vec::new() }
+impl RowPosition {
+    pub(crate) fn number(numbers: &[i64]) -> RowPosition {
+        RowPosition { numbers: numbers.to_vec(), bytes: Vec::new() }
     }
 
-    pub(crate) fn bytes(bytes: &[u8]) -> Place {
-        Place { numbers: Vec::new(), bytes: bytes.to_vec() }
+    pub(crate) fn bytes(bytes: &[u8]) -> RowPosition {
+        RowPosition { numbers: Vec::new(), bytes: bytes.to_vec() }
     }
 
-    pub(crate) fn both(numbers: &[i64], bytes: &[u8]) -> Place {
-        Place { numbers: numbers.to_vec(), bytes: bytes.to_vec() }
+    pub(crate) fn both(numbers: &[i64], bytes: &[u8]) -> RowPosition {
+        RowPosition { numbers: numbers.to_vec(), bytes: bytes.to_vec() }
     }
 
     /// The number at this position of a place; before every number where there is none.
-    pub(crate) fn at(place: Option<&Place>, position: usize) -> i64 {
+    pub(crate) fn at(place: Option<&RowPosition>, position: usize) -> i64 {
         place.and_then(|place| place.numbers.get(position).copied()).unwrap_or(i64::MIN)
     }
 
     /// The text of a place; where there is none the empty one, which is before every other.
-    pub(crate) fn text(place: Option<&Place>) -> String {
+    pub(crate) fn text(place: Option<&RowPosition>) -> String {
         place.map_or_else(String::new, |place| String::from_utf8_lossy(&place.bytes).into_owned())
     }
 }
 
 /// How much is read, and written in one transaction, at most. A row is never parted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct BatchLimits {
     pub rows: usize,
     pub bytes: usize,
 }
 
-impl Default for Batch {
-    fn default() -> Batch {
-        Batch { rows: 1_000, bytes: 4 << 20 }
+impl Default for BatchLimits {
+    fn default() -> BatchLimits {
+        BatchLimits { rows: 1_000, bytes: 4 << 20 }
     }
 }

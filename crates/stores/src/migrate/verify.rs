@@ -6,10 +6,10 @@ use std::fmt;
 use model::{Event, Refused, Seq, Task, stored};
 use sha2::{Digest, Sha256};
 
-use super::kinds::{Kind, Logs, NAMES, each_kind};
-use super::rows::{Batch, Log, Odd, Place};
-use super::{COUNT, Error, Step, read, write};
-use crate::postgres::import::Import;
+use super::kinds::{Logs, NAMES, RowKind, each_kind};
+use super::rows::{BatchLimits, LogRow, Odd, RowPosition};
+use super::{COUNT, Error, MigrationStep, read, write};
+use crate::postgres::import::PostgresImport;
 use crate::sqlite::export::Export;
 
 /// Differences that are told one by one, of each sort; the rest is counted.
@@ -18,7 +18,7 @@ const SHOWN: usize = 5;
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    pub lines: Vec<Line>,
+    pub lines: Vec<SummaryLine>,
     /// Over the hashes of all logs, task by task, on either side.
     pub logs_from: String,
     pub logs_to: String,
@@ -30,7 +30,7 @@ pub struct Summary {
 
 /// One kind of things that were compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct SummaryLine {
     pub what: &'static str,
     pub from: u64,
     pub to: u64,
@@ -38,7 +38,7 @@ pub struct Line {
     pub different: u64,
 }
 
-impl Line {
+impl SummaryLine {
     pub fn is_same(&self) -> bool {
         self.from == self.to && self.different == 0
     }
@@ -46,7 +46,7 @@ impl Line {
 
 impl Summary {
     pub fn is_same(&self) -> bool {
-        self.lines.iter().all(Line::is_same) && self.logs_from == self.logs_to && self.differences.is_empty()
+        self.lines.iter().all(SummaryLine::is_same) && self.logs_from == self.logs_to && self.differences.is_empty()
     }
 }
 
@@ -100,15 +100,15 @@ impl Words {
 /// Compares everything.
 pub(super) async fn compare(
     source: &Export,
-    target: &Import,
-    batch: Batch,
-    tell: &mut impl FnMut(Step),
+    target: &PostgresImport,
+    batch: BatchLimits,
+    tell: &mut impl FnMut(MigrationStep),
 ) -> Result<Summary, Error> {
     let (from, to) = (source.totals().map_err(read)?, target.totals().await.map_err(write)?);
-    let mut lines: Vec<Line> = NAMES
+    let mut lines: Vec<SummaryLine> = NAMES
         .iter()
         .zip(from.iter().zip(to))
-        .map(|(what, (from, to))| Line { what, from: *from, to, different: 0 })
+        .map(|(what, (from, to))| SummaryLine { what, from: *from, to, different: 0 })
         .collect();
     let (mut differences, mut remarks) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -125,7 +125,7 @@ pub(super) async fn compare(
     debug_assert_eq!(at, COUNT);
 
     let logs = logs(source, target, batch, tell).await?;
-    lines.push(Line {
+    lines.push(SummaryLine {
         what: "whole logs",
         from: logs.tasks,
         to: logs.tasks - logs.different,
@@ -140,14 +140,14 @@ pub(super) async fn compare(
     };
     remarks.extend(kept.iter().map(words));
     differences.extend(mine.iter().map(words));
-    lines.push(Line { what: "wrong counters", from: 0, to: mine.len() as u64, different: mine.len() as u64 });
+    lines.push(SummaryLine { what: "wrong counters", from: 0, to: mine.len() as u64, different: mine.len() as u64 });
 
     // Balances are carried as they are, so only what the source has not is a difference.
     let (kept, mine) = (source.wrong().map_err(read)?, target.wrong().await.map_err(write)?);
     remarks.extend(kept.iter().map(ToString::to_string));
     let new: Vec<String> = mine.iter().filter(|wrong| !kept.contains(wrong)).map(ToString::to_string).collect();
     let (from, to, different) = (kept.len() as u64, mine.len() as u64, new.len() as u64);
-    lines.push(Line { what: "wrong balances", from, to, different });
+    lines.push(SummaryLine { what: "wrong balances", from, to, different });
     differences.extend(new);
 
     let (logs_from, logs_to) = (logs.from, logs.to);
@@ -163,15 +163,15 @@ struct Met {
 }
 
 /// Looks for every row of the source in the target. With as many rows on both sides, that is all there is to be the same.
-async fn rows<K: Kind>(
+async fn rows<K: RowKind>(
     source: &Export,
-    target: &Import,
-    batch: Batch,
-    tell: &mut impl FnMut(Step),
+    target: &PostgresImport,
+    batch: BatchLimits,
+    tell: &mut impl FnMut(MigrationStep),
 ) -> Result<Met, Error> {
-    let (mut place, mut compared, mut met) = (None::<Place>, 0, Met::default());
+    let (mut place, mut compared, mut met) = (None::<RowPosition>, 0, Met::default());
     loop {
-        let (places, rows): (Vec<Place>, Vec<K::Row>) =
+        let (places, rows): (Vec<RowPosition>, Vec<K::Row>) =
             K::read(source, place.as_ref(), batch).map_err(read)?.into_iter().unzip();
         let Some(last) = places.into_iter().next_back() else { return Ok(met) };
         let found = K::find(target, &rows).await.map_err(write)?;
@@ -192,7 +192,7 @@ async fn rows<K: Kind>(
         }
         place = Some(last);
         compared += rows.len() as u64;
-        tell(Step::Compared { what: K::NAME, rows: compared });
+        tell(MigrationStep::Compared { what: K::NAME, rows: compared });
     }
 }
 
@@ -212,7 +212,12 @@ struct Compared {
 }
 
 /// Reads every log on both sides, task by task.
-async fn logs(source: &Export, target: &Import, batch: Batch, tell: &mut impl FnMut(Step)) -> Result<Compared, Error> {
+async fn logs(
+    source: &Export,
+    target: &PostgresImport,
+    batch: BatchLimits,
+    tell: &mut impl FnMut(MigrationStep),
+) -> Result<Compared, Error> {
     let mut compared = Compared {
         tasks: 0,
         different: 0,
@@ -223,9 +228,9 @@ async fn logs(source: &Export, target: &Import, batch: Batch, tell: &mut impl Fn
     };
     let (mut from, mut to) = (Sha256::new(), Sha256::new());
     let mut open: Option<(i64, Reading, Reading)> = None;
-    let mut place = None::<Place>;
+    let mut place = None::<RowPosition>;
     loop {
-        let (places, rows): (Vec<Place>, Vec<Log>) =
+        let (places, rows): (Vec<RowPosition>, Vec<LogRow>) =
             Logs::read(source, place.as_ref(), batch).map_err(read)?.into_iter().unzip();
         let found = Logs::find(target, &rows).await.map_err(write)?;
         let mut found = found.iter().peekable();
@@ -243,7 +248,7 @@ async fn logs(source: &Export, target: &Import, batch: Batch, tell: &mut impl Fn
             Some(last) => place = Some(last),
             None => break,
         }
-        tell(Step::Compared { what: "whole logs", rows: compared.tasks });
+        tell(MigrationStep::Compared { what: "whole logs", rows: compared.tasks });
     }
     if let Some((no, here, there)) = open {
         compared.settle(no, here, there, &mut from, &mut to);
@@ -285,7 +290,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn read(&mut self, row: &Log) {
+    fn read(&mut self, row: &LogRow) {
         self.hash.update(row.first.to_le_bytes());
         self.hash.update(row.last.to_le_bytes());
         self.hash.update((row.payload.len() as u64).to_le_bytes());
@@ -301,7 +306,7 @@ impl Reading {
         self.last = row.last;
     }
 
-    fn events(&self, row: &Log) -> Result<Vec<Event>, String> {
+    fn events(&self, row: &LogRow) -> Result<Vec<Event>, String> {
         if row.first != self.last + 1 {
             return Err(format!("event {} does not follow {}", row.first, self.last));
         }

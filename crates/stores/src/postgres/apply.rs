@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Row, TimerChange};
+use model::ports::store::{Append, BlobWrite, Commit, Conflict, Guard, IndexRow, KeyUse, Opening, TimerChange};
 use model::{Epoch, PushChange, Seq, TaskId, Time};
 use tokio::join;
 use tokio_postgres::Error;
@@ -18,10 +18,10 @@ use uuid::Uuid;
 
 use super::columns::{context_bytes, hash_from, row_from, text_from, unpack_uses, unpack_views};
 use super::connect::{Conn, ask, run};
-use super::counters::{self, Tally};
+use super::counters::{self, CounterSums};
 use super::fence::{PASS, Pass};
 use super::notify::GroupChanges;
-use super::push::{Config, ConfigNow, state_from};
+use super::push::{ConfigEntry, ConfigNow, state_from};
 use super::records::GroupRecords;
 use super::replica::Liveness;
 use super::tables::{AliasColumns, KeyColumns, Lists, LogColumns, TaskColumns, TimerColumns};
@@ -69,7 +69,7 @@ pub(super) struct LockedTask {
     pub(super) seq: u64,
     pub(super) epoch: u64,
     pub(super) holder: i64,
-    pub(super) row: Row,
+    pub(super) row: IndexRow,
     pub(super) context: Vec<u8>,
     pub(super) views: Box<[i32]>,
     pub(super) tenant_no: i32,
@@ -97,19 +97,19 @@ impl LockedTask {
 
 /// A task in a group: as it was, and as it is by now.
 struct Entry {
-    before: Option<Row>,
+    before: Option<IndexRow>,
     now: Option<LockedTask>,
     dirty: bool,
 }
 
-pub(super) struct Key {
+pub(super) struct KeyEntry {
     pub(super) there: bool,
     pub(super) dirty: bool,
     /// Hours of use, oldest first.
     pub(super) uses: Vec<KeyUse>,
 }
 
-pub(super) struct Alias {
+pub(super) struct AliasEntry {
     pub(super) before: Option<TaskId>,
     pub(super) now: Option<TaskId>,
 }
@@ -224,11 +224,11 @@ pub(super) struct CommitGroup<'a> {
     tasks: HashMap<TaskId, Entry>,
     /// Tasks of earlier uses of the group's keys that are still there.
     living: HashSet<TaskId>,
-    keys: BTreeMap<Hash, Key>,
+    keys: BTreeMap<Hash, KeyEntry>,
     new_keys: i64,
-    aliases: BTreeMap<Hash, Alias>,
+    aliases: BTreeMap<Hash, AliasEntry>,
     timers: BTreeMap<(TaskId, u8), TimerEntry>,
-    configs: BTreeMap<(TaskId, Arc<str>), Config<'a>>,
+    configs: BTreeMap<(TaskId, Arc<str>), ConfigEntry<'a>>,
     last_made: HashMap<TaskId, i64>,
     blobs: HashSet<(i32, Hash)>,
     new_blobs: BTreeMap<(i32, Hash), &'a BlobWrite>,
@@ -240,7 +240,7 @@ pub(super) struct CommitGroup<'a> {
     pub(super) group_changes: GroupChanges,
 }
 
-impl rules::Known for CommitGroup<'_> {
+impl rules::CommitFacts for CommitGroup<'_> {
     type Error = Infallible;
 
     fn key_use(&mut self, key: &Hash, not_before: Time) -> Result<Option<KeyUse>, Infallible> {
@@ -325,14 +325,14 @@ impl<'a> CommitGroup<'a> {
         for row in keys? {
             let key = hash_from(row.try_get(0)?)?;
             let uses = unpack_uses(key, row.try_get(1)?)?;
-            commit_group.keys.insert(key, Key { there: true, dirty: false, uses });
+            commit_group.keys.insert(key, KeyEntry { there: true, dirty: false, uses });
         }
         for row in living? {
             commit_group.living.insert(TaskId(row.try_get(0)?));
         }
         for row in aliases? {
             let task = Some(TaskId(row.try_get(1)?));
-            commit_group.aliases.insert(hash_from(row.try_get(0)?)?, Alias { before: task, now: task });
+            commit_group.aliases.insert(hash_from(row.try_get(0)?)?, AliasEntry { before: task, now: task });
         }
         for row in timers? {
             let kind = u8::try_from(row.try_get::<_, i16>(1)?).unwrap_or_default();
@@ -346,7 +346,7 @@ impl<'a> CommitGroup<'a> {
             let (epoch, next) = (Epoch(row.try_get::<_, i64>(6)? as u64), Seq(row.try_get::<_, i64>(7)? as u64));
             let ours = row.try_get(5)?;
             let now = ConfigNow { edition, epoch, next, made_no, state, ours, put: None, progress: None };
-            commit_group.configs.insert((task, id), Config { before: Some(state), now: Some(now) });
+            commit_group.configs.insert((task, id), ConfigEntry { before: Some(state), now: Some(now) });
             let last = commit_group.last_made.entry(task).or_default();
             *last = made_no.max(*last);
         }
@@ -379,7 +379,7 @@ impl<'a> CommitGroup<'a> {
             self.use_key(used);
         }
         for alias in &commit.aliases {
-            self.aliases.entry(alias.key).or_insert(Alias { before: None, now: None }).now = Some(alias.task);
+            self.aliases.entry(alias.key).or_insert(AliasEntry { before: None, now: None }).now = Some(alias.task);
         }
         for key in &commit.access {
             let row = serde_json::to_vec(key).map_err(|error| Failure::Damaged(error.to_string()))?;
@@ -404,7 +404,7 @@ impl<'a> CommitGroup<'a> {
         self.tasks.get(&task)?.now.as_ref()
     }
 
-    fn open(&mut self, append: &'a Append, open: &Opening, row: Row) -> Result<(), Failure> {
+    fn open(&mut self, append: &'a Append, open: &Opening, row: IndexRow) -> Result<(), Failure> {
         let name = |text: &Arc<str>| {
             self.names.get(text).copied().ok_or_else(|| Failure::Damaged("a name without a number".into()))
         };
@@ -447,7 +447,7 @@ impl<'a> CommitGroup<'a> {
     }
 
     fn use_key(&mut self, used: &KeyUse) {
-        let key = self.keys.entry(used.key).or_insert(Key { there: false, dirty: false, uses: Vec::new() });
+        let key = self.keys.entry(used.key).or_insert(KeyEntry { there: false, dirty: false, uses: Vec::new() });
         let hour = shape::hour(used.at);
         match key.uses.binary_search_by_key(&hour, |known| shape::hour(known.at)) {
             Ok(place) => key.uses[place] = *used,
@@ -484,7 +484,8 @@ impl<'a> CommitGroup<'a> {
             PushChange::Put(row) => {
                 let made_no = self.last_made.entry(task).or_default();
                 *made_no += 1;
-                let config = self.configs.entry((task, row.id.clone())).or_insert(Config { before: None, now: None });
+                let config =
+                    self.configs.entry((task, row.id.clone())).or_insert(ConfigEntry { before: None, now: None });
                 config.now = Some(ConfigNow {
                     edition: row.edition,
                     epoch: row.epoch,
@@ -547,12 +548,12 @@ impl<'a> CommitGroup<'a> {
             && !self.keys.values().any(|key| key.dirty)
             && !self.aliases.values().any(|alias| alias.before != alias.now)
             && !self.timers.values().any(|timer| timer.before != timer.now)
-            && !self.configs.values().any(Config::is_changed)
+            && !self.configs.values().any(ConfigEntry::is_changed)
     }
 
     /// Writes it all and commits, beginning first if nothing was read. Answers whether another replica is there to be told.
     pub(super) async fn write(&self, db: &Conn, slot: i32, begin: bool, pass: Pass) -> Result<bool, Unwritten> {
-        let mut tally = Tally::default();
+        let mut tally = CounterSums::default();
         tally.add(counters::LOG_ROWS, self.log.len() as i64);
         tally.add(counters::KEYS, self.new_keys);
         tally.add(counters::ACCESS_CHANGES, self.access.len() as i64);
@@ -587,7 +588,7 @@ impl<'a> CommitGroup<'a> {
         let keys = KeyColumns::of(&self.keys);
         let aliases = AliasColumns::of(&self.aliases, &mut tally);
         let timers = TimerColumns::of(&self.timers, |task| self.kept(task).map_or(0, |kept| kept.no), &mut tally);
-        let pushed = push::Columns::of(self.configs.iter().filter_map(|((task, id), config)| {
+        let pushed = push::PushColumns::of(self.configs.iter().filter_map(|((task, id), config)| {
             if config.is_changed() {
                 config.before.into_iter().for_each(|state| tally.push(state, -1));
                 config.now.iter().for_each(|now| tally.push(now.state, 1));

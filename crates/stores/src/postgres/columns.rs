@@ -1,6 +1,6 @@
 //! How the model's nouns look in columns.
 
-use model::ports::store::{KeyUse, Row};
+use model::ports::store::{IndexRow, KeyUse};
 use model::{ContextId, Seq, State, TaskId, Time};
 use uuid::Uuid;
 
@@ -45,8 +45,8 @@ pub(super) fn unpack_views(packed: &[u8]) -> Box<[i32]> {
 }
 
 /// Reads state, status_at, listed, running, settled, which every query selects in this order, from column `at` on.
-pub(super) fn row_from(columns: &tokio_postgres::Row, at: usize) -> Result<Row, Failure> {
-    Ok(Row {
+pub(super) fn row_from(columns: &tokio_postgres::Row, at: usize) -> Result<IndexRow, Failure> {
+    Ok(IndexRow {
         state: state_from(columns.try_get(at)?)?,
         status_at: Time(columns.try_get(at + 1)?),
         listed: columns.try_get(at + 2)?,

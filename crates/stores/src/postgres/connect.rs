@@ -18,7 +18,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Row, Socket, Statement, tls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::options::{Durability, OpenError, Options};
+use super::options::{Options, PostgresOpenError, SqliteDurability};
 use super::tls::{Trust, connector};
 
 /// The reason of a connection that was neither made nor refused in time.
@@ -39,7 +39,7 @@ pub(super) struct Sql {
 pub(super) type Params<'a, const N: usize> = [&'a (dyn ToSql + Sync); N];
 
 /// A database to connect to.
-pub(super) struct Target {
+pub(super) struct ConnectTarget {
     config: Config,
     tls: MakeRustlsConnect,
     /// A transaction pooler stands in between: nothing may outlive a transaction.
@@ -52,13 +52,13 @@ pub(super) struct Target {
     pub(super) database: String,
 }
 
-impl Target {
+impl ConnectTarget {
     /// Reads a url and readies what connections to it need.
-    pub(super) fn new(url: &str, pooled: bool, options: &Options) -> Result<Target, OpenError> {
+    pub(super) fn new(url: &str, pooled: bool, options: &Options) -> Result<ConnectTarget, PostgresOpenError> {
         let (rest, ssl) = Ssl::take(url)?;
         // The library's message about a url may quote it.
         let mut config = Config::from_str(&rest).map_err(|error| {
-            OpenError::Url(std::error::Error::source(&error).map_or_else(|| "it cannot be read".into(), reason))
+            PostgresOpenError::Url(std::error::Error::source(&error).map_or_else(|| "it cannot be read".into(), reason))
         })?;
         config.ssl_mode(ssl.mode);
         if config.get_application_name().is_none() {
@@ -103,10 +103,10 @@ impl Target {
             })
             .collect();
         if hosts.is_empty() {
-            return Err(OpenError::Url("it names no host".into()));
+            return Err(PostgresOpenError::Url("it names no host".into()));
         }
         let user = config.get_user().unwrap_or_default().to_owned();
-        Ok(Target {
+        Ok(ConnectTarget {
             tls: connector(ssl.trust, ssl.roots.as_deref())?,
             pooled,
             // The transaction's own, where the session is not ours.
@@ -170,34 +170,34 @@ impl Target {
     }
 
     /// The error of opening the store for a failed connection.
-    pub(super) fn explain(&self, fault: &ConnectError) -> OpenError {
+    pub(super) fn explain(&self, fault: &ConnectError) -> PostgresOpenError {
         let (at, user) = (self.at.clone(), self.user.clone());
         let ConnectError::Sql(error) = fault else {
-            return OpenError::Connect { at, reason: NO_ANSWER.into() };
+            return PostgresOpenError::Connect { at, reason: NO_ANSWER.into() };
         };
         let Some(db) = error.as_db_error() else {
             let reason = std::error::Error::source(error).map_or_else(|| error.to_string(), reason);
             let text = error.to_string();
             return if text.contains("TLS") {
-                OpenError::Tls { at, reason }
+                PostgresOpenError::Tls { at, reason }
             } else if text.contains("config") || text.contains("authentication") {
-                OpenError::Login { at, user, reason: text }
+                PostgresOpenError::Login { at, user, reason: text }
             } else {
-                OpenError::Connect { at, reason }
+                PostgresOpenError::Connect { at, reason }
             };
         };
         let reason = db.message().to_owned();
         match db.code() {
-            &SqlState::INVALID_CATALOG_NAME => OpenError::NoDatabase { at, database: self.database.clone() },
+            &SqlState::INVALID_CATALOG_NAME => PostgresOpenError::NoDatabase { at, database: self.database.clone() },
             &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-                OpenError::Login { at, user, reason }
+                PostgresOpenError::Login { at, user, reason }
             }
-            &SqlState::INSUFFICIENT_PRIVILEGE => OpenError::Rights { user, reason },
-            &SqlState::READ_ONLY_SQL_TRANSACTION => OpenError::Standby { at },
+            &SqlState::INSUFFICIENT_PRIVILEGE => PostgresOpenError::Rights { user, reason },
+            &SqlState::READ_ONLY_SQL_TRANSACTION => PostgresOpenError::Standby { at },
             code if super::trouble::is_lost(code) || *code == SqlState::TOO_MANY_CONNECTIONS => {
-                OpenError::Connect { at, reason }
+                PostgresOpenError::Connect { at, reason }
             }
-            _ => OpenError::Sql(reason),
+            _ => PostgresOpenError::Sql(reason),
         }
     }
 }
@@ -240,8 +240,8 @@ fn settings(options: &Options) -> Vec<(&'static str, String)> {
         ("jit", "off".into()),
     ];
     match options.durability {
-        Durability::Full => {}
-        Durability::Relaxed => settings.push(("synchronous_commit", "off".into())),
+        SqliteDurability::Full => {}
+        SqliteDurability::Relaxed => settings.push(("synchronous_commit", "off".into())),
     }
     settings
 }
@@ -264,7 +264,7 @@ impl Drop for Conn {
 }
 
 impl Conn {
-    fn new(client: Client, driver: JoinHandle<()>, target: &Target) -> Conn {
+    fn new(client: Client, driver: JoinHandle<()>, target: &ConnectTarget) -> Conn {
         // Every condition is checked under a lock of its row, or by a unique index.
         let settings = if target.pooled { &target.settings } else { "" };
         let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED{settings}");
@@ -368,9 +368,9 @@ struct Ssl {
 
 impl Ssl {
     /// Takes its parameters out of the url; the library does not know all of them.
-    fn take(url: &str) -> Result<(String, Ssl), OpenError> {
+    fn take(url: &str) -> Result<(String, Ssl), PostgresOpenError> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-            return Err(OpenError::Url("it does not begin with postgres://".into()));
+            return Err(PostgresOpenError::Url("it does not begin with postgres://".into()));
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut mode, mut roots) = (None, None);
@@ -380,7 +380,7 @@ impl Ssl {
                 Some(("sslmode", value)) => mode = Some(value),
                 Some(("sslrootcert", value)) => roots = Some(unescape(value)),
                 Some((name @ ("sslcert" | "sslkey" | "sslcrl"), _)) => {
-                    return Err(OpenError::Url(format!("{name} is not supported; use a password")));
+                    return Err(PostgresOpenError::Url(format!("{name} is not supported; use a password")));
                 }
                 _ => kept.push(pair),
             }
@@ -396,7 +396,7 @@ impl Ssl {
             Some("require") => (SslMode::Require, Trust::Anybody),
             Some("verify-ca") => (SslMode::Require, Trust::Authority),
             Some("verify-full") => (SslMode::Require, Trust::Host),
-            Some(other) => return Err(OpenError::Url(format!("sslmode={other} is unknown"))),
+            Some(other) => return Err(PostgresOpenError::Url(format!("sslmode={other} is unknown"))),
             None if named => (SslMode::Require, Trust::Host),
             None => (SslMode::Prefer, Trust::Anybody),
         };
@@ -461,8 +461,8 @@ mod tests {
             "postgres://u:hidden@h/d?colour=red",
             "postgres://u:hidden@h/d?sslcert=mine.pem",
         ] {
-            let error = Target::new(url, false, &options).err().unwrap();
-            assert!(matches!(error, OpenError::Url(_)), "{error:?}");
+            let error = ConnectTarget::new(url, false, &options).err().unwrap();
+            assert!(matches!(error, PostgresOpenError::Url(_)), "{error:?}");
             assert!(!format!("{error} {error:?}").contains("hidden"), "{error}");
         }
         assert!(!format!("{:?}", Options::new("postgres://u:hidden@h/d")).contains("hidden"));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use model::PushState;
-use model::ports::store::Row;
+use model::ports::store::IndexRow;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
@@ -42,21 +42,21 @@ pub(super) static COUNT: Sql = Sql {
 
 /// In order, so that two who count in the same rows never wait for each other in a circle.
 #[derive(Default)]
-pub(super) struct Tally(BTreeMap<(i32, i16), i64>);
+pub(super) struct CounterSums(BTreeMap<(i32, i16), i64>);
 
-impl Tally {
+impl CounterSums {
     pub(super) fn add(&mut self, kind: i16, n: i64) {
         self.list(STORE, kind, n);
     }
 
     /// A task enters (+1) or leaves (-1) the store's own numbers.
-    pub(super) fn count(&mut self, row: &Row, n: i64) {
+    pub(super) fn count(&mut self, row: &IndexRow, n: i64) {
         self.add(ALL, n);
         self.count_row(row, n);
     }
 
     /// A task's row is counted (+1) or no longer (-1), the task staying.
-    pub(super) fn count_row(&mut self, row: &Row, n: i64) {
+    pub(super) fn count_row(&mut self, row: &IndexRow, n: i64) {
         self.add(code(row.state), n);
         if row.running {
             self.add(RUNNING, n);

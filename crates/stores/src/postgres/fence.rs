@@ -57,7 +57,7 @@ pub(super) enum Verdict {
 }
 
 /// The server's side of a connection: process id and start.
-pub(super) type Backend = (i32, String);
+pub(super) type BackendId = (i32, String);
 
 /// The facts that a connection learns by raising the fence.
 #[derive(Debug)]
@@ -65,11 +65,11 @@ pub(super) struct Raised {
     generation: i64,
     last_group: i64,
     /// Behind a pooler there is none of our own.
-    backend: Option<Backend>,
+    backend: Option<BackendId>,
 }
 
 /// Raises the fence on a new connection, in place of one that is given up.
-pub(super) async fn raise(db: &Conn, replica: i64, old: Option<Backend>) -> Result<Raised, ConnectError> {
+pub(super) async fn raise(db: &Conn, replica: i64, old: Option<BackendId>) -> Result<Raised, ConnectError> {
     if let Some((pid, start)) = old.filter(|_| !db.is_pooled()) {
         // It ends by itself, too, only later.
         if let Err(error) = db.query(&END, [&pid, &start]).await {
@@ -102,7 +102,7 @@ pub(super) struct Fence {
     last_group: i64,
     /// A transaction whose COMMIT was sent and not answered.
     doubt: Option<i64>,
-    backend: Option<Backend>,
+    backend: Option<BackendId>,
 }
 
 impl Fence {
@@ -112,7 +112,7 @@ impl Fence {
     }
 
     /// The server's side of the last connection, for the next one to end.
-    pub(super) fn backend(&self) -> Option<Backend> {
+    pub(super) fn backend(&self) -> Option<BackendId> {
         self.backend.clone()
     }
 

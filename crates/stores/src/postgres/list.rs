@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::store::{Cursor, ListPage, ListQuery, TaskLists, TaskPage, TaskQuery, Timer, Trouble};
+use model::ports::store::{Cursor, ListPage, ListQuery, StoreError, TaskLists, TaskPage, TaskQuery, Timer};
 use model::{Epoch, PushRow, PushState, State, TaskId, Time};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::columns::{code, context_bytes};
 use super::connect::{Conn, Sql};
 use super::trouble::Failure;
-use super::{Store, counters, push, read};
+use super::{PostgresStore, counters, push, read};
 
 // $1 views, $2 states, $3 and $4 the place to begin after, $5 the earliest time, $6 the page and one more, $7 the context (or
 // nothing), $8 the kind of the counter that has the total.
@@ -168,8 +168,8 @@ pub(super) async fn tasks(db: &Conn, query: &TaskQuery) -> Result<TaskPage, Fail
     Ok(page)
 }
 
-impl TaskLists for Store {
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+impl TaskLists for PostgresStore {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         let query = Arc::new(query);
         self.read(move |db| {
             let query = query.clone();
@@ -177,7 +177,7 @@ impl TaskLists for Store {
         })
     }
 
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, StoreError>> {
         let query = Arc::new(query);
         self.read(move |db| {
             let query = query.clone();
@@ -185,7 +185,7 @@ impl TaskLists for Store {
         })
     }
 
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.read(move |db| async move { push::of_task(&db, task).await })
     }
 
@@ -194,23 +194,23 @@ impl TaskLists for Store {
         state: PushState,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    ) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.read(move |db| {
             let after = after.clone();
             async move { push::page(&db, state, after.as_ref(), limit).await }
         })
     }
 
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.read(move |db| async move { read::unfinished(&db, after, limit).await })
     }
 
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| async move { read::due(&db, &liveness, now, limit).await })
     }
 
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         let tasks: Arc<[TaskId]> = tasks.into();
         self.read(move |db| {
             let tasks = tasks.clone();
@@ -218,7 +218,7 @@ impl TaskLists for Store {
         })
     }
 
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| async move { read::next_due(&db, &liveness).await })
     }

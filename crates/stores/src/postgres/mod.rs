@@ -50,16 +50,16 @@ use std::time::Duration;
 
 use futures_util::future::ready;
 use model::ports::Future;
-use model::ports::store::{Health, TaskLog as _, Trouble, Upkeep};
+use model::ports::store::{Health, StoreError, TaskLog as _, Upkeep};
 use model::{TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use self::connect::{Conn, Target};
+use self::connect::{Conn, ConnectTarget};
 use self::notify::{HintListener, Notifier};
-pub use self::options::{Durability, OpenError, Options};
-use self::queue::{MaintenanceJob, Queue};
+pub use self::options::{Options, PostgresOpenError, SqliteDurability};
+use self::queue::{CommitQueue, MaintenanceJob};
 use self::read_pool::ReadPool;
 use self::replica::{LeaseKeeper, Replica};
 use self::trouble::Failure;
@@ -71,7 +71,7 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(500);
 const START_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The open store. Dropping it closes it, as far as that can be done without waiting.
-pub struct Store {
+pub struct PostgresStore {
     shared: Arc<Shared>,
     readers: ReadPool,
     listener: Arc<HintListener>,
@@ -82,12 +82,12 @@ pub struct Store {
 /// State that the writer and the readers share.
 struct Shared {
     options: Options,
-    target: Arc<Target>,
+    target: Arc<ConnectTarget>,
     replica: Arc<Replica>,
-    queue: Queue,
+    queue: CommitQueue,
     notifier: Arc<Notifier>,
     /// The trouble that keeps the writer from writing, if any.
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<StoreError>>,
     /// A commit was answered with an unknown outcome, and may still happen.
     undecided: watch::Sender<bool>,
 }
@@ -98,7 +98,7 @@ struct Tasks {
     lease_keeper: JoinHandle<()>,
 }
 
-impl Store {
+impl PostgresStore {
     /// Opens the store, brings the database to this release's schema, and joins the replicas that have it open.
     ///
     /// ```no_run
@@ -110,34 +110,34 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn open(mut options: Options) -> Result<Store, OpenError> {
+    pub async fn open(mut options: Options) -> Result<PostgresStore, PostgresOpenError> {
         options.lease = options.lease.max(SHORTEST_LEASE);
         let patient_until = tokio::time::Instant::now() + START_PATIENCE;
         loop {
-            match Store::enter(options.clone()).await {
+            match PostgresStore::enter(options.clone()).await {
                 // Calls are bounded by the lease, which may be short; a start may take longer on a busy database.
-                Err(OpenError::Connect { reason, .. })
+                Err(PostgresOpenError::Connect { reason, .. })
                     if reason == connect::NO_ANSWER && tokio::time::Instant::now() < patient_until => {}
                 done => return done,
             }
         }
     }
 
-    async fn enter(options: Options) -> Result<Store, OpenError> {
-        let target = Arc::new(Target::new(&options.url, options.direct_url.is_some(), &options)?);
+    async fn enter(options: Options) -> Result<PostgresStore, PostgresOpenError> {
+        let target = Arc::new(ConnectTarget::new(&options.url, options.direct_url.is_some(), &options)?);
         let direct = match &options.direct_url {
-            Some(url) => Arc::new(Target::new(url, false, &options)?),
+            Some(url) => Arc::new(ConnectTarget::new(url, false, &options)?),
             None => target.clone(),
         };
         let (db, heard) = direct.listen().await.map_err(|fault| direct.explain(&fault))?;
         schema::migrate(&db, &direct).await?;
         let entered = Replica::enter(&db, options.lease).await.map_err(|error| direct.explain(&error.into()))?;
-        let replica = Arc::new(entered.ok_or(OpenError::Migrating)?);
+        let replica = Arc::new(entered.ok_or(PostgresOpenError::Migrating)?);
         let (notifier, listener) = (Arc::new(Notifier::new(replica.no)), Arc::new(HintListener::new()));
         let mut lease_keeper = LeaseKeeper::new(replica.clone(), direct.clone(), listener.clone());
         lease_keeper.start(&db).await.map_err(|fault| direct.explain(&fault))?;
         let shared = Arc::new(Shared {
-            queue: Queue::new(options.queue_commits, options.queue_bytes),
+            queue: CommitQueue::new(options.queue_commits, options.queue_bytes),
             notifier: notifier.clone(),
             trouble: Mutex::default(),
             undecided: watch::Sender::new(false),
@@ -153,11 +153,11 @@ impl Store {
             lease_keeper: tokio::spawn(lease_keeper.run((db, heard), left)),
         };
         let readers = ReadPool::new(target, shared.clone());
-        Ok(Store { shared, readers, listener, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
+        Ok(PostgresStore { shared, readers, listener, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
     }
 
     /// The value that all replicas agree on under this name: the first one that any of them gave.
-    pub async fn remember(&self, name: &str, value: &str) -> Result<String, Trouble> {
+    pub async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError> {
         let said: Arc<(String, String)> = Arc::new((name.to_owned(), value.to_owned()));
         let known = self.read(move |db| {
             let said = said.clone();
@@ -167,7 +167,7 @@ impl Store {
     }
 
     /// The value that the replicas have agreed on under this name, if any yet.
-    pub async fn recall(&self, name: &str) -> Result<Option<String>, Trouble> {
+    pub async fn recall(&self, name: &str) -> Result<Option<String>, StoreError> {
         let name: Arc<str> = name.into();
         let known = self.read(move |db| {
             let name = name.clone();
@@ -179,7 +179,7 @@ impl Store {
     fn read<'a, T: Send + 'a, F>(
         &'a self,
         look: impl Fn(Arc<Conn>) -> F + Send + Sync + 'a,
-    ) -> Future<'a, Result<T, Trouble>>
+    ) -> Future<'a, Result<T, StoreError>>
     where
         F: std::future::Future<Output = Result<T, Failure>> + Send + 'a,
     {
@@ -188,17 +188,17 @@ impl Store {
 
     fn ask<T: Send + 'static>(
         &self,
-        maintenance: impl FnOnce(oneshot::Sender<Result<T, Trouble>>) -> MaintenanceJob + Send + 'static,
-    ) -> Future<'_, Result<T, Trouble>> {
+        maintenance: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> MaintenanceJob + Send + 'static,
+    ) -> Future<'_, Result<T, StoreError>> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             self.shared.queue.push(maintenance(answer))?;
-            answered.await.unwrap_or(Err(Trouble::Closed))
+            answered.await.unwrap_or(Err(StoreError::Closed))
         })
     }
 }
 
-impl Drop for Store {
+impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.shared.queue.close();
         self.readers.close();
@@ -226,12 +226,12 @@ async fn finish(tasks: Tasks, shared: &Shared, leaving: &watch::Sender<bool>) {
     }
 }
 
-impl Upkeep for Store {
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+impl Upkeep for PostgresStore {
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         self.ask(move |answer| MaintenanceJob::Purge { before, keys_before, limit, answer })
     }
 
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>> {
         self.ask(move |answer| MaintenanceJob::Remove { task, answer })
     }
 
@@ -239,18 +239,19 @@ impl Upkeep for Store {
         Some(self.shared.options.bound())
     }
 
-    fn trouble(&self) -> Option<Trouble> {
+    fn trouble(&self) -> Option<StoreError> {
         let trouble = self.shared.trouble.lock().clone();
-        trouble
-            .or_else(|| self.shared.replica.is_silent().then(|| Trouble::Unreachable("a heartbeat is missing".into())))
+        trouble.or_else(|| {
+            self.shared.replica.is_silent().then(|| StoreError::Unreachable("a heartbeat is missing".into()))
+        })
     }
 
-    fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+    fn backup(&self, _to: PathBuf) -> Future<'_, Result<(), StoreError>> {
         let text = "PostgreSQL is backed up with its own tools: pg_dump --schema=rialto, or pg_basebackup";
-        Box::pin(ready(Err(Trouble::Broken(text.into()))))
+        Box::pin(ready(Err(StoreError::Broken(text.into()))))
     }
 
-    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+    fn health(&self) -> Future<'_, Result<Health, StoreError>> {
         let (epoch, trouble) = (self.epoch(), self.trouble());
         self.read(move |db| {
             let trouble = trouble.clone();

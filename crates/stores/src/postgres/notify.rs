@@ -20,7 +20,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::connect::{Conn, ConnectError, Sql, Target};
+use super::connect::{Conn, ConnectError, ConnectTarget, Sql};
 
 /// The channel's name.
 pub(super) const LISTEN: &str = "LISTEN rialto";
@@ -194,7 +194,7 @@ impl Notifier {
         self.bell.notify_one();
     }
 
-    pub(super) async fn run(self: Arc<Notifier>, target: Arc<Target>) {
+    pub(super) async fn run(self: Arc<Notifier>, target: Arc<ConnectTarget>) {
         let mut connection: Option<Conn> = None;
         let mut pause = Duration::ZERO;
         loop {
@@ -223,7 +223,7 @@ impl Notifier {
 
     async fn send(
         &self,
-        target: &Target,
+        target: &ConnectTarget,
         connection: &mut Option<Conn>,
         group_changes: &GroupChanges,
     ) -> Result<(), ConnectError> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::schema;
-pub use crate::sqlite::Durability;
+pub use crate::sqlite::SqliteDurability;
 
 /// A short lease does not make a busy database quick: every call has at least so long.
 const LEAST_BOUND: Duration = Duration::from_secs(4);
@@ -32,7 +32,7 @@ pub struct Options {
     /// Bytes that may wait for the writer.
     pub queue_bytes: usize,
     /// Relaxed answers before PostgreSQL has flushed (`synchronous_commit = off`).
-    pub durability: Durability,
+    pub durability: SqliteDurability,
 }
 
 impl Options {
@@ -45,7 +45,7 @@ impl Options {
             readers: 4,
             queue_commits: 16_384,
             queue_bytes: 64 << 20,
-            durability: Durability::Full,
+            durability: SqliteDurability::Full,
         }
     }
 
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Options {
 
 /// Why a store could not be opened. No message holds a password.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum PostgresOpenError {
     #[error("the database url is not usable: {0}; it looks like postgres://user:password@host:5432/database")]
     Url(String),
     #[error("cannot read {} (sslrootcert): {reason}; give a file of certificates in PEM", file.display())]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::apply::LockedTask;
 use super::columns::{hash_from, limit_of, pack_uses, unpack_uses};
 use super::connect::{Conn, Sql, run};
-use super::counters::{self, Tally};
+use super::counters::{self, CounterSums};
 use super::push::state_from;
 use super::statements as sql;
 use super::tables::Lists;
@@ -101,7 +101,7 @@ pub(super) async fn remove(db: &Conn, which: &Which, slot: i32) -> Result<Vec<Ta
     }
     let ids: Vec<Uuid> = gone.iter().map(|(task, _)| task.0).collect();
     let numbers: Vec<i64> = gone.iter().map(|(_, kept)| kept.no).collect();
-    let (mut tally, mut lists) = (Tally::default(), Lists::default());
+    let (mut tally, mut lists) = (CounterSums::default(), Lists::default());
     tally.add(counters::REMOVALS, gone.len() as i64);
     for (task, kept) in &gone {
         tally.count(&kept.row, -1);
@@ -176,7 +176,7 @@ pub(super) async fn forget_keys(db: &Conn, before: Time, slot: i32) -> Result<()
         db.run("ROLLBACK").await?;
         return Ok(());
     }
-    let mut tally = Tally::default();
+    let mut tally = CounterSums::default();
     tally.add(counters::KEYS, -forgotten);
     let (gone, changed, counted, committed) = join!(
         biased;

@@ -99,14 +99,14 @@ pub(super) static DROP: Sql = Sql {
 };
 
 /// The change of a group to one config.
-pub(super) enum Write<'a> {
+pub(super) enum PushWrite<'a> {
     Put { row: &'a PushRow, made_no: i64, epoch: Epoch, progress: &'a PushProgress, gone: bool },
     Move(TaskId, &'a str, Epoch, &'a PushProgress),
     Drop(TaskId, &'a str),
 }
 
 /// A config in a group: what the database has of it, and what the group makes of it.
-pub(super) struct Config<'a> {
+pub(super) struct ConfigEntry<'a> {
     pub(super) before: Option<PushState>,
     pub(super) now: Option<ConfigNow<'a>>,
 }
@@ -130,7 +130,7 @@ impl ConfigNow<'_> {
     }
 }
 
-impl<'a> Config<'a> {
+impl<'a> ConfigEntry<'a> {
     pub(super) fn is_changed(&self) -> bool {
         match &self.now {
             None => self.before.is_some(),
@@ -153,18 +153,20 @@ impl<'a> Config<'a> {
         true
     }
 
-    pub(super) fn write<'w>(&'w self, task: TaskId, id: &'w str) -> Option<Write<'w>>
+    pub(super) fn write<'w>(&'w self, task: TaskId, id: &'w str) -> Option<PushWrite<'w>>
     where
         'a: 'w,
     {
         let gone = self.before.is_some();
         match &self.now {
-            None => gone.then_some(Write::Drop(task, id)),
+            None => gone.then_some(PushWrite::Drop(task, id)),
             Some(ConfigNow { put: Some(row), made_no, epoch, progress, .. }) => {
                 let (made_no, epoch, progress) = (*made_no, *epoch, progress.unwrap_or(&row.progress));
-                Some(Write::Put { row, made_no, epoch, progress, gone })
+                Some(PushWrite::Put { row, made_no, epoch, progress, gone })
             }
-            Some(ConfigNow { progress: Some(progress), epoch, .. }) => Some(Write::Move(task, id, *epoch, progress)),
+            Some(ConfigNow { progress: Some(progress), epoch, .. }) => {
+                Some(PushWrite::Move(task, id, *epoch, progress))
+            }
             Some(_) => None,
         }
     }
@@ -203,7 +205,7 @@ impl<'a> ProgressColumns<'a> {
 
 /// The changes of a group to configs.
 #[derive(Default)]
-pub(super) struct Columns<'a> {
+pub(super) struct PushColumns<'a> {
     drop: (Vec<Uuid>, Vec<&'a [u8]>),
     moved: ProgressColumns<'a>,
     put: ProgressColumns<'a>,
@@ -213,12 +215,12 @@ pub(super) struct Columns<'a> {
     spec: Vec<&'a [u8]>,
 }
 
-impl<'a> Columns<'a> {
-    pub(super) fn of(writes: impl Iterator<Item = Write<'a>>) -> Columns<'a> {
-        let mut columns = Columns::default();
+impl<'a> PushColumns<'a> {
+    pub(super) fn of(writes: impl Iterator<Item = PushWrite<'a>>) -> PushColumns<'a> {
+        let mut columns = PushColumns::default();
         for write in writes {
             match write {
-                Write::Put { row, made_no, epoch, progress, gone } => {
+                PushWrite::Put { row, made_no, epoch, progress, gone } => {
                     if gone {
                         columns.drop.0.push(row.task.0);
                         columns.drop.1.push(row.id.as_bytes());
@@ -229,8 +231,8 @@ impl<'a> Columns<'a> {
                     columns.made_at.push(row.made_at.0);
                     columns.spec.push(&row.spec);
                 }
-                Write::Move(task, id, epoch, progress) => columns.moved.push(task, id, epoch, progress),
-                Write::Drop(task, id) => {
+                PushWrite::Move(task, id, epoch, progress) => columns.moved.push(task, id, epoch, progress),
+                PushWrite::Drop(task, id) => {
                     columns.drop.0.push(task.0);
                     columns.drop.1.push(id.as_bytes());
                 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use model::ports::store::{Commit, Outcome, Trouble};
+use model::ports::store::{Commit, Outcome, StoreError};
 use model::{TaskId, Time};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
@@ -17,7 +17,7 @@ const LONE_BYTES: usize = 256 << 10;
 const GROUP_BYTES: usize = 4 << 20;
 const GROUP_COMMITS: usize = 1024;
 
-pub(super) struct Queue {
+pub(super) struct CommitQueue {
     state: Mutex<State>,
     filled: Notify,
     max_commits: usize,
@@ -33,18 +33,18 @@ struct State {
 
 #[allow(clippy::large_enum_variant, reason = "nearly every job is a commit")]
 enum Job {
-    Commit(Waiting),
+    Commit(TimedCommit),
     Maintenance(MaintenanceJob),
 }
 
 /// The few jobs that are not commits.
 pub(super) enum MaintenanceJob {
-    Purge { before: Time, keys_before: Time, limit: usize, answer: oneshot::Sender<Result<u64, Trouble>> },
-    Remove { task: TaskId, answer: oneshot::Sender<Result<bool, Trouble>> },
+    Purge { before: Time, keys_before: Time, limit: usize, answer: oneshot::Sender<Result<u64, StoreError>> },
+    Remove { task: TaskId, answer: oneshot::Sender<Result<bool, StoreError>> },
 }
 
 /// A commit and the channel of its outcome, which may have no reader any more.
-pub(super) struct Waiting {
+pub(super) struct TimedCommit {
     pub(super) commit: Commit,
     /// When it came.
     pub(super) since: Instant,
@@ -53,8 +53,8 @@ pub(super) struct Waiting {
 }
 
 /// The next work for the writer.
-pub(super) enum Taken {
-    Group(Vec<Waiting>),
+pub(super) enum WriterWork {
+    Group(Vec<TimedCommit>),
     Maintenance(MaintenanceJob),
     /// Nothing came in the time given.
     Nothing,
@@ -62,36 +62,36 @@ pub(super) enum Taken {
     Closed,
 }
 
-impl Queue {
-    pub(super) fn new(max_commits: usize, max_bytes: usize) -> Queue {
-        Queue { state: Mutex::default(), filled: Notify::new(), max_commits, max_bytes }
+impl CommitQueue {
+    pub(super) fn new(max_commits: usize, max_bytes: usize) -> CommitQueue {
+        CommitQueue { state: Mutex::default(), filled: Notify::new(), max_commits, max_bytes }
     }
 
-    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, Trouble> {
+    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, StoreError> {
         let weight = shape::weight(&commit);
         let (answer, answered) = oneshot::channel();
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Trouble::Closed);
+            return Err(StoreError::Closed);
         }
         // One commit alone always fits, however large.
         if state.jobs.len() >= self.max_commits || (state.bytes > 0 && state.bytes + weight > self.max_bytes) {
-            return Err(Trouble::Busy);
+            return Err(StoreError::Busy);
         }
         state.bytes += weight;
-        state.jobs.push_back(Job::Commit(Waiting { commit, since: Instant::now(), weight, answer }));
+        state.jobs.push_back(Job::Commit(TimedCommit { commit, since: Instant::now(), weight, answer }));
         drop(state);
         self.filled.notify_one();
         Ok(answered)
     }
 
-    pub(super) fn push(&self, maintenance: MaintenanceJob) -> Result<(), Trouble> {
+    pub(super) fn push(&self, maintenance: MaintenanceJob) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Trouble::Closed);
+            return Err(StoreError::Closed);
         }
         if state.jobs.len() >= self.max_commits {
-            return Err(Trouble::Busy);
+            return Err(StoreError::Busy);
         }
         state.jobs.push_back(Job::Maintenance(maintenance));
         drop(state);
@@ -100,7 +100,7 @@ impl Queue {
     }
 
     /// Takes what makes a group, or waits for something.
-    pub(super) async fn take(&self, patience: Option<Duration>) -> Taken {
+    pub(super) async fn take(&self, patience: Option<Duration>) -> WriterWork {
         loop {
             if let Some(taken) = self.take_now() {
                 return taken;
@@ -109,16 +109,16 @@ impl Queue {
                 None => self.filled.notified().await,
                 Some(patience) => {
                     if tokio::time::timeout(patience, self.filled.notified()).await.is_err() {
-                        return self.take_now().unwrap_or(Taken::Nothing);
+                        return self.take_now().unwrap_or(WriterWork::Nothing);
                     }
                 }
             }
         }
     }
 
-    fn take_now(&self) -> Option<Taken> {
+    fn take_now(&self) -> Option<WriterWork> {
         let mut state = self.state.lock();
-        let mut group: Vec<Waiting> = Vec::new();
+        let mut group: Vec<TimedCommit> = Vec::new();
         let mut bytes = 0;
         while group.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
             let joins = matches!(state.jobs.front(), Some(Job::Commit(waiting)) if waiting.weight <= LONE_BYTES);
@@ -133,14 +133,14 @@ impl Queue {
                         break;
                     }
                 }
-                Some(Job::Maintenance(maintenance)) => return Some(Taken::Maintenance(maintenance)),
+                Some(Job::Maintenance(maintenance)) => return Some(WriterWork::Maintenance(maintenance)),
                 None => break,
             }
         }
         state.bytes -= bytes;
         match group.is_empty() {
-            false => Some(Taken::Group(group)),
-            true => state.closed.then_some(Taken::Closed),
+            false => Some(WriterWork::Group(group)),
+            true => state.closed.then_some(WriterWork::Closed),
         }
     }
 
@@ -172,13 +172,13 @@ mod tests {
         Commit { blobs: vec![blob], ..Commit::default() }
     }
 
-    fn sizes(queue: &Queue) -> Vec<usize> {
+    fn sizes(queue: &CommitQueue) -> Vec<usize> {
         let mut sizes = Vec::new();
         while let Some(taken) = queue.take_now() {
             match taken {
-                Taken::Group(group) => sizes.push(group.len()),
-                Taken::Maintenance(_) => sizes.push(0),
-                Taken::Nothing | Taken::Closed => break,
+                WriterWork::Group(group) => sizes.push(group.len()),
+                WriterWork::Maintenance(_) => sizes.push(0),
+                WriterWork::Nothing | WriterWork::Closed => break,
             }
         }
         sizes
@@ -186,24 +186,24 @@ mod tests {
 
     #[test]
     fn a_queue_above_its_bounds_is_busy() {
-        let queue = Queue::new(2, 10_000);
+        let queue = CommitQueue::new(2, 10_000);
         assert!(queue.push_commit(of(100)).is_ok());
-        assert_eq!(queue.push_commit(of(20_000)).err(), Some(Trouble::Busy));
+        assert_eq!(queue.push_commit(of(20_000)).err(), Some(StoreError::Busy));
         assert!(queue.push_commit(of(100)).is_ok());
-        assert_eq!(queue.push_commit(of(100)).err(), Some(Trouble::Busy));
+        assert_eq!(queue.push_commit(of(100)).err(), Some(StoreError::Busy));
         assert_eq!(sizes(&queue), [2]);
         // One commit alone is let in whatever its size, and what was taken makes room.
         assert!(queue.push_commit(of(20_000)).is_ok());
-        assert_eq!(queue.push_commit(of(1)).err(), Some(Trouble::Busy));
+        assert_eq!(queue.push_commit(of(1)).err(), Some(StoreError::Busy));
         assert_eq!(sizes(&queue), [1]);
         assert!(queue.push_commit(of(1)).is_ok());
         queue.close();
-        assert_eq!(queue.push_commit(of(100)).err(), Some(Trouble::Closed));
+        assert_eq!(queue.push_commit(of(100)).err(), Some(StoreError::Closed));
     }
 
     #[test]
     fn a_large_commit_is_a_group_of_its_own_and_the_order_stays() {
-        let queue = Queue::new(usize::MAX, usize::MAX);
+        let queue = CommitQueue::new(usize::MAX, usize::MAX);
         let remove = || MaintenanceJob::Remove { task: TaskId(Uuid::now_v7()), answer: oneshot::channel().0 };
         for bytes in [10, 10, 300_000, 10, 400_000, 400_000] {
             queue.push_commit(of(bytes)).unwrap();

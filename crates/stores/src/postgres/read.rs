@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, KeyUse, Outcome, ReplicaRow, Seen, TaskLog, Timer, TimerKind, Trouble, Versions,
+    Commit, Health, KeyUse, LogHead, Outcome, ReplicaRow, StoreError, TaskLog, Timer, TimerKind, Versions, VisibleTasks,
 };
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use tokio_postgres::Row;
@@ -18,7 +18,7 @@ use super::columns::{context_from, limit_of, row_from, text_from, unpack_uses};
 use super::connect::{Conn, Sql};
 use super::replica::{Liveness, is_gone};
 use super::trouble::Failure;
-use super::{Store, counters, schema, statements as sql};
+use super::{PostgresStore, counters, schema, statements as sql};
 use crate::shape;
 
 /// Rows of a log that are looked at in one go.
@@ -36,12 +36,12 @@ static HEAD: Sql = Sql {
     types: &[Type::UUID],
 };
 
-pub(super) async fn head(db: &Conn, task: TaskId) -> Result<Option<Head>, Failure> {
+pub(super) async fn head(db: &Conn, task: TaskId) -> Result<Option<LogHead>, Failure> {
     let rows = db.query(&HEAD, [&task.0]).await?;
     let Some(columns) = rows.first() else {
         return Ok(None);
     };
-    Ok(Some(Head {
+    Ok(Some(LogHead {
         context: context_from(columns.try_get(0)?)?,
         tenant: text_from(columns.try_get(1)?)?.into(),
         agent: text_from(columns.try_get(2)?)?.into(),
@@ -95,7 +95,12 @@ static BEGINNING: Sql = Sql {
     types: &[Type::UUID, Type::INT8, Type::INT8, Type::BYTEA_ARRAY, Type::BOOL],
 };
 
-pub(super) async fn beginning(db: &Conn, task: TaskId, sight: &Seen, bytes: usize) -> Result<Vec<Event>, Failure> {
+pub(super) async fn beginning(
+    db: &Conn,
+    task: TaskId,
+    sight: &VisibleTasks,
+    bytes: usize,
+) -> Result<Vec<Event>, Failure> {
     let views: Vec<&[u8]> = sight.views.iter().map(|view| view.0.as_bytes()).collect();
     let most = limit_of(bytes).max(1);
     let rows = db.query(&BEGINNING, [&task.0, &most, &ROWS_AT_ONCE, &views, &sight.unlisted]).await?;
@@ -378,7 +383,7 @@ static COUNTS: Sql = Sql {
     types: &[],
 };
 
-pub(super) async fn health(db: &Conn, epoch: Epoch, trouble: Option<Trouble>) -> Result<Health, Failure> {
+pub(super) async fn health(db: &Conn, epoch: Epoch, trouble: Option<StoreError>) -> Result<Health, Failure> {
     let mut health = Health { kind: "postgres", schema: schema::VERSION, epoch: epoch.0, trouble, ..Health::default() };
     let mut states = [0; State::ALL.len()];
     for row in db.query(&COUNTS, []).await? {
@@ -413,7 +418,7 @@ pub(super) fn names_from(rows: &[tokio_postgres::Row]) -> Result<Vec<(Arc<str>, 
     rows.iter().map(|row| Ok((text_from(row.try_get(0)?)?.into(), row.try_get(1)?))).collect()
 }
 
-impl TaskLog for Store {
+impl TaskLog for PostgresStore {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         let queued = match shape::malformed(&commit) {
             Some(trouble) => Err(trouble),
@@ -422,21 +427,21 @@ impl TaskLog for Store {
         match queued {
             Ok(answered) => Box::pin(async move {
                 // No answer means that the writer is gone, and whether it wrote before is anybody's guess.
-                answered.await.unwrap_or(Outcome::Unknown(Trouble::Closed))
+                answered.await.unwrap_or(Outcome::Unknown(StoreError::Closed))
             }),
             Err(trouble) => Box::pin(ready(Outcome::Refused(trouble))),
         }
     }
 
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<LogHead>, StoreError>> {
         self.read(move |db| async move { head(&db, task).await })
     }
 
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         self.read(move |db| async move { log_after(&db, task, after, bytes).await })
     }
 
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn beginning(&self, task: TaskId, sight: VisibleTasks, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         let sight = Arc::new(sight);
         self.read(move |db| {
             let sight = sight.clone();
@@ -444,7 +449,7 @@ impl TaskLog for Store {
         })
     }
 
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, StoreError>> {
         let tasks: Arc<[TaskId]> = tasks.into();
         self.read(move |db| {
             let tasks = tasks.clone();
@@ -452,22 +457,22 @@ impl TaskLog for Store {
         })
     }
 
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, StoreError>> {
         self.read(move |db| async move { self::key(&db, key, not_before).await })
     }
 
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, StoreError>> {
         self.read(move |db| async move { alias(&db, key).await })
     }
 
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         self.read(move |db| {
             let tenant = tenant.clone();
             async move { blob(&db, &tenant, hash).await }
         })
     }
 
-    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
+    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, StoreError>> {
         let tasks: Arc<[TaskId]> = tasks.into();
         self.read(move |db| {
             let tasks = tasks.clone();
@@ -475,16 +480,16 @@ impl TaskLog for Store {
         })
     }
 
-    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
+    fn decided(&self) -> Future<'_, Result<(), StoreError>> {
         let mut undecided = self.shared.undecided.subscribe();
         Box::pin(async move {
             let decided = undecided.wait_for(|undecided| !undecided);
             match tokio::time::timeout(self.shared.options.bound(), decided).await {
                 Ok(Ok(_)) => Ok(()),
-                Ok(Err(_)) => Err(Trouble::Closed),
+                Ok(Err(_)) => Err(StoreError::Closed),
                 Err(_) => {
                     let trouble = self.shared.trouble.lock().clone();
-                    Err(trouble.unwrap_or_else(|| Trouble::Unreachable("a commit is in doubt".into())))
+                    Err(trouble.unwrap_or_else(|| StoreError::Unreachable("a commit is in doubt".into())))
                 }
             }
         })

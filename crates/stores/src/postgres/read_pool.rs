@@ -8,16 +8,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::connect::{Conn, ConnectError, Target};
-use super::trouble::{self, Failure, Kind};
+use super::connect::{Conn, ConnectError, ConnectTarget};
+use super::trouble::{self, ErrorClass, Failure};
 
 pub(super) struct ReadPool {
-    target: Arc<Target>,
+    target: Arc<ConnectTarget>,
     slots: Vec<PoolSlot>,
     shared: Arc<Shared>,
     closed: AtomicBool,
@@ -41,12 +41,12 @@ impl Drop for Permit<'_> {
 }
 
 impl ReadPool {
-    pub(super) fn new(target: Arc<Target>, shared: Arc<Shared>) -> ReadPool {
+    pub(super) fn new(target: Arc<ConnectTarget>, shared: Arc<Shared>) -> ReadPool {
         let slots = (0..shared.options.readers.max(1)).map(|_| PoolSlot::default()).collect();
         ReadPool { target, slots, shared, closed: AtomicBool::new(false) }
     }
 
-    pub(super) async fn read<T, F>(&self, look: impl Fn(Arc<Conn>) -> F) -> Result<T, Trouble>
+    pub(super) async fn read<T, F>(&self, look: impl Fn(Arc<Conn>) -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -56,7 +56,7 @@ impl ReadPool {
         let mut tried = false;
         loop {
             if self.closed.load(Ordering::Relaxed) {
-                return Err(Trouble::Closed);
+                return Err(StoreError::Closed);
             }
             let permit = self.acquire();
             let dialed = tokio::time::timeout_at(deadline, permit.0.connection(&self.target)).await;
@@ -71,7 +71,7 @@ impl ReadPool {
                     permit.0.forget(&connection);
                     return Err(trouble::name(&fault));
                 }
-                Err(Failure::Connect(fault)) if trouble::kind(&fault) == Kind::Lost => {
+                Err(Failure::Connect(fault)) if trouble::kind(&fault) == ErrorClass::Lost => {
                     permit.0.forget(&connection);
                     if std::mem::replace(&mut tried, true) {
                         return Err(trouble::name(&fault));
@@ -114,7 +114,7 @@ impl PoolSlot {
         self.connection.lock().clone().filter(|connection| !connection.is_closed())
     }
 
-    async fn connection(&self, target: &Target) -> Result<Arc<Conn>, ConnectError> {
+    async fn connection(&self, target: &ConnectTarget) -> Result<Arc<Conn>, ConnectError> {
         if let Some(connection) = self.open() {
             return Ok(connection);
         }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::ports::Future;
-use model::ports::store::{Commit, Journal, RecordStore, Trouble};
-use model::{AccessKey, Balance, Entry, Line, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
+use model::ports::store::{Commit, Journal, RecordStore, StoreError};
+use model::{
+    AccessKey, AccountLine, Balance, Entry, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery, Time,
+};
 use tokio::join;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
@@ -15,9 +17,9 @@ use uuid::Uuid;
 
 use super::columns::{limit_of, text_from};
 use super::connect::{Conn, Sql, ask, run};
-use super::counters::{self, Tally};
+use super::counters::{self, CounterSums};
 use super::trouble::Failure;
-use super::{Store, read};
+use super::{PostgresStore, read};
 
 pub(super) static RECORDS_LOCK: Sql = Sql {
     text: "SELECT record.kind, record.key, record.version FROM unnest($1::bytea[], $2::bytea[]) AS u (kind, key)
@@ -225,7 +227,7 @@ impl<'a> GroupRecords<'a> {
         self.posted.is_empty() && !self.records.values().any(|kept| kept.dirty)
     }
 
-    pub(super) fn count(&self, tally: &mut Tally) {
+    pub(super) fn count(&self, tally: &mut CounterSums) {
         let there = |version: u64| i64::from(version > 0);
         let records = self.records.values().filter(|kept| kept.dirty);
         tally.add(counters::RECORDS, records.map(|kept| there(kept.version) - there(kept.before)).sum());
@@ -449,11 +451,11 @@ pub(super) async fn statement(
     account: &str,
     before: Option<u64>,
     limit: usize,
-) -> Result<Vec<Line>, Failure> {
+) -> Result<Vec<AccountLine>, Failure> {
     let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
     let rows = db.query(&STATEMENT, [&account.as_bytes(), &before, &limit_of(limit)]).await?;
     let line = |row: &tokio_postgres::Row| {
-        Ok(Line {
+        Ok(AccountLine {
             no: row.try_get::<_, i64>(0)? as u64,
             id: row.try_get(1)?,
             at: Time(row.try_get(2)?),
@@ -503,19 +505,19 @@ pub(super) async fn journal(db: &Conn, after: u64, limit: usize) -> Result<Vec<(
     Ok(journal)
 }
 
-impl RecordStore for Store {
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+impl RecordStore for PostgresStore {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         self.read(move |db| async move { read::access_keys(&db).await })
     }
 
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, StoreError>> {
         self.read(move |db| {
             let (kind, key) = (kind.clone(), key.clone());
             async move { record(&db, &kind, &key).await }
         })
     }
 
-    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, StoreError>> {
         self.read(move |db| {
             let query = query.clone();
             async move { records(&db, &query).await }
@@ -523,8 +525,8 @@ impl RecordStore for Store {
     }
 }
 
-impl Journal for Store {
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+impl Journal for PostgresStore {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         self.read(move |db| {
             let accounts = accounts.clone();
             async move { balances(&db, &accounts).await }
@@ -536,21 +538,21 @@ impl Journal for Store {
         account: Arc<str>,
         before: Option<u64>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+    ) -> Future<'_, Result<Vec<AccountLine>, StoreError>> {
         self.read(move |db| {
             let account = account.clone();
             async move { statement(&db, &account, before, limit).await }
         })
     }
 
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, StoreError>> {
         self.read(move |db| {
             let after = after.clone();
             async move { accounts(&db, after.as_ref(), limit).await }
         })
     }
 
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, StoreError>> {
         self.read(move |db| async move { journal(&db, after, limit).await })
     }
 }

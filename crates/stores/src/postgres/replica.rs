@@ -12,16 +12,16 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::stream::BoxStream;
 use model::ports::Future;
-use model::ports::store::{Hint, ReplicaRow, Replicas, Trouble, Versions};
+use model::ports::store::{Hint, ReplicaRow, Replicas, StoreError, Versions};
 use model::{Epoch, PushRow, PushStanding, TaskId};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_postgres::types::Type;
 
-use super::connect::{Conn, ConnectError, Sql, Target};
+use super::connect::{Conn, ConnectError, ConnectTarget, Sql};
 use super::notify::{self, HintListener, LISTEN, ReplicaMessage};
-use super::{Store, fence, push, read, schema};
+use super::{PostgresStore, fence, push, read, schema};
 
 /// Whether the replica of number `$no` is gone: the asker's lease in milliseconds, and whether it may judge. A replica is
 /// judged by its own lease, so that leases may differ; one of a release before did not say its own.
@@ -213,7 +213,7 @@ async fn until_leaving(leaving: &mut watch::Receiver<bool>) {
 /// Keeps the lease, and hears what the others say. One connection for both: who cannot renew is not notified either.
 pub(super) struct LeaseKeeper {
     pub(super) replica: Arc<Replica>,
-    pub(super) target: Arc<Target>,
+    pub(super) target: Arc<ConnectTarget>,
     pub(super) listener: Arc<HintListener>,
     known_gone: HashSet<i64>,
     clocks: Clocks,
@@ -221,7 +221,7 @@ pub(super) struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    pub(super) fn new(replica: Arc<Replica>, target: Arc<Target>, listener: Arc<HintListener>) -> LeaseKeeper {
+    pub(super) fn new(replica: Arc<Replica>, target: Arc<ConnectTarget>, listener: Arc<HintListener>) -> LeaseKeeper {
         LeaseKeeper { replica, target, listener, known_gone: HashSet::new(), clocks: Clocks::default(), beats: 0 }
     }
 
@@ -409,13 +409,13 @@ impl Clocks {
     }
 }
 
-impl Replicas for Store {
-    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+impl Replicas for PostgresStore {
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| async move { read::orphans(&db, &liveness, after, limit).await })
     }
 
-    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| {
             let after = after.clone();
@@ -423,7 +423,7 @@ impl Replicas for Store {
         })
     }
 
-    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
+    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, StoreError>> {
         let (me, configs) = (self.shared.replica.no, Arc::<[_]>::from(configs));
         self.read(move |db| {
             let configs = configs.clone();
@@ -435,7 +435,7 @@ impl Replicas for Store {
         self.shared.replica.tenure()
     }
 
-    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         let me = self.shared.replica.no;
         self.read(move |db| async move { read::held_by(&db, me, after, limit).await })
     }
@@ -448,7 +448,7 @@ impl Replicas for Store {
         self.listener.stream()
     }
 
-    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+    fn versions(&self) -> Future<'_, Result<Versions, StoreError>> {
         self.read(move |db| async move { read::versions(&db).await })
     }
 
@@ -456,7 +456,7 @@ impl Replicas for Store {
         self.shared.replica.introduce(about);
     }
 
-    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, Trouble>> {
+    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, StoreError>> {
         let liveness = self.shared.replica.liveness();
         self.read(move |db| async move { read::replicas(&db, &liveness).await })
     }

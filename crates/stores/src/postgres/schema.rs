@@ -6,8 +6,8 @@
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::OpenError;
-use super::connect::{Conn, ConnectError, Sql, Target};
+use super::PostgresOpenError;
+use super::connect::{Conn, ConnectError, ConnectTarget, Sql};
 
 /// Everything is in this schema of the database.
 pub(super) const NAME: &str = "rialto";
@@ -41,12 +41,12 @@ static VERSION_OF: Sql = Sql { text: "SELECT version FROM rialto.meta", types: &
 static SET_VERSION: Sql = Sql { text: "UPDATE rialto.meta SET version = $1", types: &[Type::INT4] };
 
 /// Brings the database to this release's version, or says why not.
-pub(super) async fn migrate(db: &Conn, target: &Target) -> Result<(), OpenError> {
+pub(super) async fn migrate(db: &Conn, target: &ConnectTarget) -> Result<(), PostgresOpenError> {
     match apply(db).await {
         Ok(()) => Ok(()),
         Err(Refusal::Sql(error)) => Err(match error.code() {
             // Foreign tables are in the way.
-            Some(&SqlState::DUPLICATE_TABLE | &SqlState::DUPLICATE_OBJECT) => OpenError::Foreign,
+            Some(&SqlState::DUPLICATE_TABLE | &SqlState::DUPLICATE_OBJECT) => PostgresOpenError::Foreign,
             _ => target.explain(&ConnectError::Sql(error)),
         }),
         Err(Refusal::Open(error)) => Err(error),
@@ -55,7 +55,7 @@ pub(super) async fn migrate(db: &Conn, target: &Target) -> Result<(), OpenError>
 
 enum Refusal {
     Sql(tokio_postgres::Error),
-    Open(OpenError),
+    Open(PostgresOpenError),
 }
 
 impl From<tokio_postgres::Error> for Refusal {
@@ -69,7 +69,7 @@ async fn apply(db: &Conn) -> Result<(), Refusal> {
     if let Some(row) = server.first()
         && row.get::<_, i32>(0) < 130_000
     {
-        return Err(Refusal::Open(OpenError::Old { found: row.get(1) }));
+        return Err(Refusal::Open(PostgresOpenError::Old { found: row.get(1) }));
     }
     // Another replica may take a while to migrate.
     db.run("BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0").await?;
@@ -78,7 +78,7 @@ async fn apply(db: &Conn) -> Result<(), Refusal> {
     let (ours, any) = found.first().map_or((false, false), |row| (row.get(0), row.get(1)));
     if any && !ours {
         db.run("ROLLBACK").await?;
-        return Err(Refusal::Open(OpenError::Foreign));
+        return Err(Refusal::Open(PostgresOpenError::Foreign));
     }
     if !ours {
         db.run("CREATE SCHEMA IF NOT EXISTS rialto; CREATE TABLE rialto.meta (version integer NOT NULL)").await?;
@@ -89,7 +89,7 @@ async fn apply(db: &Conn) -> Result<(), Refusal> {
     let version = u32::try_from(version).unwrap_or_default();
     if version > VERSION {
         db.run("ROLLBACK").await?;
-        return Err(Refusal::Open(OpenError::Newer { found: version, known: VERSION }));
+        return Err(Refusal::Open(PostgresOpenError::Newer { found: version, known: VERSION }));
     }
     if version < VERSION {
         for migration in MIGRATIONS.iter().skip(version as usize) {

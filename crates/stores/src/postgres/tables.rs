@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use model::TaskId;
-use model::ports::store::{Append, Row};
+use model::ports::store::{Append, IndexRow};
 use tokio::join;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
-use super::apply::{Alias, Hash, Key, LockedTask, TimerEntry};
+use super::apply::{AliasEntry, Hash, KeyEntry, LockedTask, TimerEntry};
 use super::columns::{code, pack_uses, pack_views};
 use super::connect::{Conn, run};
-use super::counters::{self, Tally};
+use super::counters::{self, CounterSums};
 use super::statements as sql;
 use crate::shape;
 
@@ -146,7 +146,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn push(&mut self, task: TaskId, kept: &'a LockedTask, view_no: i32, row: &Row, to: &Row) {
+    fn push(&mut self, task: TaskId, kept: &'a LockedTask, view_no: i32, row: &IndexRow, to: &IndexRow) {
         self.view_no.push(view_no);
         self.state.push(code(row.state));
         self.status_at.push(row.status_at.0);
@@ -164,9 +164,9 @@ impl<'a> Lists<'a> {
         &mut self,
         task: TaskId,
         kept: &'a LockedTask,
-        before: Option<&Row>,
-        after: Option<&Row>,
-        tally: &mut Tally,
+        before: Option<&IndexRow>,
+        after: Option<&IndexRow>,
+        tally: &mut CounterSums,
     ) {
         let (before, after) = (before.filter(|row| row.listed), after.filter(|row| row.listed));
         for &view_no in &kept.views {
@@ -238,7 +238,7 @@ pub(super) struct KeyColumns<'a> {
 }
 
 impl<'a> KeyColumns<'a> {
-    pub(super) fn of(keys: &'a BTreeMap<Hash, Key>) -> KeyColumns<'a> {
+    pub(super) fn of(keys: &'a BTreeMap<Hash, KeyEntry>) -> KeyColumns<'a> {
         let mut columns = KeyColumns { add: KeyRows::default(), change: KeyRows::default() };
         for (hash, key) in keys.iter().filter(|(_, key)| key.dirty) {
             let rows = if key.there { &mut columns.change } else { &mut columns.add };
@@ -267,7 +267,7 @@ pub(super) struct AliasColumns<'a> {
 }
 
 impl<'a> AliasColumns<'a> {
-    pub(super) fn of(aliases: &'a BTreeMap<Hash, Alias>, tally: &mut Tally) -> AliasColumns<'a> {
+    pub(super) fn of(aliases: &'a BTreeMap<Hash, AliasEntry>, tally: &mut CounterSums) -> AliasColumns<'a> {
         let mut columns = AliasColumns::default();
         for (key, alias) in aliases.iter().filter(|(_, alias)| alias.before != alias.now) {
             let Some(task) = alias.now else { continue };
@@ -300,7 +300,7 @@ impl TimerColumns {
     pub(super) fn of(
         timers: &BTreeMap<(TaskId, u8), TimerEntry>,
         number_of: impl Fn(TaskId) -> i64,
-        tally: &mut Tally,
+        tally: &mut CounterSums,
     ) -> TimerColumns {
         let mut columns = TimerColumns::default();
         for ((task, kind), timer) in timers.iter().filter(|(_, timer)| timer.before != timer.now) {

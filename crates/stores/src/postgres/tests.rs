@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::BoxStream;
 use model::ports::store::{
-    Append, Commit, Conflict, Hint, Opening, Outcome, Replicas as _, Row, TaskLog as _, Trouble, Upkeep as _,
+    Append, Commit, Conflict, Hint, IndexRow, Opening, Outcome, Replicas as _, StoreError, TaskLog as _, Upkeep as _,
 };
 use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, stored};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,8 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::connect::Target;
-use super::{OpenError, Options, Store, schema, statements};
+use super::connect::ConnectTarget;
+use super::{Options, PostgresOpenError, PostgresStore, schema, statements};
 
 mod doubt;
 mod silence;
@@ -41,7 +41,7 @@ fn opening() -> Append {
             agent: "a".into(),
             views: vec![View("v".into())],
         }),
-        row: Some(Row { state: State::Working, status_at: Time(1), listed: true, running: true, settled: false }),
+        row: Some(IndexRow { state: State::Working, status_at: Time(1), listed: true, running: true, settled: false }),
     }
 }
 
@@ -58,19 +58,19 @@ fn options(url: String) -> Options {
     Options { lease: Duration::from_secs(1), ..Options::new(url) }
 }
 
-async fn open(database: &Database) -> Store {
-    Store::open(options(database.url())).await.unwrap()
+async fn open(database: &Database) -> PostgresStore {
+    PostgresStore::open(options(database.url())).await.unwrap()
 }
 
 /// Opens a task and answers its id.
-async fn put(store: &Store) -> TaskId {
+async fn put(store: &PostgresStore) -> TaskId {
     let append = opening();
     let task = append.task;
     assert_eq!(store.commit(one(append)).await, Outcome::Done);
     task
 }
 
-async fn length(store: &Store, task: TaskId) -> u64 {
+async fn length(store: &PostgresStore, task: TaskId) -> u64 {
     store.head(task).await.unwrap().map_or(0, |head| head.seq.0)
 }
 
@@ -92,7 +92,7 @@ async fn until<T, F: Future<Output = Option<T>>>(what: &str, attempt: impl Fn() 
     }
 }
 
-impl Store {
+impl PostgresStore {
     /// Stops everything without a sign to other replicas, as a crash does.
     async fn die(self) {
         let tasks = self.tasks.lock().await.take().unwrap();
@@ -140,8 +140,8 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     let database = Cluster::shared().database();
     open(&database).await.close().await;
     database.run("UPDATE rialto.meta SET version = 4000");
-    let error = Store::open(options(database.url())).await.err().unwrap();
-    assert!(matches!(error, OpenError::Newer { found: 4_000, known } if known == schema::VERSION), "{error}");
+    let error = PostgresStore::open(options(database.url())).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Newer { found: 4_000, known } if known == schema::VERSION), "{error}");
     database.run(&format!("UPDATE rialto.meta SET version = {}", schema::VERSION));
     open(&database).await;
 }
@@ -150,8 +150,8 @@ async fn a_newer_schema_is_refused_and_left_alone() {
 async fn a_schema_of_another_program_is_refused() {
     let database = Cluster::shared().database();
     database.run("CREATE SCHEMA rialto; CREATE TABLE rialto.theirs (x integer)");
-    let error = Store::open(options(database.url())).await.err().unwrap();
-    assert!(matches!(error, OpenError::Foreign), "{error}");
+    let error = PostgresStore::open(options(database.url())).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Foreign), "{error}");
     // An empty one is as good as none: an owner may have made it for us.
     let database = Cluster::shared().database();
     database.run("CREATE SCHEMA rialto");
@@ -169,7 +169,7 @@ async fn whoever_cannot_connect_is_told_what_to_do_and_no_password() {
         (database.url_at(closed), "check that it runs there"),
         (format!("{url}?sslmode=require"), "check sslmode"),
     ] {
-        let error = Store::open(options(url)).await.err().unwrap();
+        let error = PostgresStore::open(options(url)).await.err().unwrap();
         let text = format!("{error}");
         assert!(text.contains(expected), "{text}");
         let all = format!("{text} {error:?}");
@@ -177,8 +177,8 @@ async fn whoever_cannot_connect_is_told_what_to_do_and_no_password() {
     }
     database.run("CREATE ROLE weak LOGIN PASSWORD 'hidden'");
     let weak = database.url().replace("rialto:", "weak:").replace(password, "hidden");
-    let error = Store::open(options(weak)).await.err().unwrap();
-    assert!(matches!(error, OpenError::Rights { .. }) && error.to_string().contains("grant"), "{error}");
+    let error = PostgresStore::open(options(weak)).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Rights { .. }) && error.to_string().contains("grant"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,12 +192,12 @@ async fn a_database_that_goes_and_comes_back_needs_no_restart() {
     // The first waits a little for it to come back, the others not at all.
     for _ in 0..3 {
         match store.commit(one(opening())).await {
-            Outcome::Refused(Trouble::Unreachable(_)) => {}
+            Outcome::Refused(StoreError::Unreachable(_)) => {}
             other => panic!("{other:?}"),
         }
     }
-    assert!(matches!(store.head(task).await, Err(Trouble::Unreachable(_))));
-    assert!(matches!(store.shared.trouble.lock().clone(), Some(Trouble::Unreachable(_))));
+    assert!(matches!(store.head(task).await, Err(StoreError::Unreachable(_))));
+    assert!(matches!(store.shared.trouble.lock().clone(), Some(StoreError::Unreachable(_))));
     cluster.start_again();
     // No commit comes; the writer finds out on its own.
     until("the trouble ends", || async { store.shared.trouble.lock().is_none().then_some(()) }).await;
@@ -267,7 +267,7 @@ async fn relay(mut client: TcpStream, mut server: TcpStream, order: Arc<AtomicU8
 async fn a_connection_lost_before_the_commit_was_sent_is_no_matter() {
     let database = Cluster::shared().database();
     let (port, order) = proxy(Cluster::shared().port()).await;
-    let store = Store::open(options(database.url_at(port))).await.unwrap();
+    let store = PostgresStore::open(options(database.url_at(port))).await.unwrap();
     let task = put(&store).await;
     for n in 1..4 {
         order.store(CUT_AT_BEGIN, Ordering::SeqCst);
@@ -282,7 +282,7 @@ async fn a_connection_lost_before_the_commit_was_sent_is_no_matter() {
 async fn who_is_cut_off_learns_it_and_the_others_take_over() {
     let database = Cluster::shared().database();
     let (port, order) = proxy(Cluster::shared().port()).await;
-    let far = Store::open(options(database.url_at(port))).await.unwrap();
+    let far = PostgresStore::open(options(database.url_at(port))).await.unwrap();
     let near = open(&database).await;
     let (mut to_far, mut to_near) = (far.hints(), near.hints());
     let held = Append { epoch: Some(Epoch(1)), ..opening() };
@@ -330,7 +330,8 @@ async fn who_stops_in_the_middle_of_a_transaction_does_not_keep_its_locks() {
     let database = Cluster::shared().database();
     let store = open(&database).await;
     let task = put(&store).await;
-    let stopped = Target::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
+    let stopped =
+        ConnectTarget::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
     stopped.begin().await.unwrap();
     stopped.query(&statements::TASKS, [&vec![task.0]]).await.unwrap();
     // It waits for the lock until the server ends who has it.
@@ -351,7 +352,9 @@ async fn a_commit_that_the_database_cannot_take_fails_alone() {
         (0..60).map(|n| store.commit(one(Append { count: if n % 20 == 7 { 7 } else { 1 }, ..opening() }))).collect();
     for (n, outcome) in group.into_iter().enumerate() {
         match outcome.await {
-            Outcome::Refused(Trouble::Broken(text)) if n % 20 == 7 => assert!(text.contains("not this one"), "{text}"),
+            Outcome::Refused(StoreError::Broken(text)) if n % 20 == 7 => {
+                assert!(text.contains("not this one"), "{text}")
+            }
             Outcome::Done if n % 20 != 7 => {}
             other => panic!("commit {n}: {other:?}"),
         }
@@ -374,10 +377,10 @@ async fn a_full_disk_refuses_commits_lets_reads_pass_and_heals_by_itself() {
     );
     let group: Vec<_> = (0..20).map(|_| store.commit(one(opening()))).collect();
     for outcome in group {
-        assert_eq!(outcome.await, Outcome::Refused(Trouble::Full));
+        assert_eq!(outcome.await, Outcome::Refused(StoreError::Full));
     }
     let health = store.health().await.unwrap();
-    assert_eq!((health.trouble, health.tasks), (Some(Trouble::Full), 1));
+    assert_eq!((health.trouble, health.tasks), (Some(StoreError::Full), 1));
     assert_eq!(length(&store, task).await, 1);
     database.run("DROP TRIGGER full_disk ON rialto.log; DROP TRIGGER full_disk ON rialto.meta");
     until("the trouble ends", || async { store.shared.trouble.lock().is_none().then_some(()) }).await;
@@ -397,15 +400,15 @@ async fn a_server_that_takes_no_writes_is_named() {
     // The end of the old connection may leave the first one in doubt.
     let refused = until("it is refused", || async {
         match store.commit(one(opening())).await {
-            Outcome::Refused(Trouble::Unreachable(text)) => Some(text),
+            Outcome::Refused(StoreError::Unreachable(text)) => Some(text),
             Outcome::Unknown(_) => None,
             other => panic!("{other:?}"),
         }
     });
     assert!(refused.await.contains("takes no writes"));
     assert_eq!(length(&store, task).await, 1);
-    let error = Store::open(options(database.url())).await.err().unwrap();
-    assert!(matches!(error, OpenError::Standby { .. }), "{error}");
+    let error = PostgresStore::open(options(database.url())).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Standby { .. }), "{error}");
     database.run(&format!(
         "SET TRANSACTION READ WRITE; ALTER DATABASE {} RESET default_transaction_read_only",
         database.name()
@@ -441,7 +444,7 @@ async fn tls_is_used_and_verified_as_the_url_says() {
         // Its certificate is for the address, not for the name.
         (format!("{by_name}?sslmode=verify-ca&sslrootcert={known}"), true),
     ] {
-        let store = Store::open(options(url)).await.unwrap();
+        let store = PostgresStore::open(options(url)).await.unwrap();
         put(&store).await;
         let ssl = database.query(&format!(
             "SELECT DISTINCT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
@@ -459,12 +462,12 @@ async fn tls_is_used_and_verified_as_the_url_says() {
         format!("{}?sslmode=verify-ca&sslrootcert={other}", database.url()),
         format!("{}?sslmode=verify-full", database.url()),
     ] {
-        let error = Store::open(options(url)).await.err().unwrap();
-        assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
+        let error = PostgresStore::open(options(url)).await.err().unwrap();
+        assert!(matches!(error, PostgresOpenError::Tls { .. }), "{error:?}");
     }
     let missing = format!("{}?sslmode=verify-full&sslrootcert=/nowhere.pem", database.url());
-    let error = Store::open(options(missing)).await.err().unwrap();
-    assert!(matches!(error, OpenError::Roots { .. }), "{error:?}");
+    let error = PostgresStore::open(options(missing)).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Roots { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -498,7 +501,8 @@ fn named(known: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_may_differ_and_each_replica_is_judged_by_its_own() {
     let database = Cluster::shared().database();
-    let patient = Store::open(Options { lease: Duration::from_secs(3_600), ..options(database.url()) }).await.unwrap();
+    let patient =
+        PostgresStore::open(Options { lease: Duration::from_secs(3_600), ..options(database.url()) }).await.unwrap();
     let hasty = open(&database).await;
     let asking = open(&database).await;
     let numbers = [patient.epoch().0, hasty.epoch().0];
@@ -509,7 +513,7 @@ async fn leases_may_differ_and_each_replica_is_judged_by_its_own() {
     until("the one with the short lease is gone", async || (!alive(numbers[1]).await).then_some(())).await;
     assert!(alive(numbers[0]).await);
     assert_eq!(asking.orphans(None, 10).await.unwrap(), []);
-    let db = Target::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
+    let db = ConnectTarget::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
     db.run("UPDATE rialto.replica SET lease_ms = 1000").await.unwrap();
     until("both are gone", async || (!alive(numbers[0]).await).then_some(())).await;
     assert_eq!(asking.orphans(None, 10).await.unwrap().len(), 1);
@@ -524,7 +528,7 @@ async fn a_row_that_cannot_be_read_stops_no_purge_and_no_delivery() {
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let mut append = opening();
-        append.row = append.row.map(|row| Row { state: State::Completed, running: false, settled: true, ..row });
+        append.row = append.row.map(|row| IndexRow { state: State::Completed, running: false, settled: true, ..row });
         tasks.push(append.task);
         let config = model::PushRow {
             task: append.task,
@@ -538,7 +542,7 @@ async fn a_row_that_cannot_be_read_stops_no_purge_and_no_delivery() {
         let push = vec![model::PushChange::Put(config)];
         assert_eq!(store.commit(Commit { push, ..one(append) }).await, Outcome::Done);
     }
-    let db = Target::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
+    let db = ConnectTarget::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
     db.run(&format!("UPDATE rialto.push SET id = '\\xff' WHERE task = '{}'", tasks[1].0)).await.unwrap();
     let mut adopted: Vec<TaskId> = store.adopt(None, 10).await.unwrap().into_iter().map(|row| row.task).collect();
     adopted.sort_unstable();

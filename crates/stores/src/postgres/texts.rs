@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::store::{Commit, TextSearch, Trouble};
+use model::ports::store::{Commit, StoreError, TextSearch};
 use model::{TextChange, TextPage, TextPlace, TextQuery};
 use tokio::join;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
-use super::Store;
+use super::PostgresStore;
 use super::columns::text_from;
 use super::connect::{Conn, Sql, run};
 use super::trouble::Failure;
-use crate::words::{self, Asked};
+use crate::words::{self, SearchTerm};
 
 pub(super) static PUT: Sql = Sql {
     text: "INSERT INTO rialto.text (shelf, id, title, body, words)
@@ -65,7 +65,7 @@ impl<'a> Texts<'a> {
     }
 
     pub(super) async fn write(&self, db: &Conn) -> Result<(), Error> {
-        let mut put = Columns::default();
+        let mut put = TextColumns::default();
         let (mut shelves, mut ids): (Vec<&[u8]>, Vec<&[u8]>) = (Vec::new(), Vec::new());
         for ((shelf, id), text) in &self.0 {
             match text {
@@ -86,7 +86,7 @@ impl<'a> Texts<'a> {
 }
 
 #[derive(Default)]
-pub(super) struct Columns<'a> {
+pub(super) struct TextColumns<'a> {
     shelves: Vec<&'a [u8]>,
     ids: Vec<&'a [u8]>,
     titles: Vec<&'a [u8]>,
@@ -94,7 +94,7 @@ pub(super) struct Columns<'a> {
     words: Vec<String>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> TextColumns<'a> {
     pub(super) fn push(&mut self, shelf: &'a str, id: &'a str, title: &'a str, body: &'a str) {
         self.shelves.push(shelf.as_bytes());
         self.ids.push(id.as_bytes());
@@ -104,7 +104,7 @@ impl<'a> Columns<'a> {
     }
 
     pub(super) async fn write(&self, db: &Conn) -> Result<(), Error> {
-        let Columns { shelves, ids, titles, bodies, words } = self;
+        let TextColumns { shelves, ids, titles, bodies, words } = self;
         run(!ids.is_empty(), db.execute(&PUT, [shelves, ids, titles, bodies, words])).await
     }
 }
@@ -137,8 +137,8 @@ static EVERYTHING: Sql = Sql {
 };
 
 /// `'word' & 'longer':*`, or of titles alone, `'word':A & 'longer':*A`.
-fn all_of(words: &[Asked], weight: &str) -> String {
-    let one = |Asked { word, open }: &Asked| match (*open, weight) {
+fn all_of(words: &[SearchTerm], weight: &str) -> String {
+    let one = |SearchTerm { word, open }: &SearchTerm| match (*open, weight) {
         (true, weight) => format!("'{word}':*{weight}"),
         (false, "") => format!("'{word}'"),
         (false, weight) => format!("'{word}':{weight}"),
@@ -169,8 +169,8 @@ pub(super) async fn search(db: &Conn, query: &TextQuery) -> Result<TextPage, Fai
     Ok(page)
 }
 
-impl TextSearch for Store {
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+impl TextSearch for PostgresStore {
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, StoreError>> {
         let query = Arc::new(query);
         self.read(move |db| {
             let query = query.clone();

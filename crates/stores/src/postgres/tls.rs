@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::OpenError;
+use super::PostgresOpenError;
 
 /// Whom to believe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum Trust {
     Host,
 }
 
-pub(super) fn connector(trust: Trust, roots: Option<&Path>) -> Result<MakeRustlsConnect, OpenError> {
+pub(super) fn connector(trust: Trust, roots: Option<&Path>) -> Result<MakeRustlsConnect, PostgresOpenError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anybody => Arc::new(Lenient { provider: provider.clone(), inner: None }),
@@ -36,17 +36,22 @@ pub(super) fn connector(trust: Trust, roots: Option<&Path>) -> Result<MakeRustls
     };
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| OpenError::Url(format!("TLS cannot be set up ({error})")))?
+        .map_err(|error| PostgresOpenError::Url(format!("TLS cannot be set up ({error})")))?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn verifier(provider: Arc<CryptoProvider>, file: Option<&Path>) -> Result<Arc<WebPkiServerVerifier>, OpenError> {
+fn verifier(
+    provider: Arc<CryptoProvider>,
+    file: Option<&Path>,
+) -> Result<Arc<WebPkiServerVerifier>, PostgresOpenError> {
     let mut roots = RootCertStore::empty();
-    let bad =
-        |reason: String| OpenError::Roots { file: file.unwrap_or(Path::new("the machine's roots")).into(), reason };
+    let bad = |reason: String| PostgresOpenError::Roots {
+        file: file.unwrap_or(Path::new("the machine's roots")).into(),
+        reason,
+    };
     match file {
         Some(path) => {
             for found in CertificateDer::pem_file_iter(path).map_err(|error| bad(error.to_string()))? {

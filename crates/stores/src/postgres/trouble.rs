@@ -1,6 +1,6 @@
 //! PostgreSQL's errors as troubles of the engine.
 
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 use model::stored;
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
@@ -30,7 +30,7 @@ impl From<stored::Error> for Failure {
 
 /// The reaction to a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ErrorClass {
     /// The connection is of no use any more; another may be.
     Lost,
     /// Another transaction was faster, or in the way: a retry from the beginning may pass.
@@ -41,20 +41,20 @@ pub(super) enum Kind {
     Own,
 }
 
-pub(super) fn kind(fault: &ConnectError) -> Kind {
+pub(super) fn kind(fault: &ConnectError) -> ErrorClass {
     let error = match fault {
         ConnectError::Sql(error) => error,
-        ConnectError::Slow | ConnectError::Fenced => return Kind::Lost,
+        ConnectError::Slow | ConnectError::Fenced => return ErrorClass::Lost,
     };
     match error.code() {
-        None => Kind::Lost,
-        Some(code) if is_lost(code) => Kind::Lost,
+        None => ErrorClass::Lost,
+        Some(code) if is_lost(code) => ErrorClass::Lost,
         Some(
             &SqlState::UNIQUE_VIOLATION
             | &SqlState::T_R_DEADLOCK_DETECTED
             | &SqlState::T_R_SERIALIZATION_FAILURE
             | &SqlState::LOCK_NOT_AVAILABLE,
-        ) => Kind::Again,
+        ) => ErrorClass::Again,
         Some(
             &SqlState::DISK_FULL
             | &SqlState::OUT_OF_MEMORY
@@ -64,8 +64,8 @@ pub(super) fn kind(fault: &ConnectError) -> Kind {
             | &SqlState::UNDEFINED_TABLE
             | &SqlState::INVALID_SQL_STATEMENT_NAME
             | &SqlState::INSUFFICIENT_PRIVILEGE,
-        ) => Kind::World,
-        Some(_) => Kind::Own,
+        ) => ErrorClass::World,
+        Some(_) => ErrorClass::Own,
     }
 }
 
@@ -116,14 +116,14 @@ impl Unwritten {
 }
 
 /// Names a fault for the engine.
-pub(super) fn name(fault: &ConnectError) -> Trouble {
+pub(super) fn name(fault: &ConnectError) -> StoreError {
     let text = match fault {
         ConnectError::Sql(error) => match (error.code(), error.as_db_error()) {
-            (Some(&SqlState::DISK_FULL), _) => return Trouble::Full,
+            (Some(&SqlState::DISK_FULL), _) => return StoreError::Full,
             (Some(&SqlState::READ_ONLY_SQL_TRANSACTION), _) => "the server takes no writes".into(),
             (Some(&SqlState::INVALID_SQL_STATEMENT_NAME), _) => {
                 let advice = "a pooler stands before the database; give a direct_url past it, or let it keep sessions";
-                return Trouble::Broken(advice.into());
+                return StoreError::Broken(advice.into());
             }
             (_, Some(db)) => db.message().to_owned(),
             (_, None) => fault.to_string(),
@@ -131,15 +131,15 @@ pub(super) fn name(fault: &ConnectError) -> Trouble {
         ConnectError::Slow | ConnectError::Fenced => fault.to_string(),
     };
     match kind(fault) {
-        Kind::Lost | Kind::World => Trouble::Unreachable(text),
-        Kind::Again => Trouble::Busy,
-        Kind::Own => Trouble::Broken(text),
+        ErrorClass::Lost | ErrorClass::World => StoreError::Unreachable(text),
+        ErrorClass::Again => StoreError::Busy,
+        ErrorClass::Own => StoreError::Broken(text),
     }
 }
 
-pub(super) fn of(failure: &Failure) -> Trouble {
+pub(super) fn of(failure: &Failure) -> StoreError {
     match failure {
         Failure::Connect(fault) => name(fault),
-        Failure::Damaged(text) => Trouble::Broken(text.clone()),
+        Failure::Damaged(text) => StoreError::Broken(text.clone()),
     }
 }

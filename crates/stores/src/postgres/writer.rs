@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::ports::store::{Commit, Conflict, Outcome, Trouble};
+use model::ports::store::{Commit, Conflict, Outcome, StoreError};
 use model::{TaskId, Time};
 use tokio::join;
 use tokio::task::JoinHandle;
@@ -23,8 +23,8 @@ use super::connect::{Conn, ConnectError};
 use super::fence::{self, Fence, Raised, Verdict};
 use super::notify::GroupChanges;
 use super::purge::{self, Which};
-use super::queue::{MaintenanceJob, Taken, Waiting};
-use super::trouble::{self, Failure, Kind, Unwritten};
+use super::queue::{MaintenanceJob, TimedCommit, WriterWork};
+use super::trouble::{self, ErrorClass, Failure, Unwritten};
 use super::{read, statements as sql};
 
 /// How often a group that met another replica begins again.
@@ -51,7 +51,7 @@ impl Drop for DropGuard {
 }
 
 /// Runs until the queue is closed and empty.
-pub(super) async fn run(shared: Arc<Shared>, first: Opened) {
+pub(super) async fn run(shared: Arc<Shared>, first: WriterConnection) {
     let _farewell = DropGuard(shared.clone());
     let mut fence = Fence::default();
     fence.take(first.raised);
@@ -67,10 +67,10 @@ pub(super) async fn run(shared: Arc<Shared>, first: Opened) {
     loop {
         let patience = writer.shared.trouble.lock().is_some().then_some(PROBE_EVERY);
         match writer.shared.queue.take(patience).await {
-            Taken::Group(group) => writer.group(group).await,
-            Taken::Maintenance(maintenance) => writer.maintenance(maintenance).await,
-            Taken::Nothing => writer.probe().await,
-            Taken::Closed => return,
+            WriterWork::Group(group) => writer.group(group).await,
+            WriterWork::Maintenance(maintenance) => writer.maintenance(maintenance).await,
+            WriterWork::Nothing => writer.probe().await,
+            WriterWork::Closed => return,
         }
     }
 }
@@ -79,7 +79,7 @@ struct Writer {
     shared: Arc<Shared>,
     db: Option<Conn>,
     /// The next connection. It is made whether or not a group still waits for it.
-    dialing: Option<JoinHandle<Result<Opened, ConnectError>>>,
+    dialing: Option<JoinHandle<Result<WriterConnection, ConnectError>>>,
     fence: Fence,
     names: HashMap<Arc<str>, i32>,
     numbers: Numbers,
@@ -108,7 +108,7 @@ impl<E: Into<Failure>> From<E> for Stop {
 
 impl Writer {
     /// Commits a group and answers each of it.
-    async fn group(&mut self, group: Vec<Waiting>) {
+    async fn group(&mut self, group: Vec<TimedCommit>) {
         let outcomes = self.outcomes(&group).await;
         for (waiting, outcome) in group.into_iter().zip(outcomes) {
             if let Outcome::Conflict(Conflict::Seq(task, seq)) = &outcome {
@@ -119,8 +119,8 @@ impl Writer {
         }
     }
 
-    async fn outcomes(&mut self, group: &[Waiting]) -> Vec<Outcome> {
-        let refused = |trouble: Trouble| vec![Outcome::Refused(trouble); group.len()];
+    async fn outcomes(&mut self, group: &[TimedCommit]) -> Vec<Outcome> {
+        let refused = |trouble: StoreError| vec![Outcome::Refused(trouble); group.len()];
         let (now, options) = (Instant::now(), &self.shared.options);
         let known = self.shared.trouble.lock().clone();
         // One group waits for the database to come back. Those after it would wait for nothing.
@@ -159,7 +159,7 @@ impl Writer {
                         return answers(sent.conflicts);
                     }
                     // A server that has stopped over this group would do so again.
-                    Some(Verdict::Failed) if kind == Kind::Lost && Instant::now() < deadline => continue,
+                    Some(Verdict::Failed) if kind == ErrorClass::Lost && Instant::now() < deadline => continue,
                     Some(Verdict::Failed) => return refused(self.note(&stop.failure)),
                     Some(Verdict::Lost) => return vec![Outcome::Unknown(self.note(&stop.failure)); group.len()],
                     None => {
@@ -169,7 +169,7 @@ impl Writer {
                 }
             }
             match kind {
-                Kind::Lost => {
+                ErrorClass::Lost => {
                     self.lose();
                     if Instant::now() >= again_until.min(deadline) {
                         return refused(self.note(&stop.failure));
@@ -178,18 +178,18 @@ impl Writer {
                     pause = (pause * 2).min(PROBE_EVERY);
                     continue;
                 }
-                Kind::Again => tries += u32::from(!betting),
-                Kind::World => {}
-                Kind::Own => tries = TRIES,
+                ErrorClass::Again => tries += u32::from(!betting),
+                ErrorClass::World => {}
+                ErrorClass::Own => tries = TRIES,
             }
             self.roll_back().await;
-            if kind == Kind::Again && tries < TRIES && Instant::now() < deadline {
+            if kind == ErrorClass::Again && tries < TRIES && Instant::now() < deadline {
                 continue;
             }
-            if kind == Kind::Again && Instant::now() >= deadline {
+            if kind == ErrorClass::Again && Instant::now() >= deadline {
                 return refused(self.note(&stop.failure));
             }
-            if kind != Kind::World && group.len() > 1 {
+            if kind != ErrorClass::World && group.len() > 1 {
                 // One commit made the group fail: find out which, and let the others pass.
                 let mut outcomes = Vec::with_capacity(group.len());
                 for waiting in group {
@@ -224,7 +224,7 @@ impl Writer {
     }
 
     /// Whether the group makes nothing but new tasks, as far as one can tell, and there are numbers for them.
-    fn only_opens(&self, group: &[Waiting]) -> bool {
+    fn only_opens(&self, group: &[TimedCommit]) -> bool {
         let opens = group.iter().map(|waiting| apply::only_opens(&waiting.commit)).sum::<Option<i64>>();
         opens.is_some_and(|opens| opens <= self.numbers.left())
     }
@@ -232,7 +232,7 @@ impl Writer {
     /// One try: two round trips, or one if it is a bet.
     async fn attempt(
         &mut self,
-        group: &[Waiting],
+        group: &[TimedCommit],
         bet: bool,
         deadline: Instant,
     ) -> Result<Vec<Option<Conflict>>, Stop> {
@@ -298,7 +298,7 @@ impl Writer {
             return Err(ConnectError::Slow.into());
         };
         self.dialing = None;
-        let Opened { db, raised } = opened.unwrap_or(Err(ConnectError::Slow))?;
+        let WriterConnection { db, raised } = opened.unwrap_or(Err(ConnectError::Slow))?;
         let verdict = self.fence.take(raised);
         self.db = Some(db);
         if verdict.is_some() {
@@ -361,7 +361,7 @@ impl Writer {
         }
     }
 
-    async fn purge(&mut self, before: Time, keys_before: Time, limit: usize) -> Result<u64, Trouble> {
+    async fn purge(&mut self, before: Time, keys_before: Time, limit: usize) -> Result<u64, StoreError> {
         let gone = self.remove(&Which::Old { before, limit }).await?;
         let mut tries = 0;
         loop {
@@ -380,7 +380,7 @@ impl Writer {
         }
     }
 
-    async fn remove(&mut self, which: &Which) -> Result<Vec<TaskId>, Trouble> {
+    async fn remove(&mut self, which: &Which) -> Result<Vec<TaskId>, StoreError> {
         let mut tries = 0;
         loop {
             let deadline = Instant::now() + self.shared.options.bound();
@@ -403,25 +403,25 @@ impl Writer {
     }
 
     /// Readies for another try, or gives up.
-    async fn again(&mut self, failure: Failure, tries: &mut u32) -> Result<(), Trouble> {
+    async fn again(&mut self, failure: Failure, tries: &mut u32) -> Result<(), StoreError> {
         *tries += 1;
         match kind(&failure) {
-            Kind::Lost => self.lose(),
-            Kind::Again | Kind::World | Kind::Own => self.roll_back().await,
+            ErrorClass::Lost => self.lose(),
+            ErrorClass::Again | ErrorClass::World | ErrorClass::Own => self.roll_back().await,
         }
-        if kind(&failure) == Kind::Again && *tries < TRIES { Ok(()) } else { Err(self.note(&failure)) }
+        if kind(&failure) == ErrorClass::Again && *tries < TRIES { Ok(()) } else { Err(self.note(&failure)) }
     }
 
-    fn note(&self, failure: &Failure) -> Trouble {
+    fn note(&self, failure: &Failure) -> StoreError {
         let named = trouble::of(failure);
         match kind(failure) {
-            Kind::Lost | Kind::World => {
+            ErrorClass::Lost | ErrorClass::World => {
                 // Said once: while it lasts, every group meets it.
                 if self.shared.trouble.lock().replace(named.clone()).is_none() {
                     tracing::error!(%failure, "the store cannot write");
                 }
             }
-            Kind::Again | Kind::Own => tracing::error!(%failure, "a commit could not be written"),
+            ErrorClass::Again | ErrorClass::Own => tracing::error!(%failure, "a commit could not be written"),
         }
         named
     }
@@ -456,13 +456,13 @@ impl Writer {
 const PROBE: &str = "UPDATE rialto.meta SET version = version";
 
 /// A connection of the writer that has raised the fence.
-pub(super) struct Opened {
+pub(super) struct WriterConnection {
     db: Conn,
     raised: Raised,
 }
 
 /// A connection with all that the writer needs, in place of `old`.
-pub(super) async fn open(shared: &Shared, old: Option<fence::Backend>) -> Result<Opened, ConnectError> {
+pub(super) async fn open(shared: &Shared, old: Option<fence::BackendId>) -> Result<WriterConnection, ConnectError> {
     let mut db = shared.target.connect().await?;
     let ready = async {
         if !db.is_pooled() {
@@ -475,17 +475,17 @@ pub(super) async fn open(shared: &Shared, old: Option<fence::Backend>) -> Result
     };
     // Waiting for the last transaction ends after a lease.
     let raised = tokio::time::timeout(shared.options.lease * 2, ready).await.map_err(|_| ConnectError::Slow)??;
-    Ok(Opened { db, raised })
+    Ok(WriterConnection { db, raised })
 }
 
 fn answers(conflicts: Vec<Option<Conflict>>) -> Vec<Outcome> {
     conflicts.into_iter().map(|conflict| conflict.map_or(Outcome::Done, Outcome::Conflict)).collect()
 }
 
-fn kind(failure: &Failure) -> Kind {
+fn kind(failure: &Failure) -> ErrorClass {
     match failure {
         Failure::Connect(fault) => trouble::kind(fault),
-        Failure::Damaged(_) => Kind::Own,
+        Failure::Damaged(_) => ErrorClass::Own,
     }
 }
 

@@ -9,15 +9,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::ports::store::{
-    AliasWrite, Append, BlobWrite, Commit, Conflict, KeyUse, Opening, Row, TimerChange, TimerKind,
+    AliasWrite, Append, BlobWrite, Commit, Conflict, IndexRow, KeyUse, Opening, TimerChange, TimerKind,
 };
 use model::{Epoch, Seq, TaskId, Time};
 use parking_lot::RwLock;
 use rusqlite::{OptionalExtension, params};
 use uuid::Uuid;
 
-use super::columns::{Context, Id, pack_views, row_from, unpack_views};
-use super::counters::{self, Tally};
+use super::columns::{Context, TaskIdColumn, pack_views, row_from, unpack_views};
+use super::counters::{self, CounterChanges};
 use super::records::Memory;
 use super::statements::Statements;
 use super::tail::{ChunkTail, Pieces};
@@ -28,7 +28,7 @@ const REMEMBERED: usize = 50_000;
 
 pub(super) struct CommitApplier<'db> {
     pub(super) sql: Statements<'db>,
-    pub(super) tally: Tally,
+    pub(super) tally: CounterChanges,
     pub(super) tail: ChunkTail,
     /// Whether this transaction has changed anything.
     pub(super) wrote: bool,
@@ -44,7 +44,7 @@ pub(super) struct KnownTask {
     pub(super) no: i64,
     pub(super) seq: u64,
     pub(super) epoch: u64,
-    pub(super) row: Row,
+    pub(super) row: IndexRow,
     pub(super) context: Context,
     pub(super) views: Box<[i64]>,
     /// The kinds of timers it has, where that is known: of a task that was opened here.
@@ -58,7 +58,7 @@ impl KnownTask {
     }
 }
 
-impl rules::Known for CommitApplier<'_> {
+impl rules::CommitFacts for CommitApplier<'_> {
     type Error = rusqlite::Error;
 
     fn key_use(&mut self, key: &[u8; 32], not_before: Time) -> rusqlite::Result<Option<KeyUse>> {
@@ -66,7 +66,7 @@ impl rules::Known for CommitApplier<'_> {
         self.sql.key_find.query_row(bound, |row| key_from(*key, row)).optional()
     }
     fn alias(&mut self, key: &[u8; 32]) -> rusqlite::Result<Option<TaskId>> {
-        self.sql.alias_find.query_row(params![key], |row| Ok(row.get::<_, Id>(0)?.0)).optional()
+        self.sql.alias_find.query_row(params![key], |row| Ok(row.get::<_, TaskIdColumn>(0)?.0)).optional()
     }
     fn head(&mut self, task: TaskId) -> rusqlite::Result<(Seq, Epoch)> {
         Ok(self.find(task)?.map(|kept| (Seq(kept.seq), Epoch(kept.epoch))).unwrap_or_default())
@@ -86,7 +86,7 @@ impl<'db> CommitApplier<'db> {
     pub(super) fn new(sql: Statements<'db>, tail: ChunkTail, next_no: i64) -> CommitApplier<'db> {
         CommitApplier {
             sql,
-            tally: Tally::default(),
+            tally: CounterChanges::default(),
             tail,
             wrote: false,
             tasks: HashMap::new(),
@@ -172,7 +172,7 @@ impl<'db> CommitApplier<'db> {
     /// A task as it is now, remembered or read.
     pub(super) fn find(&mut self, task: TaskId) -> rusqlite::Result<Option<&KnownTask>> {
         if !self.tasks.contains_key(&task) {
-            let read = self.sql.task_find.query_row(params![Id(task)], |columns| {
+            let read = self.sql.task_find.query_row(params![TaskIdColumn(task)], |columns| {
                 Ok(KnownTask {
                     no: columns.get(0)?,
                     epoch: columns.get::<_, i64>(1)? as u64,
@@ -196,7 +196,7 @@ impl<'db> CommitApplier<'db> {
     pub(super) fn number(&mut self, task: TaskId) -> rusqlite::Result<Option<i64>> {
         match self.tasks.get(&task) {
             Some(kept) => Ok(Some(kept.no)),
-            None => self.sql.task_no.query_row(params![Id(task)], |row| row.get(0)).optional(),
+            None => self.sql.task_no.query_row(params![TaskIdColumn(task)], |row| row.get(0)).optional(),
         }
     }
 
@@ -207,7 +207,7 @@ impl<'db> CommitApplier<'db> {
     }
 
     /// `more` of the commit may be about it.
-    fn open(&mut self, append: &Append, open: &Opening, row: Row, more: bool) -> rusqlite::Result<()> {
+    fn open(&mut self, append: &Append, open: &Opening, row: IndexRow, more: bool) -> rusqlite::Result<()> {
         let no = self.next_no;
         self.next_no += 1;
         let mut views = open.views.iter().map(|v| self.name(&v.0)).collect::<rusqlite::Result<Vec<i64>>>()?;
@@ -226,7 +226,7 @@ impl<'db> CommitApplier<'db> {
         };
         self.sql.task_add.execute(params![
             no,
-            Id(append.task),
+            TaskIdColumn(append.task),
             kept.context,
             tenant_no,
             agent_no,
@@ -293,8 +293,8 @@ impl<'db> CommitApplier<'db> {
     }
 
     /// Moves a task in the lists it is in. Only what lists sort or filter by moves anything.
-    fn relist(&mut self, kept: &KnownTask, row: &Row) -> rusqlite::Result<()> {
-        let place = |row: &Row| row.listed.then_some((row.state, row.status_at));
+    fn relist(&mut self, kept: &KnownTask, row: &IndexRow) -> rusqlite::Result<()> {
+        let place = |row: &IndexRow| row.listed.then_some((row.state, row.status_at));
         if place(&kept.row) == place(row) {
             return Ok(());
         }
@@ -308,7 +308,7 @@ impl<'db> CommitApplier<'db> {
         Ok(())
     }
 
-    fn list(&mut self, kept: &KnownTask, row: &Row, counted: bool) -> rusqlite::Result<()> {
+    fn list(&mut self, kept: &KnownTask, row: &IndexRow, counted: bool) -> rusqlite::Result<()> {
         let (state, at) = (row.state.code(), row.status_at.0);
         for &view_no in &kept.views {
             self.sql.listing_add.execute(params![view_no, state, at, kept.no])?;
@@ -350,7 +350,8 @@ impl<'db> CommitApplier<'db> {
     }
 
     fn use_key(&mut self, used: &KeyUse) -> rusqlite::Result<()> {
-        let bound = params![shape::hour(used.at), used.key, used.body, Id(used.task), used.seq.0 as i64, used.at.0];
+        let bound =
+            params![shape::hour(used.at), used.key, used.body, TaskIdColumn(used.task), used.seq.0 as i64, used.at.0];
         if self.sql.key_add.execute(bound)? > 0 {
             self.tally.add(counters::KEYS, 1);
         } else {
@@ -441,7 +442,7 @@ pub(super) fn key_from(key: [u8; 32], row: &rusqlite::Row<'_>) -> rusqlite::Resu
     Ok(KeyUse {
         key,
         body: row.get(0)?,
-        task: row.get::<_, Id>(1)?.0,
+        task: row.get::<_, TaskIdColumn>(1)?.0,
         seq: Seq(row.get::<_, i64>(2)? as u64),
         at: Time(row.get(3)?),
     })

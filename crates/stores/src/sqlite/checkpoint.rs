@@ -14,7 +14,7 @@ use super::statements::Statements;
 const COPY_EVERY_BYTES: u64 = 8 << 20;
 
 /// When the writer has what done.
-pub(super) struct Rule {
+pub(super) struct CheckpointRule {
     limit_frames: i64,
     step_frames: i64,
     /// The thread is woken when the WAL reaches this.
@@ -23,11 +23,11 @@ pub(super) struct Rule {
     restart_at: i64,
 }
 
-impl Rule {
-    pub(super) fn new(wal_limit_bytes: u64, page_bytes: u64) -> Rule {
+impl CheckpointRule {
+    pub(super) fn new(wal_limit_bytes: u64, page_bytes: u64) -> CheckpointRule {
         let frames = |bytes: u64| i64::try_from(bytes / page_bytes.max(512)).unwrap_or(i64::MAX).max(16);
         let (limit_frames, step_frames) = (frames(wal_limit_bytes), frames(COPY_EVERY_BYTES.min(wal_limit_bytes / 2)));
-        Rule { limit_frames, step_frames, copy_at: step_frames, restart_at: limit_frames }
+        CheckpointRule { limit_frames, step_frames, copy_at: step_frames, restart_at: limit_frames }
     }
 
     /// To be called between two transactions. Says where the WAL is: its frames, and those that are copied.

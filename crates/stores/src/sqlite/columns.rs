@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::ports::store::Row;
+use model::ports::store::IndexRow;
 use model::{ContextId, State, TaskId, Time};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use uuid::Uuid;
@@ -75,17 +75,17 @@ impl FromSql for Context {
 }
 
 /// A task's id as a column.
-pub(super) struct Id(pub(super) TaskId);
+pub(super) struct TaskIdColumn(pub(super) TaskId);
 
-impl ToSql for Id {
+impl ToSql for TaskIdColumn {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(ValueRef::Blob(self.0.0.as_bytes())))
     }
 }
 
-impl FromSql for Id {
+impl FromSql for TaskIdColumn {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Ok(Id(TaskId(Uuid::from_bytes(<[u8; 16]>::column_result(value)?))))
+        Ok(TaskIdColumn(TaskId(Uuid::from_bytes(<[u8; 16]>::column_result(value)?))))
     }
 }
 
@@ -99,10 +99,10 @@ pub(super) fn unpack_views(packed: &[u8]) -> Box<[i64]> {
 }
 
 /// Reads state, status_at, listed, running, settled, which every query selects in this order, from column `at` on.
-pub(super) fn row_from(columns: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Row> {
+pub(super) fn row_from(columns: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<IndexRow> {
     let code: u8 = columns.get(at)?;
     let state = State::from_code(code).ok_or(rusqlite::Error::IntegralValueOutOfRange(at, i64::from(code)))?;
-    Ok(Row {
+    Ok(IndexRow {
         state,
         status_at: Time(columns.get(at + 1)?),
         listed: columns.get(at + 2)?,

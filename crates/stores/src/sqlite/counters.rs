@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use model::ports::store::Row;
+use model::ports::store::IndexRow;
 use rusqlite::params;
 
 use super::columns::Context;
@@ -33,24 +33,24 @@ pub(super) const ENTRIES: u8 = 26;
 pub(super) const MANY: i64 = 16;
 
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct CounterChanges {
     counters: HashMap<(i64, u8), i64>,
     contexts: HashMap<(i64, Context), i64>,
 }
 
-impl Tally {
+impl CounterChanges {
     pub(super) fn add(&mut self, kind: u8, n: i64) {
         *self.counters.entry((STORE, kind)).or_default() += n;
     }
 
     /// A task enters (+1) or leaves (-1) the store's own numbers.
-    pub(super) fn count(&mut self, row: &Row, n: i64) {
+    pub(super) fn count(&mut self, row: &IndexRow, n: i64) {
         self.add(ALL, n);
         self.count_row(row, n);
     }
 
     /// A task's row is counted (+1) or no longer (-1), the task staying.
-    pub(super) fn count_row(&mut self, row: &Row, n: i64) {
+    pub(super) fn count_row(&mut self, row: &IndexRow, n: i64) {
         self.add(row.state.code(), n);
         if row.running {
             self.add(RUNNING, n);

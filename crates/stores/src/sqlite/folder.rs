@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::OpenError;
+use super::SqliteOpenError;
 use crate::folder::{self, LockError};
 
 pub(super) use crate::folder::Lock;
@@ -17,17 +17,17 @@ pub(super) fn wal(folder: &Path) -> PathBuf {
 }
 
 /// Makes the folder if need be, closes it to other users, and locks it.
-pub(super) fn lock(folder: &Path) -> Result<Lock, OpenError> {
+pub(super) fn lock(folder: &Path) -> Result<Lock, SqliteOpenError> {
     folder::lock(folder).map_err(|error| match error {
-        LockError::InUse(holder) => OpenError::InUse { folder: folder.to_owned(), holder },
-        LockError::Io(source) => OpenError::Folder { folder: folder.to_owned(), source },
+        LockError::InUse(holder) => SqliteOpenError::InUse { folder: folder.to_owned(), holder },
+        LockError::Io(source) => SqliteOpenError::Folder { folder: folder.to_owned(), source },
     })
 }
 
 /// Makes the database's file for its owner alone, before SQLite does: the files beside it get its mode.
-pub(super) fn reserve(folder: &Path) -> Result<(), OpenError> {
+pub(super) fn reserve(folder: &Path) -> Result<(), SqliteOpenError> {
     let made = folder::reserve(&database(folder));
-    made.map_err(|source| OpenError::Folder { folder: folder.to_owned(), source })
+    made.map_err(|source| SqliteOpenError::Folder { folder: folder.to_owned(), source })
 }
 
 /// Makes the names of new files in the folder durable. SQLite syncs what is in its files, not that they exist.

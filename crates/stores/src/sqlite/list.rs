@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use model::ports::Future;
-use model::ports::store::{Cursor, ListPage, ListQuery, TaskLists, TaskPage, TaskQuery, Timer, Trouble};
+use model::ports::store::{Cursor, ListPage, ListQuery, StoreError, TaskLists, TaskPage, TaskQuery, Timer};
 use model::{Epoch, PushRow, PushState, State, TaskId, Time, View};
 use rusqlite::{Connection, params};
 
-use super::columns::{Context, Id};
+use super::columns::{Context, TaskIdColumn};
 use super::pool::Error;
 use super::read::{self, snapshot, view_no};
-use super::{Store, counters, push};
+use super::{SqliteStore, counters, push};
 
 /// The numbers of those views that there are.
 pub(super) fn view_numbers(db: &Connection, views: &[View]) -> Result<Vec<i64>, Error> {
@@ -36,7 +36,7 @@ pub(super) fn page(db: &Connection, query: &ListQuery) -> Result<ListPage, Error
         let mut find = db.prepare_cached("SELECT id FROM task WHERE no = ?1")?;
         let tasks = cursors
             .into_iter()
-            .map(|cursor| Ok((find.query_row([cursor.no as i64], |row| row.get::<_, Id>(0))?.0, cursor)))
+            .map(|cursor| Ok((find.query_row([cursor.no as i64], |row| row.get::<_, TaskIdColumn>(0))?.0, cursor)))
             .collect::<Result<_, Error>>()?;
         let total = if query.count { Some(list.total()?) } else { None };
         Ok(ListPage { tasks, more, total })
@@ -61,7 +61,7 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Erro
     let mut rows = statement.query(wanted)?;
     let (mut page, mut seen) = (TaskPage::default(), 0);
     while let Some(row) = rows.next()? {
-        let task = row.get::<_, Id>(0)?.0;
+        let task = row.get::<_, TaskIdColumn>(0)?.0;
         if row.get(1)? {
             page.tasks.push(task);
         }
@@ -195,8 +195,8 @@ pub(super) fn is_short(query: &ListQuery) -> bool {
     query.limit <= 200 && query.views.len() <= 8 && filters <= 1 && (!query.count || query.since.is_none())
 }
 
-impl TaskLists for Store {
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+impl TaskLists for SqliteStore {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         if is_short(&query) {
             self.read(move |db| page(db, &query))
         } else {
@@ -204,11 +204,11 @@ impl TaskLists for Store {
         }
     }
 
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, StoreError>> {
         self.read_aside(move |db| tasks(db, &query))
     }
 
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.read(move |db| push::of_task(db, task))
     }
 
@@ -217,7 +217,7 @@ impl TaskLists for Store {
         state: PushState,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    ) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         if push::is_short(state, limit) {
             self.read(move |db| push::page(db, state, after.as_ref(), limit))
         } else {
@@ -225,19 +225,19 @@ impl TaskLists for Store {
         }
     }
 
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.read(move |db| read::unfinished(db, after, limit))
     }
 
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.read(move |db| read::due(db, now, limit))
     }
 
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.read(move |db| read::timers(db, &tasks))
     }
 
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, StoreError>> {
         self.read(read::next_due)
     }
 }

@@ -52,17 +52,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use model::ports::Future;
-use model::ports::store::{Commit, Health, Loss, Replicas, Trouble, Upkeep};
+use model::ports::store::{Commit, Health, Loss, Replicas, StoreError, Upkeep};
 use model::{Epoch, TaskId, Time};
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
-pub use self::options::{Durability, OpenError, Options};
-use self::pool::Pool;
+pub use self::options::{Options, SqliteDurability, SqliteOpenError};
+use self::pool::ReaderPool;
 pub use self::position::COMMITS;
-use self::queue::{Job, Queue};
+use self::queue::{JobQueue, WriterJob};
 
 /// Above this many bytes asked for, a read of events is handed to another thread.
 const SHORT_READ_BYTES: usize = 1 << 20;
@@ -70,7 +70,7 @@ const SHORT_READ_BYTES: usize = 1 << 20;
 const SHORT_READ_LOGS: usize = 100;
 
 /// The open store. Dropping it closes it.
-pub struct Store {
+pub struct SqliteStore {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<folder::Lock>>,
@@ -82,19 +82,19 @@ struct Shared {
     folder: PathBuf,
     page_bytes: u64,
     epoch: Epoch,
-    queue: Queue,
-    pool: Pool,
+    queue: JobQueue,
+    pool: ReaderPool,
     checkpoints: checkpoint::Bell,
     /// Where the chunks of live turns are.
     tail: RwLock<tail::Pieces>,
     views: views::ViewNumbers,
     /// The trouble that keeps the writer from writing, if any.
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<StoreError>>,
     /// The loss that this start or an earlier one found.
     loss: Option<Loss>,
 }
 
-impl Store {
+impl SqliteStore {
     /// Opens the store in `options.folder`, bringing its file to this release's schema, as the only process to do so.
     ///
     /// ```
@@ -105,11 +105,11 @@ impl Store {
     /// assert!(Store::open(Options::new(folder.path())).is_err(), "one process, one store, one folder");
     /// # drop(store);
     /// ```
-    pub fn open(options: Options) -> Result<Store, OpenError> {
+    pub fn open(options: Options) -> Result<SqliteStore, SqliteOpenError> {
         let folder = options.folder.clone();
         let lock = folder::lock(&folder)?;
         folder::reserve(&folder)?;
-        let mut ledger = position::Ledger::open(&folder);
+        let mut ledger = position::PositionFile::open(&folder);
         let mut db = connect(&folder, &options)?;
         // The first read takes up what the write-ahead log has; nothing is written before that is compared.
         let read = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
@@ -119,25 +119,25 @@ impl Store {
         schema::migrate(&mut db)?;
         let (epoch, is_full) = next_epoch(&db, &mut ledger)?;
         let page_bytes: i64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
-        folder::sync(&folder).map_err(|source| OpenError::Folder { folder: folder.clone(), source })?;
+        folder::sync(&folder).map_err(|source| SqliteOpenError::Folder { folder: folder.clone(), source })?;
         let copier = connect(&folder, &options)?;
 
         let database = folder::database(&folder);
         let shared = Arc::new(Shared {
             page_bytes: page_bytes as u64,
             epoch: Epoch(epoch as u64),
-            queue: Queue::new(options.queue_commits, options.queue_bytes),
-            pool: Pool::new(folder.clone(), database, options.readers, options.reader_cache_kib),
+            queue: JobQueue::new(options.queue_commits, options.queue_bytes),
+            pool: ReaderPool::new(folder.clone(), database, options.readers, options.reader_cache_kib),
             checkpoints: checkpoint::Bell::default(),
             tail: RwLock::default(),
             views: views::ViewNumbers::default(),
-            trouble: Mutex::new(is_full.then_some(Trouble::Full)),
+            trouble: Mutex::new(is_full.then_some(StoreError::Full)),
             loss: ledger.loss(),
             folder,
             options,
         });
         let (ready, prepared) = std::sync::mpsc::sync_channel(1);
-        let store = Store { shared: shared.clone(), threads: Mutex::default(), lock: Mutex::new(Some(lock)) };
+        let store = SqliteStore { shared: shared.clone(), threads: Mutex::default(), lock: Mutex::new(Some(lock)) };
         store.spawn("rialto-checkpoint", {
             let shared = shared.clone();
             move || shared.checkpoints.answer(&copier)
@@ -150,9 +150,9 @@ impl Store {
         Ok(store)
     }
 
-    fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+    fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), SqliteOpenError> {
         let thread = std::thread::Builder::new().name(name.into()).spawn(work);
-        let thread = thread.map_err(|source| OpenError::Folder { folder: self.shared.folder.clone(), source })?;
+        let thread = thread.map_err(|source| SqliteOpenError::Folder { folder: self.shared.folder.clone(), source })?;
         self.threads.lock().push(thread);
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Store {
     fn read<'a, T: Send + 'a>(
         &'a self,
         look: impl FnOnce(&Connection) -> Result<T, pool::Error> + Send + 'a,
-    ) -> Future<'a, Result<T, Trouble>> {
+    ) -> Future<'a, Result<T, StoreError>> {
         Box::pin(async move { self.shared.pool.read(look) })
     }
 
@@ -183,24 +183,24 @@ impl Store {
     fn read_aside<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> Result<T, pool::Error> + Send + 'static,
-    ) -> Future<'_, Result<T, Trouble>> {
+    ) -> Future<'_, Result<T, StoreError>> {
         let shared = self.shared.clone();
         aside(move || shared.pool.read(look))
     }
 
     fn ask<T: Send + 'static>(
         &self,
-        job: impl FnOnce(oneshot::Sender<Result<T, Trouble>>) -> Job + Send + 'static,
-    ) -> Future<'_, Result<T, Trouble>> {
+        job: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> WriterJob + Send + 'static,
+    ) -> Future<'_, Result<T, StoreError>> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             self.shared.queue.push(job(answer))?;
-            answered.await.unwrap_or(Err(Trouble::Closed))
+            answered.await.unwrap_or(Err(StoreError::Closed))
         })
     }
 }
 
-impl Drop for Store {
+impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.shut();
     }
@@ -208,13 +208,13 @@ impl Drop for Store {
 
 /// Runs blocking work off the runtime's workers; without a runtime, right here.
 fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Future<'static, Result<T, Trouble>> {
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Future<'static, Result<T, StoreError>> {
     Box::pin(async move {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => match runtime.spawn_blocking(work).await {
                 Ok(result) => result,
-                Err(_) => Err(Trouble::Broken("a read panicked".into())),
+                Err(_) => Err(StoreError::Broken("a read panicked".into())),
             },
             Err(_) => work(),
         }
@@ -228,7 +228,7 @@ fn now() -> Time {
 
 /// Counts this start. Where the disk is full even after the write-ahead log was emptied, the number is taken and not yet
 /// written: what is there can be read, and the next process takes the same number unless this one comes to write.
-fn next_epoch(db: &Connection, ledger: &mut position::Ledger) -> Result<(i64, bool), OpenError> {
+fn next_epoch(db: &Connection, ledger: &mut position::PositionFile) -> Result<(i64, bool), SqliteOpenError> {
     let count = || db.query_row("UPDATE meta SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0));
     let is_full = |error: &rusqlite::Error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
     let error = match count() {
@@ -248,18 +248,18 @@ fn next_epoch(db: &Connection, ledger: &mut position::Ledger) -> Result<(i64, bo
 }
 
 /// A connection that may write.
-fn connect(folder: &Path, options: &Options) -> Result<Connection, OpenError> {
+fn connect(folder: &Path, options: &Options) -> Result<Connection, SqliteOpenError> {
     let db = Connection::open(folder::database(folder))?;
     plan_once(&db)?;
     // Only a reader can be in the way, of a checkpoint; the writer waits a little, then tries again later.
     db.busy_timeout(Duration::from_millis(20))?;
     let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
-        return Err(OpenError::NoWal(mode));
+        return Err(SqliteOpenError::NoWal(mode));
     }
     let synchronous = match options.durability {
-        Durability::Full => "FULL",
-        Durability::Relaxed => "NORMAL",
+        SqliteDurability::Full => "FULL",
+        SqliteDurability::Relaxed => "NORMAL",
     };
     db.pragma_update(None, "synchronous", synchronous)?;
     // Where fsync does not reach the disk (macOS), ask for what does.
@@ -282,23 +282,23 @@ fn plan_once(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-impl Replicas for Store {}
+impl Replicas for SqliteStore {}
 
-impl Upkeep for Store {
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
-        self.ask(move |answer| Job::Purge { before, keys_before, limit, answer })
+impl Upkeep for SqliteStore {
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
+        self.ask(move |answer| WriterJob::Purge { before, keys_before, limit, answer })
     }
 
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
-        self.ask(move |answer| Job::Remove { task, answer })
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>> {
+        self.ask(move |answer| WriterJob::Remove { task, answer })
     }
 
-    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), StoreError>> {
         let database = folder::database(&self.shared.folder);
         aside(move || backup::copy(&database, &to))
     }
 
-    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+    fn health(&self) -> Future<'_, Result<Health, StoreError>> {
         let Shared { tail, folder, epoch, loss, .. } = &*self.shared;
         let trouble = self.shared.trouble.lock().clone();
         self.read(move |db| Ok(Health { loss: *loss, ..read::health(db, tail, folder, *epoch, trouble)? }))
@@ -313,7 +313,7 @@ impl Upkeep for Store {
 }
 
 /// A log has an end, far away.
-fn too_long(commit: &Commit) -> Option<Trouble> {
+fn too_long(commit: &Commit) -> Option<StoreError> {
     let over = commit.appends.iter().any(|append| append.last().0 > columns::MAX_SEQ);
-    over.then(|| Trouble::Broken(format!("a task's log holds at most {} events", columns::MAX_SEQ)))
+    over.then(|| StoreError::Broken(format!("a task's log holds at most {} events", columns::MAX_SEQ)))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct Options {
     /// The data folder; made if it is not there.
     pub folder: PathBuf,
-    pub durability: Durability,
+    pub durability: SqliteDurability,
     /// The write-ahead log starts over above this.
     pub wal_limit_bytes: u64,
     /// Commits that may wait for the writer; more are refused as busy.
@@ -27,7 +27,7 @@ impl Options {
     pub fn new(folder: impl Into<PathBuf>) -> Options {
         Options {
             folder: folder.into(),
-            durability: Durability::Full,
+            durability: SqliteDurability::Full,
             wal_limit_bytes: 64 << 20,
             queue_commits: 16_384,
             queue_bytes: 64 << 20,
@@ -40,7 +40,7 @@ impl Options {
 
 /// The faults that an answered commit survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
+pub enum SqliteDurability {
     /// A power cut.
     #[default]
     Full,
@@ -50,7 +50,7 @@ pub enum Durability {
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum SqliteOpenError {
     #[error(
         "the data folder {} is in use by another rialto ({holder}); stop that one first, or use another folder (--data)",
         folder.display()

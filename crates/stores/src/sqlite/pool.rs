@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 use model::stored;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
@@ -15,7 +15,7 @@ use super::trouble;
 /// Statements kept prepared per connection.
 const STATEMENTS: usize = 32;
 
-pub(super) struct Pool {
+pub(super) struct ReaderPool {
     folder: PathBuf,
     database: PathBuf,
     cache_kib: u32,
@@ -40,13 +40,13 @@ pub(super) enum Error {
     Damaged(#[from] stored::Error),
 }
 
-impl Pool {
-    pub(super) fn new(folder: PathBuf, database: PathBuf, max: usize, cache_kib: u32) -> Pool {
-        Pool { folder, database, cache_kib, max: max.max(1), state: Mutex::default(), returned: Condvar::new() }
+impl ReaderPool {
+    pub(super) fn new(folder: PathBuf, database: PathBuf, max: usize, cache_kib: u32) -> ReaderPool {
+        ReaderPool { folder, database, cache_kib, max: max.max(1), state: Mutex::default(), returned: Condvar::new() }
     }
 
     /// Lends a connection to `look`, waiting for one if all are lent.
-    pub(super) fn read<T>(&self, look: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Trouble> {
+    pub(super) fn read<T>(&self, look: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, StoreError> {
         let mut loan = Loan { pool: self, db: self.borrow()? };
         let db = match &loan.db {
             Some(db) => db,
@@ -61,11 +61,11 @@ impl Pool {
     }
 
     /// An idle connection, or the right to open one.
-    fn borrow(&self) -> Result<Option<Connection>, Trouble> {
+    fn borrow(&self) -> Result<Option<Connection>, StoreError> {
         let mut state = self.state.lock();
         loop {
             if state.closed {
-                return Err(Trouble::Closed);
+                return Err(StoreError::Closed);
             }
             if let Some(db) = state.idle.pop() {
                 return Ok(Some(db));
@@ -89,10 +89,10 @@ impl Pool {
         Ok(db)
     }
 
-    fn name(&self, error: &Error) -> Trouble {
+    fn name(&self, error: &Error) -> StoreError {
         match error {
             Error::Sql(error) => trouble::name(error, &self.folder),
-            Error::Damaged(error) => Trouble::Broken(error.to_string()),
+            Error::Damaged(error) => StoreError::Broken(error.to_string()),
         }
     }
 
@@ -111,7 +111,7 @@ impl Pool {
 
 /// Gives the connection back however the read ends.
 struct Loan<'a> {
-    pool: &'a Pool,
+    pool: &'a ReaderPool,
     db: Option<Connection>,
 }
 

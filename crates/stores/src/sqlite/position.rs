@@ -36,7 +36,7 @@ struct Position {
 
 /// The file, and what it says.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct PositionFile {
     file: Option<File>,
     wal: PathBuf,
     /// The log, held open: it is the same file for as long as the database is open.
@@ -51,9 +51,9 @@ pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join(COMMITS)
 }
 
-impl Ledger {
+impl PositionFile {
     /// Reads what was written down, if it can be, and which log is there; to be called before SQLite is. Without a file nothing is compared, and the store works all the same.
-    pub(super) fn open(at: &Path) -> Ledger {
+    pub(super) fn open(at: &Path) -> PositionFile {
         let opened = private().read(true).write(true).create(true).truncate(false).open(path(at));
         let mut file = opened.inspect_err(|error| tracing::warn!(%error, "commits are not counted")).ok();
         let mut bytes = Vec::new();
@@ -62,7 +62,7 @@ impl Ledger {
             Some(Ok(_)) => decode(&bytes).unwrap_or_default(),
             Some(Err(_)) | None => (Position::default(), None),
         };
-        let mut ledger = Ledger { file, wal: folder::wal(at), log: None, found: None, written, loss };
+        let mut ledger = PositionFile { file, wal: folder::wal(at), log: None, found: None, written, loss };
         ledger.found = ledger.salt().unwrap_or_default();
         // SQLite may put another file in its place when it opens the database.
         ledger.log = None;
@@ -173,13 +173,13 @@ mod tests {
     fn what_is_written_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder::wal(folder.path()), [7; 100]).unwrap();
-        let mut ledger = Ledger::open(folder.path());
+        let mut ledger = PositionFile::open(folder.path());
         assert_eq!((ledger.written, ledger.loss()), (Position::default(), None));
         ledger.note(12, 5);
-        let again = Ledger::open(folder.path());
+        let again = PositionFile::open(folder.path());
         assert_eq!(again.written, Position { salt: [0x0707_0707; 2], pages: 12, copied: 5 });
         std::fs::write(path(folder.path()), "something else").unwrap();
-        assert_eq!(Ledger::open(folder.path()).written, Position::default());
+        assert_eq!(PositionFile::open(folder.path()).written, Position::default());
     }
 
     #[test]
@@ -195,18 +195,18 @@ mod tests {
         for (what, wal, found, missing) in cases {
             let folder = tempfile::tempdir().unwrap();
             std::fs::write(folder::wal(folder.path()), [7; 100]).unwrap();
-            Ledger::open(folder.path()).note(12, 5);
+            PositionFile::open(folder.path()).note(12, 5);
             match wal {
                 Some(bytes) => std::fs::write(folder::wal(folder.path()), bytes).unwrap(),
                 None => std::fs::remove_file(folder::wal(folder.path())).unwrap(),
             }
-            let mut ledger = Ledger::open(folder.path());
+            let mut ledger = PositionFile::open(folder.path());
             ledger.compare(found, Time(9));
             let expected = (missing > 0).then_some(Loss { pages: missing, of: 12, at: Time(9) });
             assert_eq!(ledger.loss(), expected, "{what}");
             // It stays noted, whatever is written later.
             ledger.forget();
-            assert_eq!(Ledger::open(folder.path()).loss(), expected, "{what}");
+            assert_eq!(PositionFile::open(folder.path()).loss(), expected, "{what}");
         }
     }
 }

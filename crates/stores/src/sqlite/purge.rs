@@ -4,7 +4,7 @@ use model::{TaskId, Time};
 use rusqlite::params;
 
 use super::apply::{CommitApplier, KnownTask};
-use super::columns::Id;
+use super::columns::TaskIdColumn;
 use super::counters;
 use crate::shape;
 
@@ -18,7 +18,7 @@ impl CommitApplier<'_> {
         let old: Vec<TaskId> = self
             .sql
             .task_old
-            .query_map(params![before.0, limit], |row| Ok(row.get::<_, Id>(0)?.0))?
+            .query_map(params![before.0, limit], |row| Ok(row.get::<_, TaskIdColumn>(0)?.0))?
             .collect::<rusqlite::Result<_>>()?;
         let mut gone = 0;
         for task in old {

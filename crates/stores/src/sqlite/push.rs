@@ -11,7 +11,7 @@ use model::{Epoch, PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Ti
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::apply::CommitApplier;
-use super::columns::Id;
+use super::columns::TaskIdColumn;
 use super::counters;
 use super::pool::Error;
 use super::read::limit_of;
@@ -54,7 +54,7 @@ impl CommitApplier<'_> {
         let added = self.sql.push_add.execute(params![
             no,
             row.id,
-            Id(row.task),
+            TaskIdColumn(row.task),
             row.edition as i64,
             progress.state.code(),
             progress.next.0 as i64,
@@ -203,7 +203,7 @@ fn walk(state: PushState) -> &'static str {
 /// The configs of a task, oldest first.
 pub(super) fn of_task(db: &Connection, task: TaskId) -> Result<Vec<PushRow>, Error> {
     let mut statement = db.prepare_cached(OF_TASK)?;
-    let rows = statement.query_map(params![Id(task)], row_from)?;
+    let rows = statement.query_map(params![TaskIdColumn(task)], row_from)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -231,7 +231,7 @@ pub(super) fn is_short(state: PushState, limit: usize) -> bool {
 
 fn row_from(columns: &Row<'_>) -> rusqlite::Result<PushRow> {
     Ok(PushRow {
-        task: columns.get::<_, Id>(0)?.0,
+        task: columns.get::<_, TaskIdColumn>(0)?.0,
         id: columns.get(1)?,
         edition: columns.get::<_, i64>(2)? as u64,
         epoch: Epoch(columns.get::<_, i64>(13)? as u64),
@@ -258,12 +258,12 @@ fn state_from(columns: &Row<'_>, at: usize) -> rusqlite::Result<PushState> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{Options, Store, folder};
+    use crate::sqlite::{Options, SqliteStore, folder};
 
     #[test]
     fn a_walk_goes_along_an_index_and_sorts_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        drop(Store::open(Options::new(dir.path())).unwrap());
+        drop(SqliteStore::open(Options::new(dir.path())).unwrap());
         let db = Connection::open(folder::database(dir.path())).unwrap();
         for (state, along) in [
             (PushState::Active, "SEARCH push USING INDEX push_active ((task,id)>(?,?))"),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::ports::store::{Append, Commit, Outcome, Trouble};
+use model::ports::store::{Append, Commit, Outcome, StoreError};
 use model::{TaskId, Time};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::tail::CHUNK_BYTES;
 use crate::shape;
 
-pub(super) struct Queue {
+pub(super) struct JobQueue {
     state: Mutex<State>,
     filled: Condvar,
     max_commits: usize,
@@ -19,7 +19,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    jobs: Vec<Job>,
+    jobs: Vec<WriterJob>,
     bytes: usize,
     /// Something is queued that is more than a few further words of a turn.
     urgent: bool,
@@ -29,17 +29,17 @@ struct State {
 }
 
 #[allow(clippy::large_enum_variant, reason = "nearly every job is a commit")]
-pub(super) enum Job {
-    Commit(Waiting),
+pub(super) enum WriterJob {
+    Commit(QueuedCommit),
     Purge {
         before: Time,
         keys_before: Time,
         limit: usize,
-        answer: oneshot::Sender<Result<u64, Trouble>>,
+        answer: oneshot::Sender<Result<u64, StoreError>>,
     },
     Remove {
         task: TaskId,
-        answer: oneshot::Sender<Result<bool, Trouble>>,
+        answer: oneshot::Sender<Result<bool, StoreError>>,
     },
     #[cfg(test)]
     Pragma {
@@ -49,7 +49,7 @@ pub(super) enum Job {
 }
 
 /// A commit and the channel of its outcome, which may have no reader any more.
-pub(super) struct Waiting {
+pub(super) struct QueuedCommit {
     pub(super) commit: Commit,
     pub(super) weight: usize,
     pub(super) answer: oneshot::Sender<Outcome>,
@@ -66,34 +66,34 @@ fn is_chunk(commit: &Commit) -> bool {
 }
 
 /// The next work for the writer.
-pub(super) enum Taken {
-    Jobs(Vec<Job>),
+pub(super) enum NextJobs {
+    Jobs(Vec<WriterJob>),
     /// Nothing came in the time given.
     Nothing,
     /// Nothing is left and nothing more will come.
     Closed,
 }
 
-impl Queue {
-    pub(super) fn new(max_commits: usize, max_bytes: usize) -> Queue {
-        Queue { state: Mutex::default(), filled: Condvar::new(), max_commits, max_bytes }
+impl JobQueue {
+    pub(super) fn new(max_commits: usize, max_bytes: usize) -> JobQueue {
+        JobQueue { state: Mutex::default(), filled: Condvar::new(), max_commits, max_bytes }
     }
 
-    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, Trouble> {
+    pub(super) fn push_commit(&self, commit: Commit) -> Result<oneshot::Receiver<Outcome>, StoreError> {
         let weight = shape::weight(&commit);
         let urgent = !is_chunk(&commit);
         let (answer, answered) = oneshot::channel();
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Trouble::Closed);
+            return Err(StoreError::Closed);
         }
         // One commit alone always fits, however large.
         if state.jobs.len() >= self.max_commits || (state.bytes > 0 && state.bytes + weight > self.max_bytes) {
-            return Err(Trouble::Busy);
+            return Err(StoreError::Busy);
         }
         state.bytes += weight;
         state.urgent |= urgent;
-        state.jobs.push(Job::Commit(Waiting { commit, weight, answer }));
+        state.jobs.push(WriterJob::Commit(QueuedCommit { commit, weight, answer }));
         let enough = urgent || !state.lingering || state.jobs.len() >= self.max_commits / 2;
         drop(state);
         if enough {
@@ -103,10 +103,10 @@ impl Queue {
     }
 
     /// Queues one of the few jobs that are not commits.
-    pub(super) fn push(&self, job: Job) -> Result<(), Trouble> {
+    pub(super) fn push(&self, job: WriterJob) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Trouble::Closed);
+            return Err(StoreError::Closed);
         }
         state.jobs.push(job);
         state.urgent = true;
@@ -128,17 +128,17 @@ impl Queue {
     }
 
     /// Takes all that waits, or waits for something.
-    pub(super) fn take(&self, patience: Option<Duration>) -> Taken {
+    pub(super) fn take(&self, patience: Option<Duration>) -> NextJobs {
         let mut state = self.state.lock();
         while state.jobs.is_empty() {
             if state.closed {
-                return Taken::Closed;
+                return NextJobs::Closed;
             }
             match patience {
                 None => self.filled.wait(&mut state),
                 Some(patience) => {
                     if self.filled.wait_for(&mut state, patience).timed_out() && state.jobs.is_empty() {
-                        return Taken::Nothing;
+                        return NextJobs::Nothing;
                     }
                 }
             }
@@ -146,7 +146,7 @@ impl Queue {
         state.bytes = 0;
         state.urgent = false;
         let room = Vec::with_capacity(state.jobs.len().min(1024));
-        Taken::Jobs(std::mem::replace(&mut state.jobs, room))
+        NextJobs::Jobs(std::mem::replace(&mut state.jobs, room))
     }
 
     /// Closes the queue and drops all waiting work: its callers learn that the writer is gone.

@@ -8,16 +8,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::ready;
 use model::ports::Future;
-use model::ports::store::{Commit, Head, Health, KeyUse, Outcome, Seen, TaskLog, Timer, TimerKind, Trouble};
+use model::ports::store::{
+    Commit, Health, KeyUse, LogHead, Outcome, StoreError, TaskLog, Timer, TimerKind, VisibleTasks,
+};
 use model::{AccessKey, Epoch, Event, Seq, State, TaskId, Time, stored};
 use parking_lot::RwLock;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::columns::{Context, Id, first_seq, row_from, unpack_views};
+use super::columns::{Context, TaskIdColumn, first_seq, row_from, unpack_views};
 use super::pool::Error;
-use super::tail::{self, Piece, Pieces};
+use super::tail::{self, Pieces, TailRow};
 use super::views::ViewNumbers;
-use super::{SHORT_READ_BYTES, SHORT_READ_LOGS, Store, apply, counters, folder, schema, statements, too_long};
+use super::{SHORT_READ_BYTES, SHORT_READ_LOGS, SqliteStore, apply, counters, folder, schema, statements, too_long};
 use crate::shape;
 
 /// Runs several reads on one snapshot.
@@ -29,7 +31,7 @@ pub(super) fn snapshot<T>(db: &Connection, look: impl FnOnce() -> Result<T, Erro
     Ok(found)
 }
 
-pub(super) fn head(db: &Connection, tail: &RwLock<Pieces>, task: TaskId) -> Result<Option<Head>, Error> {
+pub(super) fn head(db: &Connection, tail: &RwLock<Pieces>, task: TaskId) -> Result<Option<LogHead>, Error> {
     let in_tail = tail.read().last(task);
     let mut statement = db.prepare_cached(
         "SELECT t.context, tenant.text, agent.text, t.epoch,
@@ -41,8 +43,8 @@ pub(super) fn head(db: &Connection, tail: &RwLock<Pieces>, task: TaskId) -> Resu
          CROSS JOIN name AS agent ON agent.no = t.agent_no
          WHERE t.id = ?1",
     )?;
-    let head = statement.query_row(params![Id(task)], |columns| {
-        Ok(Head {
+    let head = statement.query_row(params![TaskIdColumn(task)], |columns| {
+        Ok(LogHead {
             context: columns.get::<_, Context>(0)?.into_id(),
             tenant: columns.get_ref(1)?.as_str()?.into(),
             agent: columns.get_ref(2)?.as_str()?.into(),
@@ -77,7 +79,7 @@ pub(super) fn beginning(
     tail: &RwLock<Pieces>,
     views: &ViewNumbers,
     task: TaskId,
-    sight: &Seen,
+    sight: &VisibleTasks,
     bytes: usize,
 ) -> Result<Vec<Event>, Error> {
     // First and always, so that what follows differs by nothing but the task's own row.
@@ -92,7 +94,7 @@ pub(super) fn beginning(
     // A task's views never change, and what a list has shown stays a task.
     if !is_quiet {
         let mut statement = db.prepare_cached("SELECT views, listed FROM task WHERE id = ?1")?;
-        let mut rows = statement.query(params![Id(task)])?;
+        let mut rows = statement.query(params![TaskIdColumn(task)])?;
         return match rows.next()? {
             Some(row) if is_seen(row)? => {
                 drop(rows);
@@ -105,7 +107,7 @@ pub(super) fn beginning(
         "SELECT t.views, t.listed, l.key, l.payload FROM task AS t CROSS JOIN log AS l
          WHERE t.id = ?1 AND l.key BETWEEN t.no << 26 AND (t.no << 26) + 67108863 ORDER BY l.key",
     )?;
-    let mut rows = statement.query(params![Id(task)])?;
+    let mut rows = statement.query(params![TaskIdColumn(task)])?;
     let mut page = Page::new(Seq::ZERO, bytes);
     while let Some(row) = rows.next()? {
         // Before a byte of the log is read.
@@ -120,7 +122,7 @@ pub(super) fn beginning(
     Ok(page.events)
 }
 
-fn page(db: &Connection, pieces: &[Piece], task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {
+fn page(db: &Connection, pieces: &[TailRow], task: TaskId, after: Seq, bytes: usize) -> Result<Vec<Event>, Error> {
     let mut page = Page::new(after, bytes);
     tail::rows_after(db, pieces, task, after, |first, payload| page.add(first, payload))?;
     Ok(page.events)
@@ -161,7 +163,7 @@ pub(super) fn logs(db: &Connection, tail: &RwLock<Pieces>, tasks: &[TaskId]) -> 
         return Ok(vec![log_after(db, tail, *task, Seq::ZERO, usize::MAX)?]);
     }
     // Before the snapshot is taken.
-    let pieces: Vec<Vec<Piece>> = {
+    let pieces: Vec<Vec<TailRow>> = {
         let shown = tail.read();
         tasks.iter().map(|task| shown.of(*task).to_vec()).collect()
     };
@@ -177,7 +179,7 @@ pub(super) fn key(db: &Connection, key: [u8; 32], not_before: Time) -> Result<Op
 
 pub(super) fn alias(db: &Connection, key: [u8; 32]) -> Result<Option<TaskId>, Error> {
     let mut statement = db.prepare_cached(statements::ALIAS_FIND)?;
-    Ok(statement.query_row(params![key], |row| Ok(row.get::<_, Id>(0)?.0)).optional()?)
+    Ok(statement.query_row(params![key], |row| Ok(row.get::<_, TaskIdColumn>(0)?.0)).optional()?)
 }
 
 pub(super) fn access_keys(db: &Connection) -> Result<Vec<AccessKey>, Error> {
@@ -204,7 +206,7 @@ pub(super) fn unfinished(db: &Connection, after: Option<TaskId>, limit: usize) -
     // The empty blob is before every id.
     let after = after.map(|task| task.0.as_bytes().to_vec()).unwrap_or_default();
     let rows = statement.query_map(params![after, limit_of(limit)], |row| {
-        Ok((row.get::<_, Id>(0)?.0, Epoch(row.get::<_, i64>(1)? as u64)))
+        Ok((row.get::<_, TaskIdColumn>(0)?.0, Epoch(row.get::<_, i64>(1)? as u64)))
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
@@ -219,7 +221,7 @@ pub(super) fn due(db: &Connection, now: Time, limit: usize) -> Result<Vec<Timer>
     while let Some(row) = rows.next()? {
         // A kind of a newer release is left alone.
         if let Some(kind) = TimerKind::from_code(row.get(1)?) {
-            timers.push(Timer { task: row.get::<_, Id>(0)?.0, kind, due: Time(row.get(2)?) });
+            timers.push(Timer { task: row.get::<_, TaskIdColumn>(0)?.0, kind, due: Time(row.get(2)?) });
         }
     }
     Ok(timers)
@@ -231,7 +233,7 @@ pub(super) fn timers(db: &Connection, tasks: &[TaskId]) -> Result<Vec<Timer>, Er
     )?;
     let mut timers = Vec::new();
     for task in tasks {
-        let mut rows = statement.query(params![Id(*task)])?;
+        let mut rows = statement.query(params![TaskIdColumn(*task)])?;
         while let Some(row) = rows.next()? {
             if let Some(kind) = TimerKind::from_code(row.get(0)?) {
                 timers.push(Timer { task: *task, kind, due: Time(row.get(1)?) });
@@ -251,7 +253,7 @@ pub(super) fn health(
     tail: &RwLock<Pieces>,
     folder: &Path,
     epoch: Epoch,
-    trouble: Option<Trouble>,
+    trouble: Option<StoreError>,
 ) -> Result<Health, Error> {
     let in_tail = tail.read().rows();
     let mut health = Health {
@@ -307,7 +309,7 @@ pub(super) fn view_no(db: &Connection, view: &Arc<str>) -> Result<Option<i64>, E
     Ok(statement.query_row(params![view], |row| row.get(0)).optional()?)
 }
 
-impl TaskLog for Store {
+impl TaskLog for SqliteStore {
     fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
         let queued = match shape::malformed(&commit).or_else(|| too_long(&commit)) {
             Some(trouble) => Err(trouble),
@@ -316,17 +318,17 @@ impl TaskLog for Store {
         match queued {
             Ok(answered) => Box::pin(async move {
                 // No answer means that the writer is gone, and whether it wrote before is anybody's guess.
-                answered.await.unwrap_or(Outcome::Unknown(Trouble::Closed))
+                answered.await.unwrap_or(Outcome::Unknown(StoreError::Closed))
             }),
             Err(trouble) => Box::pin(ready(Outcome::Refused(trouble))),
         }
     }
 
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<LogHead>, StoreError>> {
         self.read(move |db| head(db, &self.shared.tail, task))
     }
 
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         if bytes <= SHORT_READ_BYTES {
             self.read(move |db| log_after(db, &self.shared.tail, task, after, bytes))
         } else {
@@ -335,7 +337,7 @@ impl TaskLog for Store {
         }
     }
 
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn beginning(&self, task: TaskId, sight: VisibleTasks, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         if bytes <= SHORT_READ_BYTES {
             self.read(move |db| beginning(db, &self.shared.tail, &self.shared.views, task, &sight, bytes))
         } else {
@@ -344,7 +346,7 @@ impl TaskLog for Store {
         }
     }
 
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, StoreError>> {
         if tasks.len() <= SHORT_READ_LOGS {
             self.read(move |db| logs(db, &self.shared.tail, &tasks))
         } else {
@@ -353,15 +355,15 @@ impl TaskLog for Store {
         }
     }
 
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, StoreError>> {
         self.read(move |db| self::key(db, key, not_before))
     }
 
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, StoreError>> {
         self.read(move |db| alias(db, key))
     }
 
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         self.read_aside(move |db| blob(db, &tenant, hash))
     }
 

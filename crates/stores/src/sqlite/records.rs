@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::ports::Future;
-use model::ports::store::{Journal, RecordStore, Trouble};
-use model::{AccessKey, Balance, Entry, Line, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
+use model::ports::store::{Journal, RecordStore, StoreError};
+use model::{AccessKey, AccountLine, Balance, Entry, Posting, Record, RecordChange, RecordPage, RecordQuery, Time};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::apply::CommitApplier;
 use super::pool::Error;
 use super::read::{limit_of, snapshot};
-use super::{Store, counters, read};
+use super::{SqliteStore, counters, read};
 
 /// The facts of a record that a commit is checked against.
 #[derive(Clone, Debug)]
@@ -297,7 +297,12 @@ pub(super) fn balances(db: &Connection, accounts: &[Arc<str>]) -> Result<Vec<i64
 }
 
 /// From the account's last entry back, each naming the one before it.
-pub(super) fn statement(db: &Connection, account: &str, before: Option<u64>, limit: usize) -> Result<Vec<Line>, Error> {
+pub(super) fn statement(
+    db: &Connection,
+    account: &str,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<Vec<AccountLine>, Error> {
     // One statement, one state of the file.
     let tx = db.unchecked_transaction()?;
     let mut accounts = tx.prepare_cached("SELECT no, last_entry FROM account WHERE name = ?1")?;
@@ -317,7 +322,7 @@ pub(super) fn statement(db: &Connection, account: &str, before: Option<u64>, lim
             let of_it = posted(row, 3)?.into_iter().find(|posted| posted.0 == account);
             let Some((_, amount, balance, earlier)) = of_it else { return Ok(None) };
             let (id, at, body) = (Uuid::from_bytes(row.get(0)?), Time(row.get(1)?), row.get::<_, Vec<u8>>(2)?);
-            Ok(Some((Line { no: no as u64, id, at, body: Bytes::from(body), amount, balance }, earlier)))
+            Ok(Some((AccountLine { no: no as u64, id, at, body: Bytes::from(body), amount, balance }, earlier)))
         });
         // In a file that was tampered with: the statement ends where it can no longer be followed, which a check sees.
         let Some((line, earlier)) = read.optional()?.flatten().filter(|(_, earlier)| *earlier < no) else { break };
@@ -371,16 +376,16 @@ pub(super) fn journal(db: &Connection, after: u64, limit: usize) -> Result<Vec<(
     Ok(journal)
 }
 
-impl RecordStore for Store {
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+impl RecordStore for SqliteStore {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         self.read(read::access_keys)
     }
 
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, StoreError>> {
         self.read(move |db| record(db, kind, key))
     }
 
-    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, StoreError>> {
         if is_short(&query) {
             self.read(move |db| records(db, &query))
         } else {
@@ -389,8 +394,8 @@ impl RecordStore for Store {
     }
 }
 
-impl Journal for Store {
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+impl Journal for SqliteStore {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         self.read(move |db| balances(db, &accounts))
     }
 
@@ -399,15 +404,15 @@ impl Journal for Store {
         account: Arc<str>,
         before: Option<u64>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+    ) -> Future<'_, Result<Vec<AccountLine>, StoreError>> {
         self.read_aside(move |db| statement(db, &account, before, limit))
     }
 
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, StoreError>> {
         self.read_aside(move |db| accounts(db, after.as_ref(), limit))
     }
 
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, StoreError>> {
         self.read_aside(move |db| journal(db, after, limit))
     }
 }

@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::OpenError;
+use super::SqliteOpenError;
 
 /// The migrations, oldest first; the file `0001.sql` brings a file to version 1.
 pub(super) const MIGRATIONS: &[&str] = &[
@@ -28,16 +28,16 @@ pub(super) const APPLICATION: i64 = 0x5249_414c;
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Brings the file to this release's version, or says why not.
-pub(super) fn migrate(db: &mut Connection) -> Result<(), OpenError> {
+pub(super) fn migrate(db: &mut Connection) -> Result<(), SqliteOpenError> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: u32 = tx.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let application: i64 = tx.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let tables: i64 = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if application != APPLICATION && (tables > 0 || found > 0) {
-        return Err(OpenError::Foreign);
+        return Err(SqliteOpenError::Foreign);
     }
     if found > VERSION {
-        return Err(OpenError::Newer { found, known: VERSION });
+        return Err(SqliteOpenError::Newer { found, known: VERSION });
     }
     if found == VERSION {
         return Ok(());

@@ -20,7 +20,7 @@ use parking_lot::RwLock;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::apply::CommitApplier;
-use super::columns::{Id, MAX_SEQ, first_seq, log_key};
+use super::columns::{MAX_SEQ, TaskIdColumn, first_seq, log_key};
 use super::counters;
 
 /// A payload above this is a row of the log: pages are 4 KiB.
@@ -35,7 +35,7 @@ const CUT_MOST: i64 = 4_096;
 
 /// One row of the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct TailRow {
     pub(super) key: i64,
     pub(super) first: u64,
     pub(super) last: u64,
@@ -46,12 +46,12 @@ pub(super) struct Piece {
 /// Where the rows of live turns are.
 #[derive(Clone, Default)]
 pub(super) struct Pieces {
-    tasks: HashMap<TaskId, Vec<Piece>>,
+    tasks: HashMap<TaskId, Vec<TailRow>>,
     rows: usize,
 }
 
 impl Pieces {
-    pub(super) fn of(&self, task: TaskId) -> &[Piece] {
+    pub(super) fn of(&self, task: TaskId) -> &[TailRow] {
         self.tasks.get(&task).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -68,12 +68,12 @@ impl Pieces {
         self.of(task).last().map_or(0, |piece| piece.total)
     }
 
-    fn add(&mut self, task: TaskId, piece: Piece) {
+    fn add(&mut self, task: TaskId, piece: TailRow) {
         self.tasks.entry(task).or_default().push(piece);
         self.rows += 1;
     }
 
-    fn take(&mut self, task: TaskId) -> Vec<Piece> {
+    fn take(&mut self, task: TaskId) -> Vec<TailRow> {
         let pieces = self.tasks.remove(&task).unwrap_or_default();
         self.rows -= pieces.len();
         pieces
@@ -81,7 +81,7 @@ impl Pieces {
 }
 
 enum TailChange {
-    Added(TaskId, Piece),
+    Added(TaskId, TailRow),
     Gone(TaskId),
 }
 
@@ -121,7 +121,7 @@ impl ChunkTail {
                 Some(found) => *found,
                 None => {
                     let read = |row: &rusqlite::Row<'_>| {
-                        Ok((row.get::<_, Id>(0)?.0, row.get::<_, Option<i64>>(1)?.unwrap_or_default() as u64))
+                        Ok((row.get::<_, TaskIdColumn>(0)?.0, row.get::<_, Option<i64>>(1)?.unwrap_or_default() as u64))
                     };
                     let found = find.query_row(params![task_no], read).optional()?;
                     known.insert(task_no, found);
@@ -131,7 +131,7 @@ impl ChunkTail {
             match found {
                 Some((task, in_log)) if first as u64 > in_log => {
                     let total = pieces.bytes(task) + bytes;
-                    pieces.add(task, Piece { key, first: first as u64, last: last as u64, total });
+                    pieces.add(task, TailRow { key, first: first as u64, last: last as u64, total });
                 }
                 Some(_) => {}
                 None => orphans.push(key),
@@ -182,7 +182,7 @@ impl ChunkTail {
         let key = self.next_key;
         self.next_key += 1;
         let (first, last) = (append.expected.0 + 1, append.last().0);
-        let piece = Piece { key, first, last, total: self.pieces.bytes(append.task) + append.payload.len() };
+        let piece = TailRow { key, first, last, total: self.pieces.bytes(append.task) + append.payload.len() };
         if self.pieces.of(append.task).is_empty() {
             self.by_age.insert(key, append.task);
         }
@@ -192,7 +192,7 @@ impl ChunkTail {
     }
 
     /// The task's rows, which are dead from here on.
-    pub(super) fn take(&mut self, task: TaskId) -> Vec<Piece> {
+    pub(super) fn take(&mut self, task: TaskId) -> Vec<TailRow> {
         let pieces = self.pieces.take(task);
         if let Some(oldest) = pieces.first() {
             self.by_age.remove(&oldest.key);
@@ -274,7 +274,7 @@ impl CommitApplier<'_> {
 /// up before the snapshot was taken.
 pub(super) fn rows_after<E: From<rusqlite::Error>>(
     db: &Connection,
-    pieces: &[Piece],
+    pieces: &[TailRow],
     task: TaskId,
     after: Seq,
     mut take: impl FnMut(u64, &[u8]) -> Result<bool, E>,
@@ -289,7 +289,7 @@ pub(super) fn rows_after<E: From<rusqlite::Error>>(
     )?;
     // A number no log reaches would run into the next task's keys.
     let from = after.0.min(MAX_SEQ - 1) as i64;
-    let mut rows = statement.query(params![Id(task), from])?;
+    let mut rows = statement.query(params![TaskIdColumn(task), from])?;
     let mut in_log = 0;
     while let Some(row) = rows.next()? {
         in_log = row.get::<_, i64>(1)? as u64;

@@ -1,25 +1,25 @@
 //! Where chunks of live turns are: few pages, no holes, and nothing left over.
 
-use model::ports::store::{Append, Commit, Opening, Outcome, Row, TaskLog as _, Trouble, Upkeep as _};
+use model::ports::store::{Append, Commit, IndexRow, Opening, Outcome, StoreError, TaskLog as _, Upkeep as _};
 use model::{Body, ContextId, Epoch, Event, Seq, State, TaskId, Time, View, stored};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::queue::Job;
+use super::queue::WriterJob;
 use super::tail::{CUT_LEAST, LONGEST};
-use super::{Durability, Options, Store, folder};
+use super::{Options, SqliteDurability, SqliteStore, folder};
 
 fn events(task: TaskId, first: u64, last: u64) -> Vec<Event> {
     let body = |seq| Body::Bound { remote: format!("{task}.{seq}") };
     (first..=last).map(|seq| Event { seq: Seq(seq), at: Time(seq as i64), body: body(seq) }).collect()
 }
 
-fn row(state: State) -> Row {
+fn row(state: State) -> IndexRow {
     let settled = state.is_terminal();
-    Row { state, status_at: Time(1), listed: true, running: !settled, settled }
+    IndexRow { state, status_at: Time(1), listed: true, running: !settled, settled }
 }
 
-fn append(task: TaskId, expected: u64, count: u32, row: Option<Row>) -> Commit {
+fn append(task: TaskId, expected: u64, count: u32, row: Option<IndexRow>) -> Commit {
     let open = (expected == 0).then(|| Opening {
         context: ContextId::from(task.to_string().as_str()),
         fresh_context: true,
@@ -33,24 +33,24 @@ fn append(task: TaskId, expected: u64, count: u32, row: Option<Row>) -> Commit {
 }
 
 /// A task with a turn that runs, of one event.
-async fn running(store: &Store) -> TaskId {
+async fn running(store: &SqliteStore) -> TaskId {
     let task = TaskId(Uuid::now_v7());
     assert_eq!(store.commit(append(task, 0, 1, Some(row(State::Working)))).await, Outcome::Done);
     task
 }
 
-async fn chunks(store: &Store, task: TaskId, from: u64, to: u64) {
+async fn chunks(store: &SqliteStore, task: TaskId, from: u64, to: u64) {
     let group: Vec<_> = (from..to).map(|seq| store.commit(append(task, seq, 1, None))).collect();
     for outcome in group {
         assert_eq!(outcome.await, Outcome::Done);
     }
 }
 
-async fn end(store: &Store, task: TaskId, from: u64) {
+async fn end(store: &SqliteStore, task: TaskId, from: u64) {
     assert_eq!(store.commit(append(task, from, 2, Some(row(State::Completed)))).await, Outcome::Done);
 }
 
-async fn has(store: &Store, task: TaskId, last: u64) {
+async fn has(store: &SqliteStore, task: TaskId, last: u64) {
     assert_eq!(store.head(task).await.unwrap().map(|head| head.seq), Some(Seq(last)));
     for after in [0, 1, last / 2, last] {
         let found = store.events(task, Seq(after), usize::MAX).await.unwrap();
@@ -59,8 +59,8 @@ async fn has(store: &Store, task: TaskId, last: u64) {
     assert_eq!(store.logs(vec![task, task]).await.unwrap(), [events(task, 1, last), events(task, 1, last)]);
 }
 
-fn open(folder: &tempfile::TempDir) -> Store {
-    Store::open(Options { durability: Durability::Relaxed, ..Options::new(folder.path()) }).unwrap()
+fn open(folder: &tempfile::TempDir) -> SqliteStore {
+    SqliteStore::open(Options { durability: SqliteDurability::Relaxed, ..Options::new(folder.path()) }).unwrap()
 }
 
 /// How many rows the tables have: log, tail.
@@ -71,7 +71,7 @@ fn rows(folder: &tempfile::TempDir) -> (i64, i64) {
 }
 
 /// The file as a crash would leave it, opened.
-async fn after_a_crash(store: &Store) -> (tempfile::TempDir, Store) {
+async fn after_a_crash(store: &SqliteStore) -> (tempfile::TempDir, SqliteStore) {
     let copy = tempfile::tempdir().unwrap();
     store.backup(folder::database(copy.path())).await.unwrap();
     let opened = open(&copy);
@@ -118,7 +118,7 @@ async fn what_changes_more_than_the_length_takes_the_chunks_before_it_along() {
     chunks(&store, task, 207, 208).await;
     has(&store, task, 208).await;
     // A question ends the turn; what is said to a task at rest is no chunk.
-    let rests = Row { state: State::InputRequired, running: false, ..row(State::Working) };
+    let rests = IndexRow { state: State::InputRequired, running: false, ..row(State::Working) };
     assert_eq!(store.commit(append(task, 208, 1, Some(rests))).await, Outcome::Done);
     assert_eq!(store.commit(append(task, 209, 1, None)).await, Outcome::Done);
     assert_eq!(rows(&folder).0, 5);
@@ -204,7 +204,7 @@ async fn chunks_that_a_full_disk_refused_can_be_said_again() {
     let store = open(&folder);
     let on_writer = async |text: &str| {
         let (answer, answered) = oneshot::channel();
-        store.shared.queue.push(Job::Pragma { text: text.into(), answer }).unwrap();
+        store.shared.queue.push(WriterJob::Pragma { text: text.into(), answer }).unwrap();
         answered.await.unwrap();
     };
     let task = running(&store).await;
@@ -216,7 +216,7 @@ async fn chunks_that_a_full_disk_refused_can_be_said_again() {
     for outcome in group {
         match outcome.await {
             Outcome::Done => said += 1,
-            Outcome::Refused(Trouble::Full) | Outcome::Conflict(_) => {}
+            Outcome::Refused(StoreError::Full) | Outcome::Conflict(_) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::ports::store::{
-    Append, Commit, Journal as _, ListQuery, Opening, Outcome, RecordStore as _, Row, TaskLists as _, TaskLog as _,
-    Trouble, Upkeep as _,
+    Append, Commit, IndexRow, Journal as _, ListQuery, Opening, Outcome, RecordStore as _, StoreError, TaskLists as _,
+    TaskLog as _, Upkeep as _,
 };
 use model::{
     Body, ContextId, Entry, Event, Expect, Listed, Posting, PushChange, PushProgress, PushRow, PushState, RecordChange,
@@ -13,8 +13,8 @@ use model::{
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::queue::{Job, Queue};
-use super::{OpenError, Options, Store, folder, schema};
+use super::queue::{JobQueue, WriterJob};
+use super::{Options, SqliteOpenError, SqliteStore, folder, schema};
 
 fn opening(payload: usize) -> Append {
     Append {
@@ -30,7 +30,13 @@ fn opening(payload: usize) -> Append {
             agent: "a".into(),
             views: vec![View("v".into())],
         }),
-        row: Some(Row { state: State::Completed, status_at: Time(1), listed: true, running: false, settled: true }),
+        row: Some(IndexRow {
+            state: State::Completed,
+            status_at: Time(1),
+            listed: true,
+            running: false,
+            settled: true,
+        }),
     }
 }
 
@@ -38,16 +44,16 @@ fn one(append: Append) -> Commit {
     Commit { appends: vec![append], ..Commit::default() }
 }
 
-impl Store {
+impl SqliteStore {
     /// Runs SQL on the writer's own connection.
     async fn on_writer(&self, text: &str) {
         let (answer, answered) = oneshot::channel();
-        self.shared.queue.push(Job::Pragma { text: text.into(), answer }).unwrap();
+        self.shared.queue.push(WriterJob::Pragma { text: text.into(), answer }).unwrap();
         answered.await.unwrap();
     }
 }
 
-async fn total(store: &Store) -> u64 {
+async fn total(store: &SqliteStore) -> u64 {
     let query = ListQuery {
         views: vec![View("v".into())],
         context: None,
@@ -63,27 +69,27 @@ async fn total(store: &Store) -> u64 {
 #[test]
 fn a_second_process_is_refused_and_told_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Options::new(folder.path())).unwrap();
-    let error = Store::open(Options::new(folder.path())).err().unwrap();
+    let store = SqliteStore::open(Options::new(folder.path())).unwrap();
+    let error = SqliteStore::open(Options::new(folder.path())).err().unwrap();
     let text = error.to_string();
-    assert!(matches!(error, OpenError::InUse { .. }), "{text}");
+    assert!(matches!(error, SqliteOpenError::InUse { .. }), "{text}");
     assert!(text.contains(&format!("process {}", std::process::id())) && text.contains("--data"), "{text}");
     drop(store);
-    Store::open(Options::new(folder.path())).unwrap();
+    SqliteStore::open(Options::new(folder.path())).unwrap();
 }
 
 #[test]
 fn a_newer_file_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    drop(Store::open(Options::new(folder.path())).unwrap());
+    drop(SqliteStore::open(Options::new(folder.path())).unwrap());
     let file = folder::database(folder.path());
     rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 4_000).unwrap();
-    let error = Store::open(Options::new(folder.path())).err().unwrap();
-    assert!(matches!(error, OpenError::Newer { found: 4_000, .. }), "{error}");
+    let error = SqliteStore::open(Options::new(folder.path())).err().unwrap();
+    assert!(matches!(error, SqliteOpenError::Newer { found: 4_000, .. }), "{error}");
     assert!(error.to_string().contains("newer rialto"), "{error}");
     // The refusal has let go of the folder.
     rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", super::schema::VERSION).unwrap();
-    Store::open(Options::new(folder.path())).unwrap();
+    SqliteStore::open(Options::new(folder.path())).unwrap();
 }
 
 /// Writes what every release since the first could have written: one task with one event, listed and counted.
@@ -123,7 +129,7 @@ async fn records_of_the_sixth_schema_are_where_they_were() {
     .unwrap();
     drop(db);
 
-    let store = Store::open(Options::new(folder.path())).unwrap();
+    let store = SqliteStore::open(Options::new(folder.path())).unwrap();
     let keys = async |kind: &str, list: &str| {
         let (kind, list) = (kind.into(), list.into());
         let query = RecordQuery { kind, list, after: None, skip: 0, limit: 10, count: true };
@@ -168,7 +174,7 @@ async fn a_journal_of_the_seventh_schema_reads_as_it_was_and_goes_on() {
     .unwrap();
     drop(db);
 
-    let store = Store::open(Options::new(folder.path())).unwrap();
+    let store = SqliteStore::open(Options::new(folder.path())).unwrap();
     let lines = async |account: &str, before, limit| {
         let lines = store.statement(account.into(), before, limit).await.unwrap();
         lines.into_iter().map(|line| (line.no, line.at.0, line.amount, line.balance)).collect::<Vec<_>>()
@@ -206,7 +212,7 @@ async fn a_journal_of_the_seventh_schema_reads_as_it_was_and_goes_on() {
     assert_eq!(lines("new", None, 2).await, [(5, 50, 7, 7)]);
     assert_eq!(store.balances(vec!["b".into(), "new".into(), "a".into()]).await.unwrap(), [0, 7, most - 7]);
     store.close().await;
-    let store = Store::open(Options::new(folder.path())).unwrap();
+    let store = SqliteStore::open(Options::new(folder.path())).unwrap();
     assert_eq!(store.balances(vec!["b".into(), "new".into()]).await.unwrap(), [0, 7]);
 }
 
@@ -225,8 +231,8 @@ async fn a_file_of_every_earlier_schema_opens_with_what_it_holds() {
         write_in_first_schema(&db, task, &event);
         drop(db);
 
-        let store = Store::open(Options::new(folder.path())).unwrap();
-        let row = Row { state: State::Completed, status_at: Time(5), listed: true, running: false, settled: true };
+        let store = SqliteStore::open(Options::new(folder.path())).unwrap();
+        let row = IndexRow { state: State::Completed, status_at: Time(5), listed: true, running: false, settled: true };
         assert_eq!(store.head(task).await.unwrap().map(|head| (head.seq, head.row)), Some((Seq(1), row)));
         assert_eq!(store.events(task, Seq::ZERO, 1_000).await.unwrap(), [event]);
         assert_eq!(total(&store).await, 1);
@@ -244,7 +250,7 @@ async fn a_file_of_every_earlier_schema_opens_with_what_it_holds() {
         let push = vec![PushChange::Put(config.clone())];
         assert_eq!(store.commit(Commit { push, ..Commit::default() }).await, Outcome::Done);
         store.close().await;
-        let store = Store::open(Options::new(folder.path())).unwrap();
+        let store = SqliteStore::open(Options::new(folder.path())).unwrap();
         assert_eq!(store.pushes(PushState::Active, None, 10).await.unwrap(), [config], "from version {version}");
         assert_eq!(store.purge(Time(9), Time(0), 10).await.unwrap(), 1);
         assert_eq!(store.health().await.unwrap().push_active, 0);
@@ -256,29 +262,29 @@ fn a_file_of_another_program_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder::database(folder.path());
     rusqlite::Connection::open(&file).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
-    assert!(matches!(Store::open(Options::new(folder.path())), Err(OpenError::Foreign)));
+    assert!(matches!(SqliteStore::open(Options::new(folder.path())), Err(SqliteOpenError::Foreign)));
     std::fs::write(&file, "no database at all, but long enough to look like one might").unwrap();
-    assert!(matches!(Store::open(Options::new(folder.path())), Err(OpenError::Sql(_))));
+    assert!(matches!(SqliteStore::open(Options::new(folder.path())), Err(SqliteOpenError::Sql(_))));
 }
 
 #[tokio::test]
 async fn a_full_disk_refuses_commits_lets_reads_pass_and_heals_without_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Options::new(folder.path())).unwrap();
+    let store = SqliteStore::open(Options::new(folder.path())).unwrap();
     let first = opening(1_000);
     let task = first.task;
     assert_eq!(store.commit(one(first)).await, Outcome::Done);
     // The smallest number there is: the file as it is now.
     store.on_writer("PRAGMA max_page_count = 1").await;
-    assert_eq!(store.commit(one(opening(200_000))).await, Outcome::Refused(Trouble::Full));
+    assert_eq!(store.commit(one(opening(200_000))).await, Outcome::Refused(StoreError::Full));
     let health = store.health().await.unwrap();
-    assert_eq!((health.trouble, health.tasks), (Some(Trouble::Full), 1));
+    assert_eq!((health.trouble, health.tasks), (Some(StoreError::Full), 1));
     assert!(store.head(task).await.unwrap().is_some());
     assert_eq!(total(&store).await, 1);
     // Several at once: all refused, none half written.
     let group: Vec<_> = (0..20).map(|_| store.commit(one(opening(50_000)))).collect();
     for outcome in group {
-        assert_eq!(outcome.await, Outcome::Refused(Trouble::Full));
+        assert_eq!(outcome.await, Outcome::Refused(StoreError::Full));
     }
     store.on_writer("PRAGMA max_page_count = 1000000").await;
     assert_eq!(store.commit(one(opening(200_000))).await, Outcome::Done);
@@ -289,11 +295,11 @@ async fn a_full_disk_refuses_commits_lets_reads_pass_and_heals_without_a_restart
 #[tokio::test]
 async fn a_read_only_disk_refuses_commits_and_heals_by_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Options::new(folder.path())).unwrap();
+    let store = SqliteStore::open(Options::new(folder.path())).unwrap();
     store.on_writer("PRAGMA query_only = 1").await;
-    assert_eq!(store.commit(one(opening(100))).await, Outcome::Refused(Trouble::ReadOnly));
-    assert_eq!(store.purge(Time(5), Time(0), 1).await, Err(Trouble::ReadOnly));
-    assert_eq!(store.health().await.unwrap().trouble, Some(Trouble::ReadOnly));
+    assert_eq!(store.commit(one(opening(100))).await, Outcome::Refused(StoreError::ReadOnly));
+    assert_eq!(store.purge(Time(5), Time(0), 1).await, Err(StoreError::ReadOnly));
+    assert_eq!(store.health().await.unwrap().trouble, Some(StoreError::ReadOnly));
     store.on_writer("PRAGMA query_only = 0").await;
     // No commit comes; the writer finds out on its own.
     while store.health().await.unwrap().trouble.is_some() {
@@ -306,7 +312,7 @@ async fn a_read_only_disk_refuses_commits_and_heals_by_itself() {
 #[tokio::test]
 async fn a_commit_that_the_database_cannot_take_fails_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Options::new(folder.path())).unwrap();
+    let store = SqliteStore::open(Options::new(folder.path())).unwrap();
     store
         .on_writer(
             "CREATE TEMP TRIGGER refuse BEFORE INSERT ON log WHEN length(new.payload) = 666
@@ -316,7 +322,9 @@ async fn a_commit_that_the_database_cannot_take_fails_alone() {
     let group: Vec<_> = (0..60).map(|n| store.commit(one(opening(if n % 20 == 7 { 666 } else { 100 })))).collect();
     for (n, outcome) in group.into_iter().enumerate() {
         match outcome.await {
-            Outcome::Refused(Trouble::Broken(text)) if n % 20 == 7 => assert!(text.contains("not this one"), "{text}"),
+            Outcome::Refused(StoreError::Broken(text)) if n % 20 == 7 => {
+                assert!(text.contains("not this one"), "{text}")
+            }
             Outcome::Done if n % 20 != 7 => {}
             other => panic!("commit {n}: {other:?}"),
         }
@@ -329,7 +337,7 @@ async fn a_commit_that_the_database_cannot_take_fails_alone() {
 #[tokio::test]
 async fn a_backup_taken_while_serving_opens_as_a_store() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(Options::new(folder.path())).unwrap());
+    let store = Arc::new(SqliteStore::open(Options::new(folder.path())).unwrap());
     let mut known = Vec::new();
     for _ in 0..200 {
         let append = opening(3_000);
@@ -342,7 +350,7 @@ async fn a_backup_taken_while_serving_opens_as_a_store() {
     for outcome in meanwhile {
         assert_eq!(outcome.await, Outcome::Done);
     }
-    let copy = Store::open(Options::new(copy.path())).unwrap();
+    let copy = SqliteStore::open(Options::new(copy.path())).unwrap();
     assert!(copy.epoch() > store.epoch());
     for task in known {
         assert_eq!(copy.head(task).await.unwrap(), store.head(task).await.unwrap());
@@ -354,7 +362,7 @@ async fn a_backup_taken_while_serving_opens_as_a_store() {
 async fn the_write_ahead_log_stays_near_its_limit() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { wal_limit_bytes: 1 << 20, ..Options::new(folder.path()) };
-    let store = Store::open(options).unwrap();
+    let store = SqliteStore::open(options).unwrap();
     for _ in 0..60 {
         let group: Vec<_> = (0..50).map(|_| store.commit(one(opening(3_000)))).collect();
         for outcome in group {
@@ -370,16 +378,16 @@ async fn the_write_ahead_log_stays_near_its_limit() {
 
 #[test]
 fn a_queue_above_its_bounds_is_busy() {
-    let queue = Queue::new(2, 10_000);
+    let queue = JobQueue::new(2, 10_000);
     assert!(queue.push_commit(one(opening(100))).is_ok());
-    assert_eq!(queue.push_commit(one(opening(20_000))).err(), Some(Trouble::Busy));
+    assert_eq!(queue.push_commit(one(opening(20_000))).err(), Some(StoreError::Busy));
     assert!(queue.push_commit(one(opening(100))).is_ok());
-    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(Trouble::Busy));
+    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(StoreError::Busy));
     // One commit alone is let in whatever its size.
-    let queue = Queue::new(2, 10_000);
+    let queue = JobQueue::new(2, 10_000);
     assert!(queue.push_commit(one(opening(20_000))).is_ok());
     queue.close();
-    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(Trouble::Closed));
+    assert_eq!(queue.push_commit(one(opening(100))).err(), Some(StoreError::Closed));
 }
 
 #[test]
@@ -389,14 +397,14 @@ fn a_writer_that_waits_for_more_chunks_is_woken_by_anything_else() {
         one(small)
     };
     let far = std::time::Instant::now() + std::time::Duration::from_secs(86_400);
-    type Woken = fn(&Queue);
+    type Woken = fn(&JobQueue);
     let whatever: [Woken; 3] = [
         |queue| drop(queue.push_commit(one(opening(100))).unwrap()),
         |queue| drop(queue.push_commit(one(Append { open: None, row: None, ..opening(5_000) })).unwrap()),
         |queue| queue.close(),
     ];
     for anything in whatever {
-        let queue = Arc::new(Queue::new(100, 1 << 20));
+        let queue = Arc::new(JobQueue::new(100, 1 << 20));
         let waits = std::thread::spawn({
             let queue = queue.clone();
             move || queue.linger(far)
@@ -408,7 +416,7 @@ fn a_writer_that_waits_for_more_chunks_is_woken_by_anything_else() {
         waits.join().unwrap();
     }
     // Half of what there is room for is enough.
-    let queue = Queue::new(4, 1 << 20);
+    let queue = JobQueue::new(4, 1 << 20);
     for _ in 0..2 {
         queue.push_commit(chunk()).unwrap();
     }
@@ -418,7 +426,7 @@ fn a_writer_that_waits_for_more_chunks_is_woken_by_anything_else() {
 #[test]
 fn no_statement_of_the_writer_reads_a_whole_table() {
     let folder = tempfile::tempdir().unwrap();
-    drop(Store::open(Options::new(folder.path())).unwrap());
+    drop(SqliteStore::open(Options::new(folder.path())).unwrap());
     let db = rusqlite::Connection::open(folder::database(folder.path())).unwrap();
     for text in super::statements::TEXTS.iter().filter(|text| !text.starts_with("PRAGMA")) {
         let mut explained = db.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
@@ -436,7 +444,7 @@ fn no_statement_of_the_writer_reads_a_whole_table() {
 #[tokio::test]
 async fn a_row_that_cannot_be_read_stops_no_purge() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(Options::new(dir.path())).unwrap();
+    let store = SqliteStore::open(Options::new(dir.path())).unwrap();
     let appends = [opening(10), opening(10), opening(10)];
     let tasks = appends.each_ref().map(|append| append.task);
     for append in appends {
@@ -446,7 +454,7 @@ async fn a_row_that_cannot_be_read_stops_no_purge() {
     let db = rusqlite::Connection::open(super::folder::database(dir.path())).unwrap();
     db.execute("UPDATE task SET state = 99 WHERE id = ?1", [tasks[1].0.as_bytes()]).unwrap();
     drop(db);
-    let store = Store::open(Options::new(dir.path())).unwrap();
+    let store = SqliteStore::open(Options::new(dir.path())).unwrap();
     assert_eq!(store.purge(Time(100), Time(0), 10).await.unwrap(), 2);
     assert_eq!((store.head(tasks[0]).await.unwrap(), store.head(tasks[2]).await.unwrap()), (None, None));
     store.head(tasks[1]).await.unwrap_err();
@@ -461,7 +469,7 @@ fn mode(path: &std::path::Path) -> u32 {
 async fn every_file_is_its_owners_alone() {
     let above = tempfile::tempdir().unwrap();
     let folder = above.path().join("data");
-    let store = Store::open(Options::new(&folder)).unwrap();
+    let store = SqliteStore::open(Options::new(&folder)).unwrap();
     assert_eq!(store.commit(one(opening(1_000))).await, Outcome::Done);
     let backup = above.path().join("copy");
     store.backup(backup.clone()).await.unwrap();
@@ -487,7 +495,7 @@ fn crashed(folder: &std::path::Path) -> tempfile::TempDir {
 #[tokio::test]
 async fn a_write_ahead_log_that_was_cut_is_reported_until_somebody_has_seen_to_it() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Options::new(folder.path())).unwrap();
+    let store = SqliteStore::open(Options::new(folder.path())).unwrap();
     for _ in 0..20 {
         assert_eq!(store.commit(one(opening(5_000))).await, Outcome::Done);
     }
@@ -496,7 +504,7 @@ async fn a_write_ahead_log_that_was_cut_is_reported_until_somebody_has_seen_to_i
     let loss = |folder: &tempfile::TempDir| {
         let folder = folder.path().to_owned();
         async move {
-            let store = Store::open(Options::new(folder)).unwrap();
+            let store = SqliteStore::open(Options::new(folder)).unwrap();
             let health = store.health().await.unwrap();
             store.close().await;
             (health.loss, health.tasks)
@@ -516,7 +524,7 @@ async fn a_write_ahead_log_that_was_cut_is_reported_until_somebody_has_seen_to_i
     assert_eq!(loss(&cut).await, (None, tasks));
     std::fs::remove_file(folder::wal(gone.path())).unwrap();
     // Without its log the file may not even have its tables: what is in it is what was copied.
-    if let Ok(store) = Store::open(Options::new(gone.path())) {
+    if let Ok(store) = SqliteStore::open(Options::new(gone.path())) {
         let found = store.health().await.unwrap().loss.unwrap();
         assert_eq!(found.pages, found.of);
     }

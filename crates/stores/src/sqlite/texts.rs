@@ -2,14 +2,14 @@
 //! of the rows. [`model::text`] defines words: the tokenizer only splits them at the spaces again.
 
 use model::ports::Future;
-use model::ports::store::{TextSearch, Trouble};
+use model::ports::store::{StoreError, TextSearch};
 use model::{TextChange, TextPage, TextPlace, TextQuery};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Store;
+use super::SqliteStore;
 use super::apply::CommitApplier;
 use super::pool::Error;
-use crate::words::{self, Asked};
+use crate::words::{self, SearchTerm};
 
 fn spaced(mark: &str, text: &str) -> String {
     words::of_text(mark, text).into_iter().collect::<Vec<_>>().join(" ")
@@ -48,8 +48,9 @@ impl CommitApplier<'_> {
 }
 
 /// `"word" AND "longer" *`. Words hold nothing but letters and digits.
-fn all_of(words: &[Asked]) -> String {
-    let one = |Asked { word, open }: &Asked| if *open { format!("\"{word}\" *") } else { format!("\"{word}\"") };
+fn all_of(words: &[SearchTerm]) -> String {
+    let one =
+        |SearchTerm { word, open }: &SearchTerm| if *open { format!("\"{word}\" *") } else { format!("\"{word}\"") };
     words.iter().map(one).collect::<Vec<_>>().join(" AND ")
 }
 
@@ -136,8 +137,8 @@ fn everything(tx: &Connection, query: &TextQuery) -> Result<TextPage, Error> {
     Ok(page)
 }
 
-impl TextSearch for Store {
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>> {
+impl TextSearch for SqliteStore {
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, StoreError>> {
         self.read_aside(move |db| search(db, &query))
     }
 }

@@ -3,20 +3,20 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use model::ports::store::Trouble;
+use model::ports::store::StoreError;
 use rusqlite::{Error, ErrorCode};
 
 use crate::folder::private;
 
 /// Names an error for the engine. I/O errors say little, so the folder itself is asked what is the matter.
-pub(super) fn name(error: &Error, folder: &Path) -> Trouble {
+pub(super) fn name(error: &Error, folder: &Path) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Trouble::Full,
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Trouble::ReadOnly,
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly,
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
-            ask(folder).unwrap_or_else(|| Trouble::Broken(error.to_string()))
+            ask(folder).unwrap_or_else(|| StoreError::Broken(error.to_string()))
         }
-        _ => Trouble::Broken(error.to_string()),
+        _ => StoreError::Broken(error.to_string()),
     }
 }
 
@@ -40,15 +40,15 @@ pub(super) fn is_environmental(error: &Error) -> bool {
 }
 
 /// Tries to write a small file and reads the reason off the failure.
-fn ask(folder: &Path) -> Option<Trouble> {
+fn ask(folder: &Path) -> Option<StoreError> {
     let probe = folder.join("probe");
     let opened = private().write(true).create(true).truncate(true).open(&probe);
     let wrote = opened.and_then(|mut file| file.write_all(&[0; 8192]));
     // It is a few bytes in our own folder; a probe left behind is written over by the next one.
     let _ = std::fs::remove_file(&probe);
     match wrote.err()?.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Trouble::Full),
-        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Some(Trouble::ReadOnly),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(StoreError::Full),
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Some(StoreError::ReadOnly),
         _ => None,
     }
 }

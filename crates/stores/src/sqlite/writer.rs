@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use model::ports::store::{Conflict, Outcome, Trouble};
+use model::ports::store::{Conflict, Outcome, StoreError};
 use rusqlite::{Connection, ErrorCode};
 
 use super::apply::CommitApplier;
-use super::position::Ledger;
-use super::queue::{Job, Taken, Waiting};
+use super::position::PositionFile;
+use super::queue::{NextJobs, QueuedCommit, WriterJob};
 use super::statements::Statements;
 use super::tail::ChunkTail;
 use super::{Shared, checkpoint, trouble};
@@ -40,7 +40,7 @@ impl Drop for DropGuard<'_> {
 /// Runs until the queue is closed and empty. `ready` is told whether the statements could be prepared.
 pub(super) fn run(
     db: Connection,
-    ledger: Ledger,
+    ledger: PositionFile,
     unsaved_epoch: Option<i64>,
     shared: &Arc<Shared>,
     ready: SyncSender<rusqlite::Result<()>>,
@@ -61,7 +61,7 @@ pub(super) fn run(
         }
     };
     let _ = ready.send(Ok(()));
-    let checkpoints = checkpoint::Rule::new(shared.options.wal_limit_bytes, shared.page_bytes);
+    let checkpoints = checkpoint::CheckpointRule::new(shared.options.wal_limit_bytes, shared.page_bytes);
     let mut writer = Writer { db: &db, pen, shared, checkpoints, ledger, unsaved_epoch, emptied: None };
     let mut breathed = Instant::now();
     loop {
@@ -71,12 +71,12 @@ pub(super) fn run(
         }
         let patience = shared.trouble.lock().is_some().then_some(PROBE_EVERY);
         match shared.queue.take(patience) {
-            Taken::Jobs(jobs) => {
+            NextJobs::Jobs(jobs) => {
                 writer.work(jobs);
                 breathed = Instant::now();
             }
-            Taken::Nothing => writer.probe(),
-            Taken::Closed => break,
+            NextJobs::Nothing => writer.probe(),
+            NextJobs::Closed => break,
         }
     }
     // Changes of the log from here on are no loss.
@@ -89,9 +89,9 @@ struct Writer<'a> {
     db: &'a Connection,
     pen: CommitApplier<'a>,
     shared: &'a Arc<Shared>,
-    checkpoints: checkpoint::Rule,
+    checkpoints: checkpoint::CheckpointRule,
     /// How far the WAL has come, for the next start to compare.
-    ledger: Ledger,
+    ledger: PositionFile,
     /// This start's number, where the disk was too full to write it.
     unsaved_epoch: Option<i64>,
     /// When the WAL was last emptied to make room.
@@ -106,32 +106,32 @@ struct Failure {
 }
 
 impl Writer<'_> {
-    fn work(&mut self, jobs: Vec<Job>) {
-        let mut group: Vec<Waiting> = Vec::with_capacity(jobs.len().min(GROUP_COMMITS));
+    fn work(&mut self, jobs: Vec<WriterJob>) {
+        let mut group: Vec<QueuedCommit> = Vec::with_capacity(jobs.len().min(GROUP_COMMITS));
         let mut bytes = 0;
         for job in jobs {
             let full = group.len() >= GROUP_COMMITS || bytes >= GROUP_BYTES;
-            let joins = matches!(&job, Job::Commit(waiting) if waiting.weight <= LONE_BYTES);
+            let joins = matches!(&job, WriterJob::Commit(waiting) if waiting.weight <= LONE_BYTES);
             if full || !joins {
                 self.group(std::mem::take(&mut group));
                 bytes = 0;
             }
             match job {
-                Job::Commit(waiting) if joins => {
+                WriterJob::Commit(waiting) if joins => {
                     bytes += waiting.weight;
                     group.push(waiting);
                 }
-                Job::Commit(waiting) => self.group(vec![waiting]),
-                Job::Purge { before, keys_before, limit, answer } => {
+                WriterJob::Commit(waiting) => self.group(vec![waiting]),
+                WriterJob::Purge { before, keys_before, limit, answer } => {
                     let done = self.transact(|pen| pen.purge(before, keys_before, limit));
                     let _ = answer.send(self.named(done));
                 }
-                Job::Remove { task, answer } => {
+                WriterJob::Remove { task, answer } => {
                     let done = self.transact(|pen| pen.remove(task));
                     let _ = answer.send(self.named(done));
                 }
                 #[cfg(test)]
-                Job::Pragma { text, answer } => {
+                WriterJob::Pragma { text, answer } => {
                     self.db.execute_batch(&text).expect("a pragma of a test");
                     let _ = answer.send(());
                 }
@@ -141,7 +141,7 @@ impl Writer<'_> {
     }
 
     /// Commits a group and answers each of it.
-    fn group(&mut self, group: Vec<Waiting>) {
+    fn group(&mut self, group: Vec<QueuedCommit>) {
         if group.is_empty() {
             return;
         }
@@ -174,7 +174,7 @@ impl Writer<'_> {
         }
     }
 
-    fn attempt(&mut self, group: &[Waiting]) -> Result<Vec<Option<Conflict>>, Failure> {
+    fn attempt(&mut self, group: &[QueuedCommit]) -> Result<Vec<Option<Conflict>>, Failure> {
         self.transact(|pen| group.iter().map(|waiting| pen.commit(&waiting.commit)).collect())
     }
 
@@ -251,11 +251,11 @@ impl Writer<'_> {
         }
     }
 
-    fn named<T>(&mut self, result: Result<T, Failure>) -> Result<T, Trouble> {
+    fn named<T>(&mut self, result: Result<T, Failure>) -> Result<T, StoreError> {
         result.map_err(|failure| self.note(&failure.error))
     }
 
-    fn note(&mut self, error: &rusqlite::Error) -> Trouble {
+    fn note(&mut self, error: &rusqlite::Error) -> StoreError {
         let trouble = trouble::name(error, &self.shared.folder);
         tracing::error!(%error, %trouble, "the store could not write");
         if trouble::is_environmental(error) {
@@ -283,7 +283,7 @@ impl Writer<'_> {
     }
 }
 
-fn answer(waiting: Waiting, outcome: Outcome) {
+fn answer(waiting: QueuedCommit, outcome: Outcome) {
     if let Outcome::Conflict(Conflict::Seq(task, seq)) = &outcome {
         tracing::trace!(%task, %seq, "a commit came too late");
     }

@@ -11,8 +11,8 @@ use market::Transaction;
 use market::transaction::{Action, Deliverable, MAX_DELIVERABLES, MAX_NAME};
 use model::call::Idempotency;
 use model::{
-    Artifact, BlobKind, Cancel, Content, ContextId, Fault, Json, Kind, List, Message, Part, Place, Role, Send, State,
-    Task,
+    Artifact, BlobKind, CallScope, Cancel, Content, ContextId, Fault, Json, Kind, List, Message, Part, Role, Send,
+    State, Task,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -149,7 +149,7 @@ impl Market {
     }
 
     /// The task that was begun for a purchase, if one was: its context says so.
-    async fn child(&self, place: &Place, id: TransactionId) -> Result<Option<Arc<Task>>, Error> {
+    async fn child(&self, place: &CallScope, id: TransactionId) -> Result<Option<Arc<Task>>, Error> {
         let list = List { context: Some(context_of(id)), page_size: Some(1), artifacts: true, ..List::default() };
         let page = self.engine().list(place, &list).await?;
         Ok(page.tasks.into_iter().next())
@@ -367,14 +367,14 @@ impl Market {
 }
 
 /// Where the seller's work is a task.
-fn seller_at(row: &Transaction, agent: &Arc<str>) -> Place {
+fn seller_at(row: &Transaction, agent: &Arc<str>) -> CallScope {
     let seller = model::Caller {
         tenant: row.tenant.clone(),
         name: row.seller.0.clone(),
         authenticated: true,
         scopes: Arc::default(),
     };
-    Place::tenant(seller, agent.clone(), DIALECT)
+    CallScope::tenant(seller, agent.clone(), DIALECT)
 }
 
 fn context_of(id: TransactionId) -> ContextId {

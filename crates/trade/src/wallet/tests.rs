@@ -31,7 +31,7 @@ fn ut(text: &str) -> Ut {
 
 impl Stall {
     async fn open() -> Stall {
-        Stall::on(Arc::new(stores::memory::Store::new())).await
+        Stall::on(Arc::new(stores::memory::MemoryStore::new())).await
     }
 
     async fn on(store: Arc<dyn Store>) -> Stall {
@@ -299,7 +299,7 @@ async fn entries_that_nothing_explains_are_found_and_those_of_others_left_alone(
 async fn an_entry_that_moved_other_amounts_than_it_says_is_found() {
     let stall = Stall::open().await;
     let (tenant, user) = (&stall.buyer.tenant, &stall.buyer.user);
-    let said = Entry::recharge(tenant, user, ut("1"), "second", None, stall.market.now()).unwrap();
+    let said = LedgerEntry::recharge(tenant, user, ut("1"), "second", None, stall.market.now()).unwrap();
     let mut moved = records::entry(&said);
     for posting in &mut moved.postings {
         posting.amount *= 9;
@@ -310,7 +310,7 @@ async fn an_entry_that_moved_other_amounts_than_it_says_is_found() {
     assert_eq!(found.differences.len(), 2, "both accounts have eight too many: {:?}", found.differences);
 
     let stall = Stall::open().await;
-    let said = Entry::recharge(tenant, user, ut("1"), "second", None, stall.market.now()).unwrap();
+    let said = LedgerEntry::recharge(tenant, user, ut("1"), "second", None, stall.market.now()).unwrap();
     stall.book(Kept { id: Uuid::from_u128(3), ..records::entry(&said) }).await;
     let found = stall.market.verify().await.unwrap();
     assert!(matches!(&found.mismatches[..], [Mismatch::Misnamed { .. }]), "{:?}", found.mismatches);

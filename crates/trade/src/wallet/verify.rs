@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use ledger::records::read_fault;
 use ledger::{
-    Account, AccountId, End, EntryId, Hold, LineKind, Posting, Purse, RecordCollection, Row, TransactionId, UserId, Ut,
+    Account, AccountId, AccountKind, EntryId, Hold, HoldEnd, LedgerPosting, LineKind, RecordCollection, Row,
+    TransactionId, UserId, Ut,
 };
 use market::tariff::TurnHold;
 use market::{Difference, Transaction};
-use model::ports::store::{Store, Trouble};
+use model::ports::store::{Store, StoreError};
 use model::{Entry, RecordQuery, State, Task, TaskId, TurnId};
 use uuid::Uuid;
 
@@ -119,7 +120,7 @@ struct Told {
     lines: u64,
 }
 
-async fn look(store: &dyn Store) -> Result<Report, Trouble> {
+async fn look(store: &dyn Store) -> Result<Report, StoreError> {
     let mut report = Report::default();
     let mut journal = Journal::default();
     let mut after = 0;
@@ -154,7 +155,7 @@ async fn look(store: &dyn Store) -> Result<Report, Trouble> {
 /// The journal in the market's words.
 #[derive(Default)]
 struct Journal {
-    postings: Vec<Posting>,
+    postings: Vec<LedgerPosting>,
     accounts: HashMap<Arc<str>, (AccountId, Told)>,
 }
 
@@ -188,7 +189,7 @@ impl Journal {
             let (account, told) = known.or_insert_with(|| (line.account.clone(), Told::default()));
             told.balance += i128::from(line.amount.hundredths());
             told.lines += 1;
-            self.postings.push(Posting {
+            self.postings.push(LedgerPosting {
                 entry: booked.id.clone(),
                 line: number,
                 account: account.clone(),
@@ -215,15 +216,17 @@ impl Journal {
     /// The holds of purchases and their ends, computed from the entries alone.
     fn holds(&self) -> Vec<Hold> {
         let mut holds: BTreeMap<TransactionId, Hold> = BTreeMap::new();
-        let mut ends: BTreeMap<TransactionId, End> = BTreeMap::new();
+        let mut ends: BTreeMap<TransactionId, HoldEnd> = BTreeMap::new();
         for line in &self.postings {
-            let (Some(id), Purse::Frozen(owner)) = (line.entry.transaction(), &line.account.purse) else { continue };
+            let (Some(id), AccountKind::Frozen(owner)) = (line.entry.transaction(), &line.account.purse) else {
+                continue;
+            };
             if line.entry == EntryId::freeze(id) {
                 let (tenant, owner) = (line.account.tenant.clone(), owner.clone());
                 let (amount, made_at) = (line.amount, line.at);
                 holds.insert(id, Hold { tenant, transaction: id, owner, amount, made_at, end: None });
             } else if line.entry == EntryId::end(id) {
-                let end = ends.entry(id).or_insert(End { settled: Ut::ZERO, released: Ut::ZERO, at: line.at });
+                let end = ends.entry(id).or_insert(HoldEnd { settled: Ut::ZERO, released: Ut::ZERO, at: line.at });
                 let part = if line.kind == LineKind::SettleOut { &mut end.settled } else { &mut end.released };
                 *part = part.minus(line.amount).unwrap_or(*part);
             }
@@ -252,10 +255,10 @@ pub(super) fn account_of(key: &str) -> Option<AccountId> {
     let mut parts = key.split('\u{1f}');
     let (purse, tenant, user) = (parts.next()?, Arc::<str>::from(parts.next()?), parts.next());
     let purse = match (purse, user) {
-        ("a", Some(user)) => Purse::Available(UserId::from(user)),
-        ("f", Some(user)) => Purse::Frozen(UserId::from(user)),
-        ("c", None) => Purse::Commission,
-        ("o", None) => Purse::Outside,
+        ("a", Some(user)) => AccountKind::Available(UserId::from(user)),
+        ("f", Some(user)) => AccountKind::Frozen(UserId::from(user)),
+        ("c", None) => AccountKind::Commission,
+        ("o", None) => AccountKind::Outside,
         (_, Some(_) | None) => return None,
     };
     parts.next().is_none().then_some(AccountId { tenant, purse })
@@ -263,7 +266,7 @@ pub(super) fn account_of(key: &str) -> Option<AccountId> {
 
 /// The accounts as the store has them. It keeps no count of their lines: the journal's is taken for it, and the statements
 /// are looked at one by one.
-async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report) -> Result<Vec<Account>, Trouble> {
+async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report) -> Result<Vec<Account>, StoreError> {
     let (mut accounts, mut after) = (Vec::new(), None);
     loop {
         let page = store.accounts(after, AT_ONCE).await?;
@@ -285,7 +288,7 @@ async fn rows<R: Row>(
     collection: RecordCollection<R>,
     key: impl Fn(&R) -> Arc<str>,
     report: &mut Report,
-) -> Result<Vec<R>, Trouble> {
+) -> Result<Vec<R>, StoreError> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
         let query = RecordQuery { after, limit: AT_ONCE as u32, ..collection.query(ALL) };
@@ -312,7 +315,7 @@ async fn rows<R: Row>(
 
 /// The statement of each account has the journal's lines, and runs as they do. What is newer than the journal that was
 /// read is left out.
-async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -> Result<(), Trouble> {
+async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -> Result<(), StoreError> {
     for (key, (account, told)) in &journal.accounts {
         let newest = told.posted.last().map_or(0, |(place, _)| *place);
         let mut balance: i128 = told.posted.iter().map(|(_, amount)| i128::from(*amount)).sum();
@@ -340,7 +343,7 @@ async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -
 }
 
 /// Checks that a turn has a hold exactly as long as it runs, by the task's log.
-async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -> Result<(), Trouble> {
+async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -> Result<(), StoreError> {
     let mut open: HashMap<TaskId, TurnHold> = turns.into_iter().map(|hold| (hold.task, hold)).collect();
     let mut after = None;
     loop {
@@ -370,7 +373,7 @@ async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -
 }
 
 /// A purchase's task shows what the purchase has come to, for as long as it is kept.
-async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report) -> Result<(), Trouble> {
+async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report) -> Result<(), StoreError> {
     let mut row = transaction.clone();
     for _ in 0..PASSES {
         let head = store.head(row.id.0).await?;
@@ -394,7 +397,7 @@ async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report)
 }
 
 /// A purchase with a deadline has a timer, for as long as it has a task.
-async fn deadlines(store: &dyn Store, transactions: &[Transaction], report: &mut Report) -> Result<(), Trouble> {
+async fn deadlines(store: &dyn Store, transactions: &[Transaction], report: &mut Report) -> Result<(), StoreError> {
     let open: Vec<&Transaction> = transactions.iter().filter(|row| row.due.is_some()).collect();
     for rows in open.chunks(AT_ONCE) {
         let timers = store.timers(rows.iter().map(|row| row.id.0).collect()).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt as _};
 use market::capability::Served;
 use market::transaction::{Action, Status};
-use model::ports::agent::{Emission, EndState, Piece, Restart, Turn};
+use model::ports::agent::{AgentEvent, ArtifactChunk, EndState, Restart, Turn};
 use model::{Content, Json, Part, State};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -16,8 +16,13 @@ use crate::common::{Fair, acting, adds_up, balance, done, echo, frozen, offer, o
 /// The inputs and the events of turns.
 type Seen = Arc<Mutex<Vec<(Vec<Part>, String)>>>;
 
-fn piece(key: &str, name: Option<&str>, parts: Vec<Part>) -> Emission {
-    Emission::Artifact(Piece { key: key.into(), name: name.map(Into::into), parts, ..Piece::default() })
+fn piece(key: &str, name: Option<&str>, parts: Vec<Part>) -> AgentEvent {
+    AgentEvent::Artifact(ArtifactChunk {
+        key: key.into(),
+        name: name.map(Into::into),
+        parts,
+        ..ArtifactChunk::default()
+    })
 }
 
 /// Does what it is told in words.
@@ -43,7 +48,7 @@ fn worker(seen: &Seen) -> Arc<dyn model::ports::agent::Agent> {
                 let cancelled = turn.cancelled.clone();
                 stream::once(async move {
                     cancelled.await;
-                    Emission::End(model::ports::agent::End { state: EndState::Canceled, words: None })
+                    AgentEvent::End(model::ports::agent::TurnEnd { state: EndState::Canceled, words: None })
                 })
                 .boxed()
             }
@@ -95,7 +100,7 @@ async fn what_an_agent_makes_is_what_is_delivered() {
         assert_eq!((&facts["capability_id"], &facts["transaction_id"]), (&json!("ocr"), &json!(row.id.tx())));
         assert_eq!(seen[0].0[1].as_text(), Some("read it"));
         // Its task is the seller's, and names the purchase.
-        let place = model::Place::tenant(
+        let place = model::CallScope::tenant(
             model::Caller { tenant: "default".into(), name: "s".into(), authenticated: true, scopes: Arc::default() },
             "worker",
             "uumit",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use market::capability::Served;
 use market::transaction::{Action, Status};
 use model::Part;
-use model::ports::agent::{Agent, Emission, EndState, Piece, Restart};
+use model::ports::agent::{Agent, AgentEvent, ArtifactChunk, EndState, Restart};
 use parking_lot::Mutex;
 use serde_json::json;
 use trade::Config;
@@ -21,8 +21,8 @@ fn slow(turns: &Arc<Mutex<u32>>, hangs: bool, restart: Restart) -> Arc<dyn Agent
         if hangs {
             return futures_util::stream::pending().boxed();
         }
-        let piece = Piece { key: "a".into(), parts: vec![Part::text("done")], ..Piece::default() };
-        done(vec![Emission::Artifact(piece)], EndState::Completed, "")
+        let piece = ArtifactChunk { key: "a".into(), parts: vec![Part::text("done")], ..ArtifactChunk::default() };
+        done(vec![AgentEvent::Artifact(piece)], EndState::Completed, "")
     })
 }
 

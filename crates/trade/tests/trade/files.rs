@@ -7,7 +7,7 @@ use bytes::Bytes;
 use market::capability::Served;
 use market::transaction::{Action, Status};
 use market::{Actor, CapabilityId, Transaction};
-use model::ports::agent::{Emission, EndState, Piece, Restart, Turn};
+use model::ports::agent::{AgentEvent, ArtifactChunk, EndState, Restart, Turn};
 use model::{Content, Part};
 use sha2::{Digest, Sha256};
 use trade::{Allowed, Config, Error, File, FileLimits, NamedFile, NotGiven, Upload};
@@ -225,8 +225,8 @@ async fn what_an_agent_makes_can_be_fetched() {
             };
             // The same twice is two files, since the agent made two.
             let parts = vec![part("a.png", made.clone()), part("b.png", "small".into()), part("b.png", "small".into())];
-            let piece = Piece { key: "a".into(), parts, ..Piece::default() };
-            done(vec![Emission::Artifact(piece)], EndState::Completed, "")
+            let piece = ArtifactChunk { key: "a".into(), parts, ..ArtifactChunk::default() };
+            done(vec![AgentEvent::Artifact(piece)], EndState::Completed, "")
         });
         let fair = house.fair(vec![worker], Config::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Agent("worker".into()))).await;

@@ -8,11 +8,11 @@ use ledger::{AccountId, UserId, Ut};
 use market::capability::Served;
 use market::tariff::{Budget, Fine, Price, Window};
 use market::transaction::{Action, Status};
-use model::ports::agent::{Agent, Emission, EndState, Restart};
+use model::ports::agent::{Agent, AgentEvent, EndState, Restart};
 use model::ports::store::{Commit, Outcome};
 use model::{
-    Caller, Cancel, ContextId, Expect, Fault, Json, Kind, Message, Part, Place, RecordChange, RecordQuery, Role, Send,
-    State, Task, TaskId, Wait,
+    CallScope, Caller, Cancel, ContextId, Expect, Fault, Json, Kind, Message, Part, RecordChange, RecordQuery, Role,
+    Send, State, Task, TaskId, Wait,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn worker(restart: Restart) -> Arc<dyn Agent> {
         "hang" => futures_util::stream::pending().boxed(),
         "forge" => {
             let paid = json!({ PRICE_EXTENSION: {"total": {"amount": "99", "turns": 7}}, "usage": {"input": 1} });
-            done(vec![Emission::Metadata(Json::from_value(&paid))], EndState::InputRequired, "more?")
+            done(vec![AgentEvent::Metadata(Json::from_value(&paid))], EndState::InputRequired, "more?")
         }
         "ask" => done(vec![], EndState::InputRequired, "how?"),
         "fail" => done(vec![usage(1_000)], EndState::Failed, "as asked"),
@@ -51,13 +51,13 @@ fn worker(restart: Restart) -> Arc<dyn Agent> {
     })
 }
 
-fn usage(tokens: u64) -> Emission {
-    Emission::Metadata(Json::from_value(&json!({"usage": {"input_tokens": tokens, "output_tokens": 2 * tokens}})))
+fn usage(tokens: u64) -> AgentEvent {
+    AgentEvent::Metadata(Json::from_value(&json!({"usage": {"input_tokens": tokens, "output_tokens": 2 * tokens}})))
 }
 
-fn place(name: &str, agent: &str) -> Place {
+fn place(name: &str, agent: &str) -> CallScope {
     let caller = Caller { tenant: "default".into(), name: name.into(), authenticated: true, scopes: Arc::default() };
-    Place::tenant(caller, agent, "a2a_v1")
+    CallScope::tenant(caller, agent, "a2a_v1")
 }
 
 fn say(text: &str) -> Send {
@@ -227,13 +227,13 @@ async fn who_cannot_pay_is_told_what_it_takes() {
     // An unknown user has no money; an anonymous caller, or one of another tenant, has no account.
     let fault = ask(&fair, "nobody", "echo", say("hi")).await.unwrap_err();
     assert_eq!((fault.kind, &facts(&fault)["available"]), (Kind::InsufficientBalance, &json!("0")));
-    let stranger = Place::tenant(Caller::anonymous(), "echo", "a2a_v1");
+    let stranger = CallScope::tenant(Caller::anonymous(), "echo", "a2a_v1");
     let fault = fair.engine().send(&stranger, say("hi")).await.unwrap_err();
     assert_eq!(fault.kind, Kind::Unauthenticated);
     assert!(fault.message.contains("cannot pay; send a key or a token"), "{fault}");
     let of = |tenant: &str, name: &str| {
         let caller = Caller { tenant: tenant.into(), name: name.into(), authenticated: true, scopes: Arc::default() };
-        Place::tenant(caller, "echo", "a2a_v1")
+        CallScope::tenant(caller, "echo", "a2a_v1")
     };
     let fault = fair.engine().send(&of("elsewhere", "alice"), say("hi")).await.unwrap_err();
     assert_eq!(fault.kind, Kind::Forbidden);

@@ -4,7 +4,7 @@ mod choosing;
 
 use std::path::Path;
 
-use model::ports::agent::{EndState, Piece};
+use model::ports::agent::{ArtifactChunk, EndState};
 use model::{Content, Part};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -89,7 +89,7 @@ async fn who_names_no_tool_is_asked_and_who_names_none_there_is_is_refused() {
 async fn a_result_has_parts_of_every_kind() {
     let (agent, _folder) = with(&["picture"], json!({})).await;
     let said = run(&*agent, turn(call("picture"))).await;
-    let Emission::Artifact(Piece { name, parts, last: true, .. }) = &said[1] else { panic!("{said:?}") };
+    let AgentEvent::Artifact(ArtifactChunk { name, parts, last: true, .. }) = &said[1] else { panic!("{said:?}") };
     assert_eq!(name.as_deref(), Some("picture"));
     let media: Vec<_> = parts.iter().map(|part| part.media_type.as_deref()).collect();
     assert_eq!(media, [None, Some("image/gif"), Some("text/css"), Some("application/pdf")]);
@@ -149,7 +149,7 @@ async fn a_tool_may_ask_and_the_next_message_answers() {
     let (agent, folder) = with(&["order"], json!({})).await;
     let mut stage = Stage::new(agent);
     let asked = stage.hear(call("order")).await;
-    let Emission::End(end) = &asked[1] else { panic!("{asked:?}") };
+    let AgentEvent::End(end) = &asked[1] else { panic!("{asked:?}") };
     assert_eq!((end.state, asked.len()), (EndState::InputRequired, 2));
     let parts = &end.words.as_ref().unwrap().parts;
     assert_eq!(parts[0].as_text(), Some("how many?"));

@@ -23,7 +23,9 @@ async fn by_id(mode: Mode, id: &str) -> (Vec<String>, u128) {
 #[tokio::test(start_paused = true)]
 async fn a_message_of_any_kind_is_echoed_unchanged() {
     let said = played(every_kind_of_part()).await;
-    let [Emission::Working(None), Emission::Artifact(piece), Emission::End(_)] = &said[..] else { panic!("{said:?}") };
+    let [AgentEvent::Working(None), AgentEvent::Artifact(piece), AgentEvent::End(_)] = &said[..] else {
+        panic!("{said:?}")
+    };
     assert_eq!(piece.parts, every_kind_of_part());
     assert_eq!((piece.append, piece.last), (false, true));
     for ordinary in [
@@ -94,7 +96,7 @@ async fn help_lists_every_command() {
 #[tokio::test(start_paused = true)]
 async fn the_image_is_an_image() {
     let said = played(text("image")).await;
-    let Emission::Artifact(piece) = &said[1] else { panic!("{said:?}") };
+    let AgentEvent::Artifact(piece) = &said[1] else { panic!("{said:?}") };
     let Content::Raw(bytes) = &piece.parts[0].content else { panic!("{piece:?}") };
     assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 60);
 }

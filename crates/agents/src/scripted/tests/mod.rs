@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Part;
-use model::ports::agent::Emission;
+use model::ports::agent::AgentEvent;
 
 use super::stage::{Stage, brief, inbound, json};
 use super::{Agent, Mode};
@@ -32,7 +32,7 @@ fn text(text: &str) -> Vec<Part> {
 }
 
 /// A turn of a new task.
-async fn played(parts: Vec<Part>) -> Vec<Emission> {
+async fn played(parts: Vec<Part>) -> Vec<AgentEvent> {
     stage().hear(parts).await
 }
 

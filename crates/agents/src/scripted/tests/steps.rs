@@ -49,7 +49,7 @@ async fn steps_play_in_order_and_nothing_plays_after_an_end() {
 #[tokio::test(start_paused = true)]
 async fn words_may_have_parts_of_any_kind_and_metadata() {
     let said = played(script(r#"{"fail":{"parts":[{"url":"u:v"}],"metadata":{"k":1},"extensions":["e"]}}"#)).await;
-    let [Emission::End(end)] = &said[..] else { panic!("{said:?}") };
+    let [AgentEvent::End(end)] = &said[..] else { panic!("{said:?}") };
     let words = end.words.as_ref().unwrap();
     assert_eq!(words.parts, [Part::new(model::Content::Url("u:v".into()))]);
     assert_eq!((words.metadata.as_ref().unwrap().text(), &words.extensions[..]), (r#"{"k":1}"#, &["e".to_owned()][..]));
@@ -68,7 +68,7 @@ async fn an_artifact_has_everything_it_was_given() {
         ]}}"#,
     ))
     .await;
-    let [Emission::Artifact(piece), Emission::End(_)] = &said[..] else { panic!("{said:?}") };
+    let [AgentEvent::Artifact(piece), AgentEvent::End(_)] = &said[..] else { panic!("{said:?}") };
     assert_eq!(piece.parts, every_kind_of_part());
     assert_eq!((piece.name.as_deref(), piece.description.as_deref(), piece.key.as_str()), (Some("n"), Some("d"), "i"));
     assert_eq!(piece.metadata.as_ref().unwrap().text(), r#"{"z":1, "a":1.0}"#);
@@ -79,7 +79,7 @@ async fn an_artifact_has_everything_it_was_given() {
 async fn raw_bytes_come_in_either_alphabet_with_or_without_padding() {
     for raw in ["+/8=", "-_8=", "+/8", "-_8"] {
         let said = played(script(&format!(r#"{{"artifact":{{"parts":[{{"raw":"{raw}"}}]}}}}"#))).await;
-        let Emission::Artifact(piece) = &said[0] else { panic!("{said:?}") };
+        let AgentEvent::Artifact(piece) = &said[0] else { panic!("{said:?}") };
         assert_eq!(piece.parts, [Part::new(model::Content::Raw(vec![0xfb, 0xff].into()))], "{raw}");
     }
 }

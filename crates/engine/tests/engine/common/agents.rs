@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use model::ports::agent::{Admission, Agent, Cancelled, Emission, End, EndState, Piece, Profile, Restart, Turn, Words};
+use model::ports::agent::{
+    Admission, Agent, AgentEvent, AgentMessage, ArtifactChunk, Cancelled, EndState, Profile, Restart, Turn, TurnEnd,
+};
 use model::{Fault, Inbound, Part, Task};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -16,20 +18,20 @@ pub(crate) fn scripted() -> Arc<dyn Agent> {
     agents::builtin("scripted", &agents::Settings::default()).unwrap()
 }
 
-pub(crate) fn working(text: &str) -> Emission {
-    Emission::Working(if text.is_empty() { None } else { Some(Words::text(text)) })
+pub(crate) fn working(text: &str) -> AgentEvent {
+    AgentEvent::Working(if text.is_empty() { None } else { Some(AgentMessage::text(text)) })
 }
 
-pub(crate) fn ended(state: EndState, text: &str) -> Emission {
-    let words = if text.is_empty() { None } else { Some(Words::text(text)) };
-    Emission::End(End { state, words })
+pub(crate) fn ended(state: EndState, text: &str) -> AgentEvent {
+    let words = if text.is_empty() { None } else { Some(AgentMessage::text(text)) };
+    AgentEvent::End(TurnEnd { state, words })
 }
 
-pub(crate) fn piece(key: &str, parts: Vec<Part>, append: bool) -> Emission {
-    Emission::Artifact(Piece { key: key.into(), parts, append, ..Piece::default() })
+pub(crate) fn piece(key: &str, parts: Vec<Part>, append: bool) -> AgentEvent {
+    AgentEvent::Artifact(ArtifactChunk { key: key.into(), parts, append, ..ArtifactChunk::default() })
 }
 
-pub(crate) fn text_piece(key: &str, text: &str, append: bool) -> Emission {
+pub(crate) fn text_piece(key: &str, text: &str, append: bool) -> AgentEvent {
     piece(key, vec![Part::text(text)], append)
 }
 
@@ -88,11 +90,11 @@ pub(crate) struct Cue {
     pub(crate) messages: Vec<Arc<Inbound>>,
     pub(crate) so_far: Arc<Task>,
     pub(crate) cancelled: Cancelled,
-    lines: mpsc::UnboundedSender<Emission>,
+    lines: mpsc::UnboundedSender<AgentEvent>,
 }
 
 impl Cue {
-    pub(crate) fn says(&self, emission: Emission) {
+    pub(crate) fn says(&self, emission: AgentEvent) {
         // The receiver of an interrupted turn is gone.
         let _ = self.lines.send(emission);
     }
@@ -147,7 +149,7 @@ impl Agent for Puppet {
         Ok(self.manners.admission(task))
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (lines, said) = mpsc::unbounded_channel();
         let Turn { id, attempt, bound, messages, so_far, cancelled, .. } = turn;
         let _ = self.cues.send(Cue { turn: id, attempt, bound, messages, so_far, cancelled, lines });
@@ -155,7 +157,7 @@ impl Agent for Puppet {
     }
 }
 
-type Act = dyn Fn(Turn) -> BoxStream<'static, Emission> + Send + Sync;
+type Act = dyn Fn(Turn) -> BoxStream<'static, AgentEvent> + Send + Sync;
 
 /// An agent that is a function.
 pub(crate) struct Acting {
@@ -169,7 +171,7 @@ pub(crate) struct Acting {
 pub(crate) fn acting(
     name: &str,
     manners: Manners,
-    act: impl Fn(Turn) -> BoxStream<'static, Emission> + Send + Sync + 'static,
+    act: impl Fn(Turn) -> BoxStream<'static, AgentEvent> + Send + Sync + 'static,
 ) -> Arc<Acting> {
     Arc::new(Acting { profile: manners.profile(name), manners, act: Box::new(act), refusal: Mutex::default() })
 }
@@ -186,7 +188,7 @@ impl Agent for Acting {
         }
     }
 
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         (self.act)(turn)
     }
 }

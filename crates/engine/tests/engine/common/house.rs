@@ -7,7 +7,7 @@ use engine::Engine;
 use model::ports::agent::Agent;
 use model::ports::store::TaskLog as _;
 use model::{Epoch, Limits};
-use stores::sqlite::{Durability, Options};
+use stores::sqlite::{Options, SqliteDurability};
 use stores::{memory, sqlite};
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ pub(crate) struct House {
 }
 
 enum Data {
-    Memory(Arc<memory::Store>),
+    Memory(Arc<memory::MemoryStore>),
     Sqlite(TempDir),
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn quick() -> Limits {
 
 impl House {
     pub(crate) fn memory() -> House {
-        House { data: Data::Memory(Arc::new(memory::Store::new())), shelf: None, starts: 0 }
+        House { data: Data::Memory(Arc::new(memory::MemoryStore::new())), shelf: None, starts: 0 }
     }
 
     pub(crate) fn sqlite() -> House {
@@ -86,8 +86,8 @@ impl House {
             // A store in memory does not count processes; the house counts its epochs.
             Data::Memory(store) => Shelf::new(store.clone(), Epoch(self.starts), false),
             Data::Sqlite(folder) => {
-                let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
-                let store = Arc::new(sqlite::Store::open(options).unwrap());
+                let options = Options { durability: SqliteDurability::Relaxed, ..Options::new(folder.path()) };
+                let store = Arc::new(sqlite::SqliteStore::open(options).unwrap());
                 let epoch = store.epoch();
                 Shelf::new(store, epoch, true)
             }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use engine::{Answer, Engine};
 use model::call::Idempotency;
 use model::{
-    Caller, Cancel, ContextId, Event, Fault, Kind, Message, Part, Place, PushConfig, Role, Send, Seq, Subscribe, Task,
-    TaskId, Wait,
+    CallScope, Caller, Cancel, ContextId, Event, Fault, Kind, Message, Part, PushConfig, Role, Send, Seq, Subscribe,
+    Task, TaskId, Wait,
 };
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub(crate) use shelf::{Mood, Shelf};
 pub(crate) use square::{Process, Square};
 
 /// The scope of the anonymous caller at this agent.
-pub(crate) fn at(agent: &str) -> Place {
-    Place::tenant(Caller::anonymous(), agent, "a2a_v1")
+pub(crate) fn at(agent: &str) -> CallScope {
+    CallScope::tenant(Caller::anonymous(), agent, "a2a_v1")
 }
 
 /// The scope of another caller.
-pub(crate) fn of(tenant: &str, name: &str, agent: &str) -> Place {
+pub(crate) fn of(tenant: &str, name: &str, agent: &str) -> CallScope {
     let caller = Caller { tenant: tenant.into(), name: name.into(), authenticated: true, scopes: Arc::default() };
-    Place::tenant(caller, agent, "a2a_v1")
+    CallScope::tenant(caller, agent, "a2a_v1")
 }
 
 /// A message with these parts, answered when the task is at rest.

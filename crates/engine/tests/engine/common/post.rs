@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use model::ports::Future;
-use model::ports::courier::{Courier, Letter, News, Receipt, Telling};
+use model::ports::webhook::{WebhookBody, WebhookDetail, WebhookOutcome, WebhookRequest, WebhookSender};
 use model::{Fault, PushConfig, PushSpec, TaskId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -30,7 +30,7 @@ pub(crate) struct Sent {
 
 /// The outcome of an attempt.
 pub(crate) enum Play {
-    Now(Receipt),
+    Now(WebhookOutcome),
     /// After [`Post::release`].
     Held,
 }
@@ -48,14 +48,14 @@ pub(crate) struct Post {
     keyless: AtomicBool,
 }
 
-pub(crate) fn failed(why: &str) -> Receipt {
-    Receipt::Failed { why: why.into(), retry_after_ms: None }
+pub(crate) fn failed(why: &str) -> WebhookOutcome {
+    WebhookOutcome::Failed { why: why.into(), retry_after_ms: None }
 }
 
 impl Post {
     /// A sender whose attempts all succeed at once.
     pub(crate) fn new() -> Arc<Post> {
-        Post::with(|_| Play::Now(Receipt::Taken))
+        Post::with(|_| Play::Now(WebhookOutcome::Taken))
     }
 
     pub(crate) fn with(receiver: impl FnMut(&Sent) -> Play + std::marker::Send + 'static) -> Arc<Post> {
@@ -112,7 +112,7 @@ impl Post {
     }
 }
 
-impl Courier for Post {
+impl WebhookSender for Post {
     fn check(&self, config: &PushConfig) -> Result<(), Fault> {
         if config.url.starts_with("https://") {
             return Ok(());
@@ -132,8 +132,8 @@ impl Courier for Post {
         if owner == task.to_string() { Ok(spec) } else { Err(Fault::internal("sealed for another task")) }
     }
 
-    fn telling(&self, dialect: &str) -> Telling {
-        if dialect == "a2a_v0_1" { Telling::States } else { Telling::Events }
+    fn telling(&self, dialect: &str) -> WebhookDetail {
+        if dialect == "a2a_v0_1" { WebhookDetail::States } else { WebhookDetail::Events }
     }
 
     fn clears(&self, dialect: &str) -> bool {
@@ -144,20 +144,20 @@ impl Courier for Post {
         spec.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/").into()
     }
 
-    fn deliver(&self, letter: Letter) -> Future<'static, Receipt> {
+    fn deliver(&self, letter: WebhookRequest) -> Future<'static, WebhookOutcome> {
         if self.dead.load(Ordering::SeqCst) {
             return Box::pin(std::future::pending());
         }
         let said = match &letter.news {
-            News::Task(task) => {
+            WebhookBody::Task(task) => {
                 assert_eq!(task.id, letter.id.task);
                 format!("task {} after {}", task.state().word(), task.history.len())
             }
-            News::Event(event) if event.body.is_public() => {
+            WebhookBody::Event(event) if event.body.is_public() => {
                 assert_eq!(event.seq, letter.id.seq);
                 heard::told(event)
             }
-            News::Event(_) => return Box::pin(std::future::ready(Receipt::Untold)),
+            WebhookBody::Event(_) => return Box::pin(std::future::ready(WebhookOutcome::Untold)),
         };
         let sent = Sent {
             task: letter.id.task,
@@ -183,7 +183,7 @@ impl Courier for Post {
                 Play::Now(receipt) => receipt,
                 Play::Held => {
                     let _ = released.wait_for(|up_to| *up_to >= number).await;
-                    Receipt::Taken
+                    WebhookOutcome::Taken
                 }
             }
         })

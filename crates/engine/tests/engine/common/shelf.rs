@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Head, Health, Hint, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, Store,
-    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep, Versions,
+    Commit, Health, Hint, Journal, KeyUse, ListPage, ListQuery, LogHead, Outcome, RecordStore, Replicas, Store,
+    StoreError, TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Upkeep, Versions, VisibleTasks,
 };
 use model::{Epoch, Event, Seq, TaskId, Time};
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) enum Mood {
     Fine,
     /// No commit is written.
-    Refuses(Trouble),
+    Refuses(StoreError),
     /// The next commit is written, but its outcome is reported as unknown; later commits are normal.
     LosesAnswer,
     /// The next commit is not written, and its outcome is reported as unknown; later commits are normal.
@@ -192,9 +192,9 @@ impl Shelf {
     /// A read that counts its events.
     fn counted<'a, T: Send + 'a>(
         &'a self,
-        read: Future<'a, Result<T, Trouble>>,
+        read: Future<'a, Result<T, StoreError>>,
         count: impl Fn(&T) -> usize + Send + 'a,
-    ) -> Future<'a, Result<T, Trouble>> {
+    ) -> Future<'a, Result<T, StoreError>> {
         Box::pin(async move {
             let found = read.await?;
             self.events_read.fetch_add(count(&found), Ordering::SeqCst);
@@ -206,16 +206,16 @@ impl Shelf {
     fn read<'a, T: Send + 'a>(
         &'a self,
         name: &'static str,
-        read: Future<'a, Result<T, Trouble>>,
-    ) -> Future<'a, Result<T, Trouble>> {
+        read: Future<'a, Result<T, StoreError>>,
+    ) -> Future<'a, Result<T, StoreError>> {
         self.calls.lock().push(name);
         Box::pin(async move {
             if self.closed.load(Ordering::SeqCst) {
-                return Err(Trouble::Closed);
+                return Err(StoreError::Closed);
             }
             if self.unreadable.load(Ordering::SeqCst) {
                 self.refused.fetch_add(1, Ordering::SeqCst);
-                return Err(Trouble::Busy);
+                return Err(StoreError::Busy);
             }
             alive(&self.dead, read).await
         })
@@ -237,7 +237,7 @@ impl TaskLog for Shelf {
             return Box::pin(std::future::pending());
         }
         if self.closed.load(Ordering::SeqCst) {
-            return Box::pin(std::future::ready(Outcome::Refused(Trouble::Closed)));
+            return Box::pin(std::future::ready(Outcome::Refused(StoreError::Closed)));
         }
         self.calls.lock().push("commit");
         let mut is_last = false;
@@ -260,7 +260,7 @@ impl TaskLog for Shelf {
         if mood != Mood::Fine {
             self.refused.fetch_add(1, Ordering::SeqCst);
         }
-        let unknown = || Outcome::Unknown(Trouble::Broken("the connection was lost".into()));
+        let unknown = || Outcome::Unknown(StoreError::Broken("the connection was lost".into()));
         let mut holding = self.holding.subscribe();
         let answer: Future<'static, Outcome> = match mood {
             Mood::Fine if commit.appends.is_empty() && !commit.timers.is_empty() => {
@@ -309,44 +309,44 @@ impl TaskLog for Shelf {
             alive(&dead, std::future::ready(outcome)).await
         })
     }
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<LogHead>, StoreError>> {
         self.read("head", self.inner.head(task))
     }
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         if self.damaged.lock().contains(&task) {
-            return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
+            return Box::pin(std::future::ready(Err(StoreError::Broken("a log that is no log".into()))));
         }
         self.read("events", self.counted(self.inner.events(task, after, bytes), Vec::len))
     }
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn beginning(&self, task: TaskId, sight: VisibleTasks, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         if self.damaged.lock().contains(&task) {
-            return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
+            return Box::pin(std::future::ready(Err(StoreError::Broken("a log that is no log".into()))));
         }
         self.read("beginning", self.counted(self.inner.beginning(task, sight, bytes), Vec::len))
     }
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, StoreError>> {
         if tasks.iter().any(|task| self.damaged.lock().contains(task)) {
-            return Box::pin(std::future::ready(Err(Trouble::Broken("a log that is no log".into()))));
+            return Box::pin(std::future::ready(Err(StoreError::Broken("a log that is no log".into()))));
         }
         self.read("logs", self.counted(self.inner.logs(tasks), |logs| logs.iter().map(Vec::len).sum()))
     }
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, StoreError>> {
         self.read("alias", self.inner.alias(key))
     }
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, StoreError>> {
         self.read("key", self.inner.key(key, not_before))
     }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         self.read("blob", self.inner.blob(tenant, hash))
     }
-    fn decided(&self) -> Future<'_, Result<(), Trouble>> {
+    fn decided(&self) -> Future<'_, Result<(), StoreError>> {
         let mut undecided = self.undecided.subscribe();
         Box::pin(async move {
             let _ = undecided.wait_for(|undecided| !undecided).await;
             Ok(())
         })
     }
-    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, Trouble>> {
+    fn lengths(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Seq>, StoreError>> {
         self.read("lengths", self.inner.lengths(tasks))
     }
     fn epoch(&self) -> Epoch {
@@ -358,13 +358,13 @@ impl TaskLog for Shelf {
 }
 
 impl TaskLists for Shelf {
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, StoreError>> {
         self.read("tasks", self.inner.tasks(query))
     }
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         self.read("list", self.inner.list(query))
     }
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<model::PushRow>, StoreError>> {
         self.read("push", self.inner.push(task))
     }
     fn pushes(
@@ -372,37 +372,37 @@ impl TaskLists for Shelf {
         state: model::PushState,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
+    ) -> Future<'_, Result<Vec<model::PushRow>, StoreError>> {
         self.read("pushes", self.inner.pushes(state, after, limit))
     }
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.read("unfinished", self.inner.unfinished(after, limit))
     }
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.read("due", self.inner.due(now, limit))
     }
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.read("timers", self.inner.timers(tasks))
     }
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, StoreError>> {
         self.read("next_due", self.inner.next_due())
     }
 }
 
 impl RecordStore for Shelf {
-    fn access_keys(&self) -> Future<'_, Result<Vec<model::AccessKey>, Trouble>> {
+    fn access_keys(&self) -> Future<'_, Result<Vec<model::AccessKey>, StoreError>> {
         self.read("access_keys", self.inner.access_keys())
     }
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, Trouble>> {
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, StoreError>> {
         self.read("record", self.inner.record(kind, key))
     }
-    fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
+    fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, StoreError>> {
         self.read("records", self.inner.records(query))
     }
 }
 
 impl Journal for Shelf {
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         self.read("balances", self.inner.balances(accounts))
     }
     fn statement(
@@ -410,47 +410,47 @@ impl Journal for Shelf {
         account: Arc<str>,
         before: Option<u64>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<model::Line>, Trouble>> {
+    ) -> Future<'_, Result<Vec<model::AccountLine>, StoreError>> {
         self.read("statement", self.inner.statement(account, before, limit))
     }
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<model::Balance>, Trouble>> {
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<model::Balance>, StoreError>> {
         self.read("accounts", self.inner.accounts(after, limit))
     }
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, Trouble>> {
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, StoreError>> {
         self.read("journal", self.inner.journal(after, limit))
     }
 }
 
 impl TextSearch for Shelf {
-    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, StoreError>> {
         self.read("search", self.inner.search(query))
     }
 }
 
 impl Replicas for Shelf {
-    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.read("orphans", self.inner.orphans(after, limit))
     }
     fn adopt(
         &self,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<model::PushRow>, Trouble>> {
+    ) -> Future<'_, Result<Vec<model::PushRow>, StoreError>> {
         self.read("adopt", self.inner.adopt(after, limit))
     }
     fn standings(
         &self,
         configs: Vec<(TaskId, Arc<str>)>,
-    ) -> Future<'_, Result<Vec<Option<model::PushStanding>>, Trouble>> {
+    ) -> Future<'_, Result<Vec<Option<model::PushStanding>>, StoreError>> {
         self.read("standings", self.inner.standings(configs))
     }
     fn tenure(&self) -> Option<u64> {
         self.inner.tenure()
     }
-    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+    fn versions(&self) -> Future<'_, Result<Versions, StoreError>> {
         self.read("versions", self.inner.versions())
     }
-    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.read("held", self.inner.held(after, limit))
     }
     fn is_shared(&self) -> bool {
@@ -474,19 +474,19 @@ impl Upkeep for Shelf {
     fn answers_within(&self) -> Option<std::time::Duration> {
         self.inner.answers_within()
     }
-    fn trouble(&self) -> Option<Trouble> {
+    fn trouble(&self) -> Option<StoreError> {
         self.inner.trouble()
     }
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         self.read("purge", self.inner.purge(before, keys_before, limit))
     }
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>> {
         self.read("remove", self.inner.remove(task))
     }
-    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), StoreError>> {
         self.read("backup", self.inner.backup(to))
     }
-    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+    fn health(&self) -> Future<'_, Result<Health, StoreError>> {
         self.read("health", self.inner.health())
     }
     fn close(&self) -> Future<'_, ()> {

@@ -12,8 +12,8 @@ use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::Agent;
 use model::ports::store::{
-    Commit, Head, Health, Hint, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen, TaskLists,
-    TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep, Versions,
+    Commit, Health, Hint, Journal, KeyUse, ListPage, ListQuery, LogHead, Outcome, RecordStore, Replicas, StoreError,
+    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Upkeep, Versions, VisibleTasks,
 };
 use model::{AccessKey, Epoch, Event, Limits, PushChange, PushRow, PushStanding, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The store shared by the processes.
 pub(crate) struct Square {
-    data: memory::Store,
+    data: memory::MemoryStore,
     members: Mutex<BTreeMap<u64, Ear>>,
     holders: Mutex<HashMap<TaskId, u64>>,
     deliverers: Mutex<HashMap<(TaskId, Arc<str>), u64>>,
@@ -63,7 +63,7 @@ pub(crate) struct Process {
 impl Square {
     pub(crate) fn new() -> Arc<Square> {
         Arc::new(Square {
-            data: memory::Store::new(),
+            data: memory::MemoryStore::new(),
             members: Mutex::default(),
             holders: Mutex::default(),
             deliverers: Mutex::default(),
@@ -211,25 +211,25 @@ impl TaskLog for Member {
     fn hold(&self, starts: u32) -> Epoch {
         Epoch(u64::from(starts))
     }
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<LogHead>, StoreError>> {
         self.square.data.head(task)
     }
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         self.square.data.events(task, after, bytes)
     }
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn beginning(&self, task: TaskId, sight: VisibleTasks, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         self.square.data.beginning(task, sight, bytes)
     }
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, StoreError>> {
         self.square.data.logs(tasks)
     }
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, StoreError>> {
         self.square.data.key(key, not_before)
     }
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, StoreError>> {
         self.square.data.alias(key)
     }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         self.square.data.blob(tenant, hash)
     }
     fn epoch(&self) -> Epoch {
@@ -238,7 +238,7 @@ impl TaskLog for Member {
 }
 
 impl TaskLists for Member {
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         Box::pin(async move {
             let mut all = self.square.data.due(now, usize::MAX).await?;
             all.retain(|timer| self.holds(timer.task) || self.is_orphan(timer.task));
@@ -246,13 +246,13 @@ impl TaskLists for Member {
             Ok(all)
         })
     }
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, StoreError>> {
         self.square.data.tasks(query)
     }
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         self.square.data.list(query)
     }
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.square.data.push(task)
     }
     fn pushes(
@@ -260,34 +260,34 @@ impl TaskLists for Member {
         state: PushState,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    ) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.square.data.pushes(state, after, limit)
     }
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.square.data.unfinished(after, limit)
     }
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.square.data.timers(tasks)
     }
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, StoreError>> {
         self.square.data.next_due()
     }
 }
 
 impl RecordStore for Member {
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         self.square.data.access_keys()
     }
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, Trouble>> {
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<model::Record>, StoreError>> {
         self.square.data.record(kind, key)
     }
-    fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, Trouble>> {
+    fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, StoreError>> {
         self.square.data.records(query)
     }
 }
 
 impl Journal for Member {
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         self.square.data.balances(accounts)
     }
     fn statement(
@@ -295,25 +295,25 @@ impl Journal for Member {
         account: Arc<str>,
         before: Option<u64>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<model::Line>, Trouble>> {
+    ) -> Future<'_, Result<Vec<model::AccountLine>, StoreError>> {
         self.square.data.statement(account, before, limit)
     }
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<model::Balance>, Trouble>> {
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<model::Balance>, StoreError>> {
         self.square.data.accounts(after, limit)
     }
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, Trouble>> {
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, model::Entry)>, StoreError>> {
         self.square.data.journal(after, limit)
     }
 }
 
 impl TextSearch for Member {
-    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, StoreError>> {
         self.square.data.search(query)
     }
 }
 
 impl Replicas for Member {
-    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         Box::pin(async move {
             let mut all = self.square.data.unfinished(after, usize::MAX).await?;
             all.retain(|(task, _)| self.is_orphan(*task));
@@ -321,7 +321,7 @@ impl Replicas for Member {
             Ok(all)
         })
     }
-    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         Box::pin(async move {
             let mut all = self.square.data.unfinished(after, usize::MAX).await?;
             all.retain(|(task, _)| self.holds(*task));
@@ -329,7 +329,7 @@ impl Replicas for Member {
             Ok(all)
         })
     }
-    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         Box::pin(async move {
             let mut rows = self.square.data.pushes(PushState::Active, after, usize::MAX).await?;
             let mut deliverers = self.square.deliverers.lock();
@@ -352,7 +352,7 @@ impl Replicas for Member {
             Ok(rows)
         })
     }
-    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
+    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, StoreError>> {
         Box::pin(async move {
             let standings = self.square.data.standings(configs.clone()).await?;
             let deliverers = self.square.deliverers.lock();
@@ -365,7 +365,7 @@ impl Replicas for Member {
         let members = self.square.members.lock();
         members.get(&self.no).filter(|member| !member.lapsed).map(|member| member.lapses)
     }
-    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+    fn versions(&self) -> Future<'_, Result<Versions, StoreError>> {
         let versions = *self.square.versions.lock();
         Box::pin(std::future::ready(Ok(versions)))
     }
@@ -385,7 +385,7 @@ impl Upkeep for Member {
     fn answers_within(&self) -> Option<std::time::Duration> {
         Some(ANSWERS_WITHIN)
     }
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>> {
         Box::pin(async move {
             let removed = self.square.data.remove(task).await?;
             self.square.versions.lock().removed += u64::from(removed);
@@ -397,13 +397,13 @@ impl Upkeep for Member {
         self.square.give_up(self.no);
         Box::pin(std::future::ready(()))
     }
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         self.square.data.purge(before, keys_before, limit)
     }
-    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), StoreError>> {
         self.square.data.backup(to)
     }
-    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+    fn health(&self) -> Future<'_, Result<Health, StoreError>> {
         self.square.data.health()
     }
 }

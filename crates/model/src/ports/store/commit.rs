@@ -43,7 +43,7 @@ pub struct Append {
     /// The facts fixed at birth, with the first append only.
     pub open: Option<Opening>,
     /// The task's row after this append, when it differs from before. Absent for chunks.
-    pub row: Option<Row>,
+    pub row: Option<IndexRow>,
 }
 
 impl Append {
@@ -64,7 +64,7 @@ pub struct Opening {
 
 /// The facts of a task that lists and recovery read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct IndexRow {
     pub state: State,
     pub status_at: Time,
     /// Whether lists show it. Undecided exchanges and direct replies are in none.
@@ -138,9 +138,9 @@ pub enum Outcome {
     Done,
     Conflict(Conflict),
     /// Nothing was changed, and nothing can be right now.
-    Refused(Trouble),
+    Refused(StoreError),
     /// The commit may have happened or not: read the log back.
-    Unknown(Trouble),
+    Unknown(StoreError),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ pub enum Conflict {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum StoreError {
     #[error("the disk is full")]
     Full,
     #[error("the data folder is read-only")]

@@ -34,13 +34,13 @@ mod text_search;
 mod upkeep;
 
 pub use commit::{
-    AliasWrite, Append, BlobWrite, Commit, Conflict, Guard, KeyUse, Opening, Outcome, Row, TimerChange, Trouble,
+    AliasWrite, Append, BlobWrite, Commit, Conflict, Guard, IndexRow, KeyUse, Opening, Outcome, StoreError, TimerChange,
 };
 pub use journal::Journal;
 pub use records::RecordStore;
 pub use replicas::{Hint, ReplicaRow, Replicas, Versions};
 pub use task_lists::{Cursor, ListPage, ListQuery, TaskLists, TaskPage, TaskQuery, Timer, TimerKind};
-pub use task_log::{Head, Seen, TaskLog};
+pub use task_log::{LogHead, TaskLog, VisibleTasks};
 pub use text_search::TextSearch;
 pub use upkeep::{Health, Loss, Upkeep};
 

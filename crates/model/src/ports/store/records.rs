@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::Trouble;
+use super::StoreError;
 use crate::ports::Future;
 use crate::{AccessKey, Record, RecordPage, RecordQuery};
 
 /// Reads of records and of access keys. A [`Commit`](super::Commit) writes them.
 pub trait RecordStore: Send + Sync + 'static {
     /// A record, if it is there.
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>>;
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, StoreError>>;
 
     /// A page of a list of records: highest rank first, then highest key.
-    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>>;
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, StoreError>>;
 
     /// Every access key that was ever made, in order of its id.
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>>;
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>>;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 
-use super::{TaskLists, Trouble};
+use super::{StoreError, TaskLists};
 use crate::ports::Future;
 use crate::{Epoch, PushRow, PushStanding, PushState, Seq, TaskId};
 
@@ -25,13 +25,13 @@ pub trait Replicas: TaskLists {
 
     /// Of [`TaskLists::unfinished`], the tasks whose holder is gone: the caller may take them over. In a store of one process
     /// all of them, and the process asks before it holds any.
-    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn orphans(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.unfinished(after, limit)
     }
 
     /// Tasks with an open turn that this process holds, and the epoch of each. Ascending, after `after`. Only a shared store
     /// answers any: in a store of one process every turn is found at the start.
-    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn held(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         let _ = (after, limit);
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -39,12 +39,12 @@ pub trait Replicas: TaskLists {
     /// Active push configs that this process delivers, in order of (task, id), after `after`: those it put or adopted, and
     /// those whose deliverer is gone, which from now on are its own, with a higher epoch and the newest progress. Progress
     /// of a config that another process has put or adopted since changes nothing.
-    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn adopt(&self, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.pushes(PushState::Active, after, limit)
     }
 
     /// How far these configs are and which process may move them, in the order asked; `None` for one that does not exist.
-    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, Trouble>> {
+    fn standings(&self, configs: Vec<(TaskId, Arc<str>)>) -> Future<'_, Result<Vec<Option<PushStanding>>, StoreError>> {
         Box::pin(async move {
             let mut standings = Vec::with_capacity(configs.len());
             for (task, id) in configs {
@@ -67,7 +67,7 @@ pub trait Replicas: TaskLists {
 
     /// How often any process changed facts that processes remember, changes with a hint included: a process that finds a
     /// higher number than it expects has missed a change.
-    fn versions(&self) -> Future<'_, Result<Versions, Trouble>> {
+    fn versions(&self) -> Future<'_, Result<Versions, StoreError>> {
         Box::pin(std::future::ready(Ok(Versions::default())))
     }
 
@@ -77,7 +77,7 @@ pub trait Replicas: TaskLists {
     }
 
     /// The processes that share the store, and those that did lately. None in a store of one process.
-    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, Trouble>> {
+    fn replicas(&self) -> Future<'_, Result<Vec<ReplicaRow>, StoreError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use super::Trouble;
+use super::StoreError;
 use crate::ports::Future;
 use crate::{ContextId, Epoch, PushRow, PushState, State, TaskId, Time, View};
 
 /// Lists of tasks, and of their open turns, timers and push configs.
 pub trait TaskLists: Send + Sync + 'static {
     /// A page of a list: newest status first.
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>>;
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>>;
 
     /// Every task, in any list or in none, newest id first: for operators. It looks at a bounded number of rows.
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>>;
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, StoreError>>;
 
     /// Tasks with an open turn, and the epoch that holds it. Ascending, after `after`.
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>>;
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>>;
 
     /// The push configs of a task, oldest first.
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>>;
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, StoreError>>;
 
     /// Push configs in this state, in order of (task, id), after `after`.
     fn pushes(
@@ -26,17 +26,17 @@ pub trait TaskLists: Send + Sync + 'static {
         state: PushState,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>>;
+    ) -> Future<'_, Result<Vec<PushRow>, StoreError>>;
 
     /// Timers due at or before `now`, earliest first. In a shared store without those that another living process will
     /// fire: the holder of the task's turn comes first, and any process may fire the timer once the holder is late.
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>>;
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, StoreError>>;
 
     /// The timers of these tasks, in no order.
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>>;
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, StoreError>>;
 
     /// When the next timer is due.
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>>;
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, StoreError>>;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

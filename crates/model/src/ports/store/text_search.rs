@@ -1,11 +1,11 @@
 //! Search for texts by the words in them.
 
-use super::Trouble;
+use super::StoreError;
 use crate::ports::Future;
 use crate::{TextPage, TextQuery};
 
 /// Search in the index of texts. A [`Commit`](super::Commit) writes texts.
 pub trait TextSearch: Send + Sync + 'static {
     /// The texts of an index that match, by the rules of [`crate::text`].
-    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, Trouble>>;
+    fn search(&self, query: TextQuery) -> Future<'_, Result<TextPage, StoreError>>;
 }

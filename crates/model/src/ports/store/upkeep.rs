@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Trouble;
+use super::StoreError;
 use crate::ports::Future;
 use crate::{State, TaskId, Time};
 
@@ -11,10 +11,10 @@ use crate::{State, TaskId, Time};
 pub trait Upkeep: Send + Sync + 'static {
     /// Removes settled tasks whose status is older than `before`, with their rows, blobs and counts; and idempotency keys
     /// older than `keys_before`. At most `limit` tasks; answers how many it removed.
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>>;
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>>;
 
     /// Removes one task, settled or not. Answers whether it existed.
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>>;
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>>;
 
     /// Reads and commits are answered within this time, if only with trouble. `None` where nothing can keep the store from
     /// answering.
@@ -23,15 +23,15 @@ pub trait Upkeep: Send + Sync + 'static {
     }
 
     /// The trouble that is known to keep the store from serving now. Answers from memory, at once.
-    fn trouble(&self) -> Option<Trouble> {
+    fn trouble(&self) -> Option<StoreError> {
         None
     }
 
     /// A consistent copy of everything into a new file.
-    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>>;
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), StoreError>>;
 
     /// Facts for operators.
-    fn health(&self) -> Future<'_, Result<Health, Trouble>>;
+    fn health(&self) -> Future<'_, Result<Health, StoreError>>;
 
     /// Finishes all queued work, writes everything out and releases the files.
     fn close(&self) -> Future<'_, ()>;
@@ -62,7 +62,7 @@ pub struct Health {
     /// Tasks by state code.
     pub states: Vec<(State, u64)>,
     /// `None` when writing works.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<StoreError>,
     /// The loss that a start found, until an operator has acknowledged it.
     pub loss: Option<Loss>,
 }

@@ -10,7 +10,7 @@ use model::ports::store::Store;
 use retail::{Caller, CartChange, Config, Error, OpenCart, OpenCheckout, Shop};
 use shop::import::Format;
 use shop::{Buyer, Currency, Minor, Rules, Site, SiteTerms, Slug, VariantChoice};
-use stores::sqlite::{Durability, Options};
+use stores::sqlite::{Options, SqliteDurability};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
 
@@ -38,7 +38,7 @@ pub(crate) struct House {
 }
 
 enum Data {
-    Memory(Arc<memory::Store>),
+    Memory(Arc<memory::MemoryStore>),
     Sqlite(TempDir),
     Postgres(cluster::Database),
 }
@@ -60,7 +60,7 @@ fn quick() -> Limits {
 
 impl House {
     pub(crate) fn memory() -> House {
-        House { data: Data::Memory(Arc::new(memory::Store::new())), crashable: None }
+        House { data: Data::Memory(Arc::new(memory::MemoryStore::new())), crashable: None }
     }
 
     pub(crate) fn sqlite() -> House {
@@ -76,11 +76,11 @@ impl House {
         let crashable = match &self.data {
             Data::Memory(store) => CrashableStore::new(store.clone(), false),
             Data::Sqlite(folder) => {
-                let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
-                CrashableStore::new(Arc::new(sqlite::Store::open(options).unwrap()), true)
+                let options = Options { durability: SqliteDurability::Relaxed, ..Options::new(folder.path()) };
+                CrashableStore::new(Arc::new(sqlite::SqliteStore::open(options).unwrap()), true)
             }
             Data::Postgres(database) => {
-                let store = postgres::Store::open(postgres::Options::new(database.url())).await.unwrap();
+                let store = postgres::PostgresStore::open(postgres::Options::new(database.url())).await.unwrap();
                 CrashableStore::new(Arc::new(store) as Arc<dyn Store>, true)
             }
         };

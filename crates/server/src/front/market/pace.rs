@@ -12,7 +12,7 @@ use crate::Server;
 use crate::front::RequestLog;
 use crate::products::market::{MarketService, Uumit};
 use web::client_address::network_of;
-use web::limiter::{Limiter, Rate};
+use web::limiter::{Limiter, RateLimit};
 
 /// What callers have used of it. It outlives a change of the settings.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct RequestRate {
 impl RequestRate {
     pub(crate) fn new(settings: &Uumit) -> Option<RequestRate> {
         let per_minute = NonZeroU32::new(settings.requests_per_minute?)?;
-        let limiter = Arc::new(Limiter::new(Rate { per_minute, burst: per_minute }));
+        let limiter = Arc::new(Limiter::new(RateLimit { per_minute, burst: per_minute }));
         Some(RequestRate { limiter, hasher: RandomState::new() })
     }
 }

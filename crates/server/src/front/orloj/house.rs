@@ -13,7 +13,7 @@ use crate::settings::Key;
 use crate::{Server, callers};
 use web::concurrency::ConcurrencyLimit;
 use web::credentials::bearer;
-use web::limiter::{Limiter, Rate};
+use web::limiter::{Limiter, RateLimit};
 
 /// What the endpoints know and count beside the settings.
 pub(crate) struct House {
@@ -40,7 +40,7 @@ impl House {
         };
         let pace = orloj.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
             let used = before.and_then(|before| before.pace.as_ref()).filter(|(known, _)| *known == per_minute);
-            let fresh = || Arc::new(Limiter::new(Rate { per_minute, burst: per_minute }));
+            let fresh = || Arc::new(Limiter::new(RateLimit { per_minute, burst: per_minute }));
             (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
         });
         House {

@@ -28,7 +28,7 @@ use dialects::wire::{Operation, TaskView};
 use engine::Answer;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
-use model::{Call, Caller, Cancel, Fault, Ids, Kind, Place, Send, Task, Visibility, Wait};
+use model::{Call, CallScope, Caller, Cancel, Fault, Ids, Kind, Send, Task, Visibility, Wait};
 
 pub(crate) use cards::{card, registry};
 use feed::Feed;
@@ -41,7 +41,7 @@ use crate::callers;
 use crate::mount::Mounted;
 use crate::products::systems::{Orloj, OrlojSystem, SystemsService};
 use crate::settings::{self, Door, Settings};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use web::response::json;
@@ -112,7 +112,7 @@ pub(crate) async fn answer_to(
     server: &Arc<Server>,
     named: Option<&str>,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = orloj::NAME;
@@ -126,7 +126,7 @@ pub(crate) async fn answer_to(
     };
     // Nobody waits for it; what HTTP has to say is said all the same.
     if request.is_notification {
-        *response.body_mut() = Body::empty();
+        *response.body_mut() = ResponseBody::empty();
         response.headers_mut().remove(CONTENT_TYPE);
         if response.status() == StatusCode::OK {
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -149,7 +149,7 @@ pub(crate) async fn owns(
     server: &Arc<Server>,
     agent: &Mounted,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
 ) -> bool {
     let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else { return false };
     let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
@@ -179,7 +179,7 @@ async fn newer(
     server: &Arc<Server>,
     named: Option<&str>,
     head: &request::Parts,
-    request: &jsonrpc::Request<'_>,
+    request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Response {
     let desk = match Desk::open(server, named, head, log) {
@@ -242,7 +242,7 @@ impl<'a> Desk<'a> {
         Ok(Desk { server, house, orloj, named, head, namespace: namespace(head) })
     }
 
-    async fn call(&self, request: &jsonrpc::Request<'_>, log: &mut RequestLog) -> Result<Response, Error> {
+    async fn call(&self, request: &jsonrpc::RpcRequest<'_>, log: &mut RequestLog) -> Result<Response, Error> {
         let limits = self.server.engine.limits();
         let decoded = decode::decode(&request.method, request.params, limits);
         let decoded = decoded.map_err(|fault| told_of(&fault, Operation::Unknown, log))?;
@@ -340,7 +340,13 @@ impl<'a> Desk<'a> {
     }
 
     /// The place of a caller who is admitted, if the policy lets it make the call.
-    pub(super) fn place(&self, caller: &Caller, system: &OrlojSystem, call: &Call, ids: Ids) -> Result<Place, Fault> {
+    pub(super) fn place(
+        &self,
+        caller: &Caller,
+        system: &OrlojSystem,
+        call: &Call,
+        ids: Ids,
+    ) -> Result<CallScope, Fault> {
         let unknown = || Fault::new(Kind::Forbidden, "there is nothing here for your tenant");
         let mounted = self.mounted(system).map_err(|_| unknown())?;
         let tenant = match &mounted.tenant {
@@ -383,7 +389,7 @@ impl<'a> Desk<'a> {
         send: &mut Send,
         operation: Operation,
         log: &mut RequestLog,
-    ) -> Result<(&'a OrlojSystem, Place), Error> {
+    ) -> Result<(&'a OrlojSystem, CallScope), Error> {
         let system = self.system(decoded.target.as_ref(), operation)?;
         log.agent = Some(system.name.clone());
         if !self.admits(caller, system) {
@@ -405,7 +411,7 @@ impl<'a> Desk<'a> {
         caller: &Caller,
         decoded: &Decoded,
         mut send: Send,
-        request: &jsonrpc::Request<'_>,
+        request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::from(&decoded.call);
@@ -478,7 +484,7 @@ impl<'a> Desk<'a> {
         caller: &Caller,
         decoded: &Decoded,
         cancel: &Cancel,
-        request: &jsonrpc::Request<'_>,
+        request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let id = &cancel.task;
@@ -508,7 +514,7 @@ impl<'a> Desk<'a> {
         caller: &Caller,
         decoded: &Decoded,
         id: &str,
-    ) -> Result<(&'a OrlojSystem, Place, Arc<Task>), Error> {
+    ) -> Result<(&'a OrlojSystem, CallScope, Arc<Task>), Error> {
         let systems: Vec<&OrlojSystem> = if self.named.is_some() || decoded.target.is_some() {
             vec![self.system(decoded.target.as_ref(), Operation::Get)?]
         } else {

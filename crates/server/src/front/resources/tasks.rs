@@ -9,7 +9,7 @@ use dialects::orloj::{self, Address};
 use engine::Answer;
 use http::{Method, StatusCode};
 use model::{
-    Again, Call, Cancel, Content, Fault, Get, Ids, Json, Kind, List, Message, Part, Place, Role, Send, State, Task,
+    Again, Call, CallScope, Cancel, Content, Fault, Get, Ids, Json, Kind, List, Message, Part, Role, Send, State, Task,
     Time, Wait,
 };
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use super::{Clerk, watch};
 use crate::Server;
 use crate::products::systems::OrlojSystem;
 use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Sort, document};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 
 /// The member of a message's metadata in which a run's own is kept, and that of the steps of a system.
 const OWN: &str = "https://rialto.dev/ext/orloj/v1";
@@ -80,7 +80,7 @@ pub(super) fn reads() -> Call {
 }
 
 /// The systems whose runs a caller sees, with the places to see them from.
-pub(super) struct Runs(Vec<(OrlojSystem, Place)>);
+pub(super) struct Runs(Vec<(OrlojSystem, CallScope)>);
 
 impl Runs {
     /// Every system of the namespace for which the caller may make this call.
@@ -151,7 +151,7 @@ fn as_called(system: &Resource) -> OrlojSystem {
 /// A run, and where it was found.
 pub(super) struct Found {
     pub(super) system: OrlojSystem,
-    pub(super) place: Place,
+    pub(super) place: CallScope,
     pub(super) task: Arc<Task>,
 }
 
@@ -551,7 +551,7 @@ async fn delete(clerk: &Clerk<'_>, name: &str) -> Result<Response, Error> {
     }
     clerk.server.engine.purge(id).await.map_err(Error::of)?;
     clerk.server.cache.forget(id);
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }

@@ -21,7 +21,7 @@ use super::error::{Code, Error};
 use super::shop_of;
 use crate::Server;
 use crate::front::{RequestLog, rest};
-use web::body::{Body, Response};
+use web::body::{Response, ResponseBody};
 use web::html::{self, Forms, escaped};
 use web::response::not_allowed;
 
@@ -220,7 +220,7 @@ impl Place<'_> {
 
     /// To the same address, to be read: whoever reloads what comes then buys nothing.
     fn again(&self) -> Response {
-        let mut response = Response::new(Body::empty());
+        let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = StatusCode::SEE_OTHER;
         html::guard(response.headers_mut(), Forms::Here);
         match HeaderValue::from_str(&format!("{}?token={}", self.here, self.token.as_str())) {

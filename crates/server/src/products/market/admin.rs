@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::Engine;
 use futures_util::FutureExt as _;
-use market::ledger::Purse;
+use market::ledger::AccountKind;
 use market::{AccountId, UserId, Ut, autonomy};
 use model::{Fault, Kind};
 use serde::{Deserialize, Serialize};
@@ -183,7 +183,7 @@ async fn credit(
 }
 
 async fn statement(market: &Market, account: &AccountId, limit: u32) -> Result<Value, Refused> {
-    if let Purse::Available(user) | Purse::Frozen(user) = &account.purse
+    if let AccountKind::Available(user) | AccountKind::Frozen(user) = &account.purse
         && market.user(user).await?.is_none()
     {
         return Err(Refused::Unknown(What::User));

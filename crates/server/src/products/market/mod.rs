@@ -11,7 +11,7 @@ pub use settings::Uumit;
 
 use std::sync::Arc;
 
-use model::ports::till::Books;
+use model::ports::billing::Settlement;
 
 use crate::admin::AdminCommand;
 use crate::product::ProductKind;
@@ -27,7 +27,7 @@ impl ProductKind for MarketProduct {
         &admin::COMMANDS
     }
 
-    fn settlement(&self) -> Option<Arc<dyn Books>> {
+    fn settlement(&self) -> Option<Arc<dyn Settlement>> {
         Some(Arc::new(trade::MarketSettlement))
     }
 }

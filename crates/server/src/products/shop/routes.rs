@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::Engine;
 use futures_util::future::BoxFuture;
 use http::request;
-use model::{Caller, Fault, Place};
+use model::{CallScope, Caller, Fault};
 use web::body::Response;
 
 use super::Aly;
@@ -68,7 +68,7 @@ impl SendGuard for ShopGuard {
     fn admit<'a>(
         &'a self,
         engine: &'a Engine,
-        place: &'a Place,
+        place: &'a CallScope,
         send: &'a model::Send,
         caller: Option<&'a Caller>,
     ) -> BoxFuture<'a, Result<(), Fault>> {

@@ -81,7 +81,7 @@ async fn graph(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
                     format!("{task} is a task of {0:?}; see it with: rialto graph {0} --task {task}", known.agent);
                 return Err(Fault::new(Kind::TaskNotFound, says));
             }
-            let trouble = |trouble: model::ports::store::Trouble| Fault::new(Kind::Unavailable, trouble.to_string());
+            let trouble = |trouble: model::ports::store::StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
             let log = engine.store().logs(vec![id]).await.map_err(trouble)?.pop().unwrap_or_default();
             let children = children(engine, id).await?;
             agent.picture(Some(Look { log: &log, children: &children }))

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use dialects::framing::sse::{Frame, Parser};
+use dialects::framing::sse::{Parser, SseFrame};
 
 use super::*;
 use crate::kit::until;
@@ -10,11 +10,11 @@ use crate::kit::until;
 struct Stream {
     answer: reqwest::Response,
     parser: Parser,
-    frames: VecDeque<Frame>,
+    frames: VecDeque<SseFrame>,
 }
 
 impl Stream {
-    async fn frame(&mut self) -> Frame {
+    async fn frame(&mut self) -> SseFrame {
         let mut read = Vec::new();
         while self.frames.is_empty() {
             let piece = self.answer.chunk().await.unwrap().expect("the stream goes on");

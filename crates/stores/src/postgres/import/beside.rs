@@ -9,8 +9,8 @@ use tokio_postgres::Row as Columns;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::{Failed, Import, NOBODY, Sums};
-use crate::migrate::rows::{Access, Alias, Blob, BlobUse, Push, Use};
+use super::{ImportError, NOBODY, PostgresImport, Sums};
+use crate::migrate::rows::{AccessRow, AliasRow, BlobRow, BlobUse, KeyUseRow, PushConfigRow};
 use crate::postgres::columns::{hash_from, pack_uses, text_from, unpack_uses};
 use crate::postgres::connect::Sql;
 use crate::postgres::{counters, push, statements as sql};
@@ -23,8 +23,8 @@ static ALIAS_FIND: Sql =
 static ACCESS_FIND: Sql =
     Sql { text: "SELECT id, row FROM rialto.access WHERE id = ANY ($1) ORDER BY id", types: &[Type::BYTEA_ARRAY] };
 
-impl Import {
-    pub(crate) async fn add_aliases(&self, rows: &[Alias], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_aliases(&self, rows: &[AliasRow], sums: &mut Sums) -> Result<(), ImportError> {
         sums.0.add(counters::ALIASES, rows.len() as i64);
         let keys: Vec<&[u8]> = rows.iter().map(|alias| &alias.key[..]).collect();
         let tasks: Vec<Uuid> = rows.iter().map(|alias| alias.task.0).collect();
@@ -32,28 +32,28 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_aliases(&self, rows: &[Alias]) -> Result<Vec<Alias>, Failed> {
+    pub(crate) async fn find_aliases(&self, rows: &[AliasRow]) -> Result<Vec<AliasRow>, ImportError> {
         let keys: Vec<&[u8]> = rows.iter().map(|alias| &alias.key[..]).collect();
         let found = self.db.query(&ALIAS_FIND, [&keys]).await?;
-        let read = |row: &Columns| -> Result<Alias, Failed> {
-            Ok(Alias { key: hash_from(row.try_get(0)?)?, task: TaskId(row.try_get(1)?) })
+        let read = |row: &Columns| -> Result<AliasRow, ImportError> {
+            Ok(AliasRow { key: hash_from(row.try_get(0)?)?, task: TaskId(row.try_get(1)?) })
         };
         found.iter().map(read).collect()
     }
 
-    pub(crate) async fn add_access(&self, rows: &[Access], _sums: &mut Sums) -> Result<(), Failed> {
+    pub(crate) async fn add_access(&self, rows: &[AccessRow], _sums: &mut Sums) -> Result<(), ImportError> {
         let ids: Vec<&[u8]> = rows.iter().map(|key| key.id.as_bytes()).collect();
         let texts: Vec<&[u8]> = rows.iter().map(|key| key.row.as_bytes()).collect();
         self.db.execute(&sql::ACCESS_PUT, [&ids, &texts]).await?;
         Ok(())
     }
 
-    pub(crate) async fn find_access(&self, rows: &[Access]) -> Result<Vec<Access>, Failed> {
+    pub(crate) async fn find_access(&self, rows: &[AccessRow]) -> Result<Vec<AccessRow>, ImportError> {
         let ids: Vec<&[u8]> = rows.iter().map(|key| key.id.as_bytes()).collect();
         let found = self.db.query(&ACCESS_FIND, [&ids]).await?;
-        let read = |row: &Columns| -> Result<Access, Failed> {
+        let read = |row: &Columns| -> Result<AccessRow, ImportError> {
             let (id, text) = (text_from(row.try_get(0)?)?, text_from(row.try_get(1)?)?);
-            Ok(Access { id: id.to_owned(), row: text.to_owned() })
+            Ok(AccessRow { id: id.to_owned(), row: text.to_owned() })
         };
         found.iter().map(read).collect()
     }
@@ -70,12 +70,12 @@ static USE_ADD: Sql = Sql {
 static USE_FIND: Sql =
     Sql { text: "SELECT key, hour, uses FROM rialto.idempotency WHERE key = ANY ($1)", types: &[Type::BYTEA_ARRAY] };
 
-impl Import {
-    pub(crate) async fn add_uses(&self, rows: &[Use], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_uses(&self, rows: &[KeyUseRow], sums: &mut Sums) -> Result<(), ImportError> {
         sums.0.add(counters::KEYS, rows.len() as i64);
         let mut keys: Vec<(i64, Vec<KeyUse>)> = Vec::new();
         let mut places: HashMap<[u8; 32], usize> = HashMap::new();
-        for Use { hour, used } in rows {
+        for KeyUseRow { hour, used } in rows {
             let place = *places.entry(used.key).or_insert_with(|| {
                 keys.push((*hour, Vec::new()));
                 keys.len() - 1
@@ -89,19 +89,19 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_uses(&self, rows: &[Use]) -> Result<Vec<Use>, Failed> {
+    pub(crate) async fn find_uses(&self, rows: &[KeyUseRow]) -> Result<Vec<KeyUseRow>, ImportError> {
         let keys: Vec<&[u8]> = rows.iter().map(|row| &row.used.key[..]).collect();
         let mut kept: HashMap<[u8; 32], (i64, Vec<KeyUse>)> = HashMap::new();
         for row in self.db.query(&USE_FIND, [&keys]).await? {
             let key = hash_from(row.try_get(0)?)?;
             kept.insert(key, (row.try_get(1)?, unpack_uses(key, row.try_get(2)?)?));
         }
-        let find = |wanted: &Use| {
+        let find = |wanted: &KeyUseRow| {
             let (oldest, uses) = kept.get(&wanted.used.key)?;
             let used = uses.iter().find(|used| shape::hour(used.at) == wanted.hour)?;
             // The row goes by the hour of its oldest use.
             let right = *oldest == uses.first().map_or(0, |used| shape::hour(used.at));
-            right.then_some(Use { hour: wanted.hour, used: *used })
+            right.then_some(KeyUseRow { hour: wanted.hour, used: *used })
         };
         Ok(rows.iter().filter_map(find).collect())
     }
@@ -124,8 +124,8 @@ static BLOB_USE_FIND: Sql = Sql {
     types: &[Type::UUID_ARRAY, Type::INT4_ARRAY, Type::BYTEA_ARRAY],
 };
 
-impl Import {
-    pub(crate) async fn add_blobs(&self, rows: &[Blob], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_blobs(&self, rows: &[BlobRow], sums: &mut Sums) -> Result<(), ImportError> {
         let sizes: Vec<i64> = rows.iter().map(|blob| blob.bytes.len() as i64).collect();
         sums.0.add(counters::BLOBS, rows.len() as i64);
         sums.0.add(counters::BLOB_BYTES, sizes.iter().sum());
@@ -136,18 +136,18 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_blobs(&self, rows: &[Blob]) -> Result<Vec<Blob>, Failed> {
+    pub(crate) async fn find_blobs(&self, rows: &[BlobRow]) -> Result<Vec<BlobRow>, ImportError> {
         let tenants: Vec<i32> = rows.iter().map(|blob| blob.tenant_no).collect();
         let hashes: Vec<&[u8]> = rows.iter().map(|blob| &blob.hash[..]).collect();
         let found = self.db.query(&BLOB_FIND, [&tenants, &hashes]).await?;
-        let read = |row: &Columns| -> Result<Blob, Failed> {
+        let read = |row: &Columns| -> Result<BlobRow, ImportError> {
             let bytes = Bytes::copy_from_slice(row.try_get(2)?);
-            Ok(Blob { tenant_no: row.try_get(0)?, hash: hash_from(row.try_get(1)?)?, bytes })
+            Ok(BlobRow { tenant_no: row.try_get(0)?, hash: hash_from(row.try_get(1)?)?, bytes })
         };
         found.iter().map(read).collect()
     }
 
-    pub(crate) async fn add_blob_uses(&self, rows: &[BlobUse], _sums: &mut Sums) -> Result<(), Failed> {
+    pub(crate) async fn add_blob_uses(&self, rows: &[BlobUse], _sums: &mut Sums) -> Result<(), ImportError> {
         let tasks: Vec<Uuid> = rows.iter().map(|used| used.task.0).collect();
         let tenants: Vec<i32> = rows.iter().map(|used| used.tenant_no).collect();
         let hashes: Vec<&[u8]> = rows.iter().map(|used| &used.hash[..]).collect();
@@ -155,12 +155,12 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_blob_uses(&self, rows: &[BlobUse]) -> Result<Vec<BlobUse>, Failed> {
+    pub(crate) async fn find_blob_uses(&self, rows: &[BlobUse]) -> Result<Vec<BlobUse>, ImportError> {
         let tasks: Vec<Uuid> = rows.iter().map(|used| used.task.0).collect();
         let tenants: Vec<i32> = rows.iter().map(|used| used.tenant_no).collect();
         let hashes: Vec<&[u8]> = rows.iter().map(|used| &used.hash[..]).collect();
         let found = self.db.query(&BLOB_USE_FIND, [&tasks, &tenants, &hashes]).await?;
-        let read = |row: &Columns| -> Result<BlobUse, Failed> {
+        let read = |row: &Columns| -> Result<BlobUse, ImportError> {
             let hash = hash_from(row.try_get(2)?)?;
             Ok(BlobUse { task: TaskId(row.try_get(0)?), tenant_no: row.try_get(1)?, hash })
         };
@@ -179,26 +179,26 @@ static PUSH_FIND: Sql = Sql {
     types: &[Type::UUID_ARRAY, Type::BYTEA_ARRAY],
 };
 
-impl Import {
-    pub(crate) async fn add_push(&self, rows: &[Push], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_push(&self, rows: &[PushConfigRow], sums: &mut Sums) -> Result<(), ImportError> {
         rows.iter().for_each(|push| sums.0.push(push.row.progress.state, 1));
-        let writes = rows.iter().map(|push| push::Write::Put {
+        let writes = rows.iter().map(|push| push::PushWrite::Put {
             row: &push.row,
             made_no: push.made_no,
             epoch: push.row.epoch,
             progress: &push.row.progress,
             gone: false,
         });
-        push::Columns::of(writes).write(&self.db, NOBODY).await?;
+        push::PushColumns::of(writes).write(&self.db, NOBODY).await?;
         Ok(())
     }
 
-    pub(crate) async fn find_push(&self, rows: &[Push]) -> Result<Vec<Push>, Failed> {
+    pub(crate) async fn find_push(&self, rows: &[PushConfigRow]) -> Result<Vec<PushConfigRow>, ImportError> {
         let tasks: Vec<Uuid> = rows.iter().map(|push| push.row.task.0).collect();
         let ids: Vec<&[u8]> = rows.iter().map(|push| push.row.id.as_bytes()).collect();
         let found = self.db.query(&PUSH_FIND, [&tasks, &ids]).await?;
-        let read = |row: &Columns| -> Result<Push, Failed> {
-            Ok(Push { made_no: row.try_get(14)?, row: push::row_from(row)? })
+        let read = |row: &Columns| -> Result<PushConfigRow, ImportError> {
+            Ok(PushConfigRow { made_no: row.try_get(14)?, row: push::row_from(row)? })
         };
         found.iter().map(read).collect()
     }

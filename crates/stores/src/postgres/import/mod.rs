@@ -13,12 +13,12 @@ use tokio_postgres::Row as Columns;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::connect::{Conn, ConnectError, Sql, Target};
-use super::counters::Tally;
+use super::connect::{Conn, ConnectError, ConnectTarget, Sql};
+use super::counters::CounterSums;
 use super::trouble::Failure;
-use super::{OpenError, Options, schema};
+use super::{Options, PostgresOpenError, schema};
 use crate::migrate::COUNT;
-use crate::migrate::rows::{Highest, Place};
+use crate::migrate::rows::{Highest, RowPosition};
 
 /// A number that no replica has.
 const NOBODY: i64 = 0;
@@ -68,15 +68,15 @@ static ENTRIES_ABOVE: Sql = Sql {
 };
 
 /// How far a migration has come.
-pub(crate) struct Found {
+pub(crate) struct PriorMigration {
     pub(crate) source: Vec<u8>,
     pub(crate) phase: i16,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<RowPosition>,
     pub(crate) is_finished: bool,
 }
 
 /// The state of a database before a migration into it.
-pub(crate) enum State {
+pub(crate) enum TargetState {
     Empty,
     /// It holds tasks already.
     Taken,
@@ -86,55 +86,55 @@ pub(crate) enum State {
 
 /// The sums that a batch adds to the counters.
 #[derive(Default)]
-pub(crate) struct Sums(Tally);
+pub(crate) struct Sums(CounterSums);
 
 /// Why the database did not do it.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) struct Failed(Failure);
+pub(crate) struct ImportError(Failure);
 
-impl Failed {
+impl ImportError {
     /// It was reached, and what it has cannot be read.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self.0, Failure::Damaged(_))
     }
 }
 
-impl From<Failure> for Failed {
-    fn from(failure: Failure) -> Failed {
-        Failed(failure)
+impl From<Failure> for ImportError {
+    fn from(failure: Failure) -> ImportError {
+        ImportError(failure)
     }
 }
 
-impl From<tokio_postgres::Error> for Failed {
-    fn from(error: tokio_postgres::Error) -> Failed {
-        Failed(error.into())
+impl From<tokio_postgres::Error> for ImportError {
+    fn from(error: tokio_postgres::Error) -> ImportError {
+        ImportError(error.into())
     }
 }
 
-pub(crate) struct Import {
+pub(crate) struct PostgresImport {
     db: Conn,
-    target: Target,
+    target: ConnectTarget,
     lease_ms: f64,
 }
 
-impl Import {
+impl PostgresImport {
     /// Connects, past a pooler where there is one: the lock is the session's.
-    pub(crate) async fn connect(options: &Options) -> Result<Import, OpenError> {
-        let target = Target::new(options.direct_url.as_ref().unwrap_or(&options.url), false, options)?;
+    pub(crate) async fn connect(options: &Options) -> Result<PostgresImport, PostgresOpenError> {
+        let target = ConnectTarget::new(options.direct_url.as_ref().unwrap_or(&options.url), false, options)?;
         let db = target.connect().await.map_err(|fault| target.explain(&fault))?;
         let settings = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '60s'";
         db.run(settings).await.map_err(|error| target.explain(&ConnectError::Sql(error)))?;
-        Ok(Import { db, target, lease_ms: options.lease.as_secs_f64() * 1000.0 })
+        Ok(PostgresImport { db, target, lease_ms: options.lease.as_secs_f64() * 1000.0 })
     }
 
     /// Brings the database to this release's schema.
-    pub(crate) async fn prepare(&self) -> Result<(), OpenError> {
+    pub(crate) async fn prepare(&self) -> Result<(), PostgresOpenError> {
         schema::migrate(&self.db, &self.target).await
     }
 
     /// Takes the database for this migration; `false` while another one has it. Waits for one that was killed a moment ago.
-    pub(crate) async fn take(&self) -> Result<bool, Failed> {
+    pub(crate) async fn take(&self) -> Result<bool, ImportError> {
         match self.db.query(&LOCK, []).await {
             Ok(_) => Ok(true),
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
@@ -143,7 +143,7 @@ impl Import {
     }
 
     /// The migration that is there, if there is one.
-    pub(crate) async fn found(&self) -> Result<Option<Found>, Failed> {
+    pub(crate) async fn found(&self) -> Result<Option<PriorMigration>, ImportError> {
         let there = self.db.query(&THERE, []).await?;
         if !there.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(false) {
             return Ok(None);
@@ -151,12 +151,17 @@ impl Import {
         let rows = self.db.query(&FIND, []).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (numbers, bytes): (Option<Vec<i64>>, Option<Vec<u8>>) = (row.try_get(2)?, row.try_get(3)?);
-        let place = numbers.zip(bytes).map(|(numbers, bytes)| Place { numbers, bytes });
-        Ok(Some(Found { source: row.try_get(0)?, phase: row.try_get(1)?, place, is_finished: row.try_get(4)? }))
+        let place = numbers.zip(bytes).map(|(numbers, bytes)| RowPosition { numbers, bytes });
+        Ok(Some(PriorMigration {
+            source: row.try_get(0)?,
+            phase: row.try_get(1)?,
+            place,
+            is_finished: row.try_get(4)?,
+        }))
     }
 
     /// Marks the database as the target of this source, if it is empty. Replicas enter under the same lock, and see the mark.
-    pub(crate) async fn begin(&self, source: &[u8]) -> Result<State, Failed> {
+    pub(crate) async fn begin(&self, source: &[u8]) -> Result<TargetState, ImportError> {
         self.db.begin().await?;
         self.db.query(&schema::LOCK, []).await?;
         let rows = self.db.query(&LOOK, [&self.lease_ms]).await?;
@@ -166,21 +171,26 @@ impl Import {
         };
         if taken || open {
             self.db.run("ROLLBACK").await?;
-            return Ok(if taken { State::Taken } else { State::Open });
+            return Ok(if taken { TargetState::Taken } else { TargetState::Open });
         }
         self.db.execute(&FORGET, []).await?;
         self.db.execute(&BEGIN, [&source]).await?;
         self.db.run("COMMIT").await?;
-        Ok(State::Empty)
+        Ok(TargetState::Empty)
     }
 
     /// Begins a batch.
-    pub(crate) async fn open_batch(&self) -> Result<(), Failed> {
+    pub(crate) async fn open_batch(&self) -> Result<(), ImportError> {
         Ok(self.db.begin().await?)
     }
 
     /// Ends a batch, with the place it has come to.
-    pub(crate) async fn close_batch(&self, sums: &Sums, phase: i16, place: Option<&Place>) -> Result<(), Failed> {
+    pub(crate) async fn close_batch(
+        &self,
+        sums: &Sums,
+        phase: i16,
+        place: Option<&RowPosition>,
+    ) -> Result<(), ImportError> {
         sums.0.write(&self.db, SLOT).await?;
         let numbers = place.map(|place| &place.numbers);
         let bytes = place.map(|place| &place.bytes[..]);
@@ -189,7 +199,7 @@ impl Import {
     }
 
     /// Lets replicas in, which must agree on these notes.
-    pub(crate) async fn finish(&self, highest: Highest, notes: &[(String, String)]) -> Result<(), Failed> {
+    pub(crate) async fn finish(&self, highest: Highest, notes: &[(String, String)]) -> Result<(), ImportError> {
         let Highest { task, name, entry } = highest;
         // A sequence keeps no promise of a transaction's, but setting it twice is setting it once.
         if task > 0 {
@@ -253,9 +263,9 @@ static MISCOUNTED: Sql = Sql {
     types: &[],
 };
 
-impl Import {
+impl PostgresImport {
     /// How many rows of each kind there are, in the order of [`crate::migrate`]'s kinds.
-    pub(crate) async fn totals(&self) -> Result<[u64; COUNT], Failed> {
+    pub(crate) async fn totals(&self) -> Result<[u64; COUNT], ImportError> {
         let mut totals = [0; COUNT];
         for row in self.whole(&TOTALS).await? {
             for (place, total) in totals.iter_mut().enumerate() {
@@ -266,16 +276,16 @@ impl Import {
     }
 
     /// Counters that do not say what there is: view, kind, what is counted and what is kept.
-    pub(crate) async fn miscounted(&self) -> Result<Vec<[i64; 4]>, Failed> {
+    pub(crate) async fn miscounted(&self) -> Result<Vec<[i64; 4]>, ImportError> {
         let rows = self.whole(&MISCOUNTED).await?;
-        let read = |row: &Columns| -> Result<[i64; 4], Failed> {
+        let read = |row: &Columns| -> Result<[i64; 4], ImportError> {
             Ok([row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?])
         };
         rows.iter().map(read).collect()
     }
 
     /// A query over whole tables, which indexes only make slower.
-    async fn whole(&self, sql: &'static Sql) -> Result<Vec<Columns>, Failed> {
+    async fn whole(&self, sql: &'static Sql) -> Result<Vec<Columns>, ImportError> {
         self.db.begin().await?;
         let free = "SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on";
         self.db.run(free).await?;

@@ -5,14 +5,14 @@ use tokio_postgres::Row as Columns;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::{Failed, Import, Sums};
-use crate::migrate::rows::{Account, Entry, Posting, Record, RecordPlace, Wrong};
+use super::{ImportError, PostgresImport, Sums};
+use crate::migrate::rows::{AccountBalance, EntryRow, JournalMismatch, PostingRow, RecordPlace, RecordRow};
 use crate::postgres::columns::text_from;
 use crate::postgres::connect::Sql;
 use crate::postgres::{counters, records as sql};
 
 /// Text as it is in this column.
-fn text_at(row: &Columns, column: usize) -> Result<String, Failed> {
+fn text_at(row: &Columns, column: usize) -> Result<String, ImportError> {
     Ok(text_from(row.try_get(column)?)?.to_owned())
 }
 
@@ -34,8 +34,8 @@ static RECORD_PLACE_FIND: Sql = Sql {
     types: &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::INT8_ARRAY],
 };
 
-impl Import {
-    pub(crate) async fn add_records(&self, rows: &[Record], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_records(&self, rows: &[RecordRow], sums: &mut Sums) -> Result<(), ImportError> {
         sums.0.add(counters::RECORDS, rows.len() as i64);
         let kinds: Vec<&[u8]> = rows.iter().map(|record| record.kind.as_bytes()).collect();
         let keys: Vec<&[u8]> = rows.iter().map(|record| record.key.as_bytes()).collect();
@@ -45,27 +45,27 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_records(&self, rows: &[Record]) -> Result<Vec<Record>, Failed> {
+    pub(crate) async fn find_records(&self, rows: &[RecordRow]) -> Result<Vec<RecordRow>, ImportError> {
         let kinds: Vec<&[u8]> = rows.iter().map(|record| record.kind.as_bytes()).collect();
         let keys: Vec<&[u8]> = rows.iter().map(|record| record.key.as_bytes()).collect();
         let found = self.db.query(&RECORD_FIND, [&kinds, &keys]).await?;
-        let read = |row: &Columns| -> Result<Record, Failed> {
+        let read = |row: &Columns| -> Result<RecordRow, ImportError> {
             let (version, body) = (row.try_get::<_, i64>(2)? as u64, Bytes::copy_from_slice(row.try_get(3)?));
-            Ok(Record { kind: text_at(row, 0)?, key: text_at(row, 1)?, version, body })
+            Ok(RecordRow { kind: text_at(row, 0)?, key: text_at(row, 1)?, version, body })
         };
         found.iter().map(read).collect()
     }
 
-    pub(crate) async fn add_record_places(&self, rows: &[RecordPlace], _sums: &mut Sums) -> Result<(), Failed> {
+    pub(crate) async fn add_record_places(&self, rows: &[RecordPlace], _sums: &mut Sums) -> Result<(), ImportError> {
         let Places { kinds, keys, lists, ranks } = Places::of(rows);
         self.db.execute(&sql::LIST, [&kinds, &keys, &lists, &ranks]).await?;
         Ok(())
     }
 
-    pub(crate) async fn find_record_places(&self, rows: &[RecordPlace]) -> Result<Vec<RecordPlace>, Failed> {
+    pub(crate) async fn find_record_places(&self, rows: &[RecordPlace]) -> Result<Vec<RecordPlace>, ImportError> {
         let Places { kinds, keys, lists, ranks } = Places::of(rows);
         let found = self.db.query(&RECORD_PLACE_FIND, [&kinds, &keys, &lists, &ranks]).await?;
-        let read = |row: &Columns| -> Result<RecordPlace, Failed> {
+        let read = |row: &Columns| -> Result<RecordPlace, ImportError> {
             let (kind, key, list) = (text_at(row, 0)?, text_at(row, 1)?, text_at(row, 2)?);
             Ok(RecordPlace { kind, key, list, rank: row.try_get(3)? })
         };
@@ -108,8 +108,8 @@ static ACCOUNT_FIND: Sql = Sql {
     types: &[Type::BYTEA_ARRAY],
 };
 
-impl Import {
-    pub(crate) async fn add_entries(&self, rows: &[Entry], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_entries(&self, rows: &[EntryRow], sums: &mut Sums) -> Result<(), ImportError> {
         sums.0.add(counters::ENTRIES, rows.len() as i64);
         let numbers: Vec<i64> = rows.iter().map(|entry| entry.no).collect();
         let ids: Vec<Uuid> = rows.iter().map(|entry| entry.id).collect();
@@ -119,17 +119,17 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_entries(&self, rows: &[Entry]) -> Result<Vec<Entry>, Failed> {
+    pub(crate) async fn find_entries(&self, rows: &[EntryRow]) -> Result<Vec<EntryRow>, ImportError> {
         let numbers: Vec<i64> = rows.iter().map(|entry| entry.no).collect();
         let found = self.db.query(&ENTRY_FIND, [&numbers]).await?;
-        let read = |row: &Columns| -> Result<Entry, Failed> {
+        let read = |row: &Columns| -> Result<EntryRow, ImportError> {
             let body = Bytes::copy_from_slice(row.try_get(3)?);
-            Ok(Entry { no: row.try_get(0)?, id: row.try_get(1)?, at: row.try_get(2)?, body })
+            Ok(EntryRow { no: row.try_get(0)?, id: row.try_get(1)?, at: row.try_get(2)?, body })
         };
         found.iter().map(read).collect()
     }
 
-    pub(crate) async fn add_postings(&self, rows: &[Posting], _sums: &mut Sums) -> Result<(), Failed> {
+    pub(crate) async fn add_postings(&self, rows: &[PostingRow], _sums: &mut Sums) -> Result<(), ImportError> {
         let accounts: Vec<&[u8]> = rows.iter().map(|posting| posting.account.as_bytes()).collect();
         let numbers: Vec<i64> = rows.iter().map(|posting| posting.entry_no).collect();
         let places: Vec<i32> = rows.iter().map(|posting| posting.place).collect();
@@ -139,12 +139,12 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_postings(&self, rows: &[Posting]) -> Result<Vec<Posting>, Failed> {
+    pub(crate) async fn find_postings(&self, rows: &[PostingRow]) -> Result<Vec<PostingRow>, ImportError> {
         let accounts: Vec<&[u8]> = rows.iter().map(|posting| posting.account.as_bytes()).collect();
         let numbers: Vec<i64> = rows.iter().map(|posting| posting.entry_no).collect();
         let found = self.db.query(&POSTING_FIND, [&accounts, &numbers]).await?;
-        let read = |row: &Columns| -> Result<Posting, Failed> {
-            Ok(Posting {
+        let read = |row: &Columns| -> Result<PostingRow, ImportError> {
+            Ok(PostingRow {
                 entry_no: row.try_get(0)?,
                 place: row.try_get(1)?,
                 account: text_at(row, 2)?,
@@ -155,18 +155,18 @@ impl Import {
         found.iter().map(read).collect()
     }
 
-    pub(crate) async fn add_accounts(&self, rows: &[Account], _sums: &mut Sums) -> Result<(), Failed> {
+    pub(crate) async fn add_accounts(&self, rows: &[AccountBalance], _sums: &mut Sums) -> Result<(), ImportError> {
         let names: Vec<&[u8]> = rows.iter().map(|account| account.name.as_bytes()).collect();
         let balances: Vec<i64> = rows.iter().map(|account| account.balance).collect();
         self.db.execute(&sql::ACCOUNT_ADD, [&names, &balances]).await?;
         Ok(())
     }
 
-    pub(crate) async fn find_accounts(&self, rows: &[Account]) -> Result<Vec<Account>, Failed> {
+    pub(crate) async fn find_accounts(&self, rows: &[AccountBalance]) -> Result<Vec<AccountBalance>, ImportError> {
         let names: Vec<&[u8]> = rows.iter().map(|account| account.name.as_bytes()).collect();
         let found = self.db.query(&ACCOUNT_FIND, [&names]).await?;
-        let read = |row: &Columns| -> Result<Account, Failed> {
-            Ok(Account { name: text_at(row, 0)?, balance: row.try_get(1)? })
+        let read = |row: &Columns| -> Result<AccountBalance, ImportError> {
+            Ok(AccountBalance { name: text_at(row, 0)?, balance: row.try_get(1)? })
         };
         found.iter().map(read).collect()
     }
@@ -194,13 +194,13 @@ static WRONG: Sql = Sql {
     types: &[],
 };
 
-impl Import {
+impl PostgresImport {
     /// The first few places where the journal does not add up, in the order in which another store finds them, too.
-    pub(crate) async fn wrong(&self) -> Result<Vec<Wrong>, Failed> {
+    pub(crate) async fn wrong(&self) -> Result<Vec<JournalMismatch>, ImportError> {
         let rows = self.whole(&WRONG).await?;
-        let read = |row: &Columns| -> Result<Wrong, Failed> {
+        let read = |row: &Columns| -> Result<JournalMismatch, ImportError> {
             let account = row.try_get::<_, Option<&[u8]>>(0)?.map(text_from).transpose()?.map(str::to_owned);
-            Ok(Wrong::new(account, row.try_get(1)?, row.try_get(2)?))
+            Ok(JournalMismatch::new(account, row.try_get(1)?, row.try_get(2)?))
         };
         rows.iter().map(read).collect()
     }

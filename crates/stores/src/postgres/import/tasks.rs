@@ -6,8 +6,8 @@ use tokio_postgres::Row as Columns;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::{Failed, Import, NOBODY, Sums};
-use crate::migrate::rows::{Listing, Log, Name, Task, Timer};
+use super::{ImportError, NOBODY, PostgresImport, Sums};
+use crate::migrate::rows::{ListingRow, LogRow, NameRow, TaskRow, TimerRow};
 use crate::postgres::columns::{code, context_bytes, context_from, pack_views, row_from, text_from, unpack_views};
 use crate::postgres::connect::Sql;
 use crate::postgres::{counters, statements as sql};
@@ -22,19 +22,19 @@ static NAME_ADD: Sql = Sql {
 static NAME_FIND: Sql =
     Sql { text: "SELECT no, text FROM rialto.name WHERE no = ANY ($1) ORDER BY no", types: &[Type::INT4_ARRAY] };
 
-impl Import {
-    pub(crate) async fn add_names(&self, rows: &[Name], _sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_names(&self, rows: &[NameRow], _sums: &mut Sums) -> Result<(), ImportError> {
         let numbers: Vec<i32> = rows.iter().map(|name| name.no).collect();
         let texts: Vec<&[u8]> = rows.iter().map(|name| name.text.as_bytes()).collect();
         self.db.execute(&NAME_ADD, [&numbers, &texts]).await?;
         Ok(())
     }
 
-    pub(crate) async fn find_names(&self, rows: &[Name]) -> Result<Vec<Name>, Failed> {
+    pub(crate) async fn find_names(&self, rows: &[NameRow]) -> Result<Vec<NameRow>, ImportError> {
         let numbers: Vec<i32> = rows.iter().map(|name| name.no).collect();
         let found = self.db.query(&NAME_FIND, [&numbers]).await?;
-        let read = |row: &Columns| -> Result<Name, Failed> {
-            Ok(Name { no: row.try_get(0)?, text: text_from(row.try_get(1)?)?.to_owned() })
+        let read = |row: &Columns| -> Result<NameRow, ImportError> {
+            Ok(NameRow { no: row.try_get(0)?, text: text_from(row.try_get(1)?)?.to_owned() })
         };
         found.iter().map(read).collect()
     }
@@ -48,8 +48,8 @@ static TASK_FIND: Sql = Sql {
     types: &[Type::UUID_ARRAY],
 };
 
-impl Import {
-    pub(crate) async fn add_tasks(&self, rows: &[Task], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_tasks(&self, rows: &[TaskRow], sums: &mut Sums) -> Result<(), ImportError> {
         rows.iter().for_each(|task| sums.0.count(&task.row, 1));
         let numbers: Vec<i64> = rows.iter().map(|task| task.no).collect();
         let ids: Vec<Uuid> = rows.iter().map(|task| task.id.0).collect();
@@ -76,11 +76,11 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_tasks(&self, rows: &[Task]) -> Result<Vec<Task>, Failed> {
+    pub(crate) async fn find_tasks(&self, rows: &[TaskRow]) -> Result<Vec<TaskRow>, ImportError> {
         let ids: Vec<Uuid> = rows.iter().map(|task| task.id.0).collect();
         let found = self.db.query(&TASK_FIND, [&ids]).await?;
-        let read = |row: &Columns| -> Result<Task, Failed> {
-            Ok(Task {
+        let read = |row: &Columns| -> Result<TaskRow, ImportError> {
+            Ok(TaskRow {
                 no: row.try_get(0)?,
                 id: TaskId(row.try_get(1)?),
                 context: context_from(row.try_get(2)?)?,
@@ -106,8 +106,8 @@ static LOG_FIND: Sql = Sql {
     types: &[Type::INT8_ARRAY, Type::INT8_ARRAY],
 };
 
-impl Import {
-    pub(crate) async fn add_logs(&self, rows: &[Log], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_logs(&self, rows: &[LogRow], sums: &mut Sums) -> Result<(), ImportError> {
         sums.0.add(counters::LOG_ROWS, rows.len() as i64);
         let tasks: Vec<i64> = rows.iter().map(|log| log.task_no).collect();
         let firsts: Vec<i64> = rows.iter().map(|log| log.first as i64).collect();
@@ -119,12 +119,12 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_logs(&self, rows: &[Log]) -> Result<Vec<Log>, Failed> {
+    pub(crate) async fn find_logs(&self, rows: &[LogRow]) -> Result<Vec<LogRow>, ImportError> {
         let tasks: Vec<i64> = rows.iter().map(|log| log.task_no).collect();
         let firsts: Vec<i64> = rows.iter().map(|log| log.first as i64).collect();
         let found = self.db.query(&LOG_FIND, [&tasks, &firsts]).await?;
-        let read = |row: &Columns| -> Result<Log, Failed> {
-            Ok(Log {
+        let read = |row: &Columns| -> Result<LogRow, ImportError> {
+            Ok(LogRow {
                 task_no: row.try_get(0)?,
                 first: row.try_get::<_, i64>(1)? as u64,
                 last: row.try_get::<_, i64>(2)? as u64,
@@ -147,8 +147,8 @@ static LISTING_FIND: Sql = Sql {
     types: &[Type::INT4_ARRAY, Type::INT2_ARRAY, Type::INT8_ARRAY, Type::INT8_ARRAY],
 };
 
-impl Import {
-    pub(crate) async fn add_listings(&self, rows: &[Listing], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_listings(&self, rows: &[ListingRow], sums: &mut Sums) -> Result<(), ImportError> {
         for place in rows {
             sums.0.list(place.view_no, counters::ALL, 1);
             sums.0.list(place.view_no, place.state, 1);
@@ -163,14 +163,14 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_listings(&self, rows: &[Listing]) -> Result<Vec<Listing>, Failed> {
+    pub(crate) async fn find_listings(&self, rows: &[ListingRow]) -> Result<Vec<ListingRow>, ImportError> {
         let views: Vec<i32> = rows.iter().map(|place| place.view_no).collect();
         let states: Vec<i16> = rows.iter().map(|place| place.state).collect();
         let times: Vec<i64> = rows.iter().map(|place| place.status_at).collect();
         let numbers: Vec<i64> = rows.iter().map(|place| place.task_no).collect();
         let found = self.db.query(&LISTING_FIND, [&views, &states, &times, &numbers]).await?;
-        let read = |row: &Columns| -> Result<Listing, Failed> {
-            Ok(Listing {
+        let read = |row: &Columns| -> Result<ListingRow, ImportError> {
+            Ok(ListingRow {
                 view_no: row.try_get(0)?,
                 state: row.try_get(1)?,
                 status_at: row.try_get(2)?,
@@ -192,8 +192,8 @@ static TIMER_FIND: Sql = Sql {
     types: &[Type::UUID_ARRAY, Type::INT2_ARRAY],
 };
 
-impl Import {
-    pub(crate) async fn add_timers(&self, rows: &[Timer], sums: &mut Sums) -> Result<(), Failed> {
+impl PostgresImport {
+    pub(crate) async fn add_timers(&self, rows: &[TimerRow], sums: &mut Sums) -> Result<(), ImportError> {
         sums.0.add(counters::TIMERS, rows.len() as i64);
         let tasks: Vec<Uuid> = rows.iter().map(|timer| timer.task.0).collect();
         let kinds: Vec<i16> = rows.iter().map(|timer| timer.kind).collect();
@@ -203,12 +203,12 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) async fn find_timers(&self, rows: &[Timer]) -> Result<Vec<Timer>, Failed> {
+    pub(crate) async fn find_timers(&self, rows: &[TimerRow]) -> Result<Vec<TimerRow>, ImportError> {
         let tasks: Vec<Uuid> = rows.iter().map(|timer| timer.task.0).collect();
         let kinds: Vec<i16> = rows.iter().map(|timer| timer.kind).collect();
         let found = self.db.query(&TIMER_FIND, [&tasks, &kinds]).await?;
-        let read = |row: &Columns| -> Result<Timer, Failed> {
-            Ok(Timer {
+        let read = |row: &Columns| -> Result<TimerRow, ImportError> {
+            Ok(TimerRow {
                 task: TaskId(row.try_get(0)?),
                 kind: row.try_get(1)?,
                 task_no: row.try_get(2)?,

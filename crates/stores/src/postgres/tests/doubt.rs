@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::{Cluster, Database};
 use model::ports::store::{
-    Append, Commit, Outcome, RecordStore as _, Replicas as _, TaskLog as _, Trouble, Upkeep as _,
+    Append, Commit, Outcome, RecordStore as _, Replicas as _, StoreError, TaskLog as _, Upkeep as _,
 };
 use model::{Expect, Record, RecordChange, Seq, TaskId};
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::{length, more, one, opening, options, put, until};
-use crate::postgres::{Options, Store};
+use crate::postgres::{Options, PostgresStore};
 
 /// The fault that meets the next COMMIT on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ enum Deed {
     Keeps,
 }
 
-async fn record(store: &Store, key: &str) -> Option<Record> {
+async fn record(store: &PostgresStore, key: &str) -> Option<Record> {
     store.record("doubt".into(), key.into()).await.unwrap()
 }
 
@@ -171,7 +171,7 @@ async fn what_a_commit_is_answered_is_what_became_of_it() {
         let line = Line::to(Cluster::shared().port()).await;
         let direct_url = pooled.then(|| database.url());
         let url = database.url_at(line.port);
-        let store = Store::open(Options { direct_url, ..patient(url) }).await.unwrap();
+        let store = PostgresStore::open(Options { direct_url, ..patient(url) }).await.unwrap();
         // The flush takes a while.
         database.run(
             "CREATE FUNCTION rialto.slow() RETURNS trigger LANGUAGE plpgsql AS
@@ -241,8 +241,8 @@ async fn what_a_commit_is_answered_is_what_became_of_it() {
 async fn what_happened_in_doubt_is_told_to_the_others() {
     let database = Cluster::shared().database();
     let line = Line::to(Cluster::shared().port()).await;
-    let store = Store::open(patient(database.url_at(line.port))).await.unwrap();
-    let other = Store::open(patient(database.url())).await.unwrap();
+    let store = PostgresStore::open(patient(database.url_at(line.port))).await.unwrap();
+    let other = PostgresStore::open(patient(database.url())).await.unwrap();
     let mut hints = other.hints();
     let task = put(&store).await;
     *line.next.lock() = Some(Mishap::CutBeforeAnswer);
@@ -257,15 +257,15 @@ async fn what_cannot_be_decided_in_time_is_unknown_until_it_is() {
         let database = Cluster::shared().database();
         let line = Line::to(Cluster::shared().port()).await;
         let direct_url = Some(database.url());
-        let store = Store::open(Options { direct_url, ..options(database.url_at(line.port)) }).await.unwrap();
+        let store = PostgresStore::open(Options { direct_url, ..options(database.url_at(line.port)) }).await.unwrap();
         put(&store).await;
         line.down.send_replace(true);
         *line.next.lock() = Some(mishap);
         let append = opening();
         let task = append.task;
         let outcome = store.commit(one(append.clone())).await;
-        assert!(matches!(outcome, Outcome::Unknown(Trouble::Unreachable(_))), "{mishap:?}: {outcome:?}");
-        assert!(matches!(store.decided().await, Err(Trouble::Unreachable(_))), "{mishap:?}");
+        assert!(matches!(outcome, Outcome::Unknown(StoreError::Unreachable(_))), "{mishap:?}: {outcome:?}");
+        assert!(matches!(store.decided().await, Err(StoreError::Unreachable(_))), "{mishap:?}");
         assert!(
             matches!(store.commit(one(opening())).await, Outcome::Refused(_)),
             "{mishap:?}: others wait for nothing"
@@ -294,7 +294,7 @@ async fn a_commit_that_waits_for_a_standby_is_in_doubt_until_the_standby_is_back
     let database = cluster.database();
     let standby = cluster.standby();
     synchronous(&database).await;
-    let store = Store::open(patient(database.url())).await.unwrap();
+    let store = PostgresStore::open(patient(database.url())).await.unwrap();
     let known = put(&store).await;
     standby.stop();
     let append = Append { epoch: Some(model::Epoch(1)), ..opening() };

@@ -5,19 +5,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cluster::Cluster;
-use model::ports::store::{Outcome, TaskLog as _, Trouble, Upkeep as _};
+use model::ports::store::{Outcome, StoreError, TaskLog as _, Upkeep as _};
 use tokio::time::timeout;
 
 use super::{HOLD, PASS, more, one, opening, options, proxy, put, until};
-use crate::postgres::connect::{Sql, Target};
-use crate::postgres::{Options, Store};
+use crate::postgres::connect::{ConnectTarget, Sql};
+use crate::postgres::{Options, PostgresStore};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_cut_off_is_answered_within_the_lease() {
     let database = Cluster::shared().database();
     let (port, order) = proxy(Cluster::shared().port()).await;
     let lease = Duration::from_secs(5);
-    let store = Store::open(Options { lease, ..options(database.url_at(port)) }).await.unwrap();
+    let store = PostgresStore::open(Options { lease, ..options(database.url_at(port)) }).await.unwrap();
     assert_eq!(store.answers_within(), Some(lease * 9 / 10));
     let task = put(&store).await;
     store.head(task).await.unwrap();
@@ -30,7 +30,7 @@ async fn a_silent_cut_off_is_answered_within_the_lease() {
             timeout(lease, store.commit(one(opening()))),
             timeout(lease, store.commit(one(more(task, 1)))),
         );
-        assert!(matches!(read, Ok(Err(Trouble::Unreachable(_)))), "{round}: {read:?}");
+        assert!(matches!(read, Ok(Err(StoreError::Unreachable(_)))), "{round}: {read:?}");
         for outcome in [written, appended] {
             assert!(matches!(outcome, Ok(Outcome::Refused(_) | Outcome::Unknown(_))), "{round}: {outcome:?}");
         }
@@ -47,7 +47,7 @@ async fn a_silent_cut_off_is_answered_within_the_lease() {
 async fn a_missing_heartbeat_is_trouble_before_any_call_fails() {
     let database = Cluster::shared().database();
     let (port, order) = proxy(Cluster::shared().port()).await;
-    let store = Store::open(options(database.url_at(port))).await.unwrap();
+    let store = PostgresStore::open(options(database.url_at(port))).await.unwrap();
     order.store(HOLD, Ordering::SeqCst);
     until("a heartbeat is missing", || async { store.trouble() }).await;
     order.store(PASS, Ordering::SeqCst);
@@ -62,7 +62,7 @@ static SETTINGS: Sql =
 async fn both_ends_of_a_connection_give_up_after_a_lease() {
     let database = Cluster::shared().database();
     let options = Options { lease: Duration::from_secs(4), ..Options::new(database.url()) };
-    let target = Target::new(&database.url(), false, &options).unwrap();
+    let target = ConnectTarget::new(&database.url(), false, &options).unwrap();
     assert_eq!(target.user_timeout(), Some(Duration::from_secs(4)));
     let db = target.connect().await.unwrap();
     let row = db.query(&SETTINGS, []).await.unwrap().remove(0);

@@ -12,11 +12,12 @@ use model::{Body, Epoch, PushProgress, PushRow, PushState, Seq, Time, stored};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use sha2::{Digest, Sha256};
 
-use super::columns::{Context, Id, MAX_SEQ, first_seq, log_key, row_from, unpack_views};
-use super::{OpenError, counters, folder, schema};
+use super::columns::{Context, MAX_SEQ, TaskIdColumn, first_seq, log_key, row_from, unpack_views};
+use super::{SqliteOpenError, counters, folder, schema};
 use crate::migrate::COUNT;
 use crate::migrate::rows::{
-    Access, Alias, Batch, Blob, BlobUse, Highest, Listing, Log, Name, Place, Push, Task, Timer, Use,
+    AccessRow, AliasRow, BatchLimits, BlobRow, BlobUse, Highest, KeyUseRow, ListingRow, LogRow, NameRow, PushConfigRow,
+    RowPosition, TaskRow, TimerRow,
 };
 
 /// Why something could not be read.
@@ -30,7 +31,7 @@ pub(crate) enum Error {
     Odd(String),
 }
 
-type Page<T> = Result<Vec<(Place, T)>, Error>;
+type Page<T> = Result<Vec<(RowPosition, T)>, Error>;
 
 pub(crate) struct Export {
     db: Connection,
@@ -38,16 +39,16 @@ pub(crate) struct Export {
     tail: BTreeMap<i64, (i64, u64)>,
     tenants: HashMap<String, i32>,
     /// Tenants that blobs have and nothing else names.
-    more_names: Vec<Name>,
+    more_names: Vec<NameRow>,
     _lock: folder::Lock,
 }
 
 impl Export {
     /// Opens the data in this folder, as the only process. It must be of this release's schema: nothing is changed here.
-    pub(crate) fn open(place: &Path) -> Result<Export, OpenError> {
+    pub(crate) fn open(place: &Path) -> Result<Export, SqliteOpenError> {
         let database = folder::database(place);
         if !database.is_file() {
-            return Err(OpenError::Missing { folder: place.to_owned() });
+            return Err(SqliteOpenError::Missing { folder: place.to_owned() });
         }
         let lock = folder::lock(place)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -56,13 +57,13 @@ impl Export {
         let application: i64 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
         let found: u32 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if application != schema::APPLICATION {
-            return Err(OpenError::Foreign);
+            return Err(SqliteOpenError::Foreign);
         }
         if found > schema::VERSION {
-            return Err(OpenError::Newer { found, known: schema::VERSION });
+            return Err(SqliteOpenError::Newer { found, known: schema::VERSION });
         }
         if found < schema::VERSION {
-            return Err(OpenError::Older { found, known: schema::VERSION, folder: place.to_owned() });
+            return Err(SqliteOpenError::Older { found, known: schema::VERSION, folder: place.to_owned() });
         }
         // One snapshot for all that is read.
         db.execute_batch("BEGIN")?;
@@ -115,25 +116,25 @@ impl Export {
         Ok(Highest { task, name, entry })
     }
 
-    pub(crate) fn names(&self, after: Option<&Place>, most: Batch) -> Page<Name> {
+    pub(crate) fn names(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<NameRow> {
         let mut statement = self.db.prepare_cached("SELECT no, text FROM name WHERE no > ?1 ORDER BY no LIMIT ?2")?;
-        let from = Place::at(after, 0);
+        let from = RowPosition::at(after, 0);
         let mut page = Vec::new();
         let mut rows = statement.query(params![from, limit(most)])?;
         while let Some(row) = rows.next()? {
             let no: i64 = row.get(0)?;
-            page.push((Place::number(&[no]), Name { no: number(no)?, text: row.get(1)? }));
+            page.push((RowPosition::number(&[no]), NameRow { no: number(no)?, text: row.get(1)? }));
         }
         for name in self.more_names.iter().filter(|name| i64::from(name.no) > from) {
             if page.len() == most.rows {
                 break;
             }
-            page.push((Place::number(&[i64::from(name.no)]), name.clone()));
+            page.push((RowPosition::number(&[i64::from(name.no)]), name.clone()));
         }
         Ok(page)
     }
 
-    pub(crate) fn tasks(&self, after: Option<&Place>, most: Batch) -> Page<Task> {
+    pub(crate) fn tasks(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<TaskRow> {
         let mut statement = self.db.prepare_cached(
             "SELECT id, no, context, tenant_no, agent_no, views, state, status_at, listed, running, settled
              FROM task INDEXED BY task_by_id WHERE id > ?1 ORDER BY id LIMIT ?2",
@@ -143,10 +144,10 @@ impl Export {
         let mut page = Vec::new();
         let mut rows = statement.query(params![from, limit(most)])?;
         while let Some(row) = rows.next()? {
-            let (id, no) = (row.get::<_, Id>(0)?.0, row.get(1)?);
+            let (id, no) = (row.get::<_, TaskIdColumn>(0)?.0, row.get(1)?);
             let (seq, starts) = self.measure(no)?;
             let views = unpack_views(row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?);
-            let task = Task {
+            let task = TaskRow {
                 no,
                 id,
                 context: row.get::<_, Context>(2)?.into_id(),
@@ -157,7 +158,7 @@ impl Export {
                 seq,
                 starts,
             };
-            page.push((Place::bytes(id.0.as_bytes()), task));
+            page.push((RowPosition::bytes(id.0.as_bytes()), task));
         }
         Ok(page)
     }
@@ -174,12 +175,12 @@ impl Export {
         Ok((seq, starts))
     }
 
-    pub(crate) fn logs(&self, after: Option<&Place>, most: Batch) -> Page<Log> {
+    pub(crate) fn logs(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<LogRow> {
         let (mut page, mut bytes) = (Vec::new(), 0);
-        self.walk(Place::at(after, 0), i64::MAX, |key, last, payload| {
+        self.walk(RowPosition::at(after, 0), i64::MAX, |key, last, payload| {
             let (task_no, first) = (key >> MAX_SEQ.count_ones(), first_seq(key));
-            let log = Log { task_no, first, last, payload: Bytes::copy_from_slice(payload) };
-            page.push((Place::number(&[key]), log));
+            let log = LogRow { task_no, first, last, payload: Bytes::copy_from_slice(payload) };
+            page.push((RowPosition::number(&[key]), log));
             bytes += payload.len();
             Ok(page.len() < most.rows && bytes < most.bytes)
         })?;
@@ -221,119 +222,128 @@ impl Export {
         }
     }
 
-    pub(crate) fn listings(&self, after: Option<&Place>, most: Batch) -> Page<Listing> {
+    pub(crate) fn listings(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<ListingRow> {
         self.page(
             "SELECT l.view_no, l.state, l.status_at, l.task_no, t.id, t.context
              FROM listing AS l CROSS JOIN task AS t ON t.no = l.task_no
              WHERE (l.view_no, l.state, l.status_at, l.task_no) > (?1, ?2, ?3, ?4)
              ORDER BY l.view_no, l.state, l.status_at, l.task_no LIMIT ?5",
-            params![Place::at(after, 0), Place::at(after, 1), Place::at(after, 2), Place::at(after, 3), limit(most)],
+            params![
+                RowPosition::at(after, 0),
+                RowPosition::at(after, 1),
+                RowPosition::at(after, 2),
+                RowPosition::at(after, 3),
+                limit(most)
+            ],
             |row| {
                 let (view_no, state): (i64, i16) = (row.get(0)?, row.get(1)?);
                 let (status_at, task_no): (i64, i64) = (row.get(2)?, row.get(3)?);
-                let place = Place::number(&[view_no, i64::from(state), status_at, task_no]);
+                let place = RowPosition::number(&[view_no, i64::from(state), status_at, task_no]);
                 let context = row.get::<_, Context>(5)?.into_id();
-                let (view_no, task) = (number(view_no)?, row.get::<_, Id>(4)?.0);
-                Ok((place, Listing { view_no, state, status_at, task_no, task, context }))
+                let (view_no, task) = (number(view_no)?, row.get::<_, TaskIdColumn>(4)?.0);
+                Ok((place, ListingRow { view_no, state, status_at, task_no, task, context }))
             },
         )
     }
 
-    pub(crate) fn timers(&self, after: Option<&Place>, most: Batch) -> Page<Timer> {
+    pub(crate) fn timers(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<TimerRow> {
         self.page(
             "SELECT timer.task_no, timer.kind, timer.due, task.id
              FROM timer CROSS JOIN task ON task.no = timer.task_no WHERE (timer.task_no, timer.kind) > (?1, ?2)
              ORDER BY timer.task_no, timer.kind LIMIT ?3",
-            params![Place::at(after, 0), Place::at(after, 1), limit(most)],
+            params![RowPosition::at(after, 0), RowPosition::at(after, 1), limit(most)],
             |row| {
                 let (task_no, kind): (i64, i16) = (row.get(0)?, row.get(1)?);
-                let timer = Timer { task: row.get::<_, Id>(3)?.0, kind, task_no, due: row.get(2)? };
-                Ok((Place::number(&[task_no, i64::from(kind)]), timer))
+                let timer = TimerRow { task: row.get::<_, TaskIdColumn>(3)?.0, kind, task_no, due: row.get(2)? };
+                Ok((RowPosition::number(&[task_no, i64::from(kind)]), timer))
             },
         )
     }
 
-    pub(crate) fn aliases(&self, after: Option<&Place>, most: Batch) -> Page<Alias> {
+    pub(crate) fn aliases(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<AliasRow> {
         self.page(
             "SELECT alias.key, task.id FROM alias CROSS JOIN task ON task.no = alias.task_no
              WHERE alias.key > ?1 ORDER BY alias.key LIMIT ?2",
             params![after.map_or(&[][..], |place| &place.bytes), limit(most)],
             |row| {
                 let key: [u8; 32] = row.get(0)?;
-                Ok((Place::bytes(&key), Alias { key, task: row.get::<_, Id>(1)?.0 }))
+                Ok((RowPosition::bytes(&key), AliasRow { key, task: row.get::<_, TaskIdColumn>(1)?.0 }))
             },
         )
     }
 
-    pub(crate) fn access(&self, after: Option<&Place>, most: Batch) -> Page<Access> {
+    pub(crate) fn access(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<AccessRow> {
         let from = after.map(|place| String::from_utf8_lossy(&place.bytes).into_owned());
         self.page(
             "SELECT id, row FROM access WHERE ?1 IS NULL OR id > ?1 ORDER BY id LIMIT ?2",
             params![from, limit(most)],
             |row| {
                 let id: String = row.get(0)?;
-                Ok((Place::bytes(id.as_bytes()), Access { id, row: row.get(1)? }))
+                Ok((RowPosition::bytes(id.as_bytes()), AccessRow { id, row: row.get(1)? }))
             },
         )
     }
 
-    pub(crate) fn uses(&self, after: Option<&Place>, most: Batch) -> Page<Use> {
+    pub(crate) fn uses(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<KeyUseRow> {
         self.page(
             "SELECT hour, key, body, task, seq, at FROM idempotency WHERE (hour, key) > (?1, ?2)
              ORDER BY hour, key LIMIT ?3",
-            params![Place::at(after, 0), after.map_or(&[][..], |place| &place.bytes), limit(most)],
+            params![RowPosition::at(after, 0), after.map_or(&[][..], |place| &place.bytes), limit(most)],
             |row| {
                 let (hour, key): (i64, [u8; 32]) = (row.get(0)?, row.get(1)?);
                 let used = KeyUse {
                     key,
                     body: row.get(2)?,
-                    task: row.get::<_, Id>(3)?.0,
+                    task: row.get::<_, TaskIdColumn>(3)?.0,
                     seq: Seq(row.get::<_, i64>(4)? as u64),
                     at: Time(row.get(5)?),
                 };
-                Ok((Place { numbers: vec![hour], bytes: key.to_vec() }, Use { hour, used }))
+                Ok((RowPosition { numbers: vec![hour], bytes: key.to_vec() }, KeyUseRow { hour, used }))
             },
         )
     }
 
-    pub(crate) fn blobs(&self, after: Option<&Place>, most: Batch) -> Page<Blob> {
+    pub(crate) fn blobs(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<BlobRow> {
         self.page_within(
             most,
             "SELECT no, tenant, hash, bytes FROM blob WHERE no > ?1 ORDER BY no LIMIT ?2",
-            params![Place::at(after, 0), limit(most)],
+            params![RowPosition::at(after, 0), limit(most)],
             |row| {
                 let tenant_no = self.tenant(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
-                Ok((Place::number(&[row.get(0)?]), Blob { tenant_no, hash: row.get(2)?, bytes: bytes_at(row, 3)? }))
+                Ok((
+                    RowPosition::number(&[row.get(0)?]),
+                    BlobRow { tenant_no, hash: row.get(2)?, bytes: bytes_at(row, 3)? },
+                ))
             },
             |blob| blob.bytes.len(),
         )
     }
 
-    pub(crate) fn blob_uses(&self, after: Option<&Place>, most: Batch) -> Page<BlobUse> {
+    pub(crate) fn blob_uses(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<BlobUse> {
         self.page(
             "SELECT blob_use.task_no, blob_use.blob_no, task.id, blob.tenant, blob.hash FROM blob_use
              CROSS JOIN task ON task.no = blob_use.task_no CROSS JOIN blob ON blob.no = blob_use.blob_no
              WHERE (blob_use.task_no, blob_use.blob_no) > (?1, ?2)
              ORDER BY blob_use.task_no, blob_use.blob_no LIMIT ?3",
-            params![Place::at(after, 0), Place::at(after, 1), limit(most)],
+            params![RowPosition::at(after, 0), RowPosition::at(after, 1), limit(most)],
             |row| {
                 let tenant_no = self.tenant(row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?)?;
-                let used = BlobUse { task: row.get::<_, Id>(2)?.0, tenant_no, hash: row.get(4)? };
-                Ok((Place::number(&[row.get(0)?, row.get(1)?]), used))
+                let used = BlobUse { task: row.get::<_, TaskIdColumn>(2)?.0, tenant_no, hash: row.get(4)? };
+                Ok((RowPosition::number(&[row.get(0)?, row.get(1)?]), used))
             },
         )
     }
 
-    pub(crate) fn push(&self, after: Option<&Place>, most: Batch) -> Page<Push> {
+    pub(crate) fn push(&self, after: Option<&RowPosition>, most: BatchLimits) -> Page<PushConfigRow> {
         self.page_within(
             most,
             "SELECT task_no, id, made_no, task, edition, state, next, due, attempts, failing_since, delivered,
                     delivered_at, made_at, trouble, spec, epoch
              FROM push WHERE (task_no, id) > (?1, ?2) ORDER BY task_no, id LIMIT ?3",
-            params![Place::at(after, 0), Place::text(after), limit(most)],
+            params![RowPosition::at(after, 0), RowPosition::text(after), limit(most)],
             |row| {
                 let (task_no, id): (i64, String) = (row.get(0)?, row.get(1)?);
-                Ok((Place::both(&[task_no], id.as_bytes()), push_from(row)?))
+                Ok((RowPosition::both(&[task_no], id.as_bytes()), push_from(row)?))
             },
             |push| push.row.spec.len(),
         )
@@ -344,18 +354,18 @@ impl Export {
         &self,
         sql: &str,
         bound: impl rusqlite::Params,
-        read: impl Fn(&Row<'_>) -> Result<(Place, T), Error>,
+        read: impl Fn(&Row<'_>) -> Result<(RowPosition, T), Error>,
     ) -> Page<T> {
-        self.page_within(Batch { rows: usize::MAX, bytes: usize::MAX }, sql, bound, read, |_| 0)
+        self.page_within(BatchLimits { rows: usize::MAX, bytes: usize::MAX }, sql, bound, read, |_| 0)
     }
 
     /// A page of rows that may be long: it ends with the one that fills it.
     fn page_within<T>(
         &self,
-        most: Batch,
+        most: BatchLimits,
         sql: &str,
         bound: impl rusqlite::Params,
-        read: impl Fn(&Row<'_>) -> Result<(Place, T), Error>,
+        read: impl Fn(&Row<'_>) -> Result<(RowPosition, T), Error>,
         weigh: impl Fn(&T) -> usize,
     ) -> Page<T> {
         let mut statement = self.db.prepare_cached(sql)?;
@@ -468,7 +478,7 @@ fn tail(db: &Connection) -> rusqlite::Result<BTreeMap<i64, (i64, u64)>> {
 }
 
 /// The numbers of tenants that have blobs. One that nothing else names gets the next number, always the same.
-fn tenants(db: &Connection) -> rusqlite::Result<(HashMap<String, i32>, Vec<Name>)> {
+fn tenants(db: &Connection) -> rusqlite::Result<(HashMap<String, i32>, Vec<NameRow>)> {
     let mut next: i64 = db.query_row("SELECT coalesce(max(no), 0) + 1 FROM name", [], |row| row.get(0))?;
     let mut statement = db.prepare(
         "SELECT DISTINCT blob.tenant, (SELECT no FROM name WHERE text = blob.tenant) FROM blob ORDER BY blob.tenant",
@@ -481,20 +491,20 @@ fn tenants(db: &Connection) -> rusqlite::Result<(HashMap<String, i32>, Vec<Name>
         let no = i32::try_from(no).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(1, no))?;
         if known.is_none() {
             next += 1;
-            more.push(Name { no, text: text.clone() });
+            more.push(NameRow { no, text: text.clone() });
         }
         tenants.insert(text, no);
     }
     Ok((tenants, more))
 }
 
-fn push_from(row: &Row<'_>) -> Result<Push, Error> {
+fn push_from(row: &Row<'_>) -> Result<PushConfigRow, Error> {
     let code: u8 = row.get(5)?;
     let state = PushState::from_code(code).ok_or_else(|| Error::Odd(format!("a push config in state {code}")))?;
-    Ok(Push {
+    Ok(PushConfigRow {
         made_no: row.get(2)?,
         row: PushRow {
-            task: row.get::<_, Id>(3)?.0,
+            task: row.get::<_, TaskIdColumn>(3)?.0,
             id: row.get(1)?,
             edition: row.get::<_, i64>(4)? as u64,
             epoch: Epoch(row.get::<_, i64>(15)? as u64),
@@ -518,7 +528,7 @@ fn bytes_at(row: &Row<'_>, column: usize) -> Result<Bytes, Error> {
     Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?))
 }
 
-fn limit(most: Batch) -> i64 {
+fn limit(most: BatchLimits) -> i64 {
     super::read::limit_of(most.rows)
 }
 

@@ -8,18 +8,18 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use model::ports::Future;
 use model::ports::store::{
-    Commit, Conflict, Head, Health, Journal, KeyUse, ListPage, ListQuery, Outcome, RecordStore, Replicas, Seen,
-    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Trouble, Upkeep,
+    Commit, Conflict, Health, Journal, KeyUse, ListPage, ListQuery, LogHead, Outcome, RecordStore, Replicas,
+    StoreError, TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Upkeep, VisibleTasks,
 };
 use model::{
-    AccessKey, Balance, Entry, Epoch, Event, Line, PushRow, PushState, Record, RecordChange, RecordPage, RecordQuery,
-    Seq, TaskId, Time,
+    AccessKey, AccountLine, Balance, Entry, Epoch, Event, PushRow, PushState, Record, RecordChange, RecordPage,
+    RecordQuery, Seq, TaskId, Time,
 };
 use parking_lot::Mutex;
 use stores::memory;
 
 pub(super) struct Tapped {
-    inner: memory::Store,
+    inner: memory::MemoryStore,
     now: AtomicI64,
     /// Keys and bodies of records, whether they were taken or not.
     seen: Mutex<Vec<(Arc<str>, Bytes)>>,
@@ -29,7 +29,7 @@ pub(super) struct Tapped {
 impl Tapped {
     pub(super) fn new() -> Arc<Tapped> {
         Arc::new(Tapped {
-            inner: memory::Store::new(),
+            inner: memory::MemoryStore::new(),
             now: AtomicI64::new(1_775_721_600_000),
             seen: Mutex::default(),
             conflicts: Arc::default(),
@@ -78,25 +78,25 @@ impl TaskLog for Tapped {
             outcome
         })
     }
-    fn head(&self, task: TaskId) -> Future<'_, Result<Option<Head>, Trouble>> {
+    fn head(&self, task: TaskId) -> Future<'_, Result<Option<LogHead>, StoreError>> {
         self.inner.head(task)
     }
-    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn events(&self, task: TaskId, after: Seq, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         self.inner.events(task, after, bytes)
     }
-    fn beginning(&self, task: TaskId, sight: Seen, bytes: usize) -> Future<'_, Result<Vec<Event>, Trouble>> {
+    fn beginning(&self, task: TaskId, sight: VisibleTasks, bytes: usize) -> Future<'_, Result<Vec<Event>, StoreError>> {
         self.inner.beginning(task, sight, bytes)
     }
-    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, Trouble>> {
+    fn logs(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Vec<Event>>, StoreError>> {
         self.inner.logs(tasks)
     }
-    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, Trouble>> {
+    fn alias(&self, key: [u8; 32]) -> Future<'_, Result<Option<TaskId>, StoreError>> {
         self.inner.alias(key)
     }
-    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, Trouble>> {
+    fn key(&self, key: [u8; 32], not_before: Time) -> Future<'_, Result<Option<KeyUse>, StoreError>> {
         self.inner.key(key, not_before)
     }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, Trouble>> {
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
         self.inner.blob(tenant, hash)
     }
     fn epoch(&self) -> Epoch {
@@ -105,13 +105,13 @@ impl TaskLog for Tapped {
 }
 
 impl TaskLists for Tapped {
-    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, Trouble>> {
+    fn tasks(&self, query: TaskQuery) -> Future<'_, Result<TaskPage, StoreError>> {
         self.inner.tasks(query)
     }
-    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, Trouble>> {
+    fn list(&self, query: ListQuery) -> Future<'_, Result<ListPage, StoreError>> {
         self.inner.list(query)
     }
-    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    fn push(&self, task: TaskId) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.inner.push(task)
     }
     fn pushes(
@@ -119,29 +119,29 @@ impl TaskLists for Tapped {
         state: PushState,
         after: Option<(TaskId, Arc<str>)>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<PushRow>, Trouble>> {
+    ) -> Future<'_, Result<Vec<PushRow>, StoreError>> {
         self.inner.pushes(state, after, limit)
     }
-    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, Trouble>> {
+    fn unfinished(&self, after: Option<TaskId>, limit: usize) -> Future<'_, Result<Vec<(TaskId, Epoch)>, StoreError>> {
         self.inner.unfinished(after, limit)
     }
-    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn due(&self, now: Time, limit: usize) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.inner.due(now, limit)
     }
-    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, Trouble>> {
+    fn timers(&self, tasks: Vec<TaskId>) -> Future<'_, Result<Vec<Timer>, StoreError>> {
         self.inner.timers(tasks)
     }
-    fn next_due(&self) -> Future<'_, Result<Option<Time>, Trouble>> {
+    fn next_due(&self) -> Future<'_, Result<Option<Time>, StoreError>> {
         self.inner.next_due()
     }
 }
 
 impl RecordStore for Tapped {
-    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, Trouble>> {
+    fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         self.inner.access_keys()
     }
     /// Others may come between who reads and what it does then.
-    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, Trouble>> {
+    fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, StoreError>> {
         let found = self.inner.record(kind, key);
         Box::pin(async move {
             let found = found.await;
@@ -149,13 +149,13 @@ impl RecordStore for Tapped {
             found
         })
     }
-    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, Trouble>> {
+    fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, StoreError>> {
         self.inner.records(query)
     }
 }
 
 impl Journal for Tapped {
-    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, Trouble>> {
+    fn balances(&self, accounts: Vec<Arc<str>>) -> Future<'_, Result<Vec<i64>, StoreError>> {
         self.inner.balances(accounts)
     }
     fn statement(
@@ -163,19 +163,19 @@ impl Journal for Tapped {
         account: Arc<str>,
         before: Option<u64>,
         limit: usize,
-    ) -> Future<'_, Result<Vec<Line>, Trouble>> {
+    ) -> Future<'_, Result<Vec<AccountLine>, StoreError>> {
         self.inner.statement(account, before, limit)
     }
-    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, Trouble>> {
+    fn accounts(&self, after: Option<Arc<str>>, limit: usize) -> Future<'_, Result<Vec<Balance>, StoreError>> {
         self.inner.accounts(after, limit)
     }
-    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, Trouble>> {
+    fn journal(&self, after: u64, limit: usize) -> Future<'_, Result<Vec<(u64, Entry)>, StoreError>> {
         self.inner.journal(after, limit)
     }
 }
 
 impl TextSearch for Tapped {
-    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, Trouble>> {
+    fn search(&self, query: model::TextQuery) -> Future<'_, Result<model::TextPage, StoreError>> {
         self.inner.search(query)
     }
 }
@@ -188,16 +188,16 @@ impl Replicas for Tapped {
 }
 
 impl Upkeep for Tapped {
-    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, Trouble>> {
+    fn purge(&self, before: Time, keys_before: Time, limit: usize) -> Future<'_, Result<u64, StoreError>> {
         self.inner.purge(before, keys_before, limit)
     }
-    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, Trouble>> {
+    fn remove(&self, task: TaskId) -> Future<'_, Result<bool, StoreError>> {
         self.inner.remove(task)
     }
-    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), Trouble>> {
+    fn backup(&self, to: PathBuf) -> Future<'_, Result<(), StoreError>> {
         self.inner.backup(to)
     }
-    fn health(&self) -> Future<'_, Result<Health, Trouble>> {
+    fn health(&self) -> Future<'_, Result<Health, StoreError>> {
         self.inner.health()
     }
     fn close(&self) -> Future<'_, ()> {

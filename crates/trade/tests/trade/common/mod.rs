@@ -15,7 +15,7 @@ use market::transaction::{Action, Status};
 use market::{Actor, Capability, CapabilityId, Transaction, Via, autonomy};
 use model::ports::agent::Agent;
 use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
-use stores::sqlite::{Durability, Options};
+use stores::sqlite::{Options, SqliteDurability};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
 use trade::{Callbacks, Caller, Config, Error, Market, NewUser, OrderRequest};
@@ -35,7 +35,7 @@ pub(crate) struct House {
 }
 
 enum Data {
-    Memory(Arc<memory::Store>),
+    Memory(Arc<memory::MemoryStore>),
     Sqlite(TempDir),
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn replicas<const N: usize>(config: &Config) -> (cluster::Datab
     let database = cluster::Cluster::shared().database();
     let mut fairs = Vec::with_capacity(N);
     for _ in 0..N {
-        let store = Arc::new(postgres::Store::open(postgres::Options::new(database.url())).await.unwrap());
+        let store = Arc::new(postgres::PostgresStore::open(postgres::Options::new(database.url())).await.unwrap());
         let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::MarketSettlement));
         let engine = Engine::start_paid(store, Vec::new(), quick(), None, errands, Some(books)).await.unwrap();
         fairs.push(Fair { market: Market::start(engine, config.clone(), true).await.unwrap() });
@@ -67,7 +67,7 @@ pub(crate) fn quick() -> Limits {
 
 impl House {
     pub(crate) fn memory() -> House {
-        House { data: Data::Memory(Arc::new(memory::Store::new())), crashable: None }
+        House { data: Data::Memory(Arc::new(memory::MemoryStore::new())), crashable: None }
     }
 
     pub(crate) fn sqlite() -> House {
@@ -79,8 +79,8 @@ impl House {
         let crashable = match &self.data {
             Data::Memory(store) => CrashableStore::new(store.clone(), false),
             Data::Sqlite(folder) => {
-                let options = Options { durability: Durability::Relaxed, ..Options::new(folder.path()) };
-                CrashableStore::new(Arc::new(sqlite::Store::open(options).unwrap()), true)
+                let options = Options { durability: SqliteDurability::Relaxed, ..Options::new(folder.path()) };
+                CrashableStore::new(Arc::new(sqlite::SqliteStore::open(options).unwrap()), true)
             }
         };
         self.crashable = Some(crashable.clone());
@@ -142,7 +142,7 @@ impl House {
     async fn paused_with(
         config: Config,
         callbacks: Option<Arc<dyn Callbacks>>,
-        courier: Option<Arc<dyn model::ports::courier::Courier>>,
+        courier: Option<Arc<dyn model::ports::webhook::WebhookSender>>,
     ) -> Fair {
         let mut house = House::memory();
         let crashable = house.open();

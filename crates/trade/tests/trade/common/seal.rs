@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::ports::Future;
-use model::ports::courier::{Courier, Letter, Receipt, Telling};
+use model::ports::webhook::{WebhookDetail, WebhookOutcome, WebhookRequest, WebhookSender};
 use model::{Fault, PushConfig, PushSpec, TaskId};
 
 pub(crate) struct Seal;
@@ -14,7 +14,7 @@ fn turned(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| byte ^ 0xa5).collect()
 }
 
-impl Courier for Seal {
+impl WebhookSender for Seal {
     fn check(&self, _: &PushConfig) -> Result<(), Fault> {
         Ok(())
     }
@@ -25,13 +25,13 @@ impl Courier for Seal {
         let (of, spec): (String, PushSpec) = serde_json::from_slice(&turned(sealed)).map_err(Fault::internal)?;
         if of == task.0.to_string() { Ok(spec) } else { Err(Fault::internal("sealed for another")) }
     }
-    fn telling(&self, _: &str) -> Telling {
-        Telling::States
+    fn telling(&self, _: &str) -> WebhookDetail {
+        WebhookDetail::States
     }
     fn endpoint(&self, spec: &PushSpec) -> Arc<str> {
         spec.url.as_str().into()
     }
-    fn deliver(&self, _: Letter) -> Future<'static, Receipt> {
-        Box::pin(std::future::ready(Receipt::Untold))
+    fn deliver(&self, _: WebhookRequest) -> Future<'static, WebhookOutcome> {
+        Box::pin(std::future::ready(WebhookOutcome::Untold))
     }
 }

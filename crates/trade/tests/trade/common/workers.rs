@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use model::ports::Future;
-use model::ports::agent::{Admission, Agent, Emission, End, EndState, Profile, Restart, Turn, Words};
+use model::ports::agent::{Admission, Agent, AgentEvent, AgentMessage, EndState, Profile, Restart, Turn, TurnEnd};
 use model::{Fault, Inbound, Task};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -16,7 +16,7 @@ pub(crate) fn echo() -> Arc<dyn Agent> {
     ::agents::builtin("echo", &::agents::Settings::default()).unwrap()
 }
 
-type Act = dyn Fn(Turn) -> BoxStream<'static, Emission> + Send + Sync;
+type Act = dyn Fn(Turn) -> BoxStream<'static, AgentEvent> + Send + Sync;
 
 /// An agent that is a function.
 pub(crate) struct Acting {
@@ -27,7 +27,7 @@ pub(crate) struct Acting {
 pub(crate) fn acting(
     name: &str,
     restart: Restart,
-    act: impl Fn(Turn) -> BoxStream<'static, Emission> + Send + Sync + 'static,
+    act: impl Fn(Turn) -> BoxStream<'static, AgentEvent> + Send + Sync + 'static,
 ) -> Arc<Acting> {
     let profile = Profile {
         name: name.into(),
@@ -53,15 +53,15 @@ impl Agent for Acting {
     fn admit(&self, _: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
         Ok(Admission { undecided: false, restart: self.profile.restart, idempotent: false })
     }
-    fn run(&self, turn: Turn) -> BoxStream<'static, Emission> {
+    fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         (self.act)(turn)
     }
 }
 
 /// A turn that ends like this.
-pub(crate) fn done(emissions: Vec<Emission>, state: EndState, words: &str) -> BoxStream<'static, Emission> {
-    let words = (!words.is_empty()).then(|| Words::text(words));
-    stream::iter(emissions).chain(stream::iter([Emission::End(End { state, words })])).boxed()
+pub(crate) fn done(emissions: Vec<AgentEvent>, state: EndState, words: &str) -> BoxStream<'static, AgentEvent> {
+    let words = (!words.is_empty()).then(|| AgentMessage::text(words));
+    stream::iter(emissions).chain(stream::iter([AgentEvent::End(TurnEnd { state, words })])).boxed()
 }
 
 /// Headers and body of every request.

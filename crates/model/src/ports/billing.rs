@@ -1,18 +1,18 @@
 //! The billing port.
 //!
-//! An agent with a price has a [`Till`]: before a turn begins it computes the reservation, which is written in the same
-//! commit that begins the turn. The [`Books`] settle it in the same commit that ends the turn, from the reservation in
+//! An agent with a price has a [`Billing`]: before a turn begins it computes the reservation, which is written in the same
+//! commit that begins the turn. The [`Settlement`] settle it in the same commit that ends the turn, from the reservation in
 //! the log alone, so that any process can end a turn at any later time. Neither reads the store: the store refuses a
-//! commit that would put an account below its floor, and the till translates that conflict to a fault.
+//! commit that would put an account below its floor, and the billing translates that conflict to a fault.
 
 use std::sync::Arc;
 
 use super::store::Conflict;
 use crate::{ContextId, Entry, Fault, Json, RecordChange, State, TaskId, Time, TurnId};
 
-pub trait Till: Send + Sync + 'static {
+pub trait Billing: Send + Sync + 'static {
     /// The reservation for a turn; `None` for a turn without cost. After a fault the turn does not begin.
-    fn hold(&self, asked: &Asked<'_>) -> Result<Option<Held>, Fault>;
+    fn hold(&self, asked: &TurnQuote<'_>) -> Result<Option<Reservation>, Fault>;
 
     /// The fault for the caller when the commit that begins the turn met this conflict, if the conflict concerns money.
     fn refused(&self, hold: &Json, met: &Conflict) -> Option<Fault>;
@@ -20,7 +20,7 @@ pub trait Till: Send + Sync + 'static {
 
 /// A turn that is about to begin.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct TurnQuote<'a> {
     pub agent: &'a Arc<str>,
     pub tenant: &'a Arc<str>,
     pub payer: &'a Arc<str>,
@@ -36,21 +36,21 @@ pub struct Asked<'a> {
 
 /// The reservation written in the commit that begins a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Reservation {
     /// Stored in the log with the turn; contains everything needed to settle it.
     pub hold: Json,
     pub records: Vec<RecordChange>,
     pub entries: Vec<Entry>,
 }
 
-pub trait Books: Send + Sync + 'static {
+pub trait Settlement: Send + Sync + 'static {
     /// Settles a reservation.
-    fn settle(&self, ended: &Ended<'_>) -> Result<Settled, Fault>;
+    fn settle(&self, ended: &EndedTurn<'_>) -> Result<Settled, Fault>;
 }
 
 /// A turn that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended<'a> {
+pub struct EndedTurn<'a> {
     pub hold: &'a Json,
     /// The facts reported by the turn, such as its usage.
     pub facts: Option<&'a Json>,

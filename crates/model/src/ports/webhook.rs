@@ -8,17 +8,17 @@ use bytes::Bytes;
 use super::Future;
 use crate::{ContextId, Event, EventId, Fault, PushConfig, PushSpec, Task, TaskId};
 
-pub trait Courier: Send + Sync + 'static {
+pub trait WebhookSender: Send + Sync + 'static {
     /// Refuses a config that could never be delivered: for its address, or for values that are invalid in a header.
     fn check(&self, config: &PushConfig) -> Result<(), Fault>;
 
-    /// Encrypts a spec, bound to its task, so that only [`Courier::open`] can read it.
+    /// Encrypts a spec, bound to its task, so that only [`WebhookSender::open`] can read it.
     fn seal(&self, task: TaskId, spec: &PushSpec) -> Result<Bytes, Fault>;
 
     fn open(&self, task: TaskId, sealed: &[u8]) -> Result<PushSpec, Fault>;
 
     /// The webhook detail of this dialect.
-    fn telling(&self, dialect: &str) -> Telling;
+    fn telling(&self, dialect: &str) -> WebhookDetail;
 
     /// Whether configs of this dialect are removed with their task's end: once the final event was delivered or given
     /// up.
@@ -31,11 +31,11 @@ pub trait Courier: Send + Sync + 'static {
     fn endpoint(&self, spec: &PushSpec) -> Arc<str>;
 
     /// One delivery attempt, bounded in time. The future may be dropped.
-    fn deliver(&self, letter: Letter) -> Future<'static, Receipt>;
+    fn deliver(&self, letter: WebhookRequest) -> Future<'static, WebhookOutcome>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
+pub enum WebhookDetail {
     /// Every event by itself; the first as the opened task.
     Events,
     /// The complete task whenever its status changes.
@@ -44,7 +44,7 @@ pub enum Telling {
 
 /// A delivery.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct WebhookRequest {
     /// The event it is about; the same in every attempt, so that receivers can detect repeats.
     pub id: EventId,
     /// Attempt number, from 1.
@@ -53,11 +53,11 @@ pub struct Letter {
     pub tenant: Arc<str>,
     pub context: ContextId,
     pub spec: Arc<PushSpec>,
-    pub news: News,
+    pub news: WebhookBody,
 }
 
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum WebhookBody {
     /// The task as of the event.
     Task(Arc<Task>),
     Event(Arc<Event>),
@@ -65,7 +65,7 @@ pub enum News {
 
 /// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Receipt {
+pub enum WebhookOutcome {
     Taken,
     /// The dialect has no form for this event; nothing was sent.
     Untold,

@@ -4,7 +4,7 @@
 use super::Future;
 use crate::TaskId;
 
-pub trait Product: Send + Sync + 'static {
+pub trait TaskDriver: Send + Sync + 'static {
     /// A task's deadline is due. The call repeats at intervals until the product has moved or cleared the deadline, so
     /// that a crash of this process loses nothing.
     fn due(&self, task: TaskId) -> Future<'_, ()>;
