@@ -17,7 +17,7 @@ use common::{Asked, House, Say, Wire, fake, until};
 use engine::Engine;
 use futures_util::stream::BoxStream;
 use model::ports::agent::{Admission, Agent, Emission, Profile, Turn};
-use model::{Fault, Inbound, Json, Kind, Limits, Part, Send, State, Task, Wait};
+use model::{Fault, Inbound, Json, Kind, Part, Send, State, Task, Wait};
 
 const GENERATIONS: [Generation; 3] = [Generation::V1_0, Generation::V0_3, Generation::V0_1];
 
@@ -268,7 +268,7 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
                     ..stores::sqlite::Options::new(folder.path())
                 });
                 let agent = remote(options(&far.url, generation)).await;
-                Engine::start(Arc::new(store.unwrap()), vec![agent], Limits::default(), None).await.unwrap()
+                Engine::builder(Arc::new(store.unwrap())).agents(vec![agent]).start().await.unwrap()
             };
             let place = || Arc::new(model::Place::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
             let before = opened(&far);
@@ -276,7 +276,7 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
             let id = first.block_on(async {
                 let engine = open().await;
                 let answer = engine.send(&place(), Send { wait: Wait::Exists, ..say(text) }).await.unwrap();
-                let engine::Answer::Task(task) = answer else { panic!() };
+                let engine::SendAnswer::Task(task) = answer else { panic!() };
                 until("the binding", async || {
                     let task = engine.get(&place(), &task.id.to_string()).await.unwrap();
                     task.bound.clone()
@@ -301,7 +301,7 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
                 } else if text.starts_with("ask") {
                     assert_eq!(task.state(), State::InputRequired, "{generation}");
                     let answer = Send { task: Some(id.clone()), ..say("complete: yes") };
-                    let engine::Answer::Task(task) = engine.send(&place(), answer).await.unwrap() else { panic!() };
+                    let engine::SendAnswer::Task(task) = engine.send(&place(), answer).await.unwrap() else { panic!() };
                     assert_eq!(task.state(), State::Completed, "{generation}");
                 } else {
                     assert_eq!(task.state(), State::Completed, "{generation}");
@@ -334,7 +334,7 @@ fn a_turn_that_a_crash_cut_off_unanswered_is_sent_again_as_it_was() {
             ..stores::sqlite::Options::new(folder.path())
         });
         let agent = remote(options(&url, Generation::V0_3)).await;
-        Engine::start(Arc::new(store.unwrap()), vec![agent], Limits::default(), None).await.unwrap()
+        Engine::builder(Arc::new(store.unwrap())).agents(vec![agent]).start().await.unwrap()
     };
     let first = runtime();
     let sent = first.block_on(async {
@@ -758,7 +758,7 @@ fn a_turn_that_was_asked_for_whole_is_found_again_after_a_crash() {
             ..stores::sqlite::Options::new(folder.path())
         });
         let agent = remote(options(&url, Generation::V1_0)).await;
-        Engine::start(Arc::new(store.unwrap()), vec![agent], Limits::default(), None).await.unwrap()
+        Engine::builder(Arc::new(store.unwrap())).agents(vec![agent]).start().await.unwrap()
     };
     let place = || Arc::new(model::Place::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
     let methods = || far.methods.lock().unwrap().clone();
@@ -766,7 +766,7 @@ fn a_turn_that_was_asked_for_whole_is_found_again_after_a_crash() {
     first.block_on(async {
         let engine = open().await;
         until("a turn asked for whole", async || {
-            let engine::Answer::Task(task) = engine.send(&place(), say("hello")).await.unwrap() else { panic!() };
+            let engine::SendAnswer::Task(task) = engine.send(&place(), say("hello")).await.unwrap() else { panic!() };
             assert_eq!(task.state(), State::Completed);
             (methods().last()? == "SendMessage").then_some(())
         })

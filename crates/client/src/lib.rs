@@ -29,7 +29,7 @@
 //! #     pub async fn serve() -> String {
 //! #         let store = Arc::new(stores::memory::Store::new());
 //! #         let echo = agents::builtin("echo", &agents::Settings::default()).unwrap();
-//! #         let engine = engine::Engine::start(store, vec![echo], model::Limits::default(), None).await.unwrap();
+//! #         let engine = engine::Engine::builder(store).agents(vec![echo]).start().await.unwrap();
 //! #         let listener = server::accept::bind(([127, 0, 0, 1], 0).into(), 16).unwrap();
 //! #         let url = format!("http://{}", listener.local_addr().unwrap());
 //! #         let settings = server::Settings {

@@ -38,7 +38,7 @@ impl House {
         let store = Arc::new(stores::memory::Store::new());
         let names: Vec<Arc<str>> = agents.iter().map(|agent| agent.profile().name.clone()).collect();
         let limits = Limits { cancel_grace_ms: 2_000, ..Limits::default() };
-        let engine = Engine::start(store, agents, limits, None).await.unwrap();
+        let engine = Engine::builder(store).agents(agents).limits(limits).start().await.unwrap();
         let listener = accept::bind(([127, 0, 0, 1], 0).into(), 64).unwrap();
         let address = listener.local_addr().unwrap();
         let key = |secret: &&str| Key {

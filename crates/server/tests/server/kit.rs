@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dialects::wire::Operation;
 use engine::Engine;
-use model::{Kind, Limits};
+use model::Kind;
 use serde_json::{Value, json};
 use server::accept::{self, Accept};
 use server::log::Sink;
@@ -74,7 +74,7 @@ pub(crate) async fn start_agents(
 
 async fn engine(agents: Vec<Arc<dyn model::ports::agent::Agent>>) -> Engine {
     let store = Arc::new(stores::memory::Store::new());
-    Engine::start(store, agents, Limits::default(), None).await.unwrap()
+    Engine::builder(store).agents(agents).start().await.unwrap()
 }
 
 /// A server with a market, and how it is told to serve it.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use engine::Engine;
 use market::Ut;
 use market::tariff::{Budget, Price, Window};
-use model::Limits;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use server::Settings;
@@ -33,9 +32,9 @@ async fn shop() -> (Running, Market) {
         }
         agent
     });
-    let (store, errands) = (Arc::new(stores::memory::Store::new()), tokio::runtime::Handle::current());
+    let store = Arc::new(stores::memory::Store::new());
     let books = Some(Arc::new(trade::MarketSettlement) as _);
-    let engine = Engine::start_paid(store, agents.collect(), Limits::default(), None, errands, books).await.unwrap();
+    let engine = Engine::builder(store).agents(agents.collect()).settlement(books).start().await.unwrap();
     let market = Market::start(engine.clone(), Config::default(), true).await.unwrap();
     for user in ["bob", "carol"] {
         market.open_user(NewUser { id: Some(user.into()), ..NewUser::default() }).await.unwrap();
