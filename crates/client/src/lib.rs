@@ -28,7 +28,7 @@
 //! #     use std::sync::Arc;
 //! #     pub async fn serve() -> String {
 //! #         let store = Arc::new(stores::memory::Store::new());
-//! #         let echo = agents::builtin("echo", &agents::Settings::default()).unwrap();
+//! #         let echo = agents::builtin("echo", &agents::BuiltinSettings::default()).unwrap();
 //! #         let engine = engine::Engine::builder(store).agents(vec![echo]).start().await.unwrap();
 //! #         let listener = server::accept::bind(([127, 0, 0, 1], 0).into(), 16).unwrap();
 //! #         let url = format!("http://{}", listener.local_addr().unwrap());

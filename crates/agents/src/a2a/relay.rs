@@ -18,9 +18,9 @@ use tokio::time::Instant;
 
 use super::bound::{self, Bound};
 use super::show::{self, Show};
-use super::{Shared, outgoing, whole};
+use super::{Shared, behaviour, outgoing};
+use crate::emitter::{Emitter, emit};
 use crate::outbound;
-use crate::speech::{Voice, speak};
 
 /// First pause between two attempts, and between two polls of a task that is not streamed; doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -30,13 +30,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The turn's output. Polling the stream does the work; dropping it stops the turn.
 pub(super) fn run(shared: Arc<Shared>, turn: Turn) -> BoxStream<'static, Emission> {
-    speak(move |voice| Relay::new(shared, turn, voice).run())
+    emit(move |emitter| Relay::new(shared, turn, emitter).run())
 }
 
 struct Relay {
     shared: Arc<Shared>,
     turn: Turn,
-    voice: Voice,
+    emitter: Emitter,
     show: Show,
     send: Send,
     /// Our id of the remote context.
@@ -89,7 +89,7 @@ enum Line {
 }
 
 impl Relay {
-    fn new(shared: Arc<Shared>, turn: Turn, voice: Voice) -> Relay {
+    fn new(shared: Arc<Shared>, turn: Turn, emitter: Emitter) -> Relay {
         let (bound, before) = (Bound::of_turn(&turn), Bound::before(&turn));
         let ours = bound::context_of(&turn.so_far);
         let (send, deadline) = outgoing::message(&shared, &turn, &ours, before.as_ref());
@@ -114,7 +114,7 @@ impl Relay {
             asking: None,
             shared,
             turn,
-            voice,
+            emitter,
         }
     }
 
@@ -157,7 +157,7 @@ impl Relay {
     }
 
     async fn say(&self, emission: Emission) {
-        self.voice.say(emission).await;
+        self.emitter.say(emission).await;
     }
 
     /// Follows the remote task to its end, through every break.
@@ -242,7 +242,7 @@ impl Relay {
     async fn ask(&mut self) -> Result<Line, Error> {
         let (client, send) = (self.shared.client.clone(), self.send.clone());
         let mut asking = async move { client.send(&send).await }.boxed();
-        let (mut pause, mut look) = (FIRST_PAUSE, Instant::now() + whole::SHORT);
+        let (mut pause, mut look) = (FIRST_PAUSE, Instant::now() + behaviour::SHORT);
         loop {
             let cancelled = self.turn.cancelled.clone();
             tokio::select! {
@@ -305,7 +305,7 @@ impl Relay {
                 task => Some(task?),
             }
         } else {
-            match whole::find(client, &self.send).await {
+            match behaviour::find(client, &self.send).await {
                 Err(error) if error.is_passing() => return Err(error),
                 // The server has no list, or denies us access to it.
                 Err(_) => None,

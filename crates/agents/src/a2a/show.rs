@@ -8,7 +8,7 @@ use client::{Error, Trouble};
 use model::ports::agent::{Emission, End, EndState, Words};
 use model::{Json, Kind, Message, Part, Role, State, Task};
 
-use super::known::Known;
+use super::passed_artifacts::PassedArtifacts;
 use crate::outbound;
 
 /// Most bytes of a remote text that are passed on.
@@ -19,7 +19,7 @@ const UNREAD: usize = 100;
 /// The state that was passed on of a task, to find the news in the next event.
 #[derive(Debug)]
 pub(super) struct Show {
-    known: Known,
+    known: PassedArtifacts,
     /// The working state has been emitted.
     working: bool,
     /// The last message that was passed on as a status.
@@ -36,7 +36,7 @@ pub(super) struct Show {
 impl Show {
     pub(super) fn of(task: &Task, answered: Option<String>) -> Show {
         Show {
-            known: Known::of(task),
+            known: PassedArtifacts::of(task),
             working: false,
             told: task.status.message.as_deref().cloned(),
             metadata: task.metadata.clone(),
@@ -285,7 +285,7 @@ mod tests {
     use crate::scripted::stage::Stage;
 
     fn show(answered: Option<&str>) -> Show {
-        let mut stage = Stage::new(std::sync::Arc::new(crate::echo::Agent::new()));
+        let mut stage = Stage::new(std::sync::Arc::new(crate::echo::EchoAgent::new()));
         stage.say("m", vec![Part::text("x")]);
         Show::of(stage.task(), answered.map(str::to_owned))
     }

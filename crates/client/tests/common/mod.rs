@@ -26,11 +26,11 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) async fn scripted() -> House {
-        House::serving(vec![agents::builtin("scripted", &agents::Settings::default()).unwrap()], &[]).await
+        House::serving(vec![agents::builtin("scripted", &agents::BuiltinSettings::default()).unwrap()], &[]).await
     }
 
     pub(crate) async fn with_key(key: &str) -> House {
-        House::serving(vec![agents::builtin("scripted", &agents::Settings::default()).unwrap()], &[key]).await
+        House::serving(vec![agents::builtin("scripted", &agents::BuiltinSettings::default()).unwrap()], &[key]).await
     }
 
     /// The first of the agents is mounted at the root.

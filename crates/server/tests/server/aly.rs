@@ -58,7 +58,7 @@ impl Storekeeper for Keeper {
 pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Aly)) -> Running {
     server::crypto::install();
     let store = Arc::new(stores::memory::Store::new());
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let options = Options { policy: OutboundPolicy { loopback: true, allow: Vec::new() }, ..Options::default() };
     let courier = HttpCourier::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();
     let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();

@@ -60,7 +60,7 @@ pub(crate) async fn start(settings: Settings) -> Running {
 }
 
 pub(crate) async fn start_with(settings: Settings, http: reqwest::Client) -> Running {
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     start_agents(settings, agents, http).await
 }
 
@@ -79,7 +79,7 @@ async fn engine(agents: Vec<Arc<dyn model::ports::agent::Agent>>) -> Engine {
 
 /// A server with a market, and how it is told to serve it.
 pub(crate) async fn start_market(settings: Settings, config: trade::Config, serve: impl FnOnce(&mut Uumit)) -> Running {
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let engine = engine(agents).await;
     let mut uumit = Uumit::new(trade::Market::start(engine.clone(), config, true).await.unwrap());
     serve(&mut uumit);

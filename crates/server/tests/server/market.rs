@@ -31,7 +31,7 @@ async fn house_with(uumit: impl FnOnce(Uumit) -> Uumit) -> House {
 }
 
 async fn house_in(settings: Settings, uumit: impl FnOnce(Uumit) -> Uumit) -> House {
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let store = Arc::new(stores::memory::Store::new());
     let seal = courier::Seal::new(&[7; 32]).unwrap();
     let courier = courier::HttpCourier::new(store.clone(), seal, None, courier::Options::default()).unwrap();

@@ -26,7 +26,7 @@ async fn shop() -> (Running, Market) {
     let budgets = Budgets { keys, ..Budgets::default() };
     let terms = Terms { tenant: "default".into(), commission: market::Rate::TENTH, budgets };
     let agents = agents::BUILTIN.iter().map(|builtin| {
-        let agent = (builtin.build)(&agents::Settings::default());
+        let agent = (builtin.build)(&agents::BuiltinSettings::default());
         if builtin.name == "echo" {
             return Arc::new(Priced::new(agent, price, None, terms.clone())) as Arc<dyn Agent>;
         }

@@ -55,7 +55,7 @@ async fn mall_with(change: impl FnOnce(&mut Settings)) -> Mall {
 /// With money taken in a way of its own.
 pub(crate) async fn mall_paid(payments: Arc<dyn Payments>, change: impl FnOnce(&mut Settings)) -> Mall {
     server::crypto::install();
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let store = Arc::new(stores::memory::Store::new());
     let engine = Engine::builder(store).agents(agents).start().await.unwrap();
     let shop = Shop::start_with(engine.clone(), Config::default(), false, payments).await.unwrap();

@@ -13,9 +13,9 @@ use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::{Emission, End, EndState, Words};
 
-pub(crate) struct Voice(Arc<Mutex<VecDeque<Emission>>>);
+pub(crate) struct Emitter(Arc<Mutex<VecDeque<Emission>>>);
 
-impl Voice {
+impl Emitter {
     /// Emits, and returns once the emission was taken.
     pub(crate) async fn say(&self, emission: Emission) {
         self.push(emission);
@@ -45,33 +45,33 @@ impl Voice {
 }
 
 /// The stream of the emissions of `talk`.
-pub(crate) fn speak<F, T>(talk: F) -> BoxStream<'static, Emission>
+pub(crate) fn emit<F, T>(talk: F) -> BoxStream<'static, Emission>
 where
-    F: FnOnce(Voice) -> T,
+    F: FnOnce(Emitter) -> T,
     T: std::future::Future<Output = ()> + Send + 'static,
 {
     let said = Arc::default();
-    let talking = talk(Voice(Arc::clone(&said)));
-    Box::pin(Speech { talking: Some(Box::pin(talking)), voice: Voice(said) })
+    let talking = talk(Emitter(Arc::clone(&said)));
+    Box::pin(Speech { talking: Some(Box::pin(talking)), emitter: Emitter(said) })
 }
 
 struct Speech {
     talking: Option<Future<'static, ()>>,
-    voice: Voice,
+    emitter: Emitter,
 }
 
 impl Stream for Speech {
     type Item = Emission;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Emission>> {
-        if let Some(said) = self.voice.pop() {
+        if let Some(said) = self.emitter.pop() {
             return Poll::Ready(Some(said));
         }
         let Some(talking) = &mut self.talking else { return Poll::Ready(None) };
         if talking.as_mut().poll(cx).is_ready() {
             self.talking = None;
         }
-        match self.voice.pop() {
+        match self.emitter.pop() {
             Some(said) => Poll::Ready(Some(said)),
             None if self.talking.is_none() => Poll::Ready(None),
             None => Poll::Pending,
@@ -89,10 +89,10 @@ mod tests {
     async fn what_is_said_comes_in_order_and_nothing_is_done_before_it_is_heard() {
         let done = Arc::new(Mutex::new(0));
         let seen = done.clone();
-        let mut said = speak(|voice| async move {
+        let mut said = emit(|emitter| async move {
             for n in 1..=3 {
                 *done.lock().unwrap() = n;
-                voice.say(Emission::Bound(n.to_string())).await;
+                emitter.say(Emission::Bound(n.to_string())).await;
                 tokio::task::yield_now().await;
             }
         });
