@@ -58,10 +58,10 @@ mod options;
 pub use dialects::card_read::CardSeen;
 pub use dialects::peer::Generation;
 pub use dialects::seen;
-pub use discover::Target;
-pub use error::{Error, Trouble};
+pub use discover::RemoteInterface;
+pub use error::{Error, FailureStage};
 pub use events::{Events, Heard};
-pub use options::{Auth, Options, Timeouts};
+pub use options::{ClientTimeouts, Options, PeerCredentials};
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub struct Client {
 struct Inner {
     options: Options,
     http: reqwest::Client,
-    target: tokio::sync::Mutex<Option<Arc<Target>>>,
+    target: tokio::sync::Mutex<Option<Arc<RemoteInterface>>>,
     /// Envelopes are numbered, so that a log of the wire is readable.
     asked: std::sync::atomic::AtomicU64,
 }

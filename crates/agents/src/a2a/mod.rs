@@ -22,7 +22,7 @@ mod show;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::{CardSeen, Client, Generation, Target};
+use client::{CardSeen, Client, Generation, RemoteInterface};
 use futures_util::stream::BoxStream;
 use model::ports::agent::{self, Admission, Emission, Profile, Restart, Turn};
 use model::{Fault, Inbound, Send, Task};
@@ -103,7 +103,7 @@ impl A2aAgent {
 
 impl Shared {
     /// The remote endpoint as last resolved; an old entry is refreshed in the background.
-    async fn target(self: &Arc<Self>) -> Result<Arc<Target>, client::Error> {
+    async fn target(self: &Arc<Self>) -> Result<Arc<RemoteInterface>, client::Error> {
         let target = self.client.discover().await?;
         let stale = {
             let mut looked = self.looked.lock();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Auth as ClientAuth, Generation};
+use client::{Generation, PeerCredentials};
 use model::ports::Future;
 use model::ports::agent::Agent;
 use schemars::JsonSchema;
@@ -198,13 +198,13 @@ impl Options {
         options.generation = self.generation;
         options.other_hosts = self.other_hosts;
         options.auth = match &self.auth {
-            None => ClientAuth::None,
-            Some(RemoteAuth::Bearer(token)) => ClientAuth::Bearer(token.reveal().to_owned()),
+            None => PeerCredentials::None,
+            Some(RemoteAuth::Bearer(token)) => PeerCredentials::Bearer(token.reveal().to_owned()),
             Some(RemoteAuth::ApiKey { header, key }) => {
-                ClientAuth::ApiKey { header: header.clone(), key: key.reveal().to_owned() }
+                PeerCredentials::ApiKey { header: header.clone(), key: key.reveal().to_owned() }
             }
             Some(RemoteAuth::Basic { user, password }) => {
-                ClientAuth::Basic { user: user.clone(), password: password.reveal().to_owned() }
+                PeerCredentials::Basic { user: user.clone(), password: password.reveal().to_owned() }
             }
         };
         let plain = self.headers.iter().map(|(name, value)| (name.clone(), value.clone()));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::seen::{Seen, TaskSeen};
-use client::{Error, Events, Heard, Trouble};
+use client::{Error, Events, FailureStage, Heard};
 use futures_util::FutureExt as _;
 use futures_util::stream::BoxStream;
 use model::ports::agent::{Emission, End, EndState, Turn, Words};
@@ -76,7 +76,7 @@ enum Cancel {
 
 /// The server does not know the task.
 fn is_unknown(error: &Error) -> bool {
-    error.trouble == Trouble::Refused && matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound)
+    error.stage == FailureStage::Refused && matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound)
 }
 
 /// How the remote task is followed.
@@ -190,8 +190,8 @@ impl Relay {
                 // The server accepted nothing, and the caller has cancelled.
                 return Ok(Emission::End(End { state: EndState::Canceled, words: None }));
             }
-            let worth_another = error.is_passing() || (self.bound.is_some() && error.trouble == Trouble::Unreadable);
-            self.reached |= self.bound.is_some() || error.trouble != Trouble::Unreachable;
+            let worth_another = error.is_passing() || (self.bound.is_some() && error.stage == FailureStage::Unreadable);
+            self.reached |= self.bound.is_some() || error.stage != FailureStage::Unreachable;
             let options = &self.shared.options;
             let patience = if self.reached { options.patience() } else { options.unreachable() };
             let since = *self.trouble_since.get_or_insert_with(Instant::now);
@@ -336,7 +336,7 @@ impl Relay {
             self.gaps |= last.parse::<EventId>().is_err();
             match self.shared.client.subscribe(&task, Some(&last)).await {
                 Ok(events) => return Ok(Line::Open(Box::new(events))),
-                Err(error) if error.trouble == Trouble::Refused && !error.is_passing() => self.last_id = None,
+                Err(error) if error.stage == FailureStage::Refused && !error.is_passing() => self.last_id = None,
                 Err(error) => return Err(error),
             }
         }
@@ -350,7 +350,7 @@ impl Relay {
         }
         match self.shared.client.subscribe(&task, None).await {
             Ok(events) => Ok(Line::Open(Box::new(events))),
-            Err(error) if error.trouble == Trouble::Refused && !error.is_passing() => {
+            Err(error) if error.stage == FailureStage::Refused && !error.is_passing() => {
                 self.no_subscriptions = true;
                 Ok(Line::Looking)
             }
@@ -383,7 +383,7 @@ impl Relay {
                 None => return Ok(None),
                 // The server accepted the subscription and refused it inside the stream.
                 Some(Err(error))
-                    if self.bound.is_some() && error.trouble == Trouble::Refused && !error.is_passing() =>
+                    if self.bound.is_some() && error.stage == FailureStage::Refused && !error.is_passing() =>
                 {
                     self.last_id = None;
                     self.no_subscriptions = true;
@@ -443,7 +443,7 @@ impl Relay {
         match self.shared.client.cancel(&task, None).await {
             // The stream reports the end too, after everything before it.
             Ok(_) => Ok(()),
-            Err(error) if error.trouble == Trouble::Refused => {
+            Err(error) if error.stage == FailureStage::Refused => {
                 tracing::debug!(%error, "a remote agent did not take a cancel");
                 Ok(())
             }
